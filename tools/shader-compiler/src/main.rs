@@ -1,0 +1,81 @@
+//! Compiles GLSL compute shaders to SPIR-V: `shader-compiler IN.comp OUT.spv [IN OUT ...]`.
+//!
+//! Target: Vulkan 1.2, SPIR-V 1.5, no debug information, no optimiser: the module is a plain
+//! translation of the source, the same for everybody who runs this pinned compiler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use glslang::include::{IncludeHandler, IncludeResult, IncludeType};
+use glslang::{
+    Compiler, CompilerOptions, Program, ShaderInput, ShaderMessage, ShaderSource, ShaderStage,
+    SourceLanguage, SpirvVersion, Target, VulkanVersion,
+};
+
+/// Resolves `#include "x"` beside the file that includes it, then beside the root file.
+struct Includes {
+    root: PathBuf,
+}
+
+impl IncludeHandler for Includes {
+    fn include(
+        &mut self,
+        _kind: IncludeType,
+        name: &str,
+        includer: &str,
+        _depth: usize,
+    ) -> Option<IncludeResult> {
+        let beside = Path::new(includer).parent().map(|dir| dir.join(name));
+        let path = beside
+            .filter(|path| path.is_file())
+            .unwrap_or_else(|| self.root.join(name));
+        let data = fs::read_to_string(&path).ok()?;
+        Some(IncludeResult { name: path.to_string_lossy().into_owned(), data })
+    }
+}
+
+fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
+    let text = fs::read_to_string(input).with_context(|| format!("cannot read {}", input.display()))?;
+    let source = ShaderSource::from(text);
+    let options = CompilerOptions {
+        source_language: SourceLanguage::GLSL,
+        target: Target::Vulkan {
+            version: VulkanVersion::Vulkan1_2,
+            spirv_version: SpirvVersion::SPIRV1_5,
+        },
+        version_profile: None,
+        messages: ShaderMessage::DEFAULT,
+    };
+    let mut includes =
+        Includes { root: input.parent().map(Path::to_path_buf).unwrap_or_default() };
+    let no_defines: Option<&[(&str, Option<&str>)]> = None;
+    let shader_input = ShaderInput::new(
+        &source,
+        ShaderStage::Compute,
+        &options,
+        no_defines,
+        Some(&mut includes),
+    )?;
+    let shader = compiler.create_shader(shader_input)?;
+    let mut program: Program = compiler.create_program();
+    program.add_shader(&shader);
+    Ok(program.compile(ShaderStage::Compute)?)
+}
+
+fn main() -> Result<()> {
+    let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    if args.is_empty() || args.len() % 2 != 0 {
+        bail!("usage: shader-compiler IN.comp OUT.spv [IN.comp OUT.spv ...]");
+    }
+    let Some(compiler) = Compiler::acquire() else { bail!("cannot start glslang") };
+    for pair in args.chunks(2) {
+        let words = compile(compiler, &pair[0]).with_context(|| format!("{}", pair[0].display()))?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if let Some(dir) = pair[1].parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::write(&pair[1], bytes).with_context(|| format!("cannot write {}", pair[1].display()))?;
+    }
+    Ok(())
+}
