@@ -1,1 +1,3 @@
 //! hlx-kernels
+
+pub mod lanes;

@@ -1,0 +1,113 @@
+//! Row reductions on the CPU: the twin of `shaders/include/reduce.glsl`, one order for both.
+//!
+//! Lane `l` of 128 adds the columns `l, l + 128, l + 256, ...` in that order, starting from +0;
+//! then `lane[l] += lane[l + 64]` for `l < 64`, and so on with 32, 16, 8, 4, 2, 1. The 128 lanes
+//! are eight AVX-512 registers, which also hides the latency of the additions.
+
+/// Lanes of a row reduction.
+pub const LANES: usize = 128;
+
+/// Sums `f` of the elements of `N` rows of one length, in the order above.
+///
+/// `sum([x], |[x]| x)` is a row's sum, `sum([y, dy], |[y, dy]| y * dy)` that of a product.
+#[inline(always)]
+pub fn sum<const N: usize>(rows: [&[f32]; N], f: impl Fn([f32; N]) -> f32) -> f32 {
+    let mut lanes = [0.0f32; LANES];
+    for_each_block(rows, |lane, values| lanes[lane] += f(values));
+    tree(lanes, |a, b| a + b)
+}
+
+/// Finds the largest element of a row: NaN if one is NaN, and +0 for either zero, so that no
+/// order shows; minus infinity for an empty row.
+#[inline(always)]
+pub fn max(row: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for_each_block([row], |lane, [x]| lanes[lane] = larger(lanes[lane], x));
+    let top = tree(lanes, larger);
+    if top == 0.0 { 0.0 } else { top }
+}
+
+/// `hlx_max`: a compare and a select, NaN if either is NaN.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// Calls `step(lane, values)` for each column in increasing order; whole blocks of 128 go
+/// through arrays, so that the compiler sees their length.
+#[inline(always)]
+fn for_each_block<const N: usize>(rows: [&[f32]; N], mut step: impl FnMut(usize, [f32; N])) {
+    let n_cols = rows[0].len();
+    let whole = rows.map(|row| row[..n_cols].as_chunks::<LANES>());
+    for block_idx in 0..n_cols / LANES {
+        let block: [&[f32; LANES]; N] = std::array::from_fn(|k| &whole[k].0[block_idx]);
+        for lane in 0..LANES {
+            step(lane, std::array::from_fn(|k| block[k][lane]));
+        }
+    }
+    let n_tail = n_cols % LANES;
+    let tails = whole.map(|(_, tail)| &tail[..n_tail]);
+    for lane in 0..n_tail {
+        step(lane, std::array::from_fn(|k| tails[k][lane]));
+    }
+}
+
+#[inline(always)]
+fn tree(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        let (low, high) = lanes.split_at_mut(half);
+        for (a, b) in low.iter_mut().zip(high.iter()) {
+            *a = join(*a, *b);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The specification, one statement a sentence.
+    fn spelled_out(x: &[f32]) -> f32 {
+        let mut lanes = [0.0f32; 128];
+        for (col, value) in x.iter().enumerate() {
+            lanes[col % 128] += value;
+        }
+        for distance in [64, 32, 16, 8, 4, 2, 1] {
+            for lane in 0..distance {
+                lanes[lane] += lanes[lane + distance];
+            }
+        }
+        lanes[0]
+    }
+
+    #[test]
+    fn sum_has_the_written_order() {
+        for n in [0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 257, 1009, 5000] {
+            let x: Vec<f32> = (0..n).map(|i| ((i * 7919 % 1013) as f32 - 500.0) * 1.1e-3).collect();
+            assert_eq!(sum([&x], |[x]| x).to_bits(), spelled_out(&x).to_bits(), "n = {n}");
+            let doubled: Vec<f32> = x.iter().map(|x| x * 2.0).collect();
+            assert_eq!(
+                sum([&x, &doubled], |[a, b]| a * b).to_bits(),
+                spelled_out(&x.iter().zip(&doubled).map(|(a, b)| a * b).collect::<Vec<_>>())
+                    .to_bits()
+            );
+        }
+    }
+
+    #[test]
+    fn max_shows_no_order() {
+        for n in [1, 31, 128, 129, 1009] {
+            let mut x = vec![-3.0f32; n];
+            x[n / 2] = -0.0;
+            assert_eq!(max(&x).to_bits(), 0, "n = {n}");
+            x[n - 1] = 7.5;
+            assert_eq!(max(&x), 7.5);
+            x[0] = f32::NAN;
+            assert!(max(&x).is_nan());
+        }
+        assert_eq!(max(&[]), f32::NEG_INFINITY);
+    }
+}
