@@ -1,1 +1,39 @@
-//! hlx-core
+//! Devices, memory, streams and graphs of HLX: Vulkan and the CPU behind one launch.
+//!
+//! A [`Context`] is one opened device with its memory and its stream of work. A kernel is
+//! launched once for both kinds of device: [`Launch`] names the shader and its bindings for
+//! Vulkan, a closure carries out the same specification on the CPU. Work runs in launch order;
+//! [`Context::record`] keeps a sequence of launches as a [`Graph`] to replay.
+//!
+//! This crate knows Vulkan (through `vulkano`), the CPU device and the HLX arithmetic
+//! ([`arith`]). It knows no operation, no gradient and no model.
+
+
+mod context;
+pub mod cpu;
+mod device;
+pub mod digest;
+mod error;
+mod graph;
+mod launch;
+mod memory;
+mod probe;
+mod profile;
+mod shader;
+mod vulkan;
+
+pub use context::Context;
+pub use device::{DeviceInfo, DeviceKind};
+pub use error::CoreError;
+pub use graph::Graph;
+pub use launch::{Binding, CpuBindings, Launch, as_u32, groups_1d, push_bytes};
+pub use memory::{
+    ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words,
+};
+pub use probe::{ProbeCheck, ProbeReport};
+pub use profile::{KernelTime, ProfileReport};
+pub use shader::Shader;
+pub use vulkan::{
+    CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
+    RecordedCommands, validation_messages,
+};

@@ -1,0 +1,525 @@
+//! A context: one opened device, its memory, and its stream of work.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rayon::ThreadPool;
+
+use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
+use crate::error::CoreError;
+use crate::graph::Graph;
+use crate::launch::{Binding, CpuBindings, CpuLaunch, Launch};
+use crate::memory::{BlockSource, Buffer, MemoryStatistics, TensorPool};
+use crate::probe::{self, ProbeReport};
+use crate::profile::{ProfileReport, Profiler};
+use crate::vulkan::{self, VulkanDevice, VulkanStream};
+
+/// One opened device with its memory and its stream. Clones share it; work runs in the order it
+/// is launched, whichever clone launches it.
+#[derive(Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+/// What a context shares among its clones. Fields drop in order: the stream waits for its work
+/// before the memory goes.
+struct Inner {
+    backend: Backend,
+    stream: Mutex<StreamState>,
+    pool: Arc<TensorPool>,
+    source: Arc<BlockSource>,
+    info: DeviceInfo,
+    probe: ProbeReport,
+    profiler: Arc<Profiler>,
+}
+
+pub(crate) enum Backend {
+    Cpu(ThreadPool),
+    Vulkan(VulkanStream),
+}
+
+#[derive(Default)]
+struct StreamState {
+    recording: Option<Recording>,
+    profiling: bool,
+}
+
+/// A graph being recorded: its own pool, and on the CPU its launches.
+struct Recording {
+    pool: Arc<TensorPool>,
+    cpu: Vec<CpuLaunch>,
+}
+
+impl Context {
+    /// Opens the device that `selector` names: `auto`, `cpu`, `vulkan` or `vulkan:N`.
+    ///
+    /// `auto` takes the first hardware GPU that passes the probe, else the CPU device: a
+    /// software Vulkan driver is slower than that. `vulkan` takes the first GPU, else a software
+    /// driver.
+    ///
+    /// # Errors
+    /// [`CoreError::UnknownDevice`], [`CoreError::NoSuchDevice`], [`CoreError::ProbeFailed`], or
+    /// what the driver answers.
+    pub fn open(selector: &str) -> Result<Self, CoreError> {
+        match Selector::parse(selector)? {
+            Selector::Cpu => Self::cpu(),
+            Selector::Auto => Self::open_auto(),
+            Selector::Vulkan => {
+                let devices = vulkan::list();
+                let best = devices
+                    .iter()
+                    .position(|info| info.kind == DeviceKind::VulkanGpu)
+                    .or(if devices.is_empty() { None } else { Some(0) });
+                match best {
+                    Some(index) => Self::vulkan(index),
+                    None => Err(no_such_device(selector)),
+                }
+            }
+            Selector::VulkanIndex(index) if index < vulkan::list().len() => Self::vulkan(index),
+            Selector::VulkanIndex(_) => Err(no_such_device(selector)),
+        }
+    }
+
+    /// Opens the device named by the environment variable `HLX_DEVICE`, else by `selector`.
+    ///
+    /// # Errors
+    /// As [`Context::open`].
+    pub fn open_from_env(selector: &str) -> Result<Self, CoreError> {
+        match std::env::var("HLX_DEVICE") {
+            Ok(text) if !text.is_empty() => Self::open(&text),
+            _ => Self::open(selector),
+        }
+    }
+
+    fn open_auto() -> Result<Self, CoreError> {
+        for (index, info) in vulkan::list().iter().enumerate() {
+            if info.kind != DeviceKind::VulkanGpu {
+                continue;
+            }
+            match Self::vulkan(index) {
+                Ok(context) => return Ok(context),
+                Err(error) => tracing::warn!("{info} is passed over: {error}"),
+            }
+        }
+        Self::cpu()
+    }
+
+    /// Opens the CPU device.
+    ///
+    /// # Errors
+    /// [`CoreError::ProbeFailed`] if the processor's arithmetic is not HLX's.
+    pub fn cpu() -> Result<Self, CoreError> {
+        let threads = crate::cpu::worker_pool(crate::cpu::thread_count())?;
+        let info = cpu_info();
+        let probe = threads.install(probe::run_cpu);
+        probe.check(&info.name)?;
+        let source = Arc::new(BlockSource::new(info.name.clone(), None));
+        Ok(Self::from_parts(Backend::Cpu(threads), source, info, probe, Arc::default()))
+    }
+
+    /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
+    fn vulkan(index: usize) -> Result<Self, CoreError> {
+        let profiler = Arc::new(Profiler::default());
+        let device = VulkanDevice::open(index)?;
+        let info = device.info.clone();
+        let source = Arc::new(BlockSource::new(info.name.clone(), Some(Arc::clone(&device))));
+        let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&profiler))?;
+        let unproved = ProbeReport::default();
+        let mut context =
+            Self::from_parts(Backend::Vulkan(stream), source, info, unproved, profiler);
+        let report = probe::run_vulkan(&context, &device)?;
+        report.check(&context.inner.info.name)?;
+        if let Some(inner) = Arc::get_mut(&mut context.inner) {
+            inner.probe = report;
+        }
+        Ok(context)
+    }
+
+    fn from_parts(
+        backend: Backend,
+        source: Arc<BlockSource>,
+        info: DeviceInfo,
+        probe: ProbeReport,
+        profiler: Arc<Profiler>,
+    ) -> Self {
+        let pool = TensorPool::new(Arc::clone(&source));
+        let stream = Mutex::new(StreamState::default());
+        Self { inner: Arc::new(Inner { backend, stream, pool, source, info, probe, profiler }) }
+    }
+
+    /// Lists the devices of this machine: the CPU device, then every Vulkan device.
+    pub fn devices() -> Vec<DeviceInfo> {
+        std::iter::once(cpu_info()).chain(vulkan::list()).collect()
+    }
+
+    /// Opens the CPU device and every Vulkan device that passes the probe.
+    ///
+    /// # Errors
+    /// As [`Context::open`]: a device that is there and cannot be opened is an error.
+    pub fn all() -> Result<Vec<Self>, CoreError> {
+        let mut contexts = vec![Self::cpu()?];
+        for index in 0..vulkan::list().len() {
+            contexts.push(Self::vulkan(index)?);
+        }
+        Ok(contexts)
+    }
+
+    /// Whether this is the CPU device.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.inner.backend, Backend::Cpu(_))
+    }
+
+    /// The device's description and limits.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    /// What the start-up probe found.
+    pub fn probe(&self) -> &ProbeReport {
+        &self.inner.probe
+    }
+
+    /// The most words that one binding of a launch may cover.
+    pub fn max_binding_words(&self) -> usize {
+        usize::try_from(self.inner.info.max_binding_words).unwrap_or(usize::MAX)
+    }
+
+    /// The threads of the CPU device; 0 on a Vulkan device.
+    pub fn cpu_threads(&self) -> usize {
+        match &self.inner.backend {
+            Backend::Cpu(threads) => threads.current_num_threads(),
+            Backend::Vulkan(_) => 0,
+        }
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.inner.backend
+    }
+
+    fn stream(&self) -> MutexGuard<'_, StreamState> {
+        self.inner.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes in use and held by the context's pool; graphs hold their own besides.
+    pub fn memory(&self) -> MemoryStatistics {
+        self.inner.pool.statistics()
+    }
+
+    /// Bytes held on the device by the context and all its graphs.
+    pub fn held_bytes(&self) -> u64 {
+        self.inner.source.held_bytes()
+    }
+
+    /// Gives memory with no buffer in it back to the driver.
+    pub fn trim_memory(&self) {
+        self.inner.pool.trim();
+    }
+
+    /// Takes `len` words of device memory, uninitialised.
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`], which names what was asked and what is in use.
+    pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
+        let pool = self.stream().recording.as_ref().map(|recording| Arc::clone(&recording.pool));
+        pool.as_ref().unwrap_or(&self.inner.pool).allocate(len)
+    }
+
+    /// Launches a kernel: the shader on a Vulkan device, `cpu` on the CPU device. While a graph
+    /// is being recorded, the launch is kept instead of run.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] for bindings that overlap, are misaligned or larger than the device
+    /// binds; what the driver answers.
+    pub fn launch<F>(&self, launch: Launch<'_>, cpu: F) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
+        launch.check()?;
+        let mut state = self.stream();
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => stream.dispatch(&launch),
+            Backend::Cpu(threads) => {
+                let ready = CpuLaunch::new(launch.name, launch.bindings, Box::new(cpu))?;
+                match &mut state.recording {
+                    Some(recording) => recording.cpu.push(ready),
+                    None => self.run_cpu(threads, std::slice::from_ref(&ready), state.profiling),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs launches in order on the workers; the caller holds the stream.
+    fn run_cpu(&self, threads: &ThreadPool, launches: &[CpuLaunch], profiling: bool) {
+        let profiler = &self.inner.profiler;
+        threads.install(|| {
+            for launch in launches {
+                let start = profiling.then(Instant::now);
+                launch.run();
+                if let Some(start) = start {
+                    profiler.add(launch.name, start.elapsed().as_secs_f64() * 1e3);
+                }
+            }
+        });
+    }
+
+    /// Fills a buffer with one word.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => {
+                let _state = self.stream();
+                stream.fill(buffer, word)
+            }
+            Backend::Cpu(_) => self.cpu_only("fill", &[Binding::Write(buffer)], move |bindings| {
+                let ([], [out]) = bindings.split();
+                out.fill(f32::from_bits(word));
+            }),
+        }
+    }
+
+    /// Copies `source` to `target`, of equal length and not overlapping.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] for unequal lengths or an overlap.
+    pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
+        if source.len() != target.len() {
+            let (found, expected) = (source.len(), target.len());
+            return Err(CoreError::invalid(
+                "copy",
+                format!("source has {found} words, target {expected}"),
+            ));
+        }
+        if source.overlaps(target) {
+            return Err(CoreError::invalid("copy", "source and target share memory"));
+        }
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => {
+                let _state = self.stream();
+                stream.copy(source, target)
+            }
+            Backend::Cpu(_) => {
+                let bindings = [Binding::Read(source), Binding::Write(target)];
+                self.cpu_only("copy", &bindings, |bindings| {
+                    let ([source], [target]) = bindings.split();
+                    target.copy_from_slice(source);
+                })
+            }
+        }
+    }
+
+    fn cpu_only<F>(
+        &self,
+        name: &'static str,
+        bindings: &[Binding<'_>],
+        body: F,
+    ) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
+        const NONE: crate::Shader = crate::Shader { name: "", bytes: &[] };
+        static NO_SHADER: crate::Shader = NONE;
+        let launch = Launch {
+            name,
+            shader: &NO_SHADER,
+            specialization: &[],
+            bindings,
+            push: &[],
+            groups: [1, 1, 1],
+        };
+        self.launch(launch, body)
+    }
+
+    fn check_transfer(&self, what: &str, buffer: &Buffer, len: usize) -> Result<(), CoreError> {
+        if buffer.len() != len {
+            let found = buffer.len();
+            return Err(CoreError::invalid(what, format!("buffer has {found} words, data {len}")));
+        }
+        if self.stream().recording.is_some() {
+            return Err(CoreError::invalid(what, "not possible while a graph is being recorded"));
+        }
+        Ok(())
+    }
+
+    /// Copies words to the device, as they are.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] if the lengths differ or a graph is being recorded.
+    pub fn upload_u32(&self, buffer: &Buffer, data: &[u32]) -> Result<(), CoreError> {
+        self.check_transfer("upload", buffer, data.len())?;
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => stream.upload(buffer, data),
+            Backend::Cpu(_) => {
+                let data = data.to_vec();
+                self.cpu_only("upload", &[Binding::Write(buffer)], move |bindings| {
+                    let ([], [out]) = bindings.split();
+                    out.copy_from_slice(bytemuck::cast_slice(&data));
+                })
+            }
+        }
+    }
+
+    /// Copies values to the device; subnormals become zeros of their sign, as no tensor holds one.
+    ///
+    /// # Errors
+    /// As [`Context::upload_u32`].
+    pub fn upload_f32(&self, buffer: &Buffer, data: &[f32]) -> Result<(), CoreError> {
+        let flushed: Vec<u32> = data
+            .iter()
+            .map(|value| {
+                let bits = value.to_bits();
+                if value.is_subnormal() { bits & 0x8000_0000 } else { bits }
+            })
+            .collect();
+        self.upload_u32(buffer, &flushed)
+    }
+
+    /// Waits for all work and returns the buffer's words.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] while a graph is being recorded; [`CoreError::DeviceLost`].
+    pub fn download_u32(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
+        self.check_transfer("download", buffer, buffer.len())?;
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => stream.download(buffer),
+            Backend::Cpu(_) => {
+                let copied = Arc::new(Mutex::new(Vec::new()));
+                let target = Arc::clone(&copied);
+                self.cpu_only("download", &[Binding::Read(buffer)], move |bindings| {
+                    let ([source], []) = bindings.split();
+                    *target.lock().unwrap_or_else(PoisonError::into_inner) =
+                        crate::as_u32(source).to_vec();
+                })?;
+                let words = std::mem::take(&mut *copied.lock().unwrap_or_else(PoisonError::into_inner));
+                Ok(words)
+            }
+        }
+    }
+
+    /// Waits for all work and returns the buffer's values.
+    ///
+    /// # Errors
+    /// As [`Context::download_u32`].
+    pub fn download_f32(&self, buffer: &Buffer) -> Result<Vec<f32>, CoreError> {
+        Ok(self.download_u32(buffer)?.into_iter().map(f32::from_bits).collect())
+    }
+
+    /// Takes memory for the values and uploads them.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`] and [`Context::upload_f32`].
+    pub fn buffer_f32(&self, data: &[f32]) -> Result<Buffer, CoreError> {
+        let buffer = self.alloc(data.len())?;
+        self.upload_f32(&buffer, data)?;
+        Ok(buffer)
+    }
+
+    /// Takes memory for the words and uploads them.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`] and [`Context::upload_u32`].
+    pub fn buffer_u32(&self, data: &[u32]) -> Result<Buffer, CoreError> {
+        let buffer = self.alloc(data.len())?;
+        self.upload_u32(&buffer, data)?;
+        Ok(buffer)
+    }
+
+    /// Waits until all work launched so far is done.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`].
+    pub fn sync(&self) -> Result<(), CoreError> {
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => stream.sync(),
+            Backend::Cpu(_) => Ok(()),
+        }
+    }
+
+    /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
+    /// the body's result. Buffers allocated inside come from the graph's own memory. Uploads and
+    /// downloads inside are errors; other threads must not launch on this context meanwhile.
+    ///
+    /// # Errors
+    /// What `body` returns; [`CoreError::Invalid`] if a graph is already being recorded.
+    pub fn record<T, E: From<CoreError>>(
+        &self,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(Graph, T), E> {
+        let pool = TensorPool::new(Arc::clone(&self.inner.source));
+        {
+            let mut state = self.stream();
+            if state.recording.is_some() {
+                return Err(CoreError::invalid("record", "a graph is already being recorded").into());
+            }
+            if let Backend::Vulkan(stream) = &self.inner.backend {
+                stream.begin_recording()?;
+            }
+            state.recording = Some(Recording { pool: Arc::clone(&pool), cpu: Vec::new() });
+        }
+        let guard = RecordingGuard(self);
+        let result = body()?;
+        let launches = {
+            let mut state = self.stream();
+            state.recording.take().map(|recording| recording.cpu).unwrap_or_default()
+        };
+        std::mem::forget(guard);
+        let graph = match &self.inner.backend {
+            Backend::Vulkan(stream) => Graph::vulkan(self.clone(), stream.end_recording()?, pool),
+            Backend::Cpu(_) => Graph::cpu(self.clone(), launches, pool),
+        };
+        Ok((graph, result))
+    }
+
+    /// Runs a CPU graph's launches.
+    pub(crate) fn replay_cpu(&self, launches: &[CpuLaunch]) {
+        let state = self.stream();
+        if let Backend::Cpu(threads) = &self.inner.backend {
+            self.run_cpu(threads, launches, state.profiling);
+        }
+    }
+
+    /// Whether a graph is being recorded.
+    pub fn is_recording(&self) -> bool {
+        self.stream().recording.is_some()
+    }
+
+    /// Turns the measurement of each launch's time on or off. Launches then run one after the
+    /// other, and a graph must be recorded while it is on to be measured.
+    pub fn set_profiling(&self, on: bool) {
+        self.stream().profiling = on;
+        if let Backend::Vulkan(stream) = &self.inner.backend {
+            stream.set_profiling(on);
+        }
+    }
+
+    /// Waits for all work, and returns and clears the times measured so far.
+    ///
+    /// # Errors
+    /// As [`Context::sync`].
+    pub fn take_profile(&self) -> Result<ProfileReport, CoreError> {
+        self.sync()?;
+        Ok(self.inner.profiler.take())
+    }
+}
+
+/// Abandons the recording when its body fails or panics.
+struct RecordingGuard<'a>(&'a Context);
+
+impl Drop for RecordingGuard<'_> {
+    fn drop(&mut self) {
+        self.0.stream().recording = None;
+        if let Backend::Vulkan(stream) = &self.0.inner.backend {
+            stream.abandon_recording();
+        }
+    }
+}
+
+fn no_such_device(asked: &str) -> CoreError {
+    let names: Vec<String> = Context::devices().iter().map(ToString::to_string).collect();
+    CoreError::NoSuchDevice {
+        asked: asked.to_owned(),
+        available: format!("there is {}", names.join(", ")),
+    }
+}

@@ -1,0 +1,218 @@
+//! The CPU device: its worker threads, their flush-to-zero mode and the vector level in use.
+//!
+//! HLX arithmetic counts subnormals as zero. x86 and AArch64 do so natively when a control bit
+//! of the thread is set; the workers of the CPU device set it once, when they start, and carry
+//! no other work. [`with_flush`] sets and restores it for a closure on the calling thread. These
+//! are the only two places of HLX that touch the register; the probe proves that they work.
+
+use std::sync::OnceLock;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::error::CoreError;
+
+/// The vector instructions that the CPU kernels use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SimdLevel {
+    /// Whatever the target guarantees; fused multiply-add through the platform's `fmaf`.
+    Portable,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, VL, BW and DQ.
+    Avx512,
+}
+
+impl SimdLevel {
+    /// The name that `HLX_SIMD` takes: `portable`, `avx2`, `avx512`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+}
+
+/// The best level of this processor.
+fn best_simd_level() -> SimdLevel {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq");
+        if avx2 && avx512 {
+            return SimdLevel::Avx512;
+        }
+        if avx2 {
+            return SimdLevel::Avx2;
+        }
+    }
+    SimdLevel::Portable
+}
+
+/// Returns the level in use: the processor's best, or a lower one forced by the environment
+/// variable `HLX_SIMD` (`portable`, `avx2`, `avx512`). A level that the processor lacks, or an
+/// unknown word, is ignored with a warning in the log. The bits are the same at every level.
+pub fn simd_level() -> SimdLevel {
+    static LEVEL: OnceLock<SimdLevel> = OnceLock::new();
+    *LEVEL.get_or_init(|| {
+        let best = best_simd_level();
+        let Ok(word) = std::env::var("HLX_SIMD") else { return best };
+        let forced = [SimdLevel::Portable, SimdLevel::Avx2, SimdLevel::Avx512]
+            .into_iter()
+            .find(|level| level.name() == word);
+        match forced {
+            Some(level) if level <= best => level,
+            _ => {
+                tracing::warn!("HLX_SIMD={word} is not usable here; using {}", best.name());
+                best
+            }
+        }
+    })
+}
+
+/// The control register of this thread's floating-point unit.
+#[cfg(target_arch = "x86_64")]
+fn control() -> u64 {
+    let mut mxcsr = 0_u32;
+    // SAFETY: stmxcsr writes four bytes to the address given, a live local.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack)) };
+    u64::from(mxcsr)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn set_control(value: u64) {
+    let mxcsr = value as u32;
+    // SAFETY: ldmxcsr reads four bytes from a live local. The value is one read by `control`,
+    // with at most the FTZ and DAZ bits changed: no exception is unmasked.
+    unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &mxcsr, options(nostack)) };
+}
+
+/// FTZ (bit 15) and DAZ (bit 6) of MXCSR.
+#[cfg(target_arch = "x86_64")]
+const FLUSH_BITS: u64 = (1 << 15) | (1 << 6);
+
+#[cfg(target_arch = "aarch64")]
+fn control() -> u64 {
+    let value: u64;
+    // SAFETY: reads a register that user space may read.
+    unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) value, options(nomem, nostack)) };
+    value
+}
+
+#[cfg(target_arch = "aarch64")]
+fn set_control(value: u64) {
+    // SAFETY: the value is one read by `control`, with at most the FZ bit changed.
+    unsafe { std::arch::asm!("msr fpcr, {}", in(reg) value, options(nostack)) };
+}
+
+/// FZ (bit 24) of FPCR: flushes inputs and outputs.
+#[cfg(target_arch = "aarch64")]
+const FLUSH_BITS: u64 = 1 << 24;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod other {
+    pub fn control() -> u64 {
+        0
+    }
+    pub fn set_control(_value: u64) {}
+    pub const FLUSH_BITS: u64 = 0;
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+use other::{FLUSH_BITS, control, set_control};
+
+/// Restores the control register when it goes out of scope, also on a panic.
+struct Restore(u64);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        set_control(self.0);
+    }
+}
+
+/// Runs `body` on this thread with subnormals flushed to zero, and restores the mode after it.
+///
+/// For host-side use of [`crate::arith`] (learning rates, initial weights).
+#[inline(never)]
+pub fn with_flush<R>(body: impl FnOnce() -> R) -> R {
+    let _restore = Restore(control());
+    set_control(control() | FLUSH_BITS);
+    // Opaque to the optimiser, so that no arithmetic of `body` moves across the switch.
+    let body = std::hint::black_box(body);
+    std::hint::black_box(body())
+}
+
+/// The number of worker threads: `HLX_THREADS`, else the machine's available parallelism.
+pub fn thread_count() -> usize {
+    std::env::var("HLX_THREADS")
+        .ok()
+        .and_then(|text| text.parse::<usize>().ok())
+        .filter(|&count| count > 0)
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get()))
+}
+
+/// Builds the pool whose workers flush subnormals.
+pub(crate) fn worker_pool(threads: usize) -> Result<ThreadPool, CoreError> {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("hlx-cpu-{index}"))
+        .start_handler(|_| set_control(control() | FLUSH_BITS))
+        .build()
+        .map_err(|error| CoreError::invalid("cpu device", error.to_string()))
+}
+
+/// The machine's memory in bytes that the CPU device may use: `HLX_MEMORY_LIMIT` (bytes), else
+/// what the system says it has, else no limit.
+pub(crate) fn memory_budget() -> u64 {
+    if let Some(limit) = std::env::var("HLX_MEMORY_LIMIT").ok().and_then(|text| text.parse().ok()) {
+        return limit;
+    }
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib * 1024)
+}
+
+/// The processor's name, where the system tells it.
+pub(crate) fn processor_name() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map(|rest| rest.trim_start_matches([' ', '\t', ':']).trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flush_is_set_and_restored() {
+        let before = control();
+        let half_of_smallest = with_flush(|| std::hint::black_box(f32::MIN_POSITIVE) * 0.5);
+        assert_eq!(half_of_smallest.to_bits(), 0);
+        assert_eq!(control(), before);
+        assert_ne!((std::hint::black_box(f32::MIN_POSITIVE) * 0.5).to_bits(), 0);
+    }
+
+    #[test]
+    fn flush_is_restored_after_a_panic() {
+        let before = control();
+        let result = std::panic::catch_unwind(|| with_flush(|| panic!("on purpose")));
+        assert!(result.is_err());
+        assert_eq!(control(), before);
+    }
+
+    #[test]
+    fn workers_flush() {
+        let pool = worker_pool(2).expect("pool");
+        let flushed = pool.broadcast(|_| (std::hint::black_box(f32::MIN_POSITIVE) * 0.5).to_bits());
+        assert_eq!(flushed, vec![0, 0]);
+    }
+}

@@ -1,0 +1,91 @@
+//! SHA-256 over tensors: how HLX proves that bits are equal.
+
+use sha2::{Digest, Sha256};
+
+/// The bits that every NaN is read as: payloads differ between devices.
+pub const CANONICAL_NAN: u32 = 0x7fc0_0000;
+
+/// Returns the word's bits, every NaN as [`CANONICAL_NAN`].
+pub fn canonical_bits(value: f32) -> u32 {
+    if value.is_nan() { CANONICAL_NAN } else { value.to_bits() }
+}
+
+/// Hashes named tensors in the order they are added: name, shape, then the words, all
+/// little-endian, lengths first, so that no two lists of tensors share a byte string.
+#[derive(Clone, Default)]
+pub struct TensorHasher(Sha256);
+
+impl TensorHasher {
+    /// Starts an empty hash.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tensor: its name, its shape and its values.
+    pub fn add(&mut self, name: &str, shape: &[usize], values: &[f32]) {
+        self.0.update((name.len() as u64).to_le_bytes());
+        self.0.update(name.as_bytes());
+        self.0.update((shape.len() as u64).to_le_bytes());
+        for &extent in shape {
+            self.0.update((extent as u64).to_le_bytes());
+        }
+        let mut bytes = Vec::with_capacity(values.len().min(1 << 14) * 4);
+        for chunk in values.chunks(1 << 14) {
+            bytes.clear();
+            for &value in chunk {
+                bytes.extend_from_slice(&canonical_bits(value).to_le_bytes());
+            }
+            self.0.update(&bytes);
+        }
+    }
+
+    /// Returns the digest as 64 hexadecimal digits.
+    pub fn finish(self) -> String {
+        to_hex(&self.0.finalize())
+    }
+}
+
+/// Returns the SHA-256 of bytes as 64 hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    to_hex(&Sha256::digest(bytes))
+}
+
+/// Returns the digest of one tensor's values alone.
+pub fn tensor_digest(values: &[f32]) -> String {
+    let mut hasher = TensorHasher::new();
+    hasher.add("", &[values.len()], values);
+    hasher.finish()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answer() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_hex(b"abc"), abc);
+    }
+
+    #[test]
+    fn nan_payloads_do_not_count_and_signs_of_zero_do() {
+        let quiet = f32::from_bits(0x7fc0_1234);
+        assert_eq!(tensor_digest(&[quiet]), tensor_digest(&[f32::NAN]));
+        assert_ne!(tensor_digest(&[0.0]), tensor_digest(&[-0.0]));
+    }
+
+    #[test]
+    fn names_and_shapes_count() {
+        let digest = |name: &str, shape: &[usize]| {
+            let mut hasher = TensorHasher::new();
+            hasher.add(name, shape, &[1.0, 2.0]);
+            hasher.finish()
+        };
+        assert_ne!(digest("a", &[2]), digest("b", &[2]));
+        assert_ne!(digest("a", &[2]), digest("a", &[1, 2]));
+    }
+}

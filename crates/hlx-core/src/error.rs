@@ -1,0 +1,84 @@
+//! What can go wrong below the kernels: one error type, one clear line each.
+
+use thiserror::Error;
+
+/// An error of devices, memory, streams, graphs or files of `hlx-core`.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum CoreError {
+    /// The device text names no device: not `auto`, `cpu`, `vulkan` or `vulkan:N`.
+    #[error("device `{found}` is unknown: expected auto, cpu, vulkan or vulkan:N")]
+    UnknownDevice {
+        /// What was asked for.
+        found: String,
+    },
+    /// The device asked for is not on this machine.
+    #[error("no device `{asked}` on this machine: {available}")]
+    NoSuchDevice {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        available: String,
+    },
+    /// The device fails the arithmetic probe and is refused for the `portable` profile.
+    #[error("device `{device}` is refused for the portable profile: {failure}")]
+    ProbeFailed {
+        /// The device's name.
+        device: String,
+        /// The first check that failed, with inputs and bits.
+        failure: String,
+    },
+    /// The device has less memory than asked for.
+    #[error(
+        "out of memory on {device}: {requested} bytes asked for, {in_use} bytes in use of a budget of {budget} bytes"
+    )]
+    OutOfMemory {
+        /// The device's name.
+        device: String,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes that HLX holds on the device.
+        in_use: u64,
+        /// Bytes that the driver or the machine grants.
+        budget: u64,
+    },
+    /// The device was lost (a crash, a reset, a removal); its contents are gone.
+    #[error("device `{device}` was lost during {during}; checkpoints on disk are whole")]
+    DeviceLost {
+        /// The device's name.
+        device: String,
+        /// What was being done.
+        during: String,
+    },
+    /// A Vulkan call failed.
+    #[error("{during}: Vulkan answered {reason}")]
+    Vulkan {
+        /// What was being done.
+        during: String,
+        /// The driver's or vulkano's words.
+        reason: String,
+    },
+    /// A launch, copy, window or transfer with wrong arguments.
+    #[error("{operation}: {reason}")]
+    Invalid {
+        /// The operation's name.
+        operation: String,
+        /// What was expected and what was found.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {reason}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+}
+
+impl CoreError {
+    /// Makes an [`CoreError::Invalid`] from the operation's name and what is wrong.
+    pub fn invalid(operation: &str, reason: impl Into<String>) -> Self {
+        Self::Invalid { operation: operation.to_owned(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,201 @@
+//! A launch: one kernel with its arguments, for either kind of device.
+
+use vulkano::buffer::BufferContents;
+
+use crate::error::CoreError;
+use crate::memory::{BlockMemory, Buffer};
+use crate::shader::Shader;
+
+/// A buffer argument and what the kernel does with it.
+#[derive(Clone, Copy, Debug)]
+pub enum Binding<'a> {
+    /// Only read.
+    Read(&'a Buffer),
+    /// Written, every word of the result; not read.
+    Write(&'a Buffer),
+    /// Read and written in place.
+    ReadWrite(&'a Buffer),
+}
+
+impl<'a> Binding<'a> {
+    /// The buffer.
+    pub fn buffer(&self) -> &'a Buffer {
+        match self {
+            Self::Read(buffer) | Self::Write(buffer) | Self::ReadWrite(buffer) => buffer,
+        }
+    }
+
+    /// Whether the kernel writes it.
+    pub fn writes(&self) -> bool {
+        !matches!(self, Self::Read(_))
+    }
+
+    /// Whether the kernel reads it.
+    pub fn reads(&self) -> bool {
+        !matches!(self, Self::Write(_))
+    }
+}
+
+/// One kernel with its arguments. Binding `i` is descriptor set 0, binding `i`.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The name in profiles and errors: `layer_norm_forward`.
+    pub name: &'static str,
+    /// The shader that a Vulkan device runs.
+    pub shader: &'static Shader,
+    /// Specialization constants: id and word (the bits, for a float).
+    pub specialization: &'a [(u32, u32)],
+    /// The buffers, in binding order.
+    pub bindings: &'a [Binding<'a>],
+    /// The push constants.
+    pub push: &'a [u8],
+    /// Workgroups in x, y and z; a launch with a zero among them does nothing.
+    pub groups: [u32; 3],
+}
+
+impl Launch<'_> {
+    /// Checks what holds on every device: no written range may overlap another binding.
+    pub(crate) fn check(&self) -> Result<(), CoreError> {
+        for (index, binding) in self.bindings.iter().enumerate() {
+            for (other_index, other) in self.bindings.iter().enumerate().skip(index + 1) {
+                let conflict = binding.writes() || other.writes();
+                if conflict && binding.buffer().overlaps(other.buffer()) {
+                    return Err(CoreError::invalid(
+                        self.name,
+                        format!(
+                            "bindings {index} and {other_index} share memory and one is written; \
+                             use one ReadWrite binding for work in place"
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The address and length of one bound buffer on the CPU device.
+#[derive(Clone, Copy)]
+struct Slot {
+    pointer: *mut f32,
+    len: usize,
+    writes: bool,
+}
+
+/// What the CPU closure of a launch works on: its buffers as slices.
+pub struct CpuBindings<'a> {
+    slots: &'a [Slot],
+}
+
+impl CpuBindings<'_> {
+    /// Returns the slices: the `R` read bindings in binding order, then the `W` written ones.
+    ///
+    /// # Panics
+    /// If the launch has other numbers of read and written bindings: the launcher is wrong.
+    pub fn split<const R: usize, const W: usize>(&mut self) -> ([&[f32]; R], [&mut [f32]; W]) {
+        let count = self.slots.iter().filter(|slot| slot.writes).count();
+        assert!(
+            count == W && self.slots.len() == R + W,
+            "launch has {} read and {count} written bindings, the CPU body takes {R} and {W}",
+            self.slots.len() - count,
+        );
+        let mut reads = self.slots.iter().filter(|slot| !slot.writes);
+        let mut writes = self.slots.iter().filter(|slot| slot.writes);
+        let read_slices = std::array::from_fn(|_| {
+            let slot = reads.next().copied().unwrap_or(EMPTY);
+            // SAFETY: the launch holds the buffer's memory alive; `Launch::check` proved that
+            // no written range overlaps it; the stream runs one launch at a time.
+            unsafe { std::slice::from_raw_parts(slot.pointer, slot.len) }
+        });
+        let write_slices = std::array::from_fn(|_| {
+            let slot = writes.next().copied().unwrap_or(EMPTY);
+            // SAFETY: as above; each written slot is visited once a call, and `&mut self` keeps
+            // the slices of two calls apart.
+            unsafe { std::slice::from_raw_parts_mut(slot.pointer, slot.len) }
+        });
+        (read_slices, write_slices)
+    }
+}
+
+/// A slot of no words; stands where `split` has proved that there is one.
+const EMPTY: Slot = Slot { pointer: std::ptr::NonNull::dangling().as_ptr(), len: 0, writes: false };
+
+/// The CPU body of a launch.
+pub(crate) type CpuBody = Box<dyn Fn(&mut CpuBindings<'_>) + Send + Sync>;
+
+/// A launch made ready for the CPU: its body, and its slots with the memory they point into.
+pub(crate) struct CpuLaunch {
+    pub name: &'static str,
+    slots: Vec<Slot>,
+    body: CpuBody,
+    /// Keeps the memory alive as long as the launch may run.
+    _buffers: Vec<Buffer>,
+}
+
+// SAFETY: the slots point into blocks that `_buffers` keeps alive; they are read and written
+// only while the launch runs, one launch at a time.
+unsafe impl Send for CpuLaunch {}
+// SAFETY: as above.
+unsafe impl Sync for CpuLaunch {}
+
+impl CpuLaunch {
+    pub fn new(
+        name: &'static str,
+        bindings: &[Binding<'_>],
+        body: CpuBody,
+    ) -> Result<Self, CoreError> {
+        let mut slots = Vec::with_capacity(bindings.len());
+        for binding in bindings {
+            let buffer = binding.buffer();
+            let BlockMemory::Cpu(memory) = &buffer.block().memory else {
+                return Err(CoreError::invalid(name, "a buffer of a Vulkan device on the CPU"));
+            };
+            let pointer = memory.at(buffer.offset());
+            slots.push(Slot { pointer, len: buffer.len(), writes: binding.writes() });
+        }
+        let buffers = bindings.iter().map(|binding| binding.buffer().clone()).collect();
+        Ok(Self { name, slots, body, _buffers: buffers })
+    }
+
+    /// Runs the body; called in a worker of the CPU device.
+    pub fn run(&self) {
+        (self.body)(&mut CpuBindings { slots: &self.slots });
+    }
+}
+
+/// Views words as unsigned integers (ids, counters).
+pub fn as_u32(words: &[f32]) -> &[u32] {
+    bytemuck::cast_slice(words)
+}
+
+/// The bytes of a push-constant struct made by `shader!`.
+pub fn push_bytes<T: BufferContents + Copy>(push: &T) -> &[u8] {
+    // SAFETY: `BufferContents` types are plain data laid out as the shader reads them, without
+    // uninitialised padding (vulkano makes padding explicit).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(push).cast(), size_of::<T>()) }
+}
+
+/// Spreads `count` workgroups over x and y, both within the 65,535 that every device takes. The
+/// shader gets the index back from `hlx_group()` and must check it against its bound.
+pub fn groups_1d(count: usize) -> [u32; 3] {
+    const LARGEST: usize = 65_535;
+    if count <= LARGEST {
+        return [count as u32, 1, 1];
+    }
+    let y = count.div_ceil(LARGEST);
+    [count.div_ceil(y) as u32, y as u32, 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_cover_the_count_within_limits() {
+        for count in [0, 1, 65_535, 65_536, 1_000_000, 4_000_000_000 / 256] {
+            let [x, y, z] = groups_1d(count);
+            assert!(x as usize * y as usize * z as usize >= count);
+            assert!(x <= 65_535 && y <= 65_535 && z == 1);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A block: one allocation of the system or the driver, from which arenas hand out ranges.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::CoreError;
+use crate::vulkan::VulkanDevice;
+
+/// Where a block's words lie.
+pub(crate) enum BlockMemory {
+    /// Host memory of the CPU device.
+    Cpu(CpuMemory),
+    /// One device-local Vulkan buffer.
+    Vulkan(Arc<vulkano::buffer::Buffer>),
+}
+
+/// One large allocation.
+pub(crate) struct Block {
+    /// Unique in the process; hazards are tracked by it.
+    pub id: u64,
+    /// Its size in 4-byte words.
+    pub words: usize,
+    /// Its memory.
+    pub memory: BlockMemory,
+    source: Arc<BlockSource>,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.source.held_bytes.fetch_sub(self.words as u64 * 4, Ordering::Relaxed);
+    }
+}
+
+/// Makes blocks on one device and counts their bytes.
+pub(crate) struct BlockSource {
+    /// The device's name, for errors.
+    pub device_name: String,
+    /// The Vulkan device; none on the CPU.
+    pub vulkan: Option<Arc<VulkanDevice>>,
+    held_bytes: AtomicU64,
+}
+
+static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
+
+impl BlockSource {
+    pub fn new(device_name: String, vulkan: Option<Arc<VulkanDevice>>) -> Self {
+        Self { device_name, vulkan, held_bytes: AtomicU64::new(0) }
+    }
+
+    /// The bytes of all blocks alive.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that HLX may hold on this device.
+    pub fn budget_bytes(&self) -> u64 {
+        match &self.vulkan {
+            Some(device) => device.memory_budget(self.held_bytes()),
+            None => crate::cpu::memory_budget(),
+        }
+    }
+
+    /// Allocates a block, or says what was asked, what is in use and what the budget is.
+    pub fn allocate(self: &Arc<Self>, words: usize) -> Result<Arc<Block>, CoreError> {
+        let bytes = words as u64 * 4;
+        let budget = self.budget_bytes();
+        let out_of_memory = || CoreError::OutOfMemory {
+            device: self.device_name.clone(),
+            requested: bytes,
+            in_use: self.held_bytes(),
+            budget,
+        };
+        if self.held_bytes().saturating_add(bytes) > budget {
+            return Err(out_of_memory());
+        }
+        let memory = match &self.vulkan {
+            None => BlockMemory::Cpu(CpuMemory::new(words).ok_or_else(out_of_memory)?),
+            Some(device) => BlockMemory::Vulkan(
+                device.allocate_block(bytes).map_err(|error| match error {
+                    CoreError::OutOfMemory { .. } => out_of_memory(),
+                    other => other,
+                })?,
+            ),
+        };
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Block { id, words, memory, source: Arc::clone(self) }))
+    }
+}
+
+/// Zeroed host memory, aligned to a page so that vector loads never split one needlessly.
+pub(crate) struct CpuMemory {
+    pointer: NonNull<f32>,
+    layout: Layout,
+}
+
+// SAFETY: the memory is plain words; who may touch them when is decided by the stream, which
+// runs one launch at a time.
+unsafe impl Send for CpuMemory {}
+// SAFETY: as above; `CpuMemory` itself only hands out the pointer.
+unsafe impl Sync for CpuMemory {}
+
+impl CpuMemory {
+    fn new(words: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(words.max(1).checked_mul(4)?, 4096).ok()?;
+        // SAFETY: the layout's size is not zero.
+        let pointer = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<f32>())?;
+        Some(Self { pointer, layout })
+    }
+
+    /// The address of word `offset`.
+    pub fn at(&self, offset: usize) -> *mut f32 {
+        debug_assert!(offset * 4 <= self.layout.size());
+        // SAFETY: callers stay within the block; arenas hand out ranges inside it.
+        unsafe { self.pointer.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for CpuMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.pointer.as_ptr().cast(), self.layout) };
+    }
+}

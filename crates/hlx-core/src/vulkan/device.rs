@@ -1,0 +1,325 @@
+//! A Vulkan device: choosing it, opening it, its memory types, its limits.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use ash::vk;
+use vulkano::VulkanObject;
+use vulkano::buffer::sys::RawBuffer;
+use vulkano::buffer::{Buffer, BufferCreateInfo, BufferUsage};
+use vulkano::device::physical::{PhysicalDevice, PhysicalDeviceType};
+use vulkano::device::{
+    Device, DeviceCreateInfo, DeviceExtensions, DeviceFeatures, Queue, QueueCreateInfo, QueueFlags,
+};
+use vulkano::memory::{
+    DeviceMemory, MemoryAllocateInfo, MemoryMapInfo, MemoryPropertyFlags, ResourceMemory,
+};
+
+use super::pipeline::PipelineStore;
+use super::spirv::FloatControls;
+use super::{instance, translate, translate_validated};
+use crate::device::{DeviceInfo, DeviceKind};
+use crate::error::CoreError;
+
+/// How the device does arithmetic: 1 where it does as HLX wants by itself, 0 where kernels must
+/// emulate. Found by the probe; goes into every pipeline as specialization constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Modes {
+    pub native_fma: u32,
+    pub native_flush: u32,
+}
+
+/// An opened Vulkan device with one compute queue.
+pub(crate) struct VulkanDevice {
+    pub device: Arc<Device>,
+    pub queue: Arc<Queue>,
+    pub info: DeviceInfo,
+    pub float_controls: FloatControls,
+    pub timestamp_period_ns: f64,
+    pub modes: OnceLock<Modes>,
+    pub pipelines: Mutex<PipelineStore>,
+    physical: Arc<PhysicalDevice>,
+    memory_type: u32,
+    heap_index: usize,
+    has_memory_budget: bool,
+}
+
+/// Memory that the host writes or reads, mapped as long as it lives.
+pub(super) struct HostMemory {
+    pub buffer: Arc<Buffer>,
+    pub pointer: *mut u8,
+    pub bytes: usize,
+}
+
+// SAFETY: the pointer is to mapped memory that `buffer` owns; users lock around it.
+unsafe impl Send for HostMemory {}
+
+/// Lists the Vulkan devices, GPUs before software drivers; empty without a loader or driver.
+pub(crate) fn list() -> Vec<DeviceInfo> {
+    physical_devices().map(|list| list.into_iter().map(|(_, info)| info).collect()).unwrap_or_default()
+}
+
+fn physical_devices() -> Result<Vec<(Arc<PhysicalDevice>, DeviceInfo)>, CoreError> {
+    let instance = instance::shared()?;
+    let mut devices: Vec<Arc<PhysicalDevice>> = instance
+        .enumerate_physical_devices()
+        .map_err(|error| translate("Vulkan", "list devices", error))?
+        .filter(|physical| compute_family(physical).is_some())
+        .collect();
+    let rank = |physical: &Arc<PhysicalDevice>| match physical.properties().device_type {
+        PhysicalDeviceType::DiscreteGpu => 0,
+        PhysicalDeviceType::IntegratedGpu => 1,
+        PhysicalDeviceType::VirtualGpu => 2,
+        PhysicalDeviceType::Cpu => 4,
+        _ => 3,
+    };
+    devices.sort_by_key(rank);
+    Ok(devices
+        .into_iter()
+        .enumerate()
+        .map(|(index, physical)| {
+            let info = describe(&physical, index);
+            (physical, info)
+        })
+        .collect())
+}
+
+/// The queue family to use: one that computes and does not draw, else any that computes.
+fn compute_family(physical: &PhysicalDevice) -> Option<u32> {
+    let families = physical.queue_family_properties();
+    let computes = |flags: QueueFlags| flags.intersects(QueueFlags::COMPUTE);
+    families
+        .iter()
+        .position(|family| {
+            computes(family.queue_flags) && family.queue_flags.intersects(QueueFlags::GRAPHICS)
+        })
+        .or_else(|| families.iter().position(|family| computes(family.queue_flags)))
+        .map(|index| index as u32)
+}
+
+fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
+    let properties = physical.properties();
+    let kind = match properties.device_type {
+        PhysicalDeviceType::Cpu => DeviceKind::VulkanSoftware,
+        _ => DeviceKind::VulkanGpu,
+    };
+    let driver = match (&properties.driver_name, &properties.driver_info) {
+        (Some(name), Some(info)) => format!("{name} {info}"),
+        _ => format!("driver {:#x}", properties.driver_version),
+    };
+    let (memory_bytes, _) = device_local_heap(physical);
+    let uuid: String =
+        properties.pipeline_cache_uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    DeviceInfo {
+        selector: format!("vulkan:{index}"),
+        name: properties.device_name.clone(),
+        kind,
+        driver,
+        memory_bytes,
+        max_binding_words: u64::from(properties.max_storage_buffer_range) / 4,
+        shared_memory_bytes: properties.max_compute_shared_memory_size,
+        max_workgroup_invocations: properties.max_compute_work_group_invocations,
+        subgroup_size: properties.subgroup_size.unwrap_or(0),
+        profile: "portable",
+        cache_key: format!(
+            "{:08x}-{:08x}-{:08x}-{uuid}",
+            properties.vendor_id, properties.device_id, properties.driver_version
+        ),
+    }
+}
+
+/// The size and index of the largest device-local heap.
+fn device_local_heap(physical: &PhysicalDevice) -> (u64, usize) {
+    let memory = physical.memory_properties();
+    memory
+        .memory_types
+        .iter()
+        .filter(|kind| kind.property_flags.intersects(MemoryPropertyFlags::DEVICE_LOCAL))
+        .map(|kind| kind.heap_index as usize)
+        .map(|heap| (memory.memory_heaps[heap].size, heap))
+        .max_by_key(|&(size, _)| size)
+        .unwrap_or((0, 0))
+}
+
+/// The first memory type with all `wanted` flags, preferring those with `liked` too.
+fn memory_type(
+    physical: &PhysicalDevice,
+    bits: u32,
+    wanted: MemoryPropertyFlags,
+    liked: MemoryPropertyFlags,
+) -> Option<u32> {
+    let types = &physical.memory_properties().memory_types;
+    let find = |flags: MemoryPropertyFlags| {
+        types.iter().enumerate().find_map(|(index, kind)| {
+            let usable = bits & (1 << index) != 0 && kind.property_flags.contains(flags);
+            usable.then_some(index as u32)
+        })
+    };
+    find(wanted | liked).or_else(|| find(wanted))
+}
+
+impl VulkanDevice {
+    /// Opens the device of this index in [`list`]'s order.
+    pub fn open(index: usize) -> Result<Arc<Self>, CoreError> {
+        let (physical, info) = physical_devices()?.into_iter().nth(index).ok_or_else(|| {
+            CoreError::NoSuchDevice {
+                asked: format!("vulkan:{index}"),
+                available: "the list of Vulkan devices is shorter".to_owned(),
+            }
+        })?;
+        if physical.api_version() < vulkano::Version::V1_2 {
+            let failure = format!("Vulkan {} is older than 1.2", physical.api_version());
+            return Err(CoreError::ProbeFailed { device: info.name, failure });
+        }
+        let family = compute_family(&physical).ok_or_else(|| CoreError::NoSuchDevice {
+            asked: info.selector.clone(),
+            available: "it has no compute queue".to_owned(),
+        })?;
+        let (device, queue) = create_device(&physical, &info, family)?;
+        let properties = physical.properties();
+        let float_controls = FloatControls {
+            preserve_zero_inf_nan: properties
+                .shader_signed_zero_inf_nan_preserve_float32
+                .unwrap_or(false),
+            round_to_even: properties.shader_rounding_mode_rte_float32.unwrap_or(false),
+            flush_subnormals: properties.shader_denorm_flush_to_zero_float32.unwrap_or(false),
+        };
+        let pipelines = Mutex::new(PipelineStore::open(&device, &info)?);
+        let has_memory_budget = physical.supported_extensions().ext_memory_budget;
+        let timestamp_period_ns = f64::from(properties.timestamp_period);
+        let (_, heap_index) = device_local_heap(&physical);
+        let probe_buffer = raw_buffer(&device, &info, 4)?;
+        let bits = probe_buffer.memory_requirements().memory_type_bits;
+        let local = MemoryPropertyFlags::DEVICE_LOCAL;
+        let memory_type = memory_type(&physical, bits, local, MemoryPropertyFlags::empty())
+            .ok_or_else(|| CoreError::invalid("open device", "no device-local memory type"))?;
+        Ok(Arc::new(Self {
+            device,
+            queue,
+            info,
+            float_controls,
+            timestamp_period_ns,
+            modes: OnceLock::new(),
+            pipelines,
+            physical,
+            memory_type,
+            heap_index,
+            has_memory_budget,
+        }))
+    }
+
+    /// The bytes that HLX may hold: what it holds and what the driver still grants.
+    /// `HLX_MEMORY_LIMIT` (bytes) lowers it.
+    pub fn memory_budget(&self, held: u64) -> u64 {
+        let limit = std::env::var("HLX_MEMORY_LIMIT").ok().and_then(|text| text.parse().ok());
+        if let Some(limit) = limit {
+            return limit;
+        }
+        if !self.has_memory_budget {
+            return self.info.memory_bytes;
+        }
+        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+        let fns = self.physical.instance().fns();
+        // SAFETY: the handle is alive, the structures are linked as the extension says.
+        unsafe {
+            (fns.v1_1.get_physical_device_memory_properties2)(
+                self.physical.handle(),
+                &mut properties,
+            );
+        }
+        let granted = budget.heap_budget[self.heap_index];
+        let used = budget.heap_usage[self.heap_index];
+        held.saturating_add(granted.saturating_sub(used))
+    }
+
+    /// Allocates one device-local buffer.
+    pub fn allocate_block(&self, bytes: u64) -> Result<Arc<Buffer>, CoreError> {
+        let raw = raw_buffer(&self.device, &self.info, bytes)?;
+        let memory = self.allocate(&raw, self.memory_type)?;
+        self.bind(raw, memory)
+    }
+
+    /// Allocates a buffer that the host sees; `cached` for reading back.
+    pub(super) fn allocate_host(&self, bytes: u64, cached: bool) -> Result<HostMemory, CoreError> {
+        let raw = raw_buffer(&self.device, &self.info, bytes)?;
+        let wanted = MemoryPropertyFlags::HOST_VISIBLE | MemoryPropertyFlags::HOST_COHERENT;
+        let liked = if cached {
+            MemoryPropertyFlags::HOST_CACHED
+        } else {
+            MemoryPropertyFlags::empty()
+        };
+        let bits = raw.memory_requirements().memory_type_bits;
+        let kind = memory_type(&self.physical, bits, wanted, liked)
+            .ok_or_else(|| CoreError::invalid("staging", "no host-visible memory type"))?;
+        let mut memory = self.allocate(&raw, kind)?;
+        let size = memory.allocation_size();
+        memory
+            .map(MemoryMapInfo { offset: 0, size, ..MemoryMapInfo::default() })
+            .map_err(|error| translate_validated(&self.info.name, "map staging memory", error))?;
+        let pointer = memory
+            .mapping_state()
+            .map(|state| state.ptr().as_ptr().cast::<u8>())
+            .ok_or_else(|| CoreError::invalid("staging", "memory is not mapped"))?;
+        let buffer = self.bind(raw, memory)?;
+        Ok(HostMemory { buffer, pointer, bytes: bytes as usize })
+    }
+
+    fn allocate(&self, raw: &RawBuffer, memory_type: u32) -> Result<DeviceMemory, CoreError> {
+        let info = MemoryAllocateInfo {
+            allocation_size: raw.memory_requirements().layout.size(),
+            memory_type_index: memory_type,
+            ..MemoryAllocateInfo::default()
+        };
+        DeviceMemory::allocate(Arc::clone(&self.device), info)
+            .map_err(|error| translate_validated(&self.info.name, "allocate device memory", error))
+    }
+
+    fn bind(&self, raw: RawBuffer, memory: DeviceMemory) -> Result<Arc<Buffer>, CoreError> {
+        raw.bind_memory(ResourceMemory::new_dedicated(memory))
+            .map(Arc::new)
+            .map_err(|(error, _, _)| translate_validated(&self.info.name, "bind memory", error))
+    }
+}
+
+fn raw_buffer(device: &Arc<Device>, info: &DeviceInfo, bytes: u64) -> Result<RawBuffer, CoreError> {
+    let create_info = BufferCreateInfo {
+        size: bytes,
+        usage: BufferUsage::STORAGE_BUFFER | BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
+        ..BufferCreateInfo::default()
+    };
+    RawBuffer::new(Arc::clone(device), create_info)
+        .map_err(|error| translate_validated(&info.name, "create a buffer", error))
+}
+
+fn create_device(
+    physical: &Arc<PhysicalDevice>,
+    info: &DeviceInfo,
+    family: u32,
+) -> Result<(Arc<Device>, Arc<Queue>), CoreError> {
+    let supported = physical.supported_features();
+    let features = DeviceFeatures {
+        shader_float64: supported.shader_float64,
+        shader_int64: supported.shader_int64,
+        ..DeviceFeatures::empty()
+    };
+    let extensions = DeviceExtensions {
+        khr_portability_subset: physical.supported_extensions().khr_portability_subset,
+        ext_memory_budget: physical.supported_extensions().ext_memory_budget,
+        ..DeviceExtensions::empty()
+    };
+    let create_info = DeviceCreateInfo {
+        queue_create_infos: vec![QueueCreateInfo {
+            queue_family_index: family,
+            ..QueueCreateInfo::default()
+        }],
+        enabled_extensions: extensions,
+        enabled_features: features,
+        ..DeviceCreateInfo::default()
+    };
+    let (device, mut queues) = Device::new(Arc::clone(physical), create_info)
+        .map_err(|error| translate_validated(&info.name, "open the device", error))?;
+    let queue = queues
+        .next()
+        .ok_or_else(|| CoreError::invalid("open device", "the driver gave no queue"))?;
+    Ok((device, queue))
+}

@@ -1,0 +1,118 @@
+//! The Vulkan instance, shared by all contexts alive, and the validation layer's messages.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use vulkano::instance::debug::{
+    DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessengerCallback,
+    DebugUtilsMessengerCreateInfo, ValidationFeatureEnable,
+};
+use vulkano::instance::{Instance, InstanceCreateFlags, InstanceCreateInfo, InstanceExtensions};
+use vulkano::{Version, VulkanLibrary};
+
+use crate::error::CoreError;
+
+const VALIDATION_LAYER: &str = "VK_LAYER_KHRONOS_validation";
+
+/// Instances are dear to make (the loader reads every driver), so contexts share one while any
+/// of them lives.
+static SHARED: Mutex<Weak<Instance>> = Mutex::new(Weak::new());
+
+static VALIDATION_MESSAGES: AtomicU64 = AtomicU64::new(0);
+
+/// The number of warnings and errors that the validation layer has reported to this process.
+/// The layer is on when the environment variable `HLX_VALIDATION` is `1`; its messages go to the
+/// log and, if `HLX_VALIDATION_LOG` names a file, to the end of that file.
+pub fn validation_messages() -> u64 {
+    VALIDATION_MESSAGES.load(Ordering::Relaxed)
+}
+
+/// Returns the shared instance, or an error that says why there is none (no loader, no layer).
+pub(super) fn shared() -> Result<Arc<Instance>, CoreError> {
+    let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(instance) = slot.upgrade() {
+        return Ok(instance);
+    }
+    let instance = create()?;
+    *slot = Arc::downgrade(&instance);
+    Ok(instance)
+}
+
+fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
+    CoreError::Vulkan { during: during.to_owned(), reason: reason.to_string() }
+}
+
+fn create() -> Result<Arc<Instance>, CoreError> {
+    let library = VulkanLibrary::new().map_err(|error| vulkan_error("load Vulkan", error))?;
+    let validate = std::env::var("HLX_VALIDATION").is_ok_and(|value| value == "1");
+    let mut info = InstanceCreateInfo {
+        flags: InstanceCreateFlags::ENUMERATE_PORTABILITY,
+        application_name: Some("HLX".to_owned()),
+        max_api_version: Some(Version::V1_3),
+        ..InstanceCreateInfo::default()
+    };
+    if library.supported_extensions().khr_portability_enumeration {
+        info.enabled_extensions.khr_portability_enumeration = true;
+    } else {
+        info.flags = InstanceCreateFlags::empty();
+    }
+    if validate {
+        add_validation(&library, &mut info)?;
+    }
+    Instance::new(library, info).map_err(|error| vulkan_error("create the Vulkan instance", error))
+}
+
+/// Turns on the Khronos layer with synchronization validation and our message callback.
+fn add_validation(
+    library: &Arc<VulkanLibrary>,
+    info: &mut InstanceCreateInfo,
+) -> Result<(), CoreError> {
+    let layers = library
+        .layer_properties()
+        .map_err(|error| vulkan_error("list Vulkan layers", error))?
+        .any(|layer| layer.name() == VALIDATION_LAYER);
+    if !layers {
+        let reason = format!("HLX_VALIDATION=1, but {VALIDATION_LAYER} is not installed");
+        return Err(vulkan_error("create the Vulkan instance", reason));
+    }
+    info.enabled_layers = vec![VALIDATION_LAYER.to_owned()];
+    let layer_extensions = library
+        .supported_extensions_with_layers([VALIDATION_LAYER])
+        .unwrap_or_else(|_| InstanceExtensions::empty());
+    info.enabled_extensions.ext_debug_utils = true;
+    if layer_extensions.ext_validation_features {
+        info.enabled_extensions.ext_validation_features = true;
+        info.enabled_validation_features =
+            vec![ValidationFeatureEnable::SynchronizationValidation];
+    }
+    // SAFETY: the callback makes no call to Vulkan.
+    let callback = unsafe {
+        DebugUtilsMessengerCallback::new(|_severity, _kind, data| {
+            report(data.message_id_name.unwrap_or("unnamed"), data.message);
+        })
+    };
+    info.debug_utils_messengers = vec![DebugUtilsMessengerCreateInfo {
+        message_severity: DebugUtilsMessageSeverity::ERROR | DebugUtilsMessageSeverity::WARNING,
+        message_type: DebugUtilsMessageType::VALIDATION | DebugUtilsMessageType::PERFORMANCE,
+        ..DebugUtilsMessengerCreateInfo::user_callback(callback)
+    }];
+    Ok(())
+}
+
+/// Counts a message and writes it to the log and to `HLX_VALIDATION_LOG`.
+fn report(id: &str, message: &str) {
+    VALIDATION_MESSAGES.fetch_add(1, Ordering::Relaxed);
+    tracing::error!("Vulkan validation: {id}: {message}");
+    let Some(path) = std::env::var_os("HLX_VALIDATION_LOG") else { return };
+    let line = format!("{id}: {}\n", message.replace('\n', " "));
+    let written = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    if let Err(error) = written {
+        tracing::error!("HLX_VALIDATION_LOG: {error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The Vulkan side of `hlx-core`, cut by stage of life: instance, device, pipelines, recording,
+//! submission.
+
+mod device;
+mod hazards;
+mod instance;
+mod pipeline;
+mod recorder;
+mod spirv;
+mod staging;
+mod stream;
+mod user;
+
+use vulkano::{Validated, VulkanError};
+
+pub(crate) use device::{Modes, VulkanDevice, list};
+pub use instance::validation_messages;
+pub(crate) use stream::{RecordedStream, VulkanStream};
+pub use user::{
+    CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
+    RecordedCommands,
+};
+
+use crate::error::CoreError;
+
+/// Translates a Vulkan result; the one place where device loss and want of memory are told apart.
+pub(crate) fn translate(device: &str, during: &str, error: VulkanError) -> CoreError {
+    match error {
+        VulkanError::DeviceLost => {
+            CoreError::DeviceLost { device: device.to_owned(), during: during.to_owned() }
+        }
+        VulkanError::OutOfDeviceMemory | VulkanError::OutOfHostMemory => CoreError::OutOfMemory {
+            device: device.to_owned(),
+            requested: 0,
+            in_use: 0,
+            budget: 0,
+        },
+        other => CoreError::Vulkan { during: during.to_owned(), reason: other.to_string() },
+    }
+}
+
+/// As [`translate`], for calls that vulkano checks first.
+pub(crate) fn translate_validated(
+    device: &str,
+    during: &str,
+    error: Validated<VulkanError>,
+) -> CoreError {
+    match error {
+        Validated::Error(error) => translate(device, during, error),
+        Validated::ValidationError(error) => {
+            CoreError::Vulkan { during: during.to_owned(), reason: error.to_string() }
+        }
+    }
+}
+
+/// As [`translate`], for raw calls through the function table.
+pub(crate) fn check_raw(device: &str, during: &str, result: ash::vk::Result) -> Result<(), CoreError> {
+    match result {
+        ash::vk::Result::SUCCESS => Ok(()),
+        other => Err(translate(device, during, VulkanError::from(other))),
+    }
+}

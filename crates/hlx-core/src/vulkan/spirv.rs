@@ -1,0 +1,94 @@
+//! Adds the float-control execution modes that a device supports to a module.
+//!
+//! The modules in `shaders/spv` ask for none, because a device refuses one that it lacks. HLX
+//! wants SignedZeroInfNanPreserve and round-to-even where they exist (without, compilers rewrite
+//! `a*0` to `0`), and flushed subnormals where a device can be told to flush.
+
+/// Which float controls a device has for 32-bit floats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FloatControls {
+    pub preserve_zero_inf_nan: bool,
+    pub round_to_even: bool,
+    pub flush_subnormals: bool,
+}
+
+// Numbers of the SPIR-V specification: opcodes, then capabilities and execution modes.
+const OP_ENTRY_POINT: u32 = 15;
+const OP_EXECUTION_MODE: u32 = 16;
+const OP_CAPABILITY: u32 = 17;
+const HEADER_WORDS: usize = 5;
+const DENORM_FLUSH_CAPABILITY: u32 = 4465;
+const PRESERVE_CAPABILITY: u32 = 4466;
+const ROUND_TO_EVEN_CAPABILITY: u32 = 4467;
+const DENORM_FLUSH_MODE: u32 = 4460;
+const PRESERVE_MODE: u32 = 4461;
+const ROUND_TO_EVEN_MODE: u32 = 4462;
+
+/// Returns the module with the modes added. The module is SPIR-V 1.4 or later, where float
+/// controls are part of the core.
+pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec<u32> {
+    let wanted: Vec<(u32, u32)> = [
+        (controls.flush_subnormals, DENORM_FLUSH_CAPABILITY, DENORM_FLUSH_MODE),
+        (controls.preserve_zero_inf_nan, PRESERVE_CAPABILITY, PRESERVE_MODE),
+        (controls.round_to_even, ROUND_TO_EVEN_CAPABILITY, ROUND_TO_EVEN_MODE),
+    ]
+    .into_iter()
+    .filter_map(|(supported, capability, mode)| supported.then_some((capability, mode)))
+    .collect();
+    let mut out = Vec::with_capacity(words.len() + 6 * wanted.len());
+    out.extend_from_slice(&words[..HEADER_WORDS.min(words.len())]);
+    let mut at = HEADER_WORDS;
+    let mut capabilities_added = false;
+    let mut entry_points = Vec::new();
+    let mut modes_added = false;
+    while at < words.len() {
+        let opcode = words[at] & 0xffff;
+        let count = (words[at] >> 16) as usize;
+        if count == 0 || at + count > words.len() {
+            return words.to_vec(); // Malformed; the driver's parser will say so.
+        }
+        if opcode == OP_CAPABILITY && !capabilities_added {
+            capabilities_added = true;
+            for &(capability, _) in &wanted {
+                out.extend_from_slice(&[(2 << 16) | OP_CAPABILITY, capability]);
+            }
+        }
+        if opcode == OP_ENTRY_POINT {
+            entry_points.push(words[at + 2]);
+        } else if !entry_points.is_empty() && !modes_added {
+            modes_added = true;
+            for &entry in &entry_points {
+                for &(_, mode) in &wanted {
+                    out.extend_from_slice(&[(4 << 16) | OP_EXECUTION_MODE, entry, mode, 32]);
+                }
+            }
+        }
+        out.extend_from_slice(&words[at..at + count]);
+        at += count;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header, one capability (Shader), a memory model, an entry point and its local size.
+    const MODULE: [u32; 20] = [
+        0x0723_0203, 0x0001_0500, 0, 9, 0, // header
+        (2 << 16) | 17, 1, // OpCapability Shader
+        (3 << 16) | 14, 0, 1, // OpMemoryModel
+        (4 << 16) | 15, 5, 7, 0x6e69_616d, // OpEntryPoint GLCompute %7 (name cut short)
+        (6 << 16) | 16, 7, 17, 1, 1, 1, // OpExecutionMode %7 LocalSize 1 1 1
+    ];
+
+    #[test]
+    fn modes_stand_after_entry_points() {
+        let controls = FloatControls { preserve_zero_inf_nan: true, ..FloatControls::default() };
+        let out = with_float_controls(&MODULE, controls);
+        assert_eq!(out[5..7], [(2 << 16) | 17, PRESERVE_CAPABILITY]);
+        assert_eq!(out[16..20], [(4 << 16) | 16, 7, PRESERVE_MODE, 32]);
+        assert_eq!(out.len(), MODULE.len() + 6);
+        assert_eq!(with_float_controls(&MODULE, FloatControls::default()), MODULE);
+    }
+}

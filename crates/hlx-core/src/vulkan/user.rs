@@ -1,0 +1,225 @@
+//! Kernels of your own: a pipeline from SPIR-V, its bindings, and recorded command buffers.
+//!
+//! Adding two vectors (`c[i] = a[i] + b[i]`; `words` is the module that
+//! `shaders/examples/vector_add.comp` compiles to):
+//!
+//! ```
+//! use hlx_core::{CommandBufferPool, ComputePipeline, Context, DescriptorBindingBuilder};
+//!
+//! # fn main() -> Result<(), hlx_core::CoreError> {
+//! # let bytes = include_bytes!("../../../../shaders/spv/examples/vector_add.spv");
+//! # let words: Vec<u32> = bytes.chunks_exact(4)
+//! #     .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+//! let Ok(context) = Context::open("vulkan") else { return Ok(()) }; // no Vulkan here
+//! let a = context.buffer_f32(&[1.0, 2.0, 3.0])?;
+//! let b = context.buffer_f32(&[10.0, 20.0, 30.0])?;
+//! let c = context.alloc(3)?;
+//!
+//! let pipeline = ComputePipeline::from_spirv(&context, "vector_add", &words, "main", &[], 3, 4)?;
+//! let bindings = DescriptorBindingBuilder::new().read(&a).read(&b).write(&c).build(&pipeline)?;
+//! let pool = CommandBufferPool::new(&context)?;
+//! let commands = pool.record(|recorder| {
+//!     recorder.dispatch(&pipeline, &bindings, &3_u32.to_le_bytes(), [1, 1, 1])
+//! })?;
+//! commands.submit()?;
+//! assert_eq!(context.download_f32(&c)?, [11.0, 22.0, 33.0]);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::{Arc, PoisonError};
+
+use super::pipeline::Pipeline;
+use super::recorder::{Recorded, Recorder};
+use super::{VulkanDevice, VulkanStream};
+use crate::context::{Backend, Context};
+use crate::error::CoreError;
+use crate::launch::Binding;
+use crate::memory::Buffer;
+
+fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {
+    match context.backend() {
+        Backend::Vulkan(stream) => Ok(stream),
+        Backend::Cpu(_) => Err(CoreError::invalid(what, "needs a Vulkan device, not the CPU")),
+    }
+}
+
+/// A compute pipeline made from SPIR-V of your own. Its buffers are descriptor set 0, bindings
+/// 0, 1, 2, ...
+#[derive(Clone)]
+pub struct ComputePipeline {
+    name: &'static str,
+    inner: Arc<Pipeline>,
+    bindings: usize,
+    push_bytes: usize,
+}
+
+impl ComputePipeline {
+    /// Makes a pipeline from SPIR-V words (1.4 or later), with specialization constants as (id,
+    /// word), `bindings` storage buffers and `push_bytes` bytes of push constants.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] on the CPU device or without the entry point;
+    /// [`CoreError::Vulkan`] with the driver's words.
+    pub fn from_spirv(
+        context: &Context,
+        name: &'static str,
+        words: &[u32],
+        entry_point: &str,
+        specialization: &[(u32, u32)],
+        bindings: usize,
+        push_bytes: usize,
+    ) -> Result<Self, CoreError> {
+        let device = stream(context, name)?.device();
+        let mut store = device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner =
+            store.create(device, name, words, entry_point, specialization, bindings, push_bytes)?;
+        Ok(Self { name, inner: Arc::new(inner), bindings, push_bytes })
+    }
+}
+
+/// Which buffers a dispatch works on, and how; made by [`DescriptorBindingBuilder`].
+#[derive(Clone)]
+pub struct DescriptorBindings {
+    buffers: Vec<(Buffer, Access)>,
+}
+
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Write,
+    ReadWrite,
+}
+
+/// Gathers the buffers of a dispatch in binding order.
+#[derive(Default)]
+pub struct DescriptorBindingBuilder {
+    buffers: Vec<(Buffer, Access)>,
+}
+
+impl DescriptorBindingBuilder {
+    /// Starts with no binding.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a buffer that is only read.
+    #[must_use]
+    pub fn read(self, buffer: &Buffer) -> Self {
+        self.add(buffer, Access::Read)
+    }
+
+    /// Adds a buffer that is written.
+    #[must_use]
+    pub fn write(self, buffer: &Buffer) -> Self {
+        self.add(buffer, Access::Write)
+    }
+
+    /// Adds a buffer that is read and written.
+    #[must_use]
+    pub fn read_write(self, buffer: &Buffer) -> Self {
+        self.add(buffer, Access::ReadWrite)
+    }
+
+    fn add(mut self, buffer: &Buffer, access: Access) -> Self {
+        self.buffers.push((buffer.clone(), access));
+        self
+    }
+
+    /// Checks the number of buffers against the pipeline's.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] if they differ.
+    pub fn build(self, pipeline: &ComputePipeline) -> Result<DescriptorBindings, CoreError> {
+        if self.buffers.len() != pipeline.bindings {
+            let reason =
+                format!("{} buffers bound, expected {}", self.buffers.len(), pipeline.bindings);
+            return Err(CoreError::invalid(pipeline.name, reason));
+        }
+        Ok(DescriptorBindings { buffers: self.buffers })
+    }
+}
+
+/// Records command buffers for one context.
+pub struct CommandBufferPool {
+    context: Context,
+    device: Arc<VulkanDevice>,
+}
+
+impl CommandBufferPool {
+    /// Makes a pool for a Vulkan context.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] on the CPU device.
+    pub fn new(context: &Context) -> Result<Self, CoreError> {
+        let device = Arc::clone(stream(context, "command buffer pool")?.device());
+        Ok(Self { context: context.clone(), device })
+    }
+
+    /// Records what `body` dispatches; barriers are put where a dispatch depends on another.
+    ///
+    /// # Errors
+    /// What `body` returns, or what the driver answers.
+    pub fn record(
+        &self,
+        body: impl FnOnce(&mut CommandRecorder) -> Result<(), CoreError>,
+    ) -> Result<RecordedCommands, CoreError> {
+        let mut recorder = CommandRecorder(Recorder::begin(&self.device, false)?);
+        body(&mut recorder)?;
+        let recorded = Arc::new(recorder.0.finish()?);
+        Ok(RecordedCommands { context: self.context.clone(), recorded })
+    }
+}
+
+/// Takes dispatches while [`CommandBufferPool::record`] runs.
+pub struct CommandRecorder(Recorder);
+
+impl CommandRecorder {
+    /// Records a dispatch of `groups` workgroups.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] for a push-constant block of another size than the pipeline's,
+    /// misaligned or oversized buffers, or more workgroups than the device takes.
+    pub fn dispatch(
+        &mut self,
+        pipeline: &ComputePipeline,
+        bindings: &DescriptorBindings,
+        push: &[u8],
+        groups: [u32; 3],
+    ) -> Result<(), CoreError> {
+        if push.len() != pipeline.push_bytes {
+            let reason = format!(
+                "{} bytes of push constants, expected {}",
+                push.len(),
+                pipeline.push_bytes
+            );
+            return Err(CoreError::invalid(pipeline.name, reason));
+        }
+        let list: Vec<Binding<'_>> = bindings
+            .buffers
+            .iter()
+            .map(|(buffer, access)| match access {
+                Access::Read => Binding::Read(buffer),
+                Access::Write => Binding::Write(buffer),
+                Access::ReadWrite => Binding::ReadWrite(buffer),
+            })
+            .collect();
+        self.0.dispatch(pipeline.name, &pipeline.inner, &list, push, groups)
+    }
+}
+
+/// A recorded command buffer; may be submitted any number of times.
+pub struct RecordedCommands {
+    context: Context,
+    recorded: Arc<Recorded>,
+}
+
+impl RecordedCommands {
+    /// Submits the commands after all work launched so far; does not wait.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`] or what the driver answers.
+    pub fn submit(&self) -> Result<(), CoreError> {
+        stream(&self.context, "submit")?.replay(&self.recorded)
+    }
+}
