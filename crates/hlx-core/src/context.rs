@@ -114,7 +114,13 @@ impl Context {
         let probe = threads.install(probe::run_cpu);
         probe.check(&info.name)?;
         let source = Arc::new(BlockSource::new(info.name.clone(), None));
-        Ok(Self::from_parts(Backend::Cpu(threads), source, info, probe, Arc::default()))
+        Ok(Self::from_parts(
+            Backend::Cpu(threads),
+            source,
+            info,
+            probe,
+            Arc::default(),
+        ))
     }
 
     /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
@@ -122,7 +128,10 @@ impl Context {
         let profiler = Arc::new(Profiler::default());
         let device = VulkanDevice::open(index)?;
         let info = device.info.clone();
-        let source = Arc::new(BlockSource::new(info.name.clone(), Some(Arc::clone(&device))));
+        let source = Arc::new(BlockSource::new(
+            info.name.clone(),
+            Some(Arc::clone(&device)),
+        ));
         let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&profiler))?;
         let unproved = ProbeReport::default();
         let mut context =
@@ -144,7 +153,17 @@ impl Context {
     ) -> Self {
         let pool = TensorPool::new(Arc::clone(&source));
         let stream = Mutex::new(StreamState::default());
-        Self { inner: Arc::new(Inner { backend, stream, pool, source, info, probe, profiler }) }
+        Self {
+            inner: Arc::new(Inner {
+                backend,
+                stream,
+                pool,
+                source,
+                info,
+                probe,
+                profiler,
+            }),
+        }
     }
 
     /// Lists the devices of this machine: the CPU device, then every Vulkan device.
@@ -197,7 +216,10 @@ impl Context {
     }
 
     fn stream(&self) -> MutexGuard<'_, StreamState> {
-        self.inner.stream.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner
+            .stream
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes in use and held by the context's pool; graphs hold their own besides.
@@ -220,7 +242,11 @@ impl Context {
     /// # Errors
     /// [`CoreError::OutOfMemory`], which names what was asked and what is in use.
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
-        let pool = self.stream().recording.as_ref().map(|recording| Arc::clone(&recording.pool));
+        let pool = self
+            .stream()
+            .recording
+            .as_ref()
+            .map(|recording| Arc::clone(&recording.pool));
         pool.as_ref().unwrap_or(&self.inner.pool).allocate(len)
     }
 
@@ -319,7 +345,10 @@ impl Context {
     where
         F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     {
-        const NONE: crate::Shader = crate::Shader { name: "", bytes: &[] };
+        const NONE: crate::Shader = crate::Shader {
+            name: "",
+            bytes: &[],
+        };
         static NO_SHADER: crate::Shader = NONE;
         let launch = Launch {
             name,
@@ -335,10 +364,16 @@ impl Context {
     fn check_transfer(&self, what: &str, buffer: &Buffer, len: usize) -> Result<(), CoreError> {
         if buffer.len() != len {
             let found = buffer.len();
-            return Err(CoreError::invalid(what, format!("buffer has {found} words, data {len}")));
+            return Err(CoreError::invalid(
+                what,
+                format!("buffer has {found} words, data {len}"),
+            ));
         }
         if self.stream().recording.is_some() {
-            return Err(CoreError::invalid(what, "not possible while a graph is being recorded"));
+            return Err(CoreError::invalid(
+                what,
+                "not possible while a graph is being recorded",
+            ));
         }
         Ok(())
     }
@@ -370,7 +405,11 @@ impl Context {
             .iter()
             .map(|value| {
                 let bits = value.to_bits();
-                if value.is_subnormal() { bits & 0x8000_0000 } else { bits }
+                if value.is_subnormal() {
+                    bits & 0x8000_0000
+                } else {
+                    bits
+                }
             })
             .collect();
         self.upload_u32(buffer, &flushed)
@@ -392,7 +431,8 @@ impl Context {
                     *target.lock().unwrap_or_else(PoisonError::into_inner) =
                         crate::as_u32(source).to_vec();
                 })?;
-                let words = std::mem::take(&mut *copied.lock().unwrap_or_else(PoisonError::into_inner));
+                let words =
+                    std::mem::take(&mut *copied.lock().unwrap_or_else(PoisonError::into_inner));
                 Ok(words)
             }
         }
@@ -403,7 +443,11 @@ impl Context {
     /// # Errors
     /// As [`Context::download_u32`].
     pub fn download_f32(&self, buffer: &Buffer) -> Result<Vec<f32>, CoreError> {
-        Ok(self.download_u32(buffer)?.into_iter().map(f32::from_bits).collect())
+        Ok(self
+            .download_u32(buffer)?
+            .into_iter()
+            .map(f32::from_bits)
+            .collect())
     }
 
     /// Takes memory for the values and uploads them.
@@ -451,18 +495,27 @@ impl Context {
         {
             let mut state = self.stream();
             if state.recording.is_some() {
-                return Err(CoreError::invalid("record", "a graph is already being recorded").into());
+                return Err(
+                    CoreError::invalid("record", "a graph is already being recorded").into(),
+                );
             }
             if let Backend::Vulkan(stream) = &self.inner.backend {
                 stream.begin_recording()?;
             }
-            state.recording = Some(Recording { pool: Arc::clone(&pool), cpu: Vec::new() });
+            state.recording = Some(Recording {
+                pool: Arc::clone(&pool),
+                cpu: Vec::new(),
+            });
         }
         let guard = RecordingGuard(self);
         let result = body()?;
         let launches = {
             let mut state = self.stream();
-            state.recording.take().map(|recording| recording.cpu).unwrap_or_default()
+            state
+                .recording
+                .take()
+                .map(|recording| recording.cpu)
+                .unwrap_or_default()
         };
         std::mem::forget(guard);
         let graph = match &self.inner.backend {

@@ -59,7 +59,9 @@ pub fn simd_level() -> SimdLevel {
     static LEVEL: OnceLock<SimdLevel> = OnceLock::new();
     *LEVEL.get_or_init(|| {
         let best = best_simd_level();
-        let Ok(word) = std::env::var("HLX_SIMD") else { return best };
+        let Ok(word) = std::env::var("HLX_SIMD") else {
+            return best;
+        };
         let forced = [SimdLevel::Portable, SimdLevel::Avx2, SimdLevel::Avx512]
             .into_iter()
             .find(|level| level.name() == word);
@@ -166,14 +168,23 @@ pub(crate) fn worker_pool(threads: usize) -> Result<ThreadPool, CoreError> {
 /// The machine's memory in bytes that the CPU device may use: `HLX_MEMORY_LIMIT` (bytes), else
 /// what the system says it has, else no limit.
 pub(crate) fn memory_budget() -> u64 {
-    if let Some(limit) = std::env::var("HLX_MEMORY_LIMIT").ok().and_then(|text| text.parse().ok()) {
+    if let Some(limit) = std::env::var("HLX_MEMORY_LIMIT")
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
         return limit;
     }
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok())
+        .and_then(|rest| {
+            rest.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<u64>()
+                .ok()
+        })
         .map_or(u64::MAX, |kib| kib * 1024)
 }
 

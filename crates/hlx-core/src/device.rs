@@ -72,7 +72,9 @@ impl Selector {
                 .strip_prefix("vulkan:")
                 .and_then(|index| index.parse().ok())
                 .map(Self::VulkanIndex)
-                .ok_or_else(|| CoreError::UnknownDevice { found: text.to_owned() }),
+                .ok_or_else(|| CoreError::UnknownDevice {
+                    found: text.to_owned(),
+                }),
         }
     }
 }
@@ -85,7 +87,11 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         selector: "cpu".to_owned(),
         name: crate::cpu::processor_name(),
         kind: DeviceKind::Cpu,
-        driver: format!("hlx {} ({}, {threads} threads)", env!("CARGO_PKG_VERSION"), level.name()),
+        driver: format!(
+            "hlx {} ({}, {threads} threads)",
+            env!("CARGO_PKG_VERSION"),
+            level.name()
+        ),
         memory_bytes: crate::cpu::memory_budget(),
         max_binding_words: u64::from(u32::MAX),
         shared_memory_bytes: 0,
@@ -107,9 +113,15 @@ mod tests {
     #[test]
     fn selectors_parse() {
         assert_eq!(Selector::parse("auto").ok(), Some(Selector::Auto));
-        assert_eq!(Selector::parse("vulkan:3").ok(), Some(Selector::VulkanIndex(3)));
+        assert_eq!(
+            Selector::parse("vulkan:3").ok(),
+            Some(Selector::VulkanIndex(3))
+        );
         for bad in ["", "gpu", "vulkan:", "vulkan:x", "CPU", "vulkan:-1"] {
-            assert!(matches!(Selector::parse(bad), Err(CoreError::UnknownDevice { .. })), "{bad}");
+            assert!(
+                matches!(Selector::parse(bad), Err(CoreError::UnknownDevice { .. })),
+                "{bad}"
+            );
         }
     }
 }

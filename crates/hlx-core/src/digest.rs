@@ -7,7 +7,11 @@ pub const CANONICAL_NAN: u32 = 0x7fc0_0000;
 
 /// Returns the word's bits, every NaN as [`CANONICAL_NAN`].
 pub fn canonical_bits(value: f32) -> u32 {
-    if value.is_nan() { CANONICAL_NAN } else { value.to_bits() }
+    if value.is_nan() {
+        CANONICAL_NAN
+    } else {
+        value.to_bits()
+    }
 }
 
 /// Hashes named tensors in the order they are added: name, shape, then the words, all

@@ -79,6 +79,9 @@ pub enum CoreError {
 impl CoreError {
     /// Makes an [`CoreError::Invalid`] from the operation's name and what is wrong.
     pub fn invalid(operation: &str, reason: impl Into<String>) -> Self {
-        Self::Invalid { operation: operation.to_owned(), reason: reason.into() }
+        Self::Invalid {
+            operation: operation.to_owned(),
+            reason: reason.into(),
+        }
     }
 }

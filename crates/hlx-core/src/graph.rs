@@ -24,7 +24,11 @@ enum Work {
 
 impl Graph {
     pub(crate) fn cpu(context: Context, launches: Vec<CpuLaunch>, pool: Arc<TensorPool>) -> Self {
-        Self { work: Work::Cpu(launches), context, pool }
+        Self {
+            work: Work::Cpu(launches),
+            context,
+            pool,
+        }
     }
 
     pub(crate) fn vulkan(
@@ -32,7 +36,11 @@ impl Graph {
         recorded: RecordedStream,
         pool: Arc<TensorPool>,
     ) -> Self {
-        Self { work: Work::Vulkan(Arc::new(recorded)), context, pool }
+        Self {
+            work: Work::Vulkan(Arc::new(recorded)),
+            context,
+            pool,
+        }
     }
 
     /// Runs the launches after all work launched so far.
@@ -46,9 +54,10 @@ impl Graph {
                 self.context.replay_cpu(launches);
                 Ok(())
             }
-            (Work::Vulkan(_), Backend::Cpu(_)) => {
-                Err(CoreError::invalid("replay", "a Vulkan graph on the CPU device"))
-            }
+            (Work::Vulkan(_), Backend::Cpu(_)) => Err(CoreError::invalid(
+                "replay",
+                "a Vulkan graph on the CPU device",
+            )),
         }
     }
 

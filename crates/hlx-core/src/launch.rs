@@ -118,7 +118,11 @@ impl CpuBindings<'_> {
 }
 
 /// A slot of no words; stands where `split` has proved that there is one.
-const EMPTY: Slot = Slot { pointer: std::ptr::NonNull::dangling().as_ptr(), len: 0, writes: false };
+const EMPTY: Slot = Slot {
+    pointer: std::ptr::NonNull::dangling().as_ptr(),
+    len: 0,
+    writes: false,
+};
 
 /// The CPU body of a launch.
 pub(crate) type CpuBody = Box<dyn Fn(&mut CpuBindings<'_>) + Send + Sync>;
@@ -148,13 +152,28 @@ impl CpuLaunch {
         for binding in bindings {
             let buffer = binding.buffer();
             let BlockMemory::Cpu(memory) = &buffer.block().memory else {
-                return Err(CoreError::invalid(name, "a buffer of a Vulkan device on the CPU"));
+                return Err(CoreError::invalid(
+                    name,
+                    "a buffer of a Vulkan device on the CPU",
+                ));
             };
             let pointer = memory.at(buffer.offset());
-            slots.push(Slot { pointer, len: buffer.len(), writes: binding.writes() });
+            slots.push(Slot {
+                pointer,
+                len: buffer.len(),
+                writes: binding.writes(),
+            });
         }
-        let buffers = bindings.iter().map(|binding| binding.buffer().clone()).collect();
-        Ok(Self { name, slots, body, _buffers: buffers })
+        let buffers = bindings
+            .iter()
+            .map(|binding| binding.buffer().clone())
+            .collect();
+        Ok(Self {
+            name,
+            slots,
+            body,
+            _buffers: buffers,
+        })
     }
 
     /// Runs the body; called in a worker of the CPU device.

@@ -8,7 +8,6 @@
 //! This crate knows Vulkan (through `vulkano`), the CPU device and the HLX arithmetic
 //! ([`arith`]). It knows no operation, no gradient and no model.
 
-
 mod context;
 pub mod cpu;
 mod device;
@@ -27,9 +26,7 @@ pub use device::{DeviceInfo, DeviceKind};
 pub use error::CoreError;
 pub use graph::Graph;
 pub use launch::{Binding, CpuBindings, Launch, as_u32, groups_1d, push_bytes};
-pub use memory::{
-    ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words,
-};
+pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words};
 pub use probe::{ProbeCheck, ProbeReport};
 pub use profile::{KernelTime, ProfileReport};
 pub use shader::Shader;

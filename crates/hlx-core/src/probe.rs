@@ -52,6 +52,9 @@ pub(crate) fn run_vulkan(
     _context: &Context,
     device: &Arc<VulkanDevice>,
 ) -> Result<ProbeReport, CoreError> {
-    let _ = device.modes.set(Modes { native_fma: 0, native_flush: 0 });
+    let _ = device.modes.set(Modes {
+        native_fma: 0,
+        native_flush: 0,
+    });
     Ok(ProbeReport::default())
 }

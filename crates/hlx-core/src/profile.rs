@@ -45,11 +45,14 @@ impl Profiler {
     }
 
     pub fn take(&self) -> ProfileReport {
-        let times =
-            std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner));
+        let times = std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner));
         let mut kernels: Vec<KernelTime> = times
             .into_iter()
-            .map(|(name, (calls, total_ms))| KernelTime { name: name.to_owned(), calls, total_ms })
+            .map(|(name, (calls, total_ms))| KernelTime {
+                name: name.to_owned(),
+                calls,
+                total_ms,
+            })
             .collect();
         kernels.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
         ProfileReport { kernels }

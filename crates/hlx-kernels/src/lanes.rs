@@ -86,13 +86,24 @@ mod tests {
     #[test]
     fn sum_has_the_written_order() {
         for n in [0, 1, 31, 32, 33, 127, 128, 129, 255, 256, 257, 1009, 5000] {
-            let x: Vec<f32> = (0..n).map(|i| ((i * 7919 % 1013) as f32 - 500.0) * 1.1e-3).collect();
-            assert_eq!(sum([&x], |[x]| x).to_bits(), spelled_out(&x).to_bits(), "n = {n}");
+            let x: Vec<f32> = (0..n)
+                .map(|i| ((i * 7919 % 1013) as f32 - 500.0) * 1.1e-3)
+                .collect();
+            assert_eq!(
+                sum([&x], |[x]| x).to_bits(),
+                spelled_out(&x).to_bits(),
+                "n = {n}"
+            );
             let doubled: Vec<f32> = x.iter().map(|x| x * 2.0).collect();
             assert_eq!(
                 sum([&x, &doubled], |[a, b]| a * b).to_bits(),
-                spelled_out(&x.iter().zip(&doubled).map(|(a, b)| a * b).collect::<Vec<_>>())
-                    .to_bits()
+                spelled_out(
+                    &x.iter()
+                        .zip(&doubled)
+                        .map(|(a, b)| a * b)
+                        .collect::<Vec<_>>()
+                )
+                .to_bits()
             );
         }
     }

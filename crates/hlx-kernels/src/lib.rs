@@ -1,3 +1,18 @@
-//! hlx-kernels
+//! The kernels of HLX: one specification, one GLSL shader and one CPU twin each, equal bits.
+//!
+//! A module a kernel family, with the same stem as its folder in `shaders/`. Each opens with its
+//! formula, shapes and order of summation; below stand the launchers, the CPU twin and the tests.
+//! Launchers take the [`Context`](hlx_core::Context) first, then inputs, outputs, parameters.
+//!
+//! This crate knows devices through `hlx-core`. It knows neither the tape nor models.
+
+#[macro_use]
+mod macros;
+mod error;
 
 pub mod lanes;
+pub mod testing;
+
+pub use error::KernelError;
+#[allow(unused_imports)]
+pub(crate) use error::{check_len, check_that};

@@ -31,12 +31,16 @@ impl IncludeHandler for Includes {
             .filter(|path| path.is_file())
             .unwrap_or_else(|| self.root.join(name));
         let data = fs::read_to_string(&path).ok()?;
-        Some(IncludeResult { name: path.to_string_lossy().into_owned(), data })
+        Some(IncludeResult {
+            name: path.to_string_lossy().into_owned(),
+            data,
+        })
     }
 }
 
 fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
-    let text = fs::read_to_string(input).with_context(|| format!("cannot read {}", input.display()))?;
+    let text =
+        fs::read_to_string(input).with_context(|| format!("cannot read {}", input.display()))?;
     let source = ShaderSource::from(text);
     let options = CompilerOptions {
         source_language: SourceLanguage::GLSL,
@@ -47,8 +51,9 @@ fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
         version_profile: None,
         messages: ShaderMessage::DEFAULT,
     };
-    let mut includes =
-        Includes { root: input.parent().map(Path::to_path_buf).unwrap_or_default() };
+    let mut includes = Includes {
+        root: input.parent().map(Path::to_path_buf).unwrap_or_default(),
+    };
     let no_defines: Option<&[(&str, Option<&str>)]> = None;
     let shader_input = ShaderInput::new(
         &source,
@@ -68,14 +73,18 @@ fn main() -> Result<()> {
     if args.is_empty() || args.len() % 2 != 0 {
         bail!("usage: shader-compiler IN.comp OUT.spv [IN.comp OUT.spv ...]");
     }
-    let Some(compiler) = Compiler::acquire() else { bail!("cannot start glslang") };
+    let Some(compiler) = Compiler::acquire() else {
+        bail!("cannot start glslang")
+    };
     for pair in args.chunks(2) {
-        let words = compile(compiler, &pair[0]).with_context(|| format!("{}", pair[0].display()))?;
+        let words =
+            compile(compiler, &pair[0]).with_context(|| format!("{}", pair[0].display()))?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         if let Some(dir) = pair[1].parent() {
             fs::create_dir_all(dir)?;
         }
-        fs::write(&pair[1], bytes).with_context(|| format!("cannot write {}", pair[1].display()))?;
+        fs::write(&pair[1], bytes)
+            .with_context(|| format!("cannot write {}", pair[1].display()))?;
     }
     Ok(())
 }

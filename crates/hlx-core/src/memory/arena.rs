@@ -21,8 +21,11 @@ impl MemoryArena {
 
     /// Takes `words` words from the smallest free range that holds them.
     pub(crate) fn take(&mut self, words: usize) -> Option<usize> {
-        let (&start, &len) =
-            self.free.iter().filter(|&(_, &len)| len >= words).min_by_key(|&(_, &len)| len)?;
+        let (&start, &len) = self
+            .free
+            .iter()
+            .filter(|&(_, &len)| len >= words)
+            .min_by_key(|&(_, &len)| len)?;
         self.free.remove(&start);
         if len > words {
             self.free.insert(start + words, len - words);

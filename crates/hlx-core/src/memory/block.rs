@@ -29,7 +29,9 @@ pub(crate) struct Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.source.held_bytes.fetch_sub(self.words as u64 * 4, Ordering::Relaxed);
+        self.source
+            .held_bytes
+            .fetch_sub(self.words as u64 * 4, Ordering::Relaxed);
     }
 }
 
@@ -46,7 +48,11 @@ static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
 
 impl BlockSource {
     pub fn new(device_name: String, vulkan: Option<Arc<VulkanDevice>>) -> Self {
-        Self { device_name, vulkan, held_bytes: AtomicU64::new(0) }
+        Self {
+            device_name,
+            vulkan,
+            held_bytes: AtomicU64::new(0),
+        }
     }
 
     /// The bytes of all blocks alive.
@@ -77,16 +83,21 @@ impl BlockSource {
         }
         let memory = match &self.vulkan {
             None => BlockMemory::Cpu(CpuMemory::new(words).ok_or_else(out_of_memory)?),
-            Some(device) => BlockMemory::Vulkan(
-                device.allocate_block(bytes).map_err(|error| match error {
+            Some(device) => {
+                BlockMemory::Vulkan(device.allocate_block(bytes).map_err(|error| match error {
                     CoreError::OutOfMemory { .. } => out_of_memory(),
                     other => other,
-                })?,
-            ),
+                })?)
+            }
         };
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Block { id, words, memory, source: Arc::clone(self) }))
+        Ok(Arc::new(Block {
+            id,
+            words,
+            memory,
+            source: Arc::clone(self),
+        }))
     }
 }
 

@@ -31,7 +31,11 @@ pub struct Buffer {
 impl Buffer {
     pub(crate) fn whole(allocation: Allocation, len: usize) -> Self {
         let offset = allocation.offset;
-        Self { allocation: Arc::new(allocation), offset, len }
+        Self {
+            allocation: Arc::new(allocation),
+            offset,
+            len,
+        }
     }
 
     /// The number of words.
@@ -55,10 +59,17 @@ impl Buffer {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(CoreError::invalid(
                 "buffer window",
-                format!("words {offset}..{offset}+{len} lie outside a buffer of {}", self.len),
+                format!(
+                    "words {offset}..{offset}+{len} lie outside a buffer of {}",
+                    self.len
+                ),
             ));
         }
-        Ok(Self { allocation: Arc::clone(&self.allocation), offset: self.offset + offset, len })
+        Ok(Self {
+            allocation: Arc::clone(&self.allocation),
+            offset: self.offset + offset,
+            len,
+        })
     }
 
     /// Whether two windows share a word.
@@ -80,6 +91,12 @@ impl Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} words at {}+{})", self.len, self.block().id, self.offset)
+        write!(
+            f,
+            "Buffer({} words at {}+{})",
+            self.len,
+            self.block().id,
+            self.offset
+        )
     }
 }

@@ -7,8 +7,8 @@ mod pool;
 
 pub use arena::MemoryArena;
 pub(crate) use block::{Block, BlockMemory, BlockSource};
-pub use buffer::Buffer;
 pub(crate) use buffer::Allocation;
+pub use buffer::Buffer;
 pub use pool::{MemoryStatistics, TensorPool};
 
 /// Every allocation starts at a multiple of this many words: 256 bytes, the largest storage

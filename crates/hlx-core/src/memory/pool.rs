@@ -38,7 +38,10 @@ struct PoolState {
 
 impl TensorPool {
     pub(crate) fn new(source: Arc<BlockSource>) -> Arc<Self> {
-        Arc::new(Self { source, state: Mutex::new(PoolState::default()) })
+        Arc::new(Self {
+            source,
+            state: Mutex::new(PoolState::default()),
+        })
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, PoolState> {
@@ -50,7 +53,9 @@ impl TensorPool {
         let words = align_words(len.max(1));
         let mut state = self.state();
         let found = state.arenas.iter_mut().find_map(|arena| {
-            arena.take(words).map(|offset| (Arc::clone(&arena.block), offset))
+            arena
+                .take(words)
+                .map(|offset| (Arc::clone(&arena.block), offset))
         });
         let (block, offset) = match found {
             Some(found) => found,
@@ -60,7 +65,15 @@ impl TensorPool {
         state.peak_bytes = state.peak_bytes.max(state.in_use_bytes);
         state.buffers += 1;
         drop(state);
-        Ok(Buffer::whole(Allocation { pool: Arc::clone(self), block, offset, words }, len))
+        Ok(Buffer::whole(
+            Allocation {
+                pool: Arc::clone(self),
+                block,
+                offset,
+                words,
+            },
+            len,
+        ))
     }
 
     /// Adds an arena that holds `words`; when memory is short, first gives empty arenas back.
@@ -76,7 +89,10 @@ impl TensorPool {
         })?;
         let mut arena = MemoryArena::new(Arc::clone(&block));
         let offset = arena.take(words).ok_or_else(|| {
-            CoreError::invalid("allocate", format!("a fresh block of {roomy} words lacks {words}"))
+            CoreError::invalid(
+                "allocate",
+                format!("a fresh block of {roomy} words lacks {words}"),
+            )
         })?;
         state.arenas.push(arena);
         Ok((block, offset))
@@ -86,8 +102,10 @@ impl TensorPool {
         let mut state = self.state();
         state.in_use_bytes -= allocation.words as u64 * 4;
         state.buffers -= 1;
-        if let Some(arena) =
-            state.arenas.iter_mut().find(|arena| arena.block.id == allocation.block.id)
+        if let Some(arena) = state
+            .arenas
+            .iter_mut()
+            .find(|arena| arena.block.id == allocation.block.id)
         {
             arena.give_back(allocation.offset, allocation.words);
         }

@@ -55,7 +55,9 @@ unsafe impl Send for HostMemory {}
 
 /// Lists the Vulkan devices, GPUs before software drivers; empty without a loader or driver.
 pub(crate) fn list() -> Vec<DeviceInfo> {
-    physical_devices().map(|list| list.into_iter().map(|(_, info)| info).collect()).unwrap_or_default()
+    physical_devices()
+        .map(|list| list.into_iter().map(|(_, info)| info).collect())
+        .unwrap_or_default()
 }
 
 fn physical_devices() -> Result<Vec<(Arc<PhysicalDevice>, DeviceInfo)>, CoreError> {
@@ -92,7 +94,11 @@ fn compute_family(physical: &PhysicalDevice) -> Option<u32> {
         .position(|family| {
             computes(family.queue_flags) && family.queue_flags.intersects(QueueFlags::GRAPHICS)
         })
-        .or_else(|| families.iter().position(|family| computes(family.queue_flags)))
+        .or_else(|| {
+            families
+                .iter()
+                .position(|family| computes(family.queue_flags))
+        })
         .map(|index| index as u32)
 }
 
@@ -107,8 +113,11 @@ fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
         _ => format!("driver {:#x}", properties.driver_version),
     };
     let (memory_bytes, _) = device_local_heap(physical);
-    let uuid: String =
-        properties.pipeline_cache_uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let uuid: String = properties
+        .pipeline_cache_uuid
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     DeviceInfo {
         selector: format!("vulkan:{index}"),
         name: properties.device_name.clone(),
@@ -133,7 +142,10 @@ fn device_local_heap(physical: &PhysicalDevice) -> (u64, usize) {
     memory
         .memory_types
         .iter()
-        .filter(|kind| kind.property_flags.intersects(MemoryPropertyFlags::DEVICE_LOCAL))
+        .filter(|kind| {
+            kind.property_flags
+                .intersects(MemoryPropertyFlags::DEVICE_LOCAL)
+        })
         .map(|kind| kind.heap_index as usize)
         .map(|heap| (memory.memory_heaps[heap].size, heap))
         .max_by_key(|&(size, _)| size)
@@ -160,15 +172,20 @@ fn memory_type(
 impl VulkanDevice {
     /// Opens the device of this index in [`list`]'s order.
     pub fn open(index: usize) -> Result<Arc<Self>, CoreError> {
-        let (physical, info) = physical_devices()?.into_iter().nth(index).ok_or_else(|| {
-            CoreError::NoSuchDevice {
-                asked: format!("vulkan:{index}"),
-                available: "the list of Vulkan devices is shorter".to_owned(),
-            }
-        })?;
+        let (physical, info) =
+            physical_devices()?
+                .into_iter()
+                .nth(index)
+                .ok_or_else(|| CoreError::NoSuchDevice {
+                    asked: format!("vulkan:{index}"),
+                    available: "the list of Vulkan devices is shorter".to_owned(),
+                })?;
         if physical.api_version() < vulkano::Version::V1_2 {
             let failure = format!("Vulkan {} is older than 1.2", physical.api_version());
-            return Err(CoreError::ProbeFailed { device: info.name, failure });
+            return Err(CoreError::ProbeFailed {
+                device: info.name,
+                failure,
+            });
         }
         let family = compute_family(&physical).ok_or_else(|| CoreError::NoSuchDevice {
             asked: info.selector.clone(),
@@ -181,7 +198,9 @@ impl VulkanDevice {
                 .shader_signed_zero_inf_nan_preserve_float32
                 .unwrap_or(false),
             round_to_even: properties.shader_rounding_mode_rte_float32.unwrap_or(false),
-            flush_subnormals: properties.shader_denorm_flush_to_zero_float32.unwrap_or(false),
+            flush_subnormals: properties
+                .shader_denorm_flush_to_zero_float32
+                .unwrap_or(false),
         };
         let pipelines = Mutex::new(PipelineStore::open(&device, &info)?);
         let has_memory_budget = physical.supported_extensions().ext_memory_budget;
@@ -210,7 +229,9 @@ impl VulkanDevice {
     /// The bytes that HLX may hold: what it holds and what the driver still grants.
     /// `HLX_MEMORY_LIMIT` (bytes) lowers it.
     pub fn memory_budget(&self, held: u64) -> u64 {
-        let limit = std::env::var("HLX_MEMORY_LIMIT").ok().and_then(|text| text.parse().ok());
+        let limit = std::env::var("HLX_MEMORY_LIMIT")
+            .ok()
+            .and_then(|text| text.parse().ok());
         if let Some(limit) = limit {
             return limit;
         }
@@ -254,14 +275,22 @@ impl VulkanDevice {
         let mut memory = self.allocate(&raw, kind)?;
         let size = memory.allocation_size();
         memory
-            .map(MemoryMapInfo { offset: 0, size, ..MemoryMapInfo::default() })
+            .map(MemoryMapInfo {
+                offset: 0,
+                size,
+                ..MemoryMapInfo::default()
+            })
             .map_err(|error| translate_validated(&self.info.name, "map staging memory", error))?;
         let pointer = memory
             .mapping_state()
             .map(|state| state.ptr().as_ptr().cast::<u8>())
             .ok_or_else(|| CoreError::invalid("staging", "memory is not mapped"))?;
         let buffer = self.bind(raw, memory)?;
-        Ok(HostMemory { buffer, pointer, bytes: bytes as usize })
+        Ok(HostMemory {
+            buffer,
+            pointer,
+            bytes: bytes as usize,
+        })
     }
 
     fn allocate(&self, raw: &RawBuffer, memory_type: u32) -> Result<DeviceMemory, CoreError> {

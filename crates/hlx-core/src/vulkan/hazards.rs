@@ -28,7 +28,9 @@ impl Hazards {
     pub fn conflicts(&self, reads: &[Range], writes: &[Range]) -> bool {
         let touches = |ranges: &[Range], range: &Range| ranges.iter().any(|r| r.overlaps(range));
         reads.iter().any(|range| touches(&self.writes, range))
-            || writes.iter().any(|range| touches(&self.writes, range) || touches(&self.reads, range))
+            || writes
+                .iter()
+                .any(|range| touches(&self.writes, range) || touches(&self.reads, range))
     }
 
     /// Adds work that is now under way.
@@ -49,18 +51,35 @@ mod tests {
     use super::*;
 
     fn range(start: usize, end: usize) -> Range {
-        Range { block: 1, start, end }
+        Range {
+            block: 1,
+            start,
+            end,
+        }
     }
 
     #[test]
     fn only_hazards_conflict() {
         let mut hazards = Hazards::default();
         hazards.add(&[range(0, 64)], &[range(64, 128)]);
-        assert!(!hazards.conflicts(&[range(0, 64)], &[range(128, 192)]), "read after read");
+        assert!(
+            !hazards.conflicts(&[range(0, 64)], &[range(128, 192)]),
+            "read after read"
+        );
         assert!(hazards.conflicts(&[range(64, 65)], &[]), "read after write");
-        assert!(hazards.conflicts(&[], &[range(127, 200)]), "write after write");
+        assert!(
+            hazards.conflicts(&[], &[range(127, 200)]),
+            "write after write"
+        );
         assert!(hazards.conflicts(&[], &[range(0, 1)]), "write after read");
-        assert!(!hazards.conflicts(&[Range { block: 2, start: 64, end: 128 }], &[]));
+        assert!(!hazards.conflicts(
+            &[Range {
+                block: 2,
+                start: 64,
+                end: 128
+            }],
+            &[]
+        ));
         hazards.clear();
         assert!(!hazards.conflicts(&[range(64, 65)], &[range(0, 200)]));
     }

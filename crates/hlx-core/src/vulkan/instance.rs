@@ -41,7 +41,10 @@ pub(super) fn shared() -> Result<Arc<Instance>, CoreError> {
 }
 
 fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
-    CoreError::Vulkan { during: during.to_owned(), reason: reason.to_string() }
+    CoreError::Vulkan {
+        during: during.to_owned(),
+        reason: reason.to_string(),
+    }
 }
 
 fn create() -> Result<Arc<Instance>, CoreError> {
@@ -84,8 +87,7 @@ fn add_validation(
     info.enabled_extensions.ext_debug_utils = true;
     if layer_extensions.ext_validation_features {
         info.enabled_extensions.ext_validation_features = true;
-        info.enabled_validation_features =
-            vec![ValidationFeatureEnable::SynchronizationValidation];
+        info.enabled_validation_features = vec![ValidationFeatureEnable::SynchronizationValidation];
     }
     // SAFETY: the callback makes no call to Vulkan.
     let callback = unsafe {
@@ -105,7 +107,9 @@ fn add_validation(
 fn report(id: &str, message: &str) {
     VALIDATION_MESSAGES.fetch_add(1, Ordering::Relaxed);
     tracing::error!("Vulkan validation: {id}: {message}");
-    let Some(path) = std::env::var_os("HLX_VALIDATION_LOG") else { return };
+    let Some(path) = std::env::var_os("HLX_VALIDATION_LOG") else {
+        return;
+    };
     let line = format!("{id}: {}\n", message.replace('\n', " "));
     let written = OpenOptions::new()
         .create(true)

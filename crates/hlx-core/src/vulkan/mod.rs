@@ -26,16 +26,20 @@ use crate::error::CoreError;
 /// Translates a Vulkan result; the one place where device loss and want of memory are told apart.
 pub(crate) fn translate(device: &str, during: &str, error: VulkanError) -> CoreError {
     match error {
-        VulkanError::DeviceLost => {
-            CoreError::DeviceLost { device: device.to_owned(), during: during.to_owned() }
-        }
+        VulkanError::DeviceLost => CoreError::DeviceLost {
+            device: device.to_owned(),
+            during: during.to_owned(),
+        },
         VulkanError::OutOfDeviceMemory | VulkanError::OutOfHostMemory => CoreError::OutOfMemory {
             device: device.to_owned(),
             requested: 0,
             in_use: 0,
             budget: 0,
         },
-        other => CoreError::Vulkan { during: during.to_owned(), reason: other.to_string() },
+        other => CoreError::Vulkan {
+            during: during.to_owned(),
+            reason: other.to_string(),
+        },
     }
 }
 
@@ -47,14 +51,19 @@ pub(crate) fn translate_validated(
 ) -> CoreError {
     match error {
         Validated::Error(error) => translate(device, during, error),
-        Validated::ValidationError(error) => {
-            CoreError::Vulkan { during: during.to_owned(), reason: error.to_string() }
-        }
+        Validated::ValidationError(error) => CoreError::Vulkan {
+            during: during.to_owned(),
+            reason: error.to_string(),
+        },
     }
 }
 
 /// As [`translate`], for raw calls through the function table.
-pub(crate) fn check_raw(device: &str, during: &str, result: ash::vk::Result) -> Result<(), CoreError> {
+pub(crate) fn check_raw(
+    device: &str,
+    during: &str,
+    result: ash::vk::Result,
+) -> Result<(), CoreError> {
     match result {
         ash::vk::Result::SUCCESS => Ok(()),
         other => Err(translate(device, during, VulkanError::from(other))),

@@ -8,10 +8,10 @@ use vulkano::descriptor_set::layout::{
     DescriptorSetLayout, DescriptorSetLayoutBinding, DescriptorSetLayoutCreateInfo, DescriptorType,
 };
 use vulkano::device::Device;
+use vulkano::pipeline::PipelineShaderStageCreateInfo;
 use vulkano::pipeline::cache::{PipelineCache, PipelineCacheCreateInfo};
 use vulkano::pipeline::compute::{ComputePipeline, ComputePipelineCreateInfo};
 use vulkano::pipeline::layout::{PipelineLayout, PipelineLayoutCreateInfo, PushConstantRange};
-use vulkano::pipeline::PipelineShaderStageCreateInfo;
 use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo, ShaderStages, SpecializationConstant};
 
 use super::spirv::with_float_controls;
@@ -75,19 +75,30 @@ impl PipelineStore {
     pub fn open(device: &Arc<Device>, info: &DeviceInfo) -> Result<Self, CoreError> {
         let cache_path =
             cache_dir().map(|dir| dir.join(format!("pipelines-{}.bin", info.cache_key)));
-        let initial_data =
-            cache_path.as_ref().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+        let initial_data = cache_path
+            .as_ref()
+            .and_then(|path| std::fs::read(path).ok())
+            .unwrap_or_default();
         // SAFETY: the file's name carries vendor, device, driver and cache UUID, and only whole
         // files written by `save` have it; the driver checks the header besides.
         let cache = unsafe {
             PipelineCache::new(
                 Arc::clone(device),
-                PipelineCacheCreateInfo { initial_data, ..PipelineCacheCreateInfo::default() },
+                PipelineCacheCreateInfo {
+                    initial_data,
+                    ..PipelineCacheCreateInfo::default()
+                },
             )
         }
         .map_err(|error| translate_validated(&info.name, "create the pipeline cache", error))?;
         let device_name = info.name.clone();
-        Ok(Self { cache, cache_path, pipelines: HashMap::new(), created: 0, device_name })
+        Ok(Self {
+            cache,
+            cache_path,
+            pipelines: HashMap::new(),
+            created: 0,
+            device_name,
+        })
     }
 
     /// Returns the pipeline for a shader of the program.
@@ -146,7 +157,10 @@ impl PipelineStore {
         // SAFETY: vulkano's parser checks the module's structure; that it means what Vulkan
         // allows is proved by spirv-val when it is compiled, or is the caller's word.
         let module = unsafe {
-            ShaderModule::new(Arc::clone(&device.device), ShaderModuleCreateInfo::new(&words))
+            ShaderModule::new(
+                Arc::clone(&device.device),
+                ShaderModuleCreateInfo::new(&words),
+            )
         }
         .map_err(|error| translate("create the shader module", error))?;
         let declared = module.specialization_constants();
@@ -170,13 +184,19 @@ impl PipelineStore {
         )
         .map_err(|error| translate("create the pipeline", error))?;
         self.created += 1;
-        Ok(Pipeline { pipeline, layout, set_layout })
+        Ok(Pipeline {
+            pipeline,
+            layout,
+            set_layout,
+        })
     }
 
     /// Writes the cache to disk if pipelines were made since it was opened. A cache that cannot
     /// be written costs time at the next start and nothing else, so that is only logged.
     pub fn save(&mut self) {
-        let Some(path) = self.cache_path.as_ref().filter(|_| self.created > 0) else { return };
+        let Some(path) = self.cache_path.as_ref().filter(|_| self.created > 0) else {
+            return;
+        };
         self.created = 0;
         let data = match self.cache.get_data() {
             Ok(data) => data,
@@ -221,7 +241,9 @@ fn make_layout(
         None
     } else {
         let create_info = DescriptorSetLayoutCreateInfo {
-            bindings: (0..bindings as u32).map(|index| (index, binding.clone())).collect(),
+            bindings: (0..bindings as u32)
+                .map(|index| (index, binding.clone()))
+                .collect(),
             ..DescriptorSetLayoutCreateInfo::default()
         };
         Some(DescriptorSetLayout::new(Arc::clone(device), create_info)?)
@@ -236,5 +258,8 @@ fn make_layout(
         push_constant_ranges: if push_bytes == 0 { vec![] } else { vec![range] },
         ..PipelineLayoutCreateInfo::default()
     };
-    Ok((PipelineLayout::new(Arc::clone(device), create_info)?, set_layout))
+    Ok((
+        PipelineLayout::new(Arc::clone(device), create_info)?,
+        set_layout,
+    ))
 }

@@ -81,7 +81,11 @@ fn reads() -> vk::AccessFlags {
 
 fn range_of(buffer: &Buffer) -> Range {
     let start = buffer.offset();
-    Range { block: buffer.block().id, start, end: start + buffer.len() }
+    Range {
+        block: buffer.block().id,
+        start,
+        end: start + buffer.len(),
+    }
 }
 
 impl Recorder {
@@ -104,7 +108,11 @@ impl Recorder {
             .map_err(|error| translate(name, "allocate a command buffer", error))?
             .next()
             .ok_or_else(|| CoreError::invalid("record", "the driver gave no command buffer"))?;
-        let timing = if profiling { Some(Timing::new(device)?) } else { None };
+        let timing = if profiling {
+            Some(Timing::new(device)?)
+        } else {
+            None
+        };
         let recorder = Self {
             device: Arc::clone(device),
             command_buffer,
@@ -170,8 +178,9 @@ impl Recorder {
         target_stage: vk::PipelineStageFlags,
         target: vk::AccessFlags,
     ) {
-        let barrier =
-            vk::MemoryBarrier::default().src_access_mask(source).dst_access_mask(target);
+        let barrier = vk::MemoryBarrier::default()
+            .src_access_mask(source)
+            .dst_access_mask(target);
         // SAFETY: the command buffer is being recorded; the barrier is a live local.
         unsafe {
             (self.fns().cmd_pipeline_barrier)(
@@ -216,10 +225,16 @@ impl Recorder {
         if groups.contains(&0) {
             return Ok(());
         }
-        let reads: Vec<Range> =
-            bindings.iter().filter(|b| b.reads()).map(|b| range_of(b.buffer())).collect();
-        let writes: Vec<Range> =
-            bindings.iter().filter(|b| b.writes()).map(|b| range_of(b.buffer())).collect();
+        let reads: Vec<Range> = bindings
+            .iter()
+            .filter(|b| b.reads())
+            .map(|b| range_of(b.buffer()))
+            .collect();
+        let writes: Vec<Range> = bindings
+            .iter()
+            .filter(|b| b.writes())
+            .map(|b| range_of(b.buffer()))
+            .collect();
         self.order(&reads, &writes);
         self.bind(name, pipeline, bindings, push)?;
         let start = self.stamp_before(name);
@@ -285,7 +300,9 @@ impl Recorder {
         let (layout, compute) = (pipeline.layout.handle(), vk::PipelineBindPoint::COMPUTE);
         if self.bound != key {
             self.bound = key;
-            self.pipelines.entry(key).or_insert_with(|| Arc::clone(pipeline));
+            self.pipelines
+                .entry(key)
+                .or_insert_with(|| Arc::clone(pipeline));
             // SAFETY: the pipeline is kept alive by `pipelines`.
             unsafe {
                 (self.fns().cmd_bind_pipeline)(self.handle(), compute, pipeline.pipeline.handle());
@@ -339,10 +356,11 @@ impl Recorder {
                     .collect(),
                 ..DescriptorPoolCreateInfo::default()
             };
-            let pool = DescriptorPool::new(Arc::clone(&self.device.device), create_info)
-                .map_err(|error| {
+            let pool = DescriptorPool::new(Arc::clone(&self.device.device), create_info).map_err(
+                |error| {
                     translate_validated(&self.device.info.name, "create a descriptor pool", error)
-                })?;
+                },
+            )?;
             self.sets.push(pool);
             self.sets_left = SETS_PER_POOL;
             self.buffers_left = BUFFERS_PER_POOL.max(count);
@@ -409,9 +427,14 @@ impl Recorder {
     fn keep(&mut self, name: &str, buffer: &Buffer) -> Result<vk::Buffer, CoreError> {
         let block = buffer.block();
         let BlockMemory::Vulkan(memory) = &block.memory else {
-            return Err(CoreError::invalid(name, "a buffer of the CPU device on a Vulkan device"));
+            return Err(CoreError::invalid(
+                name,
+                "a buffer of the CPU device on a Vulkan device",
+            ));
         };
-        self.blocks.entry(block.id).or_insert_with(|| Arc::clone(block));
+        self.blocks
+            .entry(block.id)
+            .or_insert_with(|| Arc::clone(block));
         Ok(memory.handle())
     }
 
@@ -436,8 +459,15 @@ impl Recorder {
         let (from, to) = (self.keep("copy", source)?, self.keep("copy", target)?);
         self.order(&[range_of(source)], &[range_of(target)]);
         let start = self.stamp_before("copy");
-        let (source_offset, target_offset) = (source.offset() as u64 * 4, target.offset() as u64 * 4);
-        self.copy_raw(from, source_offset, to, target_offset, source.len() as u64 * 4);
+        let (source_offset, target_offset) =
+            (source.offset() as u64 * 4, target.offset() as u64 * 4);
+        self.copy_raw(
+            from,
+            source_offset,
+            to,
+            target_offset,
+            source.len() as u64 * 4,
+        );
         self.stamp_after(start);
         self.launches += 1;
         Ok(())
@@ -480,7 +510,11 @@ impl Recorder {
         if bytes == 0 {
             return;
         }
-        let region = vk::BufferCopy { src_offset: source_offset, dst_offset: target_offset, size: bytes };
+        let region = vk::BufferCopy {
+            src_offset: source_offset,
+            dst_offset: target_offset,
+            size: bytes,
+        };
         // SAFETY: both ranges lie inside live buffers and do not overlap.
         unsafe { (self.fns().cmd_copy_buffer)(self.handle(), from, to, 1, &region) };
     }
@@ -537,7 +571,10 @@ impl Timing {
         let queries = QueryPool::new(Arc::clone(&device.device), create_info).map_err(|error| {
             translate_validated(&device.info.name, "create a query pool", error)
         })?;
-        Ok(Self { queries, names: Vec::new() })
+        Ok(Self {
+            queries,
+            names: Vec::new(),
+        })
     }
 }
 
@@ -556,7 +593,11 @@ impl Recorded {
 
     /// Adds the times of the last run to the profile; the run must be done.
     pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
-        let Some(timing) = self.timing.as_ref().filter(|timing| !timing.names.is_empty()) else {
+        let Some(timing) = self
+            .timing
+            .as_ref()
+            .filter(|timing| !timing.names.is_empty())
+        else {
             return Ok(());
         };
         let count = timing.names.len() as u32 * 2;
@@ -564,7 +605,9 @@ impl Recorded {
         timing
             .queries
             .get_results(0..count, &mut ticks, QueryResultFlags::WAIT)
-            .map_err(|error| translate_validated(&self.device.info.name, "read timestamps", error))?;
+            .map_err(|error| {
+                translate_validated(&self.device.info.name, "read timestamps", error)
+            })?;
         for (name, pair) in timing.names.iter().zip(ticks.chunks_exact(2)) {
             let elapsed = pair[1].saturating_sub(pair[0]) as f64;
             profiler.add(name, elapsed * self.device.timestamp_period_ns * 1e-6);

@@ -28,9 +28,21 @@ const ROUND_TO_EVEN_MODE: u32 = 4462;
 /// controls are part of the core.
 pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec<u32> {
     let wanted: Vec<(u32, u32)> = [
-        (controls.flush_subnormals, DENORM_FLUSH_CAPABILITY, DENORM_FLUSH_MODE),
-        (controls.preserve_zero_inf_nan, PRESERVE_CAPABILITY, PRESERVE_MODE),
-        (controls.round_to_even, ROUND_TO_EVEN_CAPABILITY, ROUND_TO_EVEN_MODE),
+        (
+            controls.flush_subnormals,
+            DENORM_FLUSH_CAPABILITY,
+            DENORM_FLUSH_MODE,
+        ),
+        (
+            controls.preserve_zero_inf_nan,
+            PRESERVE_CAPABILITY,
+            PRESERVE_MODE,
+        ),
+        (
+            controls.round_to_even,
+            ROUND_TO_EVEN_CAPABILITY,
+            ROUND_TO_EVEN_MODE,
+        ),
     ]
     .into_iter()
     .filter_map(|(supported, capability, mode)| supported.then_some((capability, mode)))
@@ -75,20 +87,41 @@ mod tests {
 
     /// A header, one capability (Shader), a memory model, an entry point and its local size.
     const MODULE: [u32; 20] = [
-        0x0723_0203, 0x0001_0500, 0, 9, 0, // header
-        (2 << 16) | 17, 1, // OpCapability Shader
-        (3 << 16) | 14, 0, 1, // OpMemoryModel
-        (4 << 16) | 15, 5, 7, 0x6e69_616d, // OpEntryPoint GLCompute %7 (name cut short)
-        (6 << 16) | 16, 7, 17, 1, 1, 1, // OpExecutionMode %7 LocalSize 1 1 1
+        0x0723_0203,
+        0x0001_0500,
+        0,
+        9,
+        0, // header
+        (2 << 16) | 17,
+        1, // OpCapability Shader
+        (3 << 16) | 14,
+        0,
+        1, // OpMemoryModel
+        (4 << 16) | 15,
+        5,
+        7,
+        0x6e69_616d, // OpEntryPoint GLCompute %7 (name cut short)
+        (6 << 16) | 16,
+        7,
+        17,
+        1,
+        1,
+        1, // OpExecutionMode %7 LocalSize 1 1 1
     ];
 
     #[test]
     fn modes_stand_after_entry_points() {
-        let controls = FloatControls { preserve_zero_inf_nan: true, ..FloatControls::default() };
+        let controls = FloatControls {
+            preserve_zero_inf_nan: true,
+            ..FloatControls::default()
+        };
         let out = with_float_controls(&MODULE, controls);
         assert_eq!(out[5..7], [(2 << 16) | 17, PRESERVE_CAPABILITY]);
         assert_eq!(out[16..20], [(4 << 16) | 16, 7, PRESERVE_MODE, 32]);
         assert_eq!(out.len(), MODULE.len() + 6);
-        assert_eq!(with_float_controls(&MODULE, FloatControls::default()), MODULE);
+        assert_eq!(
+            with_float_controls(&MODULE, FloatControls::default()),
+            MODULE
+        );
     }
 }

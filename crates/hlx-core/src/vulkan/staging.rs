@@ -34,7 +34,11 @@ impl Staging {
     pub fn new(device: &Arc<VulkanDevice>) -> Result<Self, CoreError> {
         let ring = device.allocate_host(RING_BYTES, false)?;
         let window = device.allocate_host(WINDOW_BYTES, true)?;
-        Ok(Self { ring, window, head: 0 })
+        Ok(Self {
+            ring,
+            window,
+            head: 0,
+        })
     }
 
     /// The most words of one upload or download; longer ones go in parts.
@@ -63,20 +67,25 @@ impl Staging {
             std::ptr::copy_nonoverlapping(data.as_ptr().cast::<u8>(), target, data.len() * 4);
         }
         self.head = (offset + data.len() * 4).div_ceil(STEP) * STEP;
-        HostRange { buffer: self.ring.buffer.handle(), offset: offset as u64 }
+        HostRange {
+            buffer: self.ring.buffer.handle(),
+            offset: offset as u64,
+        }
     }
 
     /// The place that downloads are copied to.
     pub fn window(&self) -> HostRange {
-        HostRange { buffer: self.window.buffer.handle(), offset: 0 }
+        HostRange {
+            buffer: self.window.buffer.handle(),
+            offset: 0,
+        }
     }
 
     /// Appends the window's first `words` words; the copy into it must be done.
     pub fn read(&self, words: usize, out: &mut Vec<u32>) {
         debug_assert!(words * 4 <= self.window.bytes);
         // SAFETY: the words lie inside the mapped window, which the device no longer writes.
-        let words =
-            unsafe { std::slice::from_raw_parts(self.window.pointer.cast::<u32>(), words) };
+        let words = unsafe { std::slice::from_raw_parts(self.window.pointer.cast::<u32>(), words) };
         out.extend_from_slice(words);
     }
 }

@@ -55,7 +55,11 @@ impl VulkanStream {
             staging: None,
             profiling: false,
         };
-        Ok(Self { device, profiler, state: Mutex::new(state) })
+        Ok(Self {
+            device,
+            profiler,
+            state: Mutex::new(state),
+        })
     }
 
     pub fn device(&self) -> &Arc<VulkanDevice> {
@@ -76,7 +80,11 @@ impl VulkanStream {
             return body(recorder);
         }
         let result = body(self.eager(&mut state)?)?;
-        if state.eager.as_ref().is_some_and(|e| e.launches() >= LAUNCHES_PER_SUBMISSION) {
+        if state
+            .eager
+            .as_ref()
+            .is_some_and(|e| e.launches() >= LAUNCHES_PER_SUBMISSION)
+        {
             self.flush(&mut state)?;
         }
         Ok(result)
@@ -94,12 +102,22 @@ impl VulkanStream {
     pub fn dispatch(&self, launch: &Launch<'_>) -> Result<(), CoreError> {
         let pipeline = self.pipeline(launch)?;
         self.with_recorder(|recorder| {
-            recorder.dispatch(launch.name, &pipeline, launch.bindings, launch.push, launch.groups)
+            recorder.dispatch(
+                launch.name,
+                &pipeline,
+                launch.bindings,
+                launch.push,
+                launch.groups,
+            )
         })
     }
 
     fn pipeline(&self, launch: &Launch<'_>) -> Result<Arc<Pipeline>, CoreError> {
-        let mut store = self.device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self
+            .device
+            .pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         store.get(
             &self.device,
             launch.shader,
@@ -182,9 +200,10 @@ impl VulkanStream {
         let submit = self.device.device.fns().v1_0.queue_submit;
         // SAFETY: `with` holds the queue's lock; the command buffer and all it uses are kept
         // alive by `work` until the fence is signalled.
-        let result = self.device.queue.with(|_guard| unsafe {
-            submit(self.device.queue.handle(), 1, &info, fence.handle())
-        });
+        let result = self
+            .device
+            .queue
+            .with(|_guard| unsafe { submit(self.device.queue.handle(), 1, &info, fence.handle()) });
         check_raw(name, "submit", result)?;
         let timed = work.is_timed();
         state.under_way.push_back(Submission { fence, work });
@@ -198,7 +217,9 @@ impl VulkanStream {
     }
 
     fn wait_oldest(&self, state: &mut State) -> Result<(), CoreError> {
-        let Some(submission) = state.under_way.front() else { return Ok(()) };
+        let Some(submission) = state.under_way.front() else {
+            return Ok(());
+        };
         submission.fence.wait(None).map_err(|error| {
             translate_validated(
                 &self.device.info.name,

@@ -40,7 +40,10 @@ use crate::memory::Buffer;
 fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {
     match context.backend() {
         Backend::Vulkan(stream) => Ok(stream),
-        Backend::Cpu(_) => Err(CoreError::invalid(what, "needs a Vulkan device, not the CPU")),
+        Backend::Cpu(_) => Err(CoreError::invalid(
+            what,
+            "needs a Vulkan device, not the CPU",
+        )),
     }
 }
 
@@ -71,10 +74,25 @@ impl ComputePipeline {
         push_bytes: usize,
     ) -> Result<Self, CoreError> {
         let device = stream(context, name)?.device();
-        let mut store = device.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-        let inner =
-            store.create(device, name, words, entry_point, specialization, bindings, push_bytes)?;
-        Ok(Self { name, inner: Arc::new(inner), bindings, push_bytes })
+        let mut store = device
+            .pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let inner = store.create(
+            device,
+            name,
+            words,
+            entry_point,
+            specialization,
+            bindings,
+            push_bytes,
+        )?;
+        Ok(Self {
+            name,
+            inner: Arc::new(inner),
+            bindings,
+            push_bytes,
+        })
     }
 }
 
@@ -132,11 +150,16 @@ impl DescriptorBindingBuilder {
     /// [`CoreError::Invalid`] if they differ.
     pub fn build(self, pipeline: &ComputePipeline) -> Result<DescriptorBindings, CoreError> {
         if self.buffers.len() != pipeline.bindings {
-            let reason =
-                format!("{} buffers bound, expected {}", self.buffers.len(), pipeline.bindings);
+            let reason = format!(
+                "{} buffers bound, expected {}",
+                self.buffers.len(),
+                pipeline.bindings
+            );
             return Err(CoreError::invalid(pipeline.name, reason));
         }
-        Ok(DescriptorBindings { buffers: self.buffers })
+        Ok(DescriptorBindings {
+            buffers: self.buffers,
+        })
     }
 }
 
@@ -153,7 +176,10 @@ impl CommandBufferPool {
     /// [`CoreError::Invalid`] on the CPU device.
     pub fn new(context: &Context) -> Result<Self, CoreError> {
         let device = Arc::clone(stream(context, "command buffer pool")?.device());
-        Ok(Self { context: context.clone(), device })
+        Ok(Self {
+            context: context.clone(),
+            device,
+        })
     }
 
     /// Records what `body` dispatches; barriers are put where a dispatch depends on another.
@@ -167,7 +193,10 @@ impl CommandBufferPool {
         let mut recorder = CommandRecorder(Recorder::begin(&self.device, false)?);
         body(&mut recorder)?;
         let recorded = Arc::new(recorder.0.finish()?);
-        Ok(RecordedCommands { context: self.context.clone(), recorded })
+        Ok(RecordedCommands {
+            context: self.context.clone(),
+            recorded,
+        })
     }
 }
 
@@ -204,7 +233,8 @@ impl CommandRecorder {
                 Access::ReadWrite => Binding::ReadWrite(buffer),
             })
             .collect();
-        self.0.dispatch(pipeline.name, &pipeline.inner, &list, push, groups)
+        self.0
+            .dispatch(pipeline.name, &pipeline.inner, &list, push, groups)
     }
 }
 

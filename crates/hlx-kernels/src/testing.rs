@@ -1,0 +1,244 @@
+//! The harness through which every kernel is tested: one body, every device, equal bits.
+//!
+//! Public so that kernels of your own can be tested the same way.
+
+use std::sync::OnceLock;
+
+use hlx_core::digest::canonical_bits;
+use hlx_core::{Buffer, Context, CoreError};
+
+use crate::KernelError;
+
+/// Words of fence on either side of every buffer.
+const FENCE_WORDS: usize = 64;
+const FENCE: u32 = 0x5eed_f00d;
+/// What an output holds before the kernel runs: a NaN that no kernel computes.
+const UNWRITTEN: u32 = 0x7fee_dbad;
+
+/// Returns the devices under test: the CPU device and every Vulkan device; `HLX_TEST_DEVICES=cpu`
+/// leaves the CPU alone.
+///
+/// # Panics
+/// If a device that is there cannot be opened.
+pub fn contexts() -> &'static [Context] {
+    static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
+    CONTEXTS.get_or_init(|| {
+        let cpu_alone = std::env::var("HLX_TEST_DEVICES").is_ok_and(|devices| devices == "cpu");
+        let opened = if cpu_alone {
+            Context::cpu().map(|context| vec![context])
+        } else {
+            Context::all()
+        };
+        opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"))
+    })
+}
+
+/// The fenced buffers of one run on one device.
+#[derive(Default)]
+pub struct TestMemory {
+    fenced: Vec<(Buffer, usize)>,
+}
+
+impl TestMemory {
+    /// Returns a fenced buffer with these values (subnormals flushed).
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn input(&mut self, ctx: &Context, data: &[f32]) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(ctx, data.len())?;
+        ctx.upload_f32(&buffer, data)?;
+        Ok(buffer)
+    }
+
+    /// Returns a fenced buffer with these words.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn input_u32(&mut self, ctx: &Context, data: &[u32]) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(ctx, data.len())?;
+        ctx.upload_u32(&buffer, data)?;
+        Ok(buffer)
+    }
+
+    /// Returns a fenced buffer filled with a NaN.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn output(&mut self, ctx: &Context, len: usize) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(ctx, len)?;
+        ctx.fill(&buffer, UNWRITTEN)?;
+        Ok(buffer)
+    }
+
+    fn fenced(&mut self, ctx: &Context, len: usize) -> Result<Buffer, CoreError> {
+        let whole = ctx.alloc(len + 2 * FENCE_WORDS)?;
+        ctx.fill(&whole, FENCE)?;
+        let window = whole.slice(FENCE_WORDS, len)?;
+        self.fenced.push((whole, len));
+        Ok(window)
+    }
+
+    /// Panics if a kernel wrote outside its buffers.
+    fn check_fences(&self, name: &str, ctx: &Context) -> Result<(), CoreError> {
+        for (index, (whole, len)) in self.fenced.iter().enumerate() {
+            let words = ctx.download_u32(whole)?;
+            let (before, rest) = words.split_at(FENCE_WORDS);
+            let outside = before.iter().chain(&rest[*len..]);
+            let broken = outside.enumerate().find(|&(_, &word)| word != FENCE);
+            if let Some((at, word)) = broken {
+                panic!(
+                    "{name} on {}: buffer {index}: fence word {at} is {word:#x}",
+                    ctx.info()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs `body` on every device under test and returns the CPU's outputs.
+///
+/// `body` makes its buffers through [`TestMemory`], launches, and returns the outputs.
+///
+/// # Panics
+/// If a launch fails, an output word stays unwritten, a fence is broken, or any word differs in
+/// its bits between two devices (all NaNs count as one).
+pub fn run_everywhere<F>(name: &str, body: F) -> Vec<Vec<f32>>
+where
+    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+{
+    let mut reference: Option<Vec<Vec<f32>>> = None;
+    for ctx in contexts() {
+        let outputs = run_on(name, ctx, &body);
+        match &reference {
+            None => reference = Some(outputs),
+            Some(expected) => assert_same_bits(name, ctx, expected, &outputs),
+        }
+    }
+    reference.unwrap_or_default()
+}
+
+/// Runs `body` on one device and returns its outputs.
+///
+/// # Panics
+/// As [`run_everywhere`].
+pub fn run_on<F>(name: &str, ctx: &Context, body: F) -> Vec<Vec<f32>>
+where
+    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+{
+    let mut memory = TestMemory::default();
+    let result = body(ctx, &mut memory).and_then(|buffers| {
+        memory.check_fences(name, ctx)?;
+        let words: Result<Vec<Vec<u32>>, CoreError> = buffers
+            .iter()
+            .map(|buffer| ctx.download_u32(buffer))
+            .collect();
+        Ok(words?)
+    });
+    let outputs = result.unwrap_or_else(|error| panic!("{name} on {}: {error}", ctx.info()));
+    for (index, words) in outputs.iter().enumerate() {
+        if let Some(at) = words.iter().position(|&word| word == UNWRITTEN) {
+            panic!(
+                "{name} on {}: output {index}: element {at} was not written",
+                ctx.info()
+            );
+        }
+    }
+    assert_eq!(
+        hlx_core::validation_messages(),
+        0,
+        "{name}: the validation layer complained"
+    );
+    outputs
+        .into_iter()
+        .map(|words| words.into_iter().map(f32::from_bits).collect())
+        .collect()
+}
+
+fn assert_same_bits(name: &str, ctx: &Context, expected: &[Vec<f32>], found: &[Vec<f32>]) {
+    assert_eq!(expected.len(), found.len(), "{name}: number of outputs");
+    for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
+        assert_eq!(
+            expected.len(),
+            found.len(),
+            "{name}: length of output {index}"
+        );
+        for (at, (&e, &f)) in expected.iter().zip(found).enumerate() {
+            let (e_bits, f_bits) = (canonical_bits(e), canonical_bits(f));
+            assert!(
+                e_bits == f_bits,
+                "{name} on {}: output {index}, element {at}: {f_bits:#010x} ({f:e}), \
+                 the CPU has {e_bits:#010x} ({e:e})",
+                ctx.info()
+            );
+        }
+    }
+}
+
+/// A small generator for test data (SplitMix64); no part of HLX's own random numbers.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A value in [-1, 1).
+    fn signed(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+}
+
+/// Returns `len` ordinary values in about [-3, 3], bell-shaped.
+pub fn normal(seed: u64, len: usize) -> Vec<f32> {
+    let mut random = SplitMix(seed);
+    (0..len)
+        .map(|_| (0..3).map(|_| random.signed()).sum())
+        .collect()
+}
+
+/// Returns `len` values with zeros, negative zeros, large, tiny and ordinary ones among them; no
+/// infinity, no NaN, and no product or sum of a few thousand of them overflows.
+pub fn values(seed: u64, len: usize) -> Vec<f32> {
+    let mut random = SplitMix(seed ^ 0xabcd);
+    (0..len)
+        .map(|_| {
+            let ordinary = random.signed();
+            match random.next() % 16 {
+                0 => 0.0,
+                1 => -0.0,
+                2 => ordinary * 1e12,
+                3 => ordinary * 1e-20,
+                4 => ordinary * f32::MIN_POSITIVE * 4.0,
+                _ => ordinary * 3.0,
+            }
+        })
+        .collect()
+}
+
+/// Returns `len` ids below `bound`.
+pub fn ids(seed: u64, len: usize, bound: u32) -> Vec<u32> {
+    let mut random = SplitMix(seed ^ 0x1d5);
+    (0..len)
+        .map(|_| (random.next() % u64::from(bound)) as u32)
+        .collect()
+}
+
+/// Asserts that every value is within `abs + rel * |want|` of an f64 reference.
+///
+/// # Panics
+/// With the first value that is not, or if the lengths differ.
+pub fn assert_close(name: &str, got: &[f32], want: &[f64], rel: f64, abs: f64) {
+    assert_eq!(got.len(), want.len(), "{name}: length");
+    for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(got) - want).abs();
+        assert!(
+            error <= abs + rel * want.abs(),
+            "{name}: element {at} is {got:e}, the reference has {want:e} (error {error:e})"
+        );
+    }
+}
