@@ -1,1 +1,88 @@
-fn main() {}
+//! `cargo xtask`: what HLX needs done around its code, in plain Rust without dependencies.
+
+mod arrows;
+mod bench;
+mod command;
+mod digests;
+mod files;
+mod lint;
+mod setup;
+mod sha256;
+mod shaders;
+mod spirv;
+mod spirv_lint;
+mod tests_verb;
+mod tidy;
+mod train;
+
+use std::process::ExitCode;
+
+/// What a verb gives back: the status the process ends with, or one line saying what is wrong.
+pub type Outcome = Result<u8, String>;
+
+const HELP: &str = "\
+cargo xtask VERB [OPTIONS]
+
+  train     build hlx and train the ASCII specialist on the best device found
+  test      install what the tests need, then run all of them, Vulkan under validation
+  lint      formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
+  shaders   compile GLSL to shaders/spv with the pinned compiler
+  bench     run the benchmarks
+  ci        lint, then test: what .ci/run does
+
+`cargo xtask VERB --help` says more.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(status) => ExitCode::from(status),
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Outcome {
+    let Some((verb, rest)) = args.split_first() else {
+        println!("{HELP}");
+        return Ok(2);
+    };
+    let (help, run): (&str, fn(&[String]) -> Outcome) = match verb.as_str() {
+        "train" => (train::HELP, train::run),
+        "test" => (tests_verb::HELP, tests_verb::run),
+        "lint" => (lint::HELP, lint::run),
+        "shaders" => (shaders::HELP, shaders::run),
+        "bench" => (bench::HELP, bench::run),
+        "ci" => (CI_HELP, ci),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            return Ok(0);
+        }
+        other => return Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
+    };
+    // What stands behind `--` belongs to the program that the verb runs.
+    let own = rest.iter().take_while(|arg| *arg != "--");
+    if own.clone().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{help}");
+        return Ok(0);
+    }
+    run(rest)
+}
+
+const CI_HELP: &str = "\
+cargo xtask ci [--no-install]
+
+Runs `cargo xtask lint`, then `cargo xtask test`.";
+
+fn ci(args: &[String]) -> Outcome {
+    match lint::run(&[])? {
+        0 => tests_verb::run(args),
+        status => Ok(status),
+    }
+}
+
+/// The error for an argument that a verb does not know.
+pub fn unknown_argument(verb: &str, argument: &str) -> String {
+    format!("{verb}: unknown argument `{argument}`; `cargo xtask {verb} --help` lists them")
+}

@@ -1,0 +1,146 @@
+//! Which crate may know which: the table of docs/architecture.md, held against the manifests.
+
+use std::path::Path;
+
+use crate::files;
+
+/// What one crate may depend on, among HLX's own crates and among those that are rationed.
+struct Row {
+    name: &'static str,
+    hlx: &'static [&'static str],
+    rationed: &'static [&'static str],
+}
+
+/// From the lowest to the highest. A crate that is not here may not be added unseen.
+const TABLE: [Row; 5] = [
+    Row { name: "hlx-core", hlx: &[], rationed: &["vulkano", "ash"] },
+    Row {
+        name: "hlx-kernels",
+        hlx: &["hlx-core"],
+        rationed: &["vulkano", "vulkano-shaders", "ash"],
+    },
+    Row { name: "hlx-autograd", hlx: &["hlx-core", "hlx-kernels"], rationed: &[] },
+    Row {
+        name: "hlx-nn",
+        hlx: &["hlx-core", "hlx-kernels", "hlx-autograd"],
+        rationed: &["safetensors"],
+    },
+    Row {
+        name: "hlx-train",
+        hlx: &["hlx-core", "hlx-kernels", "hlx-autograd", "hlx-nn"],
+        rationed: &["safetensors", "anyhow", "clap", "indicatif", "toml", "tracing-subscriber"],
+    },
+];
+
+/// Dependencies that belong to some layers only: Vulkan below, programs and files above.
+const RATIONED: [&str; 9] = [
+    "vulkano",
+    "vulkano-shaders",
+    "ash",
+    "safetensors",
+    "anyhow",
+    "clap",
+    "indicatif",
+    "toml",
+    "tracing-subscriber",
+];
+
+/// Every dependency that points the wrong way, a line each.
+pub fn check(root: &Path) -> Result<Vec<String>, String> {
+    let mut wrong = Vec::new();
+    let crates = root.join("crates");
+    for manifest in files::under(&crates, &["toml"])? {
+        if manifest.ends_with("Cargo.toml") {
+            let dir = manifest.parent().unwrap_or(&crates);
+            let name = files::relative(&crates, dir);
+            wrong.extend(check_crate(&name, &dependencies(&files::text(&manifest)?)));
+            wrong.extend(check_sources(root, dir, &name)?);
+        }
+    }
+    let xtask = dependencies(&files::text(&root.join("xtask/Cargo.toml"))?);
+    wrong.extend(xtask.iter().map(|name| format!("xtask depends on {name}; it stays std only")));
+    Ok(wrong)
+}
+
+fn check_crate(name: &str, dependencies: &[String]) -> Vec<String> {
+    let Some(row) = TABLE.iter().find(|row| row.name == name) else {
+        return vec![format!("crates/{name} is not in the table of xtask/src/arrows.rs")];
+    };
+    let allowed = |dependency: &str| {
+        let own = dependency.starts_with("hlx-") || dependency == "xtask";
+        let known = row.hlx.contains(&dependency) || row.rationed.contains(&dependency);
+        known || !(own || RATIONED.contains(&dependency))
+    };
+    let wrong = dependencies.iter().filter(|dependency| !allowed(dependency));
+    wrong.map(|dependency| format!("{name} must not know {dependency}")).collect()
+}
+
+/// Vulkan must not come in through a lower crate's re-export either.
+fn check_sources(root: &Path, dir: &Path, name: &str) -> Result<Vec<String>, String> {
+    let knows = TABLE.iter().any(|row| row.name == name && row.rationed.contains(&"vulkano"));
+    let mut wrong = Vec::new();
+    if !knows {
+        for source in files::under(dir, &["rs"])? {
+            if files::text(&source)?.contains("vulkano::") {
+                wrong.push(format!("{} uses vulkano", files::relative(root, &source)));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The names in all dependency tables of a manifest, renamed ones by their real name.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut inside = false;
+    for line in manifest.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            let (table, name) = match section.rsplit_once("dependencies.") {
+                Some((_, name)) => (false, Some(name)),
+                None => (section.ends_with("dependencies"), None),
+            };
+            inside = table;
+            names.extend(name.map(str::to_string));
+        } else if inside && !line.starts_with('#') {
+            let package = line.split("package = \"").nth(1).and_then(|rest| rest.split('"').next());
+            let key = line.split(['.', '=', ' ']).next().filter(|key| !key.is_empty());
+            names.extend(package.or(key).map(str::to_string));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_kind_of_dependency() {
+        let manifest = "[package]\nname = \"x\"\n[dependencies]\n# note\nhlx-core.workspace = true\n\
+                        vk = { package = \"vulkano\", version = \"1\" }\n\n[dev-dependencies]\n\
+                        criterion = \"0.8\"\n[target.'cfg(unix)'.dependencies]\nlibc = \"1\"\n\
+                        [dependencies.clap]\nversion = \"4\"\n[features]\nfast = []\n";
+        let names = ["hlx-core", "vulkano", "criterion", "libc", "clap"];
+        assert_eq!(dependencies(manifest), names);
+    }
+
+    #[test]
+    fn arrows_go_one_way() {
+        let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        assert!(check_crate("hlx-nn", &names(&["hlx-core", "serde", "safetensors"])).is_empty());
+        let wrong = check_crate("hlx-kernels", &names(&["hlx-nn", "vulkano", "anyhow"]));
+        let said = ["hlx-kernels must not know hlx-nn", "hlx-kernels must not know anyhow"];
+        assert_eq!(wrong, said);
+        assert_eq!(check_crate("hlx-new", &[]).len(), 1);
+    }
+
+    #[test]
+    fn the_table_itself_has_no_cycle() {
+        for (level, row) in TABLE.iter().enumerate() {
+            for lower in row.hlx {
+                assert!(TABLE[..level].iter().any(|known| known.name == *lower), "{}", row.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `shaders/spv/digests.txt`: which source each committed SPIR-V module was made from.
+//!
+//! A line a module: its name, the digest of its source, the digest of the module. The source's
+//! digest covers the file and all it includes, in order, and the header names the compiler; so
+//! a plain build can tell a stale module without having a compiler.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::files;
+use crate::sha256;
+
+/// One shader: where its source and its module stand, and its name (`layer_norm/forward`).
+pub struct Shader {
+    pub name: String,
+    pub source: PathBuf,
+    pub module: PathBuf,
+}
+
+/// The digests of one shader's source and module.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub source: String,
+    pub module: String,
+}
+
+/// `digests.txt`, read: the compiler it was written with and an entry a shader.
+#[derive(Default)]
+pub struct Digests {
+    pub compiler: String,
+    pub entries: BTreeMap<String, Entry>,
+}
+
+/// Every shader of the tree, by name.
+pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
+    let dir = root.join("shaders");
+    let sources = files::under(&dir, &["comp"])?;
+    let shader = |source: PathBuf| {
+        let name = files::relative(&dir, &source.with_extension(""));
+        let module = dir.join("spv").join(format!("{name}.spv"));
+        Shader { name, source, module }
+    };
+    Ok(sources.into_iter().map(shader).collect())
+}
+
+/// The compiler that the lock file pins, with its fixed target.
+pub fn compiler(root: &Path) -> Result<String, String> {
+    let lock = files::text(&root.join("Cargo.lock"))?;
+    let version = lock
+        .split("[[package]]")
+        .find(|package| package.contains("name = \"glslang\"\n"))
+        .and_then(|package| package.split("version = \"").nth(1)?.split('"').next())
+        .ok_or("Cargo.lock does not name glslang")?;
+    Ok(format!("glslang {version}, Vulkan 1.2, SPIR-V 1.5"))
+}
+
+/// The digest of a source and of everything it includes, in order, each file once.
+pub fn of_source(root: &Path, source: &Path) -> Result<String, String> {
+    let mut text = Vec::new();
+    append_closure(root, source, source, &mut BTreeSet::new(), &mut text)?;
+    Ok(sha256::hex(&text))
+}
+
+fn append_closure(
+    root: &Path,
+    top: &Path,
+    file: &Path,
+    seen: &mut BTreeSet<String>,
+    text: &mut Vec<u8>,
+) -> Result<(), String> {
+    let file = normal(file);
+    let name = files::relative(root, &file);
+    if !seen.insert(name.clone()) {
+        return Ok(());
+    }
+    let bytes = files::bytes(&file)?;
+    text.extend_from_slice(format!("{name} {}\n", bytes.len()).as_bytes());
+    text.extend_from_slice(&bytes);
+    for include in includes(&String::from_utf8_lossy(&bytes)) {
+        let candidates = [file.as_path(), top].map(|from| from.with_file_name(&include));
+        let found = candidates.iter().find(|path| path.is_file());
+        let path = found.ok_or_else(|| format!("{name}: cannot find #include \"{include}\""))?;
+        append_closure(root, top, path, seen, text)?;
+    }
+    Ok(())
+}
+
+/// The names in a source's `#include "..."` lines, in order.
+fn includes(source: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+        Some(rest.split('"').nth(1)?.to_string())
+    };
+    source.lines().filter_map(name).collect()
+}
+
+/// `a/b/../c` as `a/c`, so that one file has one name.
+fn normal(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => _ = parts.pop(),
+            other => parts.push(other),
+        }
+    }
+    parts
+}
+
+impl Digests {
+    /// Reads `digests.txt`; a tree without one has no digests.
+    pub fn read(root: &Path) -> Result<Digests, String> {
+        let path = root.join("shaders/spv/digests.txt");
+        if !path.is_file() {
+            return Ok(Digests::default());
+        }
+        Digests::parse(&files::text(&path)?)
+            .map_err(|line| format!("shaders/spv/digests.txt: cannot read line {line}"))
+    }
+
+    fn parse(text: &str) -> Result<Digests, usize> {
+        let mut digests = Digests::default();
+        for (row, line) in text.lines().enumerate() {
+            if let Some(compiler) = line.strip_prefix("# compiler: ") {
+                digests.compiler = compiler.to_string();
+            } else if !line.starts_with('#') && !line.is_empty() {
+                let parts: Vec<&str> = line.split_whitespace().collect();
+                let [name, source, module] = parts[..] else { return Err(row + 1) };
+                let entry = Entry { source: source.to_string(), module: module.to_string() };
+                digests.entries.insert(name.to_string(), entry);
+            }
+        }
+        Ok(digests)
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::from(
+            "# Shader, SHA-256 of its source with includes, SHA-256 of its module.\n\
+             # Written by `cargo xtask shaders`; checked by `cargo xtask lint`.\n",
+        );
+        text += &format!("# compiler: {}\n", self.compiler);
+        for (name, entry) in &self.entries {
+            text += &format!("{name} {} {}\n", entry.source, entry.module);
+        }
+        text
+    }
+
+    /// Writes `digests.txt`.
+    pub fn write(&self, root: &Path) -> Result<(), String> {
+        files::write(&root.join("shaders/spv/digests.txt"), self.text().as_bytes())
+    }
+}
+
+/// What is stale, missing or left over among the committed modules, a line each.
+pub fn check(root: &Path) -> Result<Vec<String>, String> {
+    let recorded = Digests::read(root)?;
+    let shaders = shaders(root)?;
+    let mut wrong = Vec::new();
+    let compiler = compiler(root)?;
+    if !shaders.is_empty() && recorded.compiler != compiler {
+        wrong.push(format!("made by {}, the lock file has {compiler}", recorded.compiler));
+    }
+    for shader in &shaders {
+        wrong.extend(fault(root, shader, recorded.entries.get(&shader.name))?);
+    }
+    let names: BTreeSet<&String> = shaders.iter().map(|shader| &shader.name).collect();
+    let spv = root.join("shaders/spv");
+    for module in files::under(&spv, &["spv"])? {
+        let name = files::relative(&spv, &module.with_extension(""));
+        if !names.contains(&name) {
+            wrong.push(format!("shaders/spv/{name}.spv has no source shaders/{name}.comp"));
+        }
+    }
+    let gone = recorded.entries.keys().filter(|name| !names.contains(name));
+    wrong.extend(gone.map(|name| format!("digests.txt lists {name}, which is gone")));
+    if !wrong.is_empty() {
+        wrong.push("run `cargo xtask shaders` and commit shaders/spv".to_string());
+    }
+    Ok(wrong)
+}
+
+/// What is wrong with one shader's module, if anything.
+fn fault(root: &Path, shader: &Shader, entry: Option<&Entry>) -> Result<Option<String>, String> {
+    let source = of_source(root, &shader.source)?;
+    if !shader.module.is_file() {
+        return Ok(Some(format!("shaders/{}.comp has no module", shader.name)));
+    }
+    let module = sha256::hex(&files::bytes(&shader.module)?);
+    Ok(match entry {
+        None => Some(format!("{} is not listed in digests.txt", shader.name)),
+        Some(entry) if entry.source != source => {
+            Some(format!("shaders/{}.comp or an include changed after its module", shader.name))
+        }
+        Some(entry) if entry.module != module => {
+            Some(format!("shaders/spv/{}.spv is not what the compiler wrote", shader.name))
+        }
+        Some(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small tree of its own in the system's temporary directory, removed at the end.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str) -> Tree {
+            let root = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+            let tree = Tree(root);
+            tree.put("Cargo.lock", "[[package]]\nname = \"glslang\"\nversion = \"9.9.9\"\n");
+            tree.put("shaders/include/a.glsl", "// A.\n#include \"b.glsl\"\n");
+            tree.put("shaders/include/b.glsl", "// B.\n");
+            tree.put("shaders/f/x.comp", "#version 460\n#include \"../include/a.glsl\"\n");
+            tree.put("shaders/spv/f/x.spv", "module");
+            tree
+        }
+
+        fn put(&self, name: &str, text: &str) {
+            let path = self.0.join(name);
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+
+        fn record(&self) {
+            let shader = &shaders(&self.0).expect("shaders")[0];
+            let entry = Entry {
+                source: of_source(&self.0, &shader.source).expect("a digest"),
+                module: sha256::hex(b"module"),
+            };
+            let entries = BTreeMap::from([(shader.name.clone(), entry)]);
+            let compiler = compiler(&self.0).expect("a compiler");
+            Digests { compiler, entries }.write(&self.0).expect("written");
+        }
+
+        fn faults(&self) -> Vec<String> {
+            check(&self.0).expect("checked")
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("removed");
+        }
+    }
+
+    #[test]
+    fn notices_a_change_in_an_include_of_an_include() {
+        let tree = Tree::new("include");
+        tree.record();
+        assert_eq!(tree.faults(), Vec::<String>::new());
+        tree.put("shaders/include/b.glsl", "// B, changed.\n");
+        assert_eq!(tree.faults()[0], "shaders/f/x.comp or an include changed after its module");
+    }
+
+    #[test]
+    fn notices_tampered_missing_unlisted_and_left_over_modules() {
+        let tree = Tree::new("module");
+        assert!(tree.faults().iter().any(|line| line == "f/x is not listed in digests.txt"));
+        tree.record();
+        tree.put("shaders/spv/f/x.spv", "other");
+        assert_eq!(tree.faults()[0], "shaders/spv/f/x.spv is not what the compiler wrote");
+        std::fs::rename(tree.0.join("shaders/spv/f/x.spv"), tree.0.join("shaders/spv/f/y.spv"))
+            .expect("renamed");
+        assert_eq!(tree.faults()[0], "shaders/f/x.comp has no module");
+        assert_eq!(tree.faults()[1], "shaders/spv/f/y.spv has no source shaders/f/y.comp");
+    }
+
+    #[test]
+    fn notices_another_compiler_and_a_missing_include() {
+        let tree = Tree::new("compiler");
+        tree.record();
+        tree.put("Cargo.lock", "[[package]]\nname = \"glslang\"\nversion = \"9.9.10\"\n");
+        assert!(tree.faults()[0].starts_with("made by glslang 9.9.9"));
+        tree.put("shaders/include/b.glsl", "#include \"none.glsl\"\n");
+        let error = check(&tree.0).expect_err("no such include");
+        assert_eq!(error, "shaders/include/b.glsl: cannot find #include \"none.glsl\"");
+    }
+
+    #[test]
+    fn a_broken_line_is_named() {
+        assert_eq!(Digests::parse("# compiler: c\n\nf/x one\n").err(), Some(3));
+    }
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask lint`: what a change must satisfy before its tests are worth running.
+
+use std::path::Path;
+
+use crate::command::{self, step};
+use crate::{Outcome, arrows, digests, files, spirv_lint, tidy};
+
+pub const HELP: &str = "\
+cargo xtask lint
+
+Checks the tree itself (first line of each file, unfinished work, unused shaders; dependency
+arrows; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
+warning. It needs neither a shader compiler nor Vulkan.";
+
+type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
+
+/// Checks that only read the tree: together well under a second.
+const CHECKS: [Check; 4] = [
+    ("tidiness", tidy::check),
+    ("dependency arrows", arrows::check),
+    ("shader digests", digests::check),
+    ("SPIR-V rules", lint_modules),
+];
+
+pub fn run(args: &[String]) -> Outcome {
+    if let Some(argument) = args.first() {
+        return Err(crate::unknown_argument("lint", argument));
+    }
+    let root = command::root();
+    let mut failed = 0;
+    for (name, check) in CHECKS {
+        failed += report(step(name, || {
+            let wrong = check(&root)?;
+            if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+        }));
+    }
+    failed += report(step("formatting", || {
+        command::succeed("cargo fmt --all", &mut command::cargo(&["fmt", "--all", "--check"]))
+    }));
+    failed += report(step("clippy", clippy));
+    failed += report(step("documentation", documentation));
+    if failed > 0 {
+        return Err(format!("lint: {failed} checks failed"));
+    }
+    Ok(0)
+}
+
+/// Shows an error and counts it, so that one run names everything that is wrong.
+fn report(result: Result<(), String>) -> u32 {
+    let Err(message) = result else { return 0 };
+    eprintln!("{message}");
+    1
+}
+
+fn clippy() -> Result<(), String> {
+    let args = ["clippy", "--release", "--all-targets", "--", "-D", "warnings"];
+    command::succeed("clippy", &mut command::quiet_cargo(&args))
+}
+
+fn documentation() -> Result<(), String> {
+    let mut doc = command::quiet_cargo(&["doc", "--release", "--no-deps"]);
+    command::succeed("rustdoc", doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn lint_modules(root: &Path) -> Result<Vec<String>, String> {
+    let mut wrong = Vec::new();
+    for module in files::under(&root.join("shaders/spv"), &["spv"])? {
+        wrong.extend(spirv_lint::check(&files::relative(root, &module), &files::bytes(&module)?));
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,143 @@
+//! `cargo xtask shaders`: from GLSL to the committed SPIR-V, and the proof that they match.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{self, step};
+use crate::digests::{self, Digests, Entry, Shader};
+use crate::{Outcome, files, sha256, spirv_lint};
+
+pub const HELP: &str = "\
+cargo xtask shaders [--all] [--check]
+
+Compiles each changed shaders/**/*.comp to shaders/spv/ with the pinned glslang (built at the
+first call: about 2.5 CPU minutes of C++, a C++ compiler and cmake needed), validates the modules
+with spirv-val where it is installed, lints them, and rewrites shaders/spv/digests.txt.
+
+  --all     compile every shader, changed or not
+  --check   write nothing: compile every shader elsewhere and compare with what is committed";
+
+pub fn run(args: &[String]) -> Outcome {
+    let (mut all, mut check) = (false, false);
+    for arg in args {
+        match arg.as_str() {
+            "--all" => all = true,
+            "--check" => check = true,
+            other => return Err(crate::unknown_argument("shaders", other)),
+        }
+    }
+    let root = command::root();
+    let shaders = digests::shaders(&root)?;
+    let recorded = Digests::read(&root)?;
+    let compiler = digests::compiler(&root)?;
+    let mut todo = Vec::new();
+    for shader in &shaders {
+        if all || check || recorded.compiler != compiler || !current(&root, shader, &recorded)? {
+            todo.push(shader);
+        }
+    }
+    if !todo.is_empty() {
+        let program = step("building the shader compiler", || build_compiler(&root))?;
+        let scratch = root.join("target/shaders");
+        step(&format!("compiling {} of {} shaders", todo.len(), shaders.len()), || {
+            compile(&program, &scratch, &todo)
+        })?;
+        step("checking the modules", || check_modules(&scratch, &todo))?;
+        if check {
+            return step("comparing with the committed modules", || compare(&scratch, &todo));
+        }
+        install(&scratch, &todo)?;
+    }
+    if !check {
+        record(&root, &shaders, compiler)?;
+        eprintln!("xtask: {} shaders, {} compiled", shaders.len(), todo.len());
+    }
+    Ok(0)
+}
+
+/// Whether the module on disk is the recorded one, made from the source on disk.
+fn current(root: &Path, shader: &Shader, recorded: &Digests) -> Result<bool, String> {
+    let Some(entry) = recorded.entries.get(&shader.name) else { return Ok(false) };
+    Ok(shader.module.is_file() && *entry == entry_of(root, shader)?)
+}
+
+fn entry_of(root: &Path, shader: &Shader) -> Result<Entry, String> {
+    let source = digests::of_source(root, &shader.source)?;
+    Ok(Entry { source, module: sha256::hex(&files::bytes(&shader.module)?) })
+}
+
+fn build_compiler(root: &Path) -> Result<PathBuf, String> {
+    let mut build = command::quiet_cargo(&["build", "--release", "-p", "shader-compiler"]);
+    command::succeed("building the shader compiler", &mut build)?;
+    let name = format!("shader-compiler{}", std::env::consts::EXE_SUFFIX);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    Ok(root.join(target).join("release").join(name))
+}
+
+fn scratch_module(scratch: &Path, shader: &Shader) -> PathBuf {
+    scratch.join(format!("{}.spv", shader.name))
+}
+
+fn compile(program: &Path, scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
+    let mut compiler = Command::new(program);
+    for shader in shaders {
+        compiler.arg(&shader.source).arg(scratch_module(scratch, shader));
+    }
+    command::capture("the shader compiler", &mut compiler).map(|_| ())
+}
+
+/// The validator's rules and HLX's own, before anything is installed.
+fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
+    let validator = command::on_path("spirv-val");
+    if !validator {
+        eprintln!("xtask: spirv-val is not installed: the modules are not validated");
+    }
+    let mut wrong = Vec::new();
+    for shader in shaders {
+        let module = scratch_module(scratch, shader);
+        if validator {
+            let mut command = Command::new("spirv-val");
+            command.args(["--target-env", "vulkan1.2"]).arg(&module);
+            wrong.extend(command::capture(&shader.name, &mut command).err());
+        }
+        wrong.extend(spirv_lint::check(&shader.name, &files::bytes(&module)?));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {
+    let mut wrong = Vec::new();
+    for shader in shaders {
+        let fresh = files::bytes(&scratch_module(scratch, shader))?;
+        if files::bytes(&shader.module).ok() != Some(fresh) {
+            wrong.push(format!("shaders/spv/{}.spv is not what its source gives", shader.name));
+        }
+    }
+    if wrong.is_empty() { Ok(0) } else { Err(wrong.join("\n")) }
+}
+
+fn install(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
+    for shader in shaders {
+        let bytes = files::bytes(&scratch_module(scratch, shader))?;
+        if let Some(dir) = shader.module.parent() {
+            std::fs::create_dir_all(dir)
+                .map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+        }
+        files::write(&shader.module, &bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes the digests of all shaders, and removes modules whose source is gone.
+fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), String> {
+    for module in files::under(&root.join("shaders/spv"), &["spv"])? {
+        if !shaders.iter().any(|shader| shader.module == module) {
+            std::fs::remove_file(&module)
+                .map_err(|error| format!("cannot remove {}: {error}", module.display()))?;
+            eprintln!("xtask: removed {}, whose source is gone", files::relative(root, &module));
+        }
+    }
+    let entry = |shader: &Shader| Ok((shader.name.clone(), entry_of(root, shader)?));
+    let entries = shaders.iter().map(entry).collect::<Result<_, String>>()?;
+    Digests { compiler, entries }.write(root)
+}

@@ -1,0 +1,111 @@
+//! `cargo xtask test`: every test, on the CPU and on each Vulkan device under validation.
+
+use std::path::Path;
+
+use crate::command::{self, step};
+use crate::{Outcome, files, setup};
+
+pub const HELP: &str = "\
+cargo xtask test [--no-install] [--device cpu|vulkan] [-- ARGUMENTS OF cargo test]
+
+Installs what the tests need (Debian and Ubuntu, through apt, as root or through sudo; elsewhere
+prints the commands), then runs all tests and doc tests in release mode: on the CPU device and on
+every Vulkan device found, under the Khronos validation layer with synchronization validation.
+One message of the layer fails the run. Plain `cargo test --release` runs the same tests without
+the layer.
+
+  --no-install   install nothing; go on with what is here
+  --device D     only the CPU device, or fail unless there is Vulkan";
+
+struct Options {
+    install: bool,
+    device: Option<String>,
+    rest: Vec<String>,
+}
+
+pub fn run(args: &[String]) -> Outcome {
+    let options = parse(args)?;
+    let with_vulkan = options.device.as_deref() != Some("cpu");
+    if with_vulkan {
+        setup::prepare(options.install)?;
+    }
+    if options.device.as_deref() == Some("vulkan") && !setup::has_vulkan() {
+        return Err("test: no Vulkan loader or no driver is installed".to_string());
+    }
+    let log = command::root().join("target").join("validation.log");
+    if let Some(dir) = log.parent() {
+        std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    }
+    files::write(&log, b"")?;
+
+    let mut tests = command::cargo(&["test", "--release"]);
+    tests.args(&options.rest);
+    if let Some(device) = &options.device {
+        tests.env("HLX_TEST_DEVICES", device);
+    }
+    if with_vulkan && setup::has_validation() {
+        tests.env("HLX_VALIDATION", "1").env("HLX_VALIDATION_LOG", &log);
+    }
+    let status = step("tests", || command::status(&mut tests))?;
+    let messages = validation_messages(&log)?;
+    match (status, messages) {
+        (0, 0) => Ok(0),
+        (0, count) => Err(format!("test: {count} lines from the validation layer (above)")),
+        (status, _) => Ok(status),
+    }
+}
+
+fn parse(args: &[String]) -> Result<Options, String> {
+    let mut options = Options { install: true, device: None, rest: Vec::new() };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--no-install" => options.install = false,
+            "--device" => match args.next().map(String::as_str) {
+                Some(device @ ("cpu" | "vulkan")) => options.device = Some(device.to_string()),
+                _ => return Err("test: --device takes cpu or vulkan".to_string()),
+            },
+            "--" => options.rest = args.by_ref().cloned().collect(),
+            other => return Err(crate::unknown_argument("test", other)),
+        }
+    }
+    Ok(options)
+}
+
+/// Shows what the layer wrote; gives the number of lines.
+fn validation_messages(log: &Path) -> Result<usize, String> {
+    let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+    if lines > 0 {
+        // One fault repeats at every dispatch; the first screens of it are enough.
+        let start: Vec<&str> = text.lines().take(200).collect();
+        eprintln!("{}", start.join("\n"));
+        eprintln!("xtask: the validation layer spoke; all of it is in {}", log.display());
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn reads_its_options() {
+        let options = parse(&words("--no-install --device cpu -- -p hlx-core name")).expect("fine");
+        assert!(!options.install);
+        assert_eq!(options.device.as_deref(), Some("cpu"));
+        assert_eq!(options.rest, ["-p", "hlx-core", "name"]);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        let error = |line: &str| parse(&words(line)).err().expect("refused");
+        assert_eq!(error("--device metal"), "test: --device takes cpu or vulkan");
+        assert_eq!(error("--device"), "test: --device takes cpu or vulkan");
+        assert!(error("--quick").starts_with("test: unknown argument `--quick`"));
+    }
+}
