@@ -13,13 +13,21 @@ struct Row {
 
 /// From the lowest to the highest. A crate that is not here may not be added unseen.
 const TABLE: [Row; 5] = [
-    Row { name: "hlx-core", hlx: &[], rationed: &["vulkano", "ash"] },
+    Row {
+        name: "hlx-core",
+        hlx: &[],
+        rationed: &["vulkano", "ash"],
+    },
     Row {
         name: "hlx-kernels",
         hlx: &["hlx-core"],
         rationed: &["vulkano", "vulkano-shaders", "ash"],
     },
-    Row { name: "hlx-autograd", hlx: &["hlx-core", "hlx-kernels"], rationed: &[] },
+    Row {
+        name: "hlx-autograd",
+        hlx: &["hlx-core", "hlx-kernels"],
+        rationed: &[],
+    },
     Row {
         name: "hlx-nn",
         hlx: &["hlx-core", "hlx-kernels", "hlx-autograd"],
@@ -28,7 +36,14 @@ const TABLE: [Row; 5] = [
     Row {
         name: "hlx-train",
         hlx: &["hlx-core", "hlx-kernels", "hlx-autograd", "hlx-nn"],
-        rationed: &["safetensors", "anyhow", "clap", "indicatif", "toml", "tracing-subscriber"],
+        rationed: &[
+            "safetensors",
+            "anyhow",
+            "clap",
+            "indicatif",
+            "toml",
+            "tracing-subscriber",
+        ],
     },
 ];
 
@@ -58,26 +73,38 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         }
     }
     let xtask = dependencies(&files::text(&root.join("xtask/Cargo.toml"))?);
-    wrong.extend(xtask.iter().map(|name| format!("xtask depends on {name}; it stays std only")));
+    wrong.extend(
+        xtask
+            .iter()
+            .map(|name| format!("xtask depends on {name}; it stays std only")),
+    );
     Ok(wrong)
 }
 
 fn check_crate(name: &str, dependencies: &[String]) -> Vec<String> {
     let Some(row) = TABLE.iter().find(|row| row.name == name) else {
-        return vec![format!("crates/{name} is not in the table of xtask/src/arrows.rs")];
+        return vec![format!(
+            "crates/{name} is not in the table of xtask/src/arrows.rs"
+        )];
     };
     let allowed = |dependency: &str| {
         let own = dependency.starts_with("hlx-") || dependency == "xtask";
         let known = row.hlx.contains(&dependency) || row.rationed.contains(&dependency);
         known || !(own || RATIONED.contains(&dependency))
     };
-    let wrong = dependencies.iter().filter(|dependency| !allowed(dependency));
-    wrong.map(|dependency| format!("{name} must not know {dependency}")).collect()
+    let wrong = dependencies
+        .iter()
+        .filter(|dependency| !allowed(dependency));
+    wrong
+        .map(|dependency| format!("{name} must not know {dependency}"))
+        .collect()
 }
 
 /// Vulkan must not come in through a lower crate's re-export either.
 fn check_sources(root: &Path, dir: &Path, name: &str) -> Result<Vec<String>, String> {
-    let knows = TABLE.iter().any(|row| row.name == name && row.rationed.contains(&"vulkano"));
+    let knows = TABLE
+        .iter()
+        .any(|row| row.name == name && row.rationed.contains(&"vulkano"));
     let mut wrong = Vec::new();
     if !knows {
         for source in files::under(dir, &["rs"])? {
@@ -103,8 +130,14 @@ fn dependencies(manifest: &str) -> Vec<String> {
             inside = table;
             names.extend(name.map(str::to_string));
         } else if inside && !line.starts_with('#') {
-            let package = line.split("package = \"").nth(1).and_then(|rest| rest.split('"').next());
-            let key = line.split(['.', '=', ' ']).next().filter(|key| !key.is_empty());
+            let package = line
+                .split("package = \"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next());
+            let key = line
+                .split(['.', '=', ' '])
+                .next()
+                .filter(|key| !key.is_empty());
             names.extend(package.or(key).map(str::to_string));
         }
     }
@@ -130,7 +163,10 @@ mod tests {
         let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
         assert!(check_crate("hlx-nn", &names(&["hlx-core", "serde", "safetensors"])).is_empty());
         let wrong = check_crate("hlx-kernels", &names(&["hlx-nn", "vulkano", "anyhow"]));
-        let said = ["hlx-kernels must not know hlx-nn", "hlx-kernels must not know anyhow"];
+        let said = [
+            "hlx-kernels must not know hlx-nn",
+            "hlx-kernels must not know anyhow",
+        ];
         assert_eq!(wrong, said);
         assert_eq!(check_crate("hlx-new", &[]).len(), 1);
     }
@@ -139,7 +175,11 @@ mod tests {
     fn the_table_itself_has_no_cycle() {
         for (level, row) in TABLE.iter().enumerate() {
             for lower in row.hlx {
-                assert!(TABLE[..level].iter().any(|known| known.name == *lower), "{}", row.name);
+                assert!(
+                    TABLE[..level].iter().any(|known| known.name == *lower),
+                    "{}",
+                    row.name
+                );
             }
         }
     }

@@ -10,7 +10,10 @@ pub fn root() -> PathBuf {
     // Cargo sets the variable for `cargo run`; the constant serves a binary started by hand.
     let manifest = std::env::var("CARGO_MANIFEST_DIR")
         .unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_string());
-    PathBuf::from(manifest).parent().map(PathBuf::from).unwrap_or_default()
+    PathBuf::from(manifest)
+        .parent()
+        .map(PathBuf::from)
+        .unwrap_or_default()
 }
 
 /// A `cargo` command that runs in the repository's root with the cargo that runs us.
@@ -19,7 +22,9 @@ pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root()).args(args);
     // These describe xtask itself, and would differ from what a user's own cargo passes on.
-    command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_PKG_NAME");
+    command
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("CARGO_PKG_NAME");
     command
 }
 
@@ -35,8 +40,12 @@ pub fn quiet_cargo(args: &[&str]) -> Command {
 /// Runs a command with our own input and output; gives its exit status (130 for a signal).
 pub fn status(command: &mut Command) -> Result<u8, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|error| format!("cannot run {name}: {error}"))?;
-    Ok(status.code().map_or(130, |code| u8::try_from(code).unwrap_or(1)))
+    let status = command
+        .status()
+        .map_err(|error| format!("cannot run {name}: {error}"))?;
+    Ok(status
+        .code()
+        .map_or(130, |code| u8::try_from(code).unwrap_or(1)))
 }
 
 /// Runs a command and fails with `what` when it fails.
@@ -50,17 +59,26 @@ pub fn succeed(what: &str, command: &mut Command) -> Result<(), String> {
 /// Runs a command and keeps its output; an error carries all that it wrote.
 pub fn capture(what: &str, command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("cannot run {name}: {error}"))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot run {name}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(text);
     }
-    Err(format!("{what}:\n{text}{}", String::from_utf8_lossy(&output.stderr).trim_end()))
+    Err(format!(
+        "{what}:\n{text}{}",
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    ))
 }
 
 /// Whether a program of that name can be started.
 pub fn on_path(program: &str) -> bool {
-    let file = if cfg!(windows) { format!("{program}.exe") } else { program.to_string() };
+    let file = if cfg!(windows) {
+        format!("{program}.exe")
+    } else {
+        program.to_string()
+    };
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|dir| dir.join(&file).is_file())
 }
@@ -71,6 +89,9 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T
     let start = Instant::now();
     let result = work();
     let word = if result.is_ok() { "done" } else { "failed" };
-    eprintln!("xtask: {what}: {word} in {:.1} s", start.elapsed().as_secs_f64());
+    eprintln!(
+        "xtask: {what}: {word} in {:.1} s",
+        start.elapsed().as_secs_f64()
+    );
     result
 }

@@ -38,7 +38,11 @@ pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
     let shader = |source: PathBuf| {
         let name = files::relative(&dir, &source.with_extension(""));
         let module = dir.join("spv").join(format!("{name}.spv"));
-        Shader { name, source, module }
+        Shader {
+            name,
+            source,
+            module,
+        }
     };
     Ok(sources.into_iter().map(shader).collect())
 }
@@ -88,7 +92,11 @@ fn append_closure(
 /// The names in a source's `#include "..."` lines, in order.
 fn includes(source: &str) -> Vec<String> {
     let name = |line: &str| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
+        let rest = line
+            .trim_start()
+            .strip_prefix('#')?
+            .trim_start()
+            .strip_prefix("include")?;
         Some(rest.split('"').nth(1)?.to_string())
     };
     source.lines().filter_map(name).collect()
@@ -124,8 +132,13 @@ impl Digests {
                 digests.compiler = compiler.to_string();
             } else if !line.starts_with('#') && !line.is_empty() {
                 let parts: Vec<&str> = line.split_whitespace().collect();
-                let [name, source, module] = parts[..] else { return Err(row + 1) };
-                let entry = Entry { source: source.to_string(), module: module.to_string() };
+                let [name, source, module] = parts[..] else {
+                    return Err(row + 1);
+                };
+                let entry = Entry {
+                    source: source.to_string(),
+                    module: module.to_string(),
+                };
                 digests.entries.insert(name.to_string(), entry);
             }
         }
@@ -146,7 +159,10 @@ impl Digests {
 
     /// Writes `digests.txt`.
     pub fn write(&self, root: &Path) -> Result<(), String> {
-        files::write(&root.join("shaders/spv/digests.txt"), self.text().as_bytes())
+        files::write(
+            &root.join("shaders/spv/digests.txt"),
+            self.text().as_bytes(),
+        )
     }
 }
 
@@ -157,7 +173,10 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     let compiler = compiler(root)?;
     if !shaders.is_empty() && recorded.compiler != compiler {
-        wrong.push(format!("made by {}, the lock file has {compiler}", recorded.compiler));
+        wrong.push(format!(
+            "made by {}, the lock file has {compiler}",
+            recorded.compiler
+        ));
     }
     for shader in &shaders {
         wrong.extend(fault(root, shader, recorded.entries.get(&shader.name))?);
@@ -167,7 +186,9 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     for module in files::under(&spv, &["spv"])? {
         let name = files::relative(&spv, &module.with_extension(""));
         if !names.contains(&name) {
-            wrong.push(format!("shaders/spv/{name}.spv has no source shaders/{name}.comp"));
+            wrong.push(format!(
+                "shaders/spv/{name}.spv has no source shaders/{name}.comp"
+            ));
         }
     }
     let gone = recorded.entries.keys().filter(|name| !names.contains(name));
@@ -187,12 +208,14 @@ fn fault(root: &Path, shader: &Shader, entry: Option<&Entry>) -> Result<Option<S
     let module = sha256::hex(&files::bytes(&shader.module)?);
     Ok(match entry {
         None => Some(format!("{} is not listed in digests.txt", shader.name)),
-        Some(entry) if entry.source != source => {
-            Some(format!("shaders/{}.comp or an include changed after its module", shader.name))
-        }
-        Some(entry) if entry.module != module => {
-            Some(format!("shaders/spv/{}.spv is not what the compiler wrote", shader.name))
-        }
+        Some(entry) if entry.source != source => Some(format!(
+            "shaders/{}.comp or an include changed after its module",
+            shader.name
+        )),
+        Some(entry) if entry.module != module => Some(format!(
+            "shaders/spv/{}.spv is not what the compiler wrote",
+            shader.name
+        )),
         Some(_) => None,
     })
 }
@@ -208,10 +231,16 @@ mod tests {
         fn new(name: &str) -> Tree {
             let root = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
             let tree = Tree(root);
-            tree.put("Cargo.lock", "[[package]]\nname = \"glslang\"\nversion = \"9.9.9\"\n");
+            tree.put(
+                "Cargo.lock",
+                "[[package]]\nname = \"glslang\"\nversion = \"9.9.9\"\n",
+            );
             tree.put("shaders/include/a.glsl", "// A.\n#include \"b.glsl\"\n");
             tree.put("shaders/include/b.glsl", "// B.\n");
-            tree.put("shaders/f/x.comp", "#version 460\n#include \"../include/a.glsl\"\n");
+            tree.put(
+                "shaders/f/x.comp",
+                "#version 460\n#include \"../include/a.glsl\"\n",
+            );
             tree.put("shaders/spv/f/x.spv", "module");
             tree
         }
@@ -230,7 +259,9 @@ mod tests {
             };
             let entries = BTreeMap::from([(shader.name.clone(), entry)]);
             let compiler = compiler(&self.0).expect("a compiler");
-            Digests { compiler, entries }.write(&self.0).expect("written");
+            Digests { compiler, entries }
+                .write(&self.0)
+                .expect("written");
         }
 
         fn faults(&self) -> Vec<String> {
@@ -250,31 +281,53 @@ mod tests {
         tree.record();
         assert_eq!(tree.faults(), Vec::<String>::new());
         tree.put("shaders/include/b.glsl", "// B, changed.\n");
-        assert_eq!(tree.faults()[0], "shaders/f/x.comp or an include changed after its module");
+        assert_eq!(
+            tree.faults()[0],
+            "shaders/f/x.comp or an include changed after its module"
+        );
     }
 
     #[test]
     fn notices_tampered_missing_unlisted_and_left_over_modules() {
         let tree = Tree::new("module");
-        assert!(tree.faults().iter().any(|line| line == "f/x is not listed in digests.txt"));
+        assert!(
+            tree.faults()
+                .iter()
+                .any(|line| line == "f/x is not listed in digests.txt")
+        );
         tree.record();
         tree.put("shaders/spv/f/x.spv", "other");
-        assert_eq!(tree.faults()[0], "shaders/spv/f/x.spv is not what the compiler wrote");
-        std::fs::rename(tree.0.join("shaders/spv/f/x.spv"), tree.0.join("shaders/spv/f/y.spv"))
-            .expect("renamed");
+        assert_eq!(
+            tree.faults()[0],
+            "shaders/spv/f/x.spv is not what the compiler wrote"
+        );
+        std::fs::rename(
+            tree.0.join("shaders/spv/f/x.spv"),
+            tree.0.join("shaders/spv/f/y.spv"),
+        )
+        .expect("renamed");
         assert_eq!(tree.faults()[0], "shaders/f/x.comp has no module");
-        assert_eq!(tree.faults()[1], "shaders/spv/f/y.spv has no source shaders/f/y.comp");
+        assert_eq!(
+            tree.faults()[1],
+            "shaders/spv/f/y.spv has no source shaders/f/y.comp"
+        );
     }
 
     #[test]
     fn notices_another_compiler_and_a_missing_include() {
         let tree = Tree::new("compiler");
         tree.record();
-        tree.put("Cargo.lock", "[[package]]\nname = \"glslang\"\nversion = \"9.9.10\"\n");
+        tree.put(
+            "Cargo.lock",
+            "[[package]]\nname = \"glslang\"\nversion = \"9.9.10\"\n",
+        );
         assert!(tree.faults()[0].starts_with("made by glslang 9.9.9"));
         tree.put("shaders/include/b.glsl", "#include \"none.glsl\"\n");
         let error = check(&tree.0).expect_err("no such include");
-        assert_eq!(error, "shaders/include/b.glsl: cannot find #include \"none.glsl\"");
+        assert_eq!(
+            error,
+            "shaders/include/b.glsl: cannot find #include \"none.glsl\""
+        );
     }
 
     #[test]

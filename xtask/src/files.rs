@@ -24,7 +24,10 @@ fn collect(dir: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) -> Result<
             if name != "target" && !name.starts_with('.') {
                 collect(&path, extensions, found)?;
             }
-        } else if path.extension().is_some_and(|ext| extensions.iter().any(|want| ext == *want)) {
+        } else if path
+            .extension()
+            .is_some_and(|ext| extensions.iter().any(|want| ext == *want))
+        {
             found.push(path);
         }
     }

@@ -31,11 +31,18 @@ pub fn run(args: &[String]) -> Outcome {
     for (name, check) in CHECKS {
         failed += report(step(name, || {
             let wrong = check(&root)?;
-            if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+            if wrong.is_empty() {
+                Ok(())
+            } else {
+                Err(wrong.join("\n"))
+            }
         }));
     }
     failed += report(step("formatting", || {
-        command::succeed("cargo fmt --all", &mut command::cargo(&["fmt", "--all", "--check"]))
+        command::succeed(
+            "cargo fmt --all",
+            &mut command::cargo(&["fmt", "--all", "--check"]),
+        )
     }));
     failed += report(step("clippy", clippy));
     failed += report(step("documentation", documentation));
@@ -53,7 +60,14 @@ fn report(result: Result<(), String>) -> u32 {
 }
 
 fn clippy() -> Result<(), String> {
-    let args = ["clippy", "--release", "--all-targets", "--", "-D", "warnings"];
+    let args = [
+        "clippy",
+        "--release",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
     command::succeed("clippy", &mut command::quiet_cargo(&args))
 }
 
@@ -65,7 +79,10 @@ fn documentation() -> Result<(), String> {
 fn lint_modules(root: &Path) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     for module in files::under(&root.join("shaders/spv"), &["spv"])? {
-        wrong.extend(spirv_lint::check(&files::relative(root, &module), &files::bytes(&module)?));
+        wrong.extend(spirv_lint::check(
+            &files::relative(root, &module),
+            &files::bytes(&module)?,
+        ));
     }
     Ok(wrong)
 }

@@ -59,7 +59,11 @@ fn dispatch(args: &[String]) -> Outcome {
             println!("{HELP}");
             return Ok(0);
         }
-        other => return Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
+        other => {
+            return Err(format!(
+                "no verb `{other}`; `cargo xtask --help` lists them"
+            ));
+        }
     };
     // What stands behind `--` belongs to the program that the verb runs.
     let own = rest.iter().take_while(|arg| *arg != "--");

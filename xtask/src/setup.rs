@@ -46,11 +46,17 @@ pub fn prepare(install: bool) -> Result<(), String> {
         if command::on_path("apt-get") && command::on_path("dpkg-query") {
             apt_install()?;
         } else if NEEDS.iter().any(|need| !(need.present)()) {
-            eprintln!("xtask: install what is missing with:\n  {}", commands_here());
+            eprintln!(
+                "xtask: install what is missing with:\n  {}",
+                commands_here()
+            );
         }
     }
     for need in NEEDS.iter().filter(|need| !(need.present)()) {
-        eprintln!("xtask: left out: {} is not here, so {}", need.what, need.without);
+        eprintln!(
+            "xtask: left out: {} is not here, so {}",
+            need.what, need.without
+        );
     }
     Ok(())
 }
@@ -66,8 +72,11 @@ pub fn has_validation() -> bool {
 }
 
 fn apt_install() -> Result<(), String> {
-    let missing: Vec<&str> =
-        NEEDS.iter().map(|need| need.package).filter(|package| !installed(package)).collect();
+    let missing: Vec<&str> = NEEDS
+        .iter()
+        .map(|need| need.package)
+        .filter(|package| !installed(package))
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -77,7 +86,12 @@ fn apt_install() -> Result<(), String> {
         return Ok(());
     };
     let apt = |args: &[&str]| {
-        let line = [prefix, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"], args].concat();
+        let line = [
+            prefix,
+            &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"],
+            args,
+        ]
+        .concat();
         let mut command = Command::new(line[0]);
         command::capture("apt-get", command.args(&line[1..])).map(|_| ())
     };
@@ -131,8 +145,13 @@ fn commands_here() -> &'static str {
             "sudo apk add vulkan-loader mesa-vulkan-swrast vulkan-validation-layers spirv-tools",
         ),
     ];
-    let found = MANAGERS.iter().find(|(manager, _)| command::on_path(manager));
-    found.map_or("(your system's Vulkan loader, driver, validation layer and spirv-tools)", |m| m.1)
+    let found = MANAGERS
+        .iter()
+        .find(|(manager, _)| command::on_path(manager));
+    found.map_or(
+        "(your system's Vulkan loader, driver, validation layer and spirv-tools)",
+        |m| m.1,
+    )
 }
 
 fn has_loader() -> bool {
@@ -170,9 +189,16 @@ fn has_manifest(kind: &str, prefix: &str) -> bool {
         "/opt/homebrew/etc/vulkan",
         "/usr/local/etc/vulkan",
     ];
-    let mut dirs: Vec<PathBuf> = BASES.iter().map(|base| Path::new(base).join(kind)).collect();
+    let mut dirs: Vec<PathBuf> = BASES
+        .iter()
+        .map(|base| Path::new(base).join(kind))
+        .collect();
     dirs.extend(std::env::var_os("VK_LAYER_PATH").map(PathBuf::from));
-    let entries = dirs.iter().filter_map(|dir| dir.read_dir().ok()).flatten().flatten();
+    let entries = dirs
+        .iter()
+        .filter_map(|dir| dir.read_dir().ok())
+        .flatten()
+        .flatten();
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .any(|name| name.starts_with(prefix) && name.ends_with(".json"))

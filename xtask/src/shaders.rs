@@ -39,12 +39,15 @@ pub fn run(args: &[String]) -> Outcome {
     if !todo.is_empty() {
         let program = step("building the shader compiler", || build_compiler(&root))?;
         let scratch = root.join("target/shaders");
-        step(&format!("compiling {} of {} shaders", todo.len(), shaders.len()), || {
-            compile(&program, &scratch, &todo)
-        })?;
+        step(
+            &format!("compiling {} of {} shaders", todo.len(), shaders.len()),
+            || compile(&program, &scratch, &todo),
+        )?;
         step("checking the modules", || check_modules(&scratch, &todo))?;
         if check {
-            return step("comparing with the committed modules", || compare(&scratch, &todo));
+            return step("comparing with the committed modules", || {
+                compare(&scratch, &todo)
+            });
         }
         install(&scratch, &todo)?;
     }
@@ -57,13 +60,18 @@ pub fn run(args: &[String]) -> Outcome {
 
 /// Whether the module on disk is the recorded one, made from the source on disk.
 fn current(root: &Path, shader: &Shader, recorded: &Digests) -> Result<bool, String> {
-    let Some(entry) = recorded.entries.get(&shader.name) else { return Ok(false) };
+    let Some(entry) = recorded.entries.get(&shader.name) else {
+        return Ok(false);
+    };
     Ok(shader.module.is_file() && *entry == entry_of(root, shader)?)
 }
 
 fn entry_of(root: &Path, shader: &Shader) -> Result<Entry, String> {
     let source = digests::of_source(root, &shader.source)?;
-    Ok(Entry { source, module: sha256::hex(&files::bytes(&shader.module)?) })
+    Ok(Entry {
+        source,
+        module: sha256::hex(&files::bytes(&shader.module)?),
+    })
 }
 
 fn build_compiler(root: &Path) -> Result<PathBuf, String> {
@@ -81,7 +89,9 @@ fn scratch_module(scratch: &Path, shader: &Shader) -> PathBuf {
 fn compile(program: &Path, scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
     let mut compiler = Command::new(program);
     for shader in shaders {
-        compiler.arg(&shader.source).arg(scratch_module(scratch, shader));
+        compiler
+            .arg(&shader.source)
+            .arg(scratch_module(scratch, shader));
     }
     command::capture("the shader compiler", &mut compiler).map(|_| ())
 }
@@ -102,7 +112,11 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
         }
         wrong.extend(spirv_lint::check(&shader.name, &files::bytes(&module)?));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n"))
+    }
 }
 
 fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {
@@ -110,10 +124,17 @@ fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {
     for shader in shaders {
         let fresh = files::bytes(&scratch_module(scratch, shader))?;
         if files::bytes(&shader.module).ok() != Some(fresh) {
-            wrong.push(format!("shaders/spv/{}.spv is not what its source gives", shader.name));
+            wrong.push(format!(
+                "shaders/spv/{}.spv is not what its source gives",
+                shader.name
+            ));
         }
     }
-    if wrong.is_empty() { Ok(0) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() {
+        Ok(0)
+    } else {
+        Err(wrong.join("\n"))
+    }
 }
 
 fn install(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
@@ -134,7 +155,10 @@ fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), Strin
         if !shaders.iter().any(|shader| shader.module == module) {
             std::fs::remove_file(&module)
                 .map_err(|error| format!("cannot remove {}: {error}", module.display()))?;
-            eprintln!("xtask: removed {}, whose source is gone", files::relative(root, &module));
+            eprintln!(
+                "xtask: removed {}, whose source is gone",
+                files::relative(root, &module)
+            );
         }
     }
     let entry = |shader: &Shader| Ok((shader.name.clone(), entry_of(root, shader)?));

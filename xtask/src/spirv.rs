@@ -40,10 +40,15 @@ impl Module {
     /// Reads a little-endian module.
     pub fn parse(bytes: &[u8]) -> Result<Module, String> {
         if !bytes.len().is_multiple_of(4) {
-            return Err(format!("{} bytes are no whole number of words", bytes.len()));
+            return Err(format!(
+                "{} bytes are no whole number of words",
+                bytes.len()
+            ));
         }
-        let words: Vec<u32> =
-            bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        let words: Vec<u32> = bytes
+            .chunks_exact(4)
+            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect();
         if words.len() < 5 || words[0] != MAGIC {
             return Err("not a SPIR-V module: the magic number is missing".to_string());
         }
@@ -59,17 +64,25 @@ impl Module {
 
     /// Whether the instruction's result carries the `NoContraction` decoration.
     pub fn is_precise(&self, instruction: &Instruction) -> bool {
-        instruction.operands.get(1).is_some_and(|id| self.no_contraction.contains(id))
+        instruction
+            .operands
+            .get(1)
+            .is_some_and(|id| self.no_contraction.contains(id))
     }
 
     /// Whether the instruction's result is a float, or a vector or matrix of floats.
     pub fn is_float(&self, instruction: &Instruction) -> bool {
-        instruction.operands.first().is_some_and(|id| self.float_types.contains(id))
+        instruction
+            .operands
+            .first()
+            .is_some_and(|id| self.float_types.contains(id))
     }
 
     /// The number of a GLSL.std.450 instruction, or `None` for anything else.
     pub fn glsl_instruction(&self, instruction: &Instruction) -> Option<u32> {
-        let [_, _, set, number, ..] = instruction.operands[..] else { return None };
+        let [_, _, set, number, ..] = instruction.operands[..] else {
+            return None;
+        };
         (instruction.opcode == OP_EXT_INST && self.glsl_imports.contains(&set)).then_some(number)
     }
 
@@ -167,7 +180,10 @@ mod tests {
         let cases: [(&[u8], &str); 3] = [
             (&[1, 2, 3], "3 bytes are no whole number of words"),
             (&[0; 20], "not a SPIR-V module: the magic number is missing"),
-            (&assemble(&[(133, &[1, 2, 3, 4])])[..28], "instruction 0 says it has 5 words"),
+            (
+                &assemble(&[(133, &[1, 2, 3, 4])])[..28],
+                "instruction 0 says it has 5 words",
+            ),
         ];
         for (bytes, message) in cases {
             assert_eq!(Module::parse(bytes).expect_err("broken"), message);

@@ -13,8 +13,12 @@ pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
     };
     let breach = |instruction: &Instruction| {
         let reason = judge(&module, instruction)?;
-        let Instruction { index, function, .. } = instruction;
-        Some(format!("{name}: instruction {index} in `{function}`: {reason}"))
+        let Instruction {
+            index, function, ..
+        } = instruction;
+        Some(format!(
+            "{name}: instruction {index} in `{function}`: {reason}"
+        ))
     };
     module.instructions.iter().filter_map(breach).collect()
 }
@@ -94,7 +98,13 @@ fn judge_glsl(number: u32) -> Option<String> {
         | 58 | 59 | 62 | 65 // PackHalf2x16, PackDouble2x32, UnpackHalf2x16, UnpackDouble2x32
         | 73 | 74 | 75 // FindILsb, FindSMsb, FindUMsb
     );
-    (!allowed).then(|| format!("GLSL.std.450 {}: {}", glsl_name(number), glsl_reason(number)))
+    (!allowed).then(|| {
+        format!(
+            "GLSL.std.450 {}: {}",
+            glsl_name(number),
+            glsl_reason(number)
+        )
+    })
 }
 
 fn glsl_reason(number: u32) -> &'static str {
@@ -148,7 +158,13 @@ mod tests {
         let words = b"GLSL.std.450\0\0\0\0".chunks_exact(4);
         let mut import = vec![3];
         import.extend(words.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])));
-        assemble(&[(11, &import), (71, &[50, 42]), (22, &[1, 32]), (21, &[2, 32, 0]), last])
+        assemble(&[
+            (11, &import),
+            (71, &[50, 42]),
+            (22, &[1, 32]),
+            (21, &[2, 32, 0]),
+            last,
+        ])
     }
 
     fn breaches(last: (u16, &[u32])) -> Vec<String> {
@@ -161,18 +177,28 @@ mod tests {
             assert!(breaches((opcode, &[1, 50, 60, 61])).is_empty());
             let loose = breaches((opcode, &[1, 51, 60, 61]));
             let start = format!("m.spv: instruction 4 in ``: {op} without NoContraction");
-            assert!(loose.len() == 1 && loose[0].starts_with(&start), "{loose:?}");
+            assert!(
+                loose.len() == 1 && loose[0].starts_with(&start),
+                "{loose:?}"
+            );
         }
     }
 
     #[test]
     fn forbids_division_dot_and_float_reductions() {
         for opcode in [136, 140, 141, 144, 148, 350, 355, 358, 5614, 6035] {
-            assert_eq!(breaches((opcode, &[1, 50, 60, 61])).len(), 1, "opcode {opcode}");
+            assert_eq!(
+                breaches((opcode, &[1, 50, 60, 61])).len(),
+                1,
+                "opcode {opcode}"
+            );
         }
         // Integer addition, comparison, selection, an integer reduction and a shuffle are fine.
         for opcode in [128, 184, 169, 349, 345] {
-            assert!(breaches((opcode, &[2, 51, 60, 61])).is_empty(), "opcode {opcode}");
+            assert!(
+                breaches((opcode, &[2, 51, 60, 61])).is_empty(),
+                "opcode {opcode}"
+            );
         }
     }
 
@@ -185,7 +211,10 @@ mod tests {
     #[test]
     fn lets_only_exact_glsl_instructions_through() {
         for number in [2, 3, 4, 8, 38, 41, 50, 75] {
-            assert!(breaches((12, &[1, 51, 3, number, 60])).is_empty(), "number {number}");
+            assert!(
+                breaches((12, &[1, 51, 3, number, 60])).is_empty(),
+                "number {number}"
+            );
         }
         for (number, name) in [(31, "Sqrt"), (27, "Exp"), (37, "FMin"), (43, "FClamp")] {
             let found = breaches((12, &[1, 51, 3, number, 60]));
@@ -201,6 +230,9 @@ mod tests {
     #[test]
     fn says_when_a_file_is_no_module() {
         let found = check("m.spv", &[0; 8]);
-        assert_eq!(found, ["m.spv: not a SPIR-V module: the magic number is missing"]);
+        assert_eq!(
+            found,
+            ["m.spv: not a SPIR-V module: the magic number is missing"]
+        );
     }
 }

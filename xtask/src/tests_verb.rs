@@ -44,19 +44,27 @@ pub fn run(args: &[String]) -> Outcome {
         tests.env("HLX_TEST_DEVICES", device);
     }
     if with_vulkan && setup::has_validation() {
-        tests.env("HLX_VALIDATION", "1").env("HLX_VALIDATION_LOG", &log);
+        tests
+            .env("HLX_VALIDATION", "1")
+            .env("HLX_VALIDATION_LOG", &log);
     }
     let status = step("tests", || command::status(&mut tests))?;
     let messages = validation_messages(&log)?;
     match (status, messages) {
         (0, 0) => Ok(0),
-        (0, count) => Err(format!("test: {count} lines from the validation layer (above)")),
+        (0, count) => Err(format!(
+            "test: {count} lines from the validation layer (above)"
+        )),
         (status, _) => Ok(status),
     }
 }
 
 fn parse(args: &[String]) -> Result<Options, String> {
-    let mut options = Options { install: true, device: None, rest: Vec::new() };
+    let mut options = Options {
+        install: true,
+        device: None,
+        rest: Vec::new(),
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -80,7 +88,10 @@ fn validation_messages(log: &Path) -> Result<usize, String> {
         // One fault repeats at every dispatch; the first screens of it are enough.
         let start: Vec<&str> = text.lines().take(200).collect();
         eprintln!("{}", start.join("\n"));
-        eprintln!("xtask: the validation layer spoke; all of it is in {}", log.display());
+        eprintln!(
+            "xtask: the validation layer spoke; all of it is in {}",
+            log.display()
+        );
     }
     Ok(lines)
 }
@@ -104,7 +115,10 @@ mod tests {
     #[test]
     fn refuses_what_it_does_not_know() {
         let error = |line: &str| parse(&words(line)).err().expect("refused");
-        assert_eq!(error("--device metal"), "test: --device takes cpu or vulkan");
+        assert_eq!(
+            error("--device metal"),
+            "test: --device takes cpu or vulkan"
+        );
         assert_eq!(error("--device"), "test: --device takes cpu or vulkan");
         assert!(error("--quick").starts_with("test: unknown argument `--quick`"));
     }

@@ -5,8 +5,12 @@ use std::path::Path;
 use crate::files;
 
 /// Words that mean unfinished work, in two pieces so that this file may name them.
-const UNDONE: [(&str, &str); 4] =
-    [("to", "do!("), ("unimple", "mented!("), ("FIX", "ME"), ("XX", "X ")];
+const UNDONE: [(&str, &str); 4] = [
+    ("to", "do!("),
+    ("unimple", "mented!("),
+    ("FIX", "ME"),
+    ("XX", "X "),
+];
 
 /// Every untidiness, a line each.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
@@ -24,7 +28,10 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             rust += &text;
         }
     }
-    for source in sources.iter().filter(|path| path.extension().is_some_and(|ext| ext == "comp")) {
+    for source in sources
+        .iter()
+        .filter(|path| path.extension().is_some_and(|ext| ext == "comp"))
+    {
         let name = files::relative(&root.join("shaders"), &source.with_extension(""));
         if !rust.contains(&format!("spv/{name}.spv")) {
             wrong.push(format!("shaders/{name}.comp is loaded by no Rust file"));
@@ -38,12 +45,17 @@ fn check_source(name: &str, text: &str) -> Vec<String> {
     let first = text.lines().next().unwrap_or_default();
     let purpose = first.trim_start_matches(['/', '!', ' ']);
     if !first.starts_with("//") || purpose.is_empty() {
-        wrong.push(format!("{name}: the first line does not say what the file is for"));
+        wrong.push(format!(
+            "{name}: the first line does not say what the file is for"
+        ));
     }
     for (row, line) in text.lines().enumerate() {
         for (head, tail) in UNDONE {
             if line.contains(&[head, tail].concat()) {
-                wrong.push(format!("{name}:{}: unfinished work ({head}{tail})", row + 1));
+                wrong.push(format!(
+                    "{name}:{}: unfinished work ({head}{tail})",
+                    row + 1
+                ));
             }
         }
     }
@@ -58,7 +70,12 @@ mod tests {
     fn wants_a_purpose_on_the_first_line() {
         assert!(check_source("a.rs", "//! Adds.\nfn a() {}\n").is_empty());
         assert!(check_source("a.comp", "// y = x.\n#version 460\n").is_empty());
-        for text in ["", "use std::fs;\n", "//\n// Adds.\n", "#version 460\n// y = x.\n"] {
+        for text in [
+            "",
+            "use std::fs;\n",
+            "//\n// Adds.\n",
+            "#version 460\n// y = x.\n",
+        ] {
             assert_eq!(check_source("a.rs", text).len(), 1, "{text:?}");
         }
     }
@@ -67,6 +84,9 @@ mod tests {
     fn finds_unfinished_work_by_line() {
         let text = format!("// A.\nfn a() {{ {}() }}\n", ["to", "do!"].concat());
         let found = check_source("a.rs", &text);
-        assert!(found.len() == 1 && found[0].starts_with("a.rs:2: unfinished work"), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with("a.rs:2: unfinished work"),
+            "{found:?}"
+        );
     }
 }

@@ -15,7 +15,12 @@ pub fn run(args: &[String]) -> Outcome {
     let root = command::root();
     let (config, rest) = match args.split_first() {
         Some((first, rest)) if first.ends_with(".toml") => (first.clone(), rest),
-        _ => (root.join("configs/ascii-specialist.toml").display().to_string(), args),
+        _ => (
+            root.join("configs/ascii-specialist.toml")
+                .display()
+                .to_string(),
+            args,
+        ),
     };
     const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-train", "--bin", "hlx"];
     step("building hlx", || {
@@ -24,7 +29,10 @@ pub fn run(args: &[String]) -> Outcome {
     })?;
     let manifest = root.join("Cargo.toml");
     let mut hlx = command::cargo(&["run", "--quiet"]);
-    hlx.args(PROGRAM).arg("--manifest-path").arg(manifest).args(["--", "train", &config]);
+    hlx.args(PROGRAM)
+        .arg("--manifest-path")
+        .arg(manifest)
+        .args(["--", "train", &config]);
     // Paths that the user wrote are relative to where the user stands.
     if let Ok(here) = std::env::current_dir() {
         hlx.current_dir(here);

@@ -27,9 +27,14 @@ impl IncludeHandler for Includes {
         _depth: usize,
     ) -> Option<IncludeResult> {
         let beside = Path::new(includer).parent().map(|dir| dir.join(name));
-        let path = beside.filter(|path| path.is_file()).unwrap_or_else(|| self.root.join(name));
+        let path = beside
+            .filter(|path| path.is_file())
+            .unwrap_or_else(|| self.root.join(name));
         let data = fs::read_to_string(&path).ok()?;
-        Some(IncludeResult { name: path.to_string_lossy().into_owned(), data })
+        Some(IncludeResult {
+            name: path.to_string_lossy().into_owned(),
+            data,
+        })
     }
 }
 
@@ -46,10 +51,17 @@ fn compile(compiler: &Compiler, input: &Path) -> Result<Vec<u32>> {
         version_profile: None,
         messages: ShaderMessage::DEFAULT,
     };
-    let mut includes = Includes { root: input.parent().map(Path::to_path_buf).unwrap_or_default() };
+    let mut includes = Includes {
+        root: input.parent().map(Path::to_path_buf).unwrap_or_default(),
+    };
     let no_defines: Option<&[(&str, Option<&str>)]> = None;
-    let shader_input =
-        ShaderInput::new(&source, ShaderStage::Compute, &options, no_defines, Some(&mut includes))?;
+    let shader_input = ShaderInput::new(
+        &source,
+        ShaderStage::Compute,
+        &options,
+        no_defines,
+        Some(&mut includes),
+    )?;
     let shader = compiler.create_shader(shader_input)?;
     let mut program: Program = compiler.create_program();
     program.add_shader(&shader);
@@ -61,7 +73,9 @@ fn main() -> Result<()> {
     if args.is_empty() || args.len() % 2 != 0 {
         bail!("usage: shader-compiler IN.comp OUT.spv [IN.comp OUT.spv ...]");
     }
-    let Some(compiler) = Compiler::acquire() else { bail!("cannot start glslang") };
+    let Some(compiler) = Compiler::acquire() else {
+        bail!("cannot start glslang")
+    };
     for pair in args.chunks(2) {
         let words =
             compile(compiler, &pair[0]).with_context(|| format!("{}", pair[0].display()))?;
