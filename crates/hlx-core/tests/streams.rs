@@ -1,0 +1,214 @@
+//! Launches, transfers, graphs and memory, on every device of this machine.
+
+use hlx_core::{Binding, Context, CoreError, Launch, Shader, groups_1d};
+
+static VECTOR_ADD: Shader = Shader {
+    name: "examples/vector_add",
+    bytes: include_bytes!("../../../shaders/spv/examples/vector_add.spv"),
+};
+
+fn contexts() -> Vec<Context> {
+    Context::all().expect("devices")
+}
+
+/// `c = a + b` through the shader or its twin.
+fn add(
+    ctx: &Context,
+    a: &hlx_core::Buffer,
+    b: &hlx_core::Buffer,
+    c: &hlx_core::Buffer,
+) -> Result<(), CoreError> {
+    let launch = Launch {
+        name: "vector_add",
+        shader: &VECTOR_ADD,
+        specialization: &[],
+        bindings: &[Binding::Read(a), Binding::Read(b), Binding::Write(c)],
+        push: &(c.len() as u32).to_le_bytes(),
+        groups: groups_1d(c.len().div_ceil(64)),
+    };
+    ctx.launch(launch, |bindings| {
+        let ([a, b], [c]) = bindings.split();
+        for (c, (a, b)) in c.iter_mut().zip(a.iter().zip(b)) {
+            *c = a + b;
+        }
+    })
+}
+
+#[test]
+fn dependent_launches_run_in_order() {
+    for ctx in contexts() {
+        let one = ctx.buffer_f32(&[1.0; 1000]).expect("buffer");
+        let mut sum = ctx.buffer_f32(&[0.0; 1000]).expect("buffer");
+        // More launches than one submission takes; each reads what the last one wrote, and the
+        // memory of older sums is reused in stream order.
+        for _ in 0..300 {
+            let next = ctx.alloc(1000).expect("buffer");
+            add(&ctx, &sum, &one, &next).expect("launch");
+            sum = next;
+        }
+        assert_eq!(ctx.download_f32(&sum).expect("download"), vec![300.0; 1000], "{}", ctx.info());
+        let held = ctx.memory();
+        assert_eq!(held.buffers, 2, "{held:?}");
+        assert!(held.peak_bytes <= 4 * 4096, "three sums and the ones: {held:?}");
+    }
+}
+
+#[test]
+fn transfers_larger_than_the_ring_arrive_whole() {
+    for ctx in contexts() {
+        let data: Vec<u32> = (0..9_000_001_u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+        let buffer = ctx.buffer_u32(&data).expect("upload");
+        assert!(ctx.download_u32(&buffer).expect("download") == data, "{}", ctx.info());
+    }
+}
+
+#[test]
+fn uploads_flush_subnormals_and_keep_the_sign() {
+    for ctx in contexts() {
+        let tiny = f32::from_bits(1);
+        let buffer = ctx.buffer_f32(&[tiny, -tiny, f32::MIN_POSITIVE]).expect("upload");
+        let bits = ctx.download_u32(&buffer).expect("download");
+        assert_eq!(bits, [0, 0x8000_0000, f32::MIN_POSITIVE.to_bits()]);
+    }
+}
+
+#[test]
+fn a_graph_replays_with_new_inputs() {
+    for ctx in contexts() {
+        let input = ctx.buffer_f32(&[0.0; 100]).expect("buffer");
+        let one = ctx.buffer_f32(&[1.0; 100]).expect("buffer");
+        let (graph, output) = ctx
+            .record(|| -> Result<_, CoreError> {
+                let middle = ctx.alloc(100)?;
+                add(&ctx, &input, &one, &middle)?;
+                let output = ctx.alloc(100)?;
+                add(&ctx, &middle, &middle.clone(), &output)?;
+                Ok(output)
+            })
+            .expect("record");
+        assert_eq!(graph.len(), 2);
+        for value in [3.0, 5.0, 7.0] {
+            ctx.upload_f32(&input, &[value; 100]).expect("upload");
+            graph.replay().expect("replay");
+            let expected = vec![2.0 * (value + 1.0); 100];
+            assert_eq!(ctx.download_f32(&output).expect("download"), expected, "{}", ctx.info());
+        }
+        // Replays without a wait between them run in order too.
+        for value in 0..40 {
+            ctx.upload_f32(&input, &[value as f32; 100]).expect("upload");
+            graph.replay().expect("replay");
+        }
+        assert_eq!(ctx.download_f32(&output).expect("download"), vec![80.0; 100]);
+    }
+}
+
+#[test]
+fn a_failed_recording_leaves_the_context_usable() {
+    for ctx in contexts() {
+        let buffer = ctx.buffer_f32(&[1.0; 64]).expect("buffer");
+        let failed = ctx.record(|| -> Result<(), CoreError> {
+            ctx.upload_f32(&buffer, &[2.0; 64])?;
+            Ok(())
+        });
+        let message = failed.err().expect("an upload inside a recording is an error").to_string();
+        assert!(message.contains("upload: not possible while a graph is being recorded"));
+        assert!(!ctx.is_recording());
+        let nested = ctx.record(|| ctx.record(|| Ok::<(), CoreError>(())).map(|_| ()));
+        assert!(nested.err().expect("nested").to_string().contains("already being recorded"));
+        assert_eq!(ctx.download_f32(&buffer).expect("download"), vec![1.0; 64]);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_errors() {
+    for ctx in contexts() {
+        let a = ctx.buffer_f32(&[1.0; 128]).expect("buffer");
+        let error = add(&ctx, &a, &a, &a).expect_err("overlap");
+        assert!(error.to_string().starts_with("vector_add: bindings 0 and 2 share memory"));
+        let error = a.slice(100, 29).expect_err("window");
+        assert!(error.to_string().contains("words 100..100+29 lie outside a buffer of 128"));
+        let error = ctx.upload_f32(&a, &[0.0]).expect_err("length");
+        assert!(error.to_string().contains("buffer has 128 words, data 1"));
+        let error = ctx.copy(&a.slice(0, 64).expect("window"), &a).expect_err("copy");
+        assert!(error.to_string().contains("source has 64 words, target 128"));
+        if !ctx.is_cpu() {
+            let c = ctx.alloc(64).expect("buffer");
+            let askew = a.slice(1, 64).expect("window");
+            let error = add(&ctx, &askew, &a, &c).expect_err("alignment");
+            assert!(error.to_string().contains("not at a multiple of 64"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn more_memory_than_the_device_has_is_one_clear_error() {
+    for ctx in contexts() {
+        let error = ctx.alloc(1 << 50).expect_err("a petabyte");
+        let text = error.to_string();
+        assert!(matches!(error, CoreError::OutOfMemory { .. }), "{text}");
+        assert!(text.contains("4503599627370496 bytes asked for"), "{text}");
+        let buffer = ctx.buffer_f32(&[1.0]).expect("the context still works");
+        assert_eq!(ctx.download_f32(&buffer).expect("download"), [1.0]);
+    }
+}
+
+#[test]
+fn profiles_name_the_kernels() {
+    for ctx in contexts() {
+        let a = ctx.buffer_f32(&[1.0; 4096]).expect("buffer");
+        let c = ctx.alloc(4096).expect("buffer");
+        ctx.sync().expect("sync");
+        ctx.set_profiling(true);
+        for _ in 0..3 {
+            add(&ctx, &a, &a.clone(), &c).expect("launch");
+        }
+        let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
+        graph.replay().expect("replay");
+        let report = ctx.take_profile().expect("profile");
+        ctx.set_profiling(false);
+        let calls: Vec<(&str, u64)> =
+            report.kernels.iter().map(|k| (k.name.as_str(), k.calls)).collect();
+        assert_eq!(calls, [("vector_add", 4)], "{}", ctx.info());
+        assert!(report.total_ms() > 0.0);
+    }
+}
+
+/// The resident memory of this process in bytes.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+#[test]
+fn a_hundred_contexts_leave_nothing_behind() {
+    let selectors: Vec<String> =
+        Context::devices().into_iter().map(|device| device.selector).collect();
+    for selector in selectors {
+        let mut settled = 0;
+        for round in 0..100 {
+            let ctx = Context::open(&selector).expect("open");
+            let a = ctx.buffer_f32(&[1.0; 10_000]).expect("buffer");
+            let c = ctx.alloc(10_000).expect("buffer");
+            let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
+            graph.replay().expect("replay");
+            drop((graph, a));
+            assert_eq!(ctx.download_f32(&c).expect("download")[9_999], 2.0);
+            if round == 20 {
+                settled = resident_bytes();
+            }
+        }
+        let grown = resident_bytes().saturating_sub(settled);
+        assert!(grown < 24 << 20, "{selector}: {grown} bytes grown over 80 contexts");
+    }
+    assert_eq!(hlx_core::validation_messages(), 0);
+}
+
+#[test]
+fn the_validation_layer_is_there_when_asked_for() {
+    let asked = std::env::var("HLX_VALIDATION").is_ok_and(|value| value == "1");
+    if !asked || !cfg!(target_os = "linux") || contexts().len() == 1 {
+        return; // Nothing to show: not asked for, or no Vulkan device that would load it.
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    assert!(maps.contains("khronos_validation"), "the layer is not loaded");
+}
