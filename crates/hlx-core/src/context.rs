@@ -483,7 +483,9 @@ impl Context {
 
     /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
     /// the body's result. Buffers allocated inside come from the graph's own memory. Uploads and
-    /// downloads inside are errors; other threads must not launch on this context meanwhile.
+    /// downloads inside are errors; other threads must not launch on this context meanwhile. Buffers
+    /// from outside that the launches use must live as long as the graph is replayed: a dropped
+    /// buffer's memory goes to others.
     ///
     /// # Errors
     /// What `body` returns; [`CoreError::Invalid`] if a graph is already being recorded.

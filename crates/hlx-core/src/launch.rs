@@ -1,9 +1,11 @@
 //! A launch: one kernel with its arguments, for either kind of device.
 
+use std::sync::Arc;
+
 use vulkano::buffer::BufferContents;
 
 use crate::error::CoreError;
-use crate::memory::{BlockMemory, Buffer};
+use crate::memory::{Block, BlockMemory, Buffer};
 use crate::shader::Shader;
 
 /// A buffer argument and what the kernel does with it.
@@ -132,11 +134,12 @@ pub(crate) struct CpuLaunch {
     pub name: &'static str,
     slots: Vec<Slot>,
     body: CpuBody,
-    /// Keeps the memory alive as long as the launch may run.
-    _buffers: Vec<Buffer>,
+    /// Keeps the memory alive as long as the launch may run; not the buffers, whose ranges later
+    /// launches of the same graph may reuse.
+    _blocks: Vec<Arc<Block>>,
 }
 
-// SAFETY: the slots point into blocks that `_buffers` keeps alive; they are read and written
+// SAFETY: the slots point into blocks that `_blocks` keeps alive; they are read and written
 // only while the launch runs, one launch at a time.
 unsafe impl Send for CpuLaunch {}
 // SAFETY: as above.
@@ -164,15 +167,12 @@ impl CpuLaunch {
                 writes: binding.writes(),
             });
         }
-        let buffers = bindings
-            .iter()
-            .map(|binding| binding.buffer().clone())
-            .collect();
+        let blocks = bindings.iter().map(|b| Arc::clone(b.buffer().block())).collect();
         Ok(Self {
             name,
             slots,
             body,
-            _buffers: buffers,
+            _blocks: blocks,
         })
     }
 

@@ -206,7 +206,8 @@ fn a_hundred_contexts_leave_nothing_behind() {
 #[test]
 fn the_validation_layer_is_there_when_asked_for() {
     let asked = std::env::var("HLX_VALIDATION").is_ok_and(|value| value == "1");
-    if !asked || !cfg!(target_os = "linux") || contexts().len() == 1 {
+    let opened = contexts();
+    if !asked || !cfg!(target_os = "linux") || opened.len() == 1 {
         return; // Nothing to show: not asked for, or no Vulkan device that would load it.
     }
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
