@@ -167,7 +167,10 @@ impl CpuLaunch {
                 writes: binding.writes(),
             });
         }
-        let blocks = bindings.iter().map(|b| Arc::clone(b.buffer().block())).collect();
+        let blocks = bindings
+            .iter()
+            .map(|b| Arc::clone(b.buffer().block()))
+            .collect();
         Ok(Self {
             name,
             slots,

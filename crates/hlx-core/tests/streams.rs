@@ -46,19 +46,33 @@ fn dependent_launches_run_in_order() {
             add(&ctx, &sum, &one, &next).expect("launch");
             sum = next;
         }
-        assert_eq!(ctx.download_f32(&sum).expect("download"), vec![300.0; 1000], "{}", ctx.info());
+        assert_eq!(
+            ctx.download_f32(&sum).expect("download"),
+            vec![300.0; 1000],
+            "{}",
+            ctx.info()
+        );
         let held = ctx.memory();
         assert_eq!(held.buffers, 2, "{held:?}");
-        assert!(held.peak_bytes <= 4 * 4096, "three sums and the ones: {held:?}");
+        assert!(
+            held.peak_bytes <= 4 * 4096,
+            "three sums and the ones: {held:?}"
+        );
     }
 }
 
 #[test]
 fn transfers_larger_than_the_ring_arrive_whole() {
     for ctx in contexts() {
-        let data: Vec<u32> = (0..9_000_001_u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+        let data: Vec<u32> = (0..9_000_001_u32)
+            .map(|i| i.wrapping_mul(2_654_435_761))
+            .collect();
         let buffer = ctx.buffer_u32(&data).expect("upload");
-        assert!(ctx.download_u32(&buffer).expect("download") == data, "{}", ctx.info());
+        assert!(
+            ctx.download_u32(&buffer).expect("download") == data,
+            "{}",
+            ctx.info()
+        );
     }
 }
 
@@ -66,7 +80,9 @@ fn transfers_larger_than_the_ring_arrive_whole() {
 fn uploads_flush_subnormals_and_keep_the_sign() {
     for ctx in contexts() {
         let tiny = f32::from_bits(1);
-        let buffer = ctx.buffer_f32(&[tiny, -tiny, f32::MIN_POSITIVE]).expect("upload");
+        let buffer = ctx
+            .buffer_f32(&[tiny, -tiny, f32::MIN_POSITIVE])
+            .expect("upload");
         let bits = ctx.download_u32(&buffer).expect("download");
         assert_eq!(bits, [0, 0x8000_0000, f32::MIN_POSITIVE.to_bits()]);
     }
@@ -91,14 +107,23 @@ fn a_graph_replays_with_new_inputs() {
             ctx.upload_f32(&input, &[value; 100]).expect("upload");
             graph.replay().expect("replay");
             let expected = vec![2.0 * (value + 1.0); 100];
-            assert_eq!(ctx.download_f32(&output).expect("download"), expected, "{}", ctx.info());
+            assert_eq!(
+                ctx.download_f32(&output).expect("download"),
+                expected,
+                "{}",
+                ctx.info()
+            );
         }
         // Replays without a wait between them run in order too.
         for value in 0..40 {
-            ctx.upload_f32(&input, &[value as f32; 100]).expect("upload");
+            ctx.upload_f32(&input, &[value as f32; 100])
+                .expect("upload");
             graph.replay().expect("replay");
         }
-        assert_eq!(ctx.download_f32(&output).expect("download"), vec![80.0; 100]);
+        assert_eq!(
+            ctx.download_f32(&output).expect("download"),
+            vec![80.0; 100]
+        );
     }
 }
 
@@ -110,11 +135,20 @@ fn a_failed_recording_leaves_the_context_usable() {
             ctx.upload_f32(&buffer, &[2.0; 64])?;
             Ok(())
         });
-        let message = failed.err().expect("an upload inside a recording is an error").to_string();
+        let message = failed
+            .err()
+            .expect("an upload inside a recording is an error")
+            .to_string();
         assert!(message.contains("upload: not possible while a graph is being recorded"));
         assert!(!ctx.is_recording());
         let nested = ctx.record(|| ctx.record(|| Ok::<(), CoreError>(())).map(|_| ()));
-        assert!(nested.err().expect("nested").to_string().contains("already being recorded"));
+        assert!(
+            nested
+                .err()
+                .expect("nested")
+                .to_string()
+                .contains("already being recorded")
+        );
         assert_eq!(ctx.download_f32(&buffer).expect("download"), vec![1.0; 64]);
     }
 }
@@ -124,18 +158,35 @@ fn wrong_arguments_are_errors() {
     for ctx in contexts() {
         let a = ctx.buffer_f32(&[1.0; 128]).expect("buffer");
         let error = add(&ctx, &a, &a, &a).expect_err("overlap");
-        assert!(error.to_string().starts_with("vector_add: bindings 0 and 2 share memory"));
+        assert!(
+            error
+                .to_string()
+                .starts_with("vector_add: bindings 0 and 2 share memory")
+        );
         let error = a.slice(100, 29).expect_err("window");
-        assert!(error.to_string().contains("words 100..100+29 lie outside a buffer of 128"));
+        assert!(
+            error
+                .to_string()
+                .contains("words 100..100+29 lie outside a buffer of 128")
+        );
         let error = ctx.upload_f32(&a, &[0.0]).expect_err("length");
         assert!(error.to_string().contains("buffer has 128 words, data 1"));
-        let error = ctx.copy(&a.slice(0, 64).expect("window"), &a).expect_err("copy");
-        assert!(error.to_string().contains("source has 64 words, target 128"));
+        let error = ctx
+            .copy(&a.slice(0, 64).expect("window"), &a)
+            .expect_err("copy");
+        assert!(
+            error
+                .to_string()
+                .contains("source has 64 words, target 128")
+        );
         if !ctx.is_cpu() {
             let c = ctx.alloc(64).expect("buffer");
             let askew = a.slice(1, 64).expect("window");
             let error = add(&ctx, &askew, &a, &c).expect_err("alignment");
-            assert!(error.to_string().contains("not at a multiple of 64"), "{error}");
+            assert!(
+                error.to_string().contains("not at a multiple of 64"),
+                "{error}"
+            );
         }
     }
 }
@@ -166,8 +217,11 @@ fn profiles_name_the_kernels() {
         graph.replay().expect("replay");
         let report = ctx.take_profile().expect("profile");
         ctx.set_profiling(false);
-        let calls: Vec<(&str, u64)> =
-            report.kernels.iter().map(|k| (k.name.as_str(), k.calls)).collect();
+        let calls: Vec<(&str, u64)> = report
+            .kernels
+            .iter()
+            .map(|k| (k.name.as_str(), k.calls))
+            .collect();
         assert_eq!(calls, [("vector_add", 4)], "{}", ctx.info());
         assert!(report.total_ms() > 0.0);
     }
@@ -176,13 +230,20 @@ fn profiles_name_the_kernels() {
 /// The resident memory of this process in bytes.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+    statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 4096
 }
 
 #[test]
 fn a_hundred_contexts_leave_nothing_behind() {
-    let selectors: Vec<String> =
-        Context::devices().into_iter().map(|device| device.selector).collect();
+    let selectors: Vec<String> = Context::devices()
+        .into_iter()
+        .map(|device| device.selector)
+        .collect();
     for selector in selectors {
         let mut settled = 0;
         for round in 0..100 {
@@ -198,7 +259,10 @@ fn a_hundred_contexts_leave_nothing_behind() {
             }
         }
         let grown = resident_bytes().saturating_sub(settled);
-        assert!(grown < 24 << 20, "{selector}: {grown} bytes grown over 80 contexts");
+        assert!(
+            grown < 24 << 20,
+            "{selector}: {grown} bytes grown over 80 contexts"
+        );
     }
     assert_eq!(hlx_core::validation_messages(), 0);
 }
@@ -211,5 +275,8 @@ fn the_validation_layer_is_there_when_asked_for() {
         return; // Nothing to show: not asked for, or no Vulkan device that would load it.
     }
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-    assert!(maps.contains("khronos_validation"), "the layer is not loaded");
+    assert!(
+        maps.contains("khronos_validation"),
+        "the layer is not loaded"
+    );
 }

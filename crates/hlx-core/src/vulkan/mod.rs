@@ -1,6 +1,7 @@
 //! The Vulkan side of `hlx-core`, cut by stage of life: instance, device, pipelines, recording,
 //! submission.
 
+mod descriptors;
 mod device;
 mod hazards;
 mod instance;
@@ -9,6 +10,7 @@ mod recorder;
 mod spirv;
 mod staging;
 mod stream;
+mod timing;
 mod user;
 
 use vulkano::{Validated, VulkanError};

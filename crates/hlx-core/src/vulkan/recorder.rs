@@ -10,33 +10,23 @@ use vulkano::command_buffer::CommandBufferLevel;
 use vulkano::command_buffer::pool::{
     CommandBufferAllocateInfo, CommandPool, CommandPoolAlloc, CommandPoolCreateInfo,
 };
-use vulkano::descriptor_set::layout::DescriptorType;
-use vulkano::descriptor_set::pool::{DescriptorPool, DescriptorPoolCreateInfo};
-use vulkano::query::{QueryPool, QueryPoolCreateInfo, QueryResultFlags, QueryType};
 
+use super::descriptors::DescriptorSets;
 use super::hazards::{Hazards, Range};
 use super::pipeline::Pipeline;
 use super::staging::HostRange;
+use super::timing::Timing;
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 use crate::launch::Binding;
 use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory, Buffer};
 use crate::profile::Profiler;
 
-/// Descriptor sets a pool holds before the next is made.
-const SETS_PER_POOL: u32 = 256;
-/// Storage buffers a descriptor pool holds; eight a set on average is more than HLX's kernels use.
-const BUFFERS_PER_POOL: u32 = 8 * SETS_PER_POOL;
-/// Launches that one profiled command buffer can time.
-const TIMED_LAUNCHES: u32 = 8192;
-
 /// A command buffer being recorded.
 pub(super) struct Recorder {
     device: Arc<VulkanDevice>,
     command_buffer: CommandPoolAlloc,
-    sets: Vec<DescriptorPool>,
-    sets_left: u32,
-    buffers_left: u32,
+    sets: DescriptorSets,
     hazards: Hazards,
     blocks: HashMap<u64, Arc<Block>>,
     pipelines: HashMap<usize, Arc<Pipeline>>,
@@ -47,20 +37,13 @@ pub(super) struct Recorder {
     pool: CommandPool,
 }
 
-/// Timestamps before and after each launch.
-struct Timing {
-    queries: Arc<QueryPool>,
-    names: Vec<&'static str>,
-}
-
 /// A finished command buffer with what it uses; may be submitted any number of times. The pools
 /// are not touched until they are dropped; they stand in locks because they may not be shared.
 pub(crate) struct Recorded {
-    device: Arc<VulkanDevice>,
     handle: vk::CommandBuffer,
     launches: usize,
     timing: Option<Timing>,
-    _sets: Mutex<Vec<DescriptorPool>>,
+    _sets: Mutex<DescriptorSets>,
     _blocks: Vec<Arc<Block>>,
     _pipelines: Vec<Arc<Pipeline>>,
     _command_buffer: CommandPoolAlloc,
@@ -116,9 +99,7 @@ impl Recorder {
         let recorder = Self {
             device: Arc::clone(device),
             command_buffer,
-            sets: Vec::new(),
-            sets_left: 0,
-            buffers_left: 0,
+            sets: DescriptorSets::new(Arc::clone(device)),
             hazards: Hazards::default(),
             blocks: HashMap::new(),
             pipelines: HashMap::new(),
@@ -147,15 +128,7 @@ impl Recorder {
         let result = unsafe { (self.fns().begin_command_buffer)(self.handle(), &info) };
         check_raw(&self.device.info.name, "begin a command buffer", result)?;
         if let Some(timing) = &self.timing {
-            // SAFETY: the query pool lives as long as the command buffer.
-            unsafe {
-                (self.fns().cmd_reset_query_pool)(
-                    self.handle(),
-                    timing.queries.handle(),
-                    0,
-                    2 * TIMED_LAUNCHES,
-                );
-            }
+            timing.reset(self.handle());
         }
         self.barrier();
         Ok(())
@@ -309,7 +282,11 @@ impl Recorder {
             }
         }
         if let Some(set_layout) = &pipeline.set_layout {
-            let set = self.descriptor_set(name, set_layout.handle(), bindings)?;
+            let mut buffers = Vec::with_capacity(bindings.len());
+            for binding in bindings {
+                buffers.push(self.descriptor(name, binding.buffer())?);
+            }
+            let set = self.sets.make(set_layout.handle(), &buffers)?;
             // SAFETY: the set is from a pool that this recorder keeps, made with this layout.
             unsafe {
                 (self.fns().cmd_bind_descriptor_sets)(
@@ -338,76 +315,6 @@ impl Recorder {
             }
         }
         Ok(())
-    }
-
-    /// Makes a descriptor set of storage buffers 0, 1, 2, ...
-    fn descriptor_set(
-        &mut self,
-        name: &str,
-        layout: vk::DescriptorSetLayout,
-        bindings: &[Binding<'_>],
-    ) -> Result<vk::DescriptorSet, CoreError> {
-        let count = bindings.len() as u32;
-        if self.sets_left == 0 || self.buffers_left < count {
-            let create_info = DescriptorPoolCreateInfo {
-                max_sets: SETS_PER_POOL,
-                pool_sizes: [(DescriptorType::StorageBuffer, BUFFERS_PER_POOL.max(count))]
-                    .into_iter()
-                    .collect(),
-                ..DescriptorPoolCreateInfo::default()
-            };
-            let pool = DescriptorPool::new(Arc::clone(&self.device.device), create_info).map_err(
-                |error| {
-                    translate_validated(&self.device.info.name, "create a descriptor pool", error)
-                },
-            )?;
-            self.sets.push(pool);
-            self.sets_left = SETS_PER_POOL;
-            self.buffers_left = BUFFERS_PER_POOL.max(count);
-        }
-        let Some(pool) = self.sets.last() else {
-            return Err(CoreError::invalid(name, "no descriptor pool"));
-        };
-        let info = vk::DescriptorSetAllocateInfo {
-            descriptor_pool: pool.handle(),
-            descriptor_set_count: 1,
-            p_set_layouts: &layout,
-            ..vk::DescriptorSetAllocateInfo::default()
-        };
-        let mut set = vk::DescriptorSet::null();
-        // SAFETY: pool and layout are alive; `set` has room for the one set asked for.
-        let result = unsafe {
-            (self.fns().allocate_descriptor_sets)(self.device.device.handle(), &info, &mut set)
-        };
-        check_raw(&self.device.info.name, "allocate a descriptor set", result)?;
-        self.sets_left -= 1;
-        self.buffers_left -= count;
-        let mut infos = Vec::with_capacity(bindings.len());
-        for binding in bindings {
-            infos.push(self.descriptor(name, binding.buffer())?);
-        }
-        let writes: Vec<vk::WriteDescriptorSet<'_>> = infos
-            .iter()
-            .enumerate()
-            .map(|(index, info)| {
-                vk::WriteDescriptorSet::default()
-                    .dst_set(set)
-                    .dst_binding(index as u32)
-                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                    .buffer_info(std::slice::from_ref(info))
-            })
-            .collect();
-        // SAFETY: the set is fresh; the buffers are kept alive by `blocks`.
-        unsafe {
-            (self.fns().update_descriptor_sets)(
-                self.device.device.handle(),
-                writes.len() as u32,
-                writes.as_ptr(),
-                0,
-                std::ptr::null(),
-            );
-        }
-        Ok(set)
     }
 
     fn descriptor(
@@ -520,27 +427,14 @@ impl Recorder {
     }
 
     fn stamp_before(&mut self, name: &'static str) -> Option<u32> {
-        let timing = self.timing.as_mut()?;
-        let index = timing.names.len() as u32;
-        if index >= TIMED_LAUNCHES {
-            return None;
-        }
-        timing.names.push(name);
-        let queries = timing.queries.handle();
-        self.stamp(queries, 2 * index);
-        Some(index)
+        let commands = self.handle();
+        self.timing.as_mut()?.before(commands, name)
     }
 
     fn stamp_after(&self, start: Option<u32>) {
         if let (Some(index), Some(timing)) = (start, &self.timing) {
-            self.stamp(timing.queries.handle(), 2 * index + 1);
+            timing.after(self.handle(), index);
         }
-    }
-
-    fn stamp(&self, queries: vk::QueryPool, index: u32) {
-        let stage = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
-        // SAFETY: the query was reset at the command buffer's start and is written once.
-        unsafe { (self.fns().cmd_write_timestamp)(self.handle(), stage, queries, index) };
     }
 
     /// Ends the recording.
@@ -550,7 +444,6 @@ impl Recorder {
         check_raw(&self.device.info.name, "end a command buffer", result)?;
         Ok(Recorded {
             handle: self.command_buffer.handle(),
-            device: self.device,
             launches: self.launches,
             timing: self.timing,
             _sets: Mutex::new(self.sets),
@@ -558,22 +451,6 @@ impl Recorder {
             _pipelines: self.pipelines.into_values().collect(),
             _command_buffer: self.command_buffer,
             _pool: Mutex::new(self.pool),
-        })
-    }
-}
-
-impl Timing {
-    fn new(device: &VulkanDevice) -> Result<Self, CoreError> {
-        let create_info = QueryPoolCreateInfo {
-            query_count: 2 * TIMED_LAUNCHES,
-            ..QueryPoolCreateInfo::query_type(QueryType::Timestamp)
-        };
-        let queries = QueryPool::new(Arc::clone(&device.device), create_info).map_err(|error| {
-            translate_validated(&device.info.name, "create a query pool", error)
-        })?;
-        Ok(Self {
-            queries,
-            names: Vec::new(),
         })
     }
 }
@@ -593,25 +470,8 @@ impl Recorded {
 
     /// Adds the times of the last run to the profile; the run must be done.
     pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
-        let Some(timing) = self
-            .timing
+        self.timing
             .as_ref()
-            .filter(|timing| !timing.names.is_empty())
-        else {
-            return Ok(());
-        };
-        let count = timing.names.len() as u32 * 2;
-        let mut ticks = vec![0_u64; count as usize];
-        timing
-            .queries
-            .get_results(0..count, &mut ticks, QueryResultFlags::WAIT)
-            .map_err(|error| {
-                translate_validated(&self.device.info.name, "read timestamps", error)
-            })?;
-        for (name, pair) in timing.names.iter().zip(ticks.chunks_exact(2)) {
-            let elapsed = pair[1].saturating_sub(pair[0]) as f64;
-            profiler.add(name, elapsed * self.device.timestamp_period_ns * 1e-6);
-        }
-        Ok(())
+            .map_or(Ok(()), |timing| timing.collect(profiler))
     }
 }
