@@ -52,10 +52,10 @@ pub fn compiler(root: &Path) -> Result<String, String> {
     let lock = files::text(&root.join("Cargo.lock"))?;
     let version = lock
         .split("[[package]]")
-        .find(|package| package.contains("name = \"glslang\"\n"))
+        .find(|package| package.contains("name = \"glslang-sys\"\n"))
         .and_then(|package| package.split("version = \"").nth(1)?.split('"').next())
-        .ok_or("Cargo.lock does not name glslang")?;
-    Ok(format!("glslang {version}, Vulkan 1.2, SPIR-V 1.5"))
+        .ok_or("Cargo.lock does not name glslang-sys")?;
+    Ok(format!("glslang-sys {version}, Vulkan 1.2, SPIR-V 1.5"))
 }
 
 /// The digest of a source and of everything it includes, in order, each file once.
@@ -233,7 +233,7 @@ mod tests {
             let tree = Tree(root);
             tree.put(
                 "Cargo.lock",
-                "[[package]]\nname = \"glslang\"\nversion = \"9.9.9\"\n",
+                "[[package]]\nname = \"glslang-sys\"\nversion = \"9.9.9\"\n",
             );
             tree.put("shaders/include/a.glsl", "// A.\n#include \"b.glsl\"\n");
             tree.put("shaders/include/b.glsl", "// B.\n");
@@ -319,9 +319,9 @@ mod tests {
         tree.record();
         tree.put(
             "Cargo.lock",
-            "[[package]]\nname = \"glslang\"\nversion = \"9.9.10\"\n",
+            "[[package]]\nname = \"glslang-sys\"\nversion = \"9.9.10\"\n",
         );
-        assert!(tree.faults()[0].starts_with("made by glslang 9.9.9"));
+        assert!(tree.faults()[0].starts_with("made by glslang-sys 9.9.9"));
         tree.put("shaders/include/b.glsl", "#include \"none.glsl\"\n");
         let error = check(&tree.0).expect_err("no such include");
         assert_eq!(

@@ -11,7 +11,7 @@ pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
 
 Compiles each changed shaders/**/*.comp to shaders/spv/ with the pinned glslang (built at the
-first call: about 2.5 CPU minutes of C++, a C++ compiler and cmake needed), validates the modules
+first call: about 2.5 CPU minutes, and a C++ compiler is needed), validates the modules
 with spirv-val where it is installed, lints them, and rewrites shaders/spv/digests.txt.
 
   --all     compile every shader, changed or not

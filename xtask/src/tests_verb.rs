@@ -15,7 +15,7 @@ One message of the layer fails the run. Plain `cargo test --release` runs the sa
 the layer.
 
   --no-install   install nothing; go on with what is here
-  --device D     only the CPU device, or fail unless there is Vulkan";
+  --device D     cpu: that device alone; vulkan: fail unless there is a Vulkan device";
 
 struct Options {
     install: bool,
@@ -40,8 +40,11 @@ pub fn run(args: &[String]) -> Outcome {
 
     let mut tests = command::cargo(&["test", "--release"]);
     tests.args(&options.rest);
-    if let Some(device) = &options.device {
-        tests.env("HLX_TEST_DEVICES", device);
+    // Where a driver is installed, finding no device with it is a failure and no reason to skip.
+    match (&options.device, setup::has_vulkan()) {
+        (Some(device), _) => _ = tests.env("HLX_TEST_DEVICES", device),
+        (None, true) => _ = tests.env("HLX_TEST_DEVICES", "vulkan"),
+        (None, false) => {}
     }
     if with_vulkan && setup::has_validation() {
         tests

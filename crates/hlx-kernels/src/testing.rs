@@ -15,21 +15,28 @@ const FENCE: u32 = 0x5eed_f00d;
 /// What an output holds before the kernel runs: a NaN that no kernel computes.
 const UNWRITTEN: u32 = 0x7fee_dbad;
 
-/// Returns the devices under test: the CPU device and every Vulkan device; `HLX_TEST_DEVICES=cpu`
-/// leaves the CPU alone.
+/// Returns the devices under test: the CPU device and every Vulkan device. `HLX_TEST_DEVICES=cpu`
+/// leaves the CPU alone; `HLX_TEST_DEVICES=vulkan` insists that there is a Vulkan device.
 ///
 /// # Panics
-/// If a device that is there cannot be opened.
+/// If a device that is there cannot be opened, or one that must be there is not.
 pub fn contexts() -> &'static [Context] {
     static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
     CONTEXTS.get_or_init(|| {
-        let cpu_alone = std::env::var("HLX_TEST_DEVICES").is_ok_and(|devices| devices == "cpu");
-        let opened = if cpu_alone {
+        let wanted = std::env::var("HLX_TEST_DEVICES").unwrap_or_default();
+        let opened = if wanted == "cpu" {
             Context::cpu().map(|context| vec![context])
         } else {
             Context::all()
         };
-        opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"))
+        let opened =
+            opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"));
+        assert!(
+            wanted != "vulkan" || opened.len() > 1,
+            "a Vulkan driver is installed, but it has no usable device \
+             (`cargo xtask test --device cpu` tests without)"
+        );
+        opened
     })
 }
 
