@@ -8,8 +8,8 @@ use crate::{Outcome, arrows, digests, files, spirv_lint, tidy};
 pub const HELP: &str = "\
 cargo xtask lint
 
-Checks the tree itself (first line of each file, unfinished work, unused shaders; dependency
-arrows; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
+Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
+dependency arrows; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
 warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);

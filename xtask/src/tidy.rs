@@ -1,4 +1,5 @@
-//! Tidiness of the tree: every source says what it is for, nothing is left undone or unused.
+//! Tidiness of the tree: every source says what it is for, nothing is left undone, unused
+//! or pointing nowhere.
 
 use std::path::Path;
 
@@ -37,7 +38,34 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             wrong.push(format!("shaders/{name}.comp is loaded by no Rust file"));
         }
     }
+    wrong.extend(check_pages(root)?);
     Ok(wrong)
+}
+
+/// Links in the pages to files that do not exist.
+fn check_pages(root: &Path) -> Result<Vec<String>, String> {
+    let mut pages = files::under(&root.join("docs"), &["md"])?;
+    pages.extend(["README.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+    let mut wrong = Vec::new();
+    for page in pages {
+        for target in links(&files::text(&page)?) {
+            if !page.with_file_name(&target).exists() {
+                let name = files::relative(root, &page);
+                wrong.push(format!("{name}: links to {target}, which does not exist"));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The targets of a page's `[text](target)` links that stay in the repository.
+fn links(page: &str) -> Vec<String> {
+    let targets = page
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', '#']).next());
+    let local = targets.filter(|target| !target.is_empty() && !target.contains(':'));
+    local.map(str::to_string).collect()
 }
 
 fn check_source(name: &str, text: &str) -> Vec<String> {
@@ -64,7 +92,7 @@ fn check_source(name: &str, text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::check_source;
+    use super::{check_source, links};
 
     #[test]
     fn wants_a_purpose_on_the_first_line() {
@@ -78,6 +106,12 @@ mod tests {
         ] {
             assert_eq!(check_source("a.rs", text).len(), 1, "{text:?}");
         }
+    }
+
+    #[test]
+    fn finds_links_that_stay_in_the_repository() {
+        let page = "[a](docs/a.md), ![b](b.svg) [c](https://x.org/y) [d](#here) [e](e.md#part)";
+        assert_eq!(links(page), ["docs/a.md", "b.svg", "e.md"]);
     }
 
     #[test]
