@@ -11,6 +11,7 @@ mod macros;
 mod error;
 
 pub mod lanes;
+pub mod matmul;
 pub mod testing;
 
 pub use error::KernelError;

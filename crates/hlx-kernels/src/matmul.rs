@@ -1,0 +1,265 @@
+//! The matrix product, with transposes, batches, a bias and accumulation.
+//!
+//! `C[m,n] = start + sum over k of A[m,k] B[k,n]`, for each matrix of the batch:
+//! - A is `[M,K]`, or stored `[K,M]` with `trans_a`; B is `[K,N]`, or stored `[N,K]` with
+//!   `trans_b`; C is `[M,N]`. All are row-major and contiguous; matrices of a batch lie
+//!   `stride_a`, `stride_b`, `stride_c` elements apart, and 0 shares one A or B.
+//! - Each element is one chain `acc = fma(A[m,k], B[k,n], acc)` over k = 0, 1, 2, ..., which
+//!   starts at +0, at `bias[n]`, or at what C holds (`accumulate`). At its end -0 becomes +0.
+//! - With K = 0 the chain has no term: C is 0, the bias, or stays.
+//!
+//! The order is the same for every size, tile, thread count, instruction set and device.
+
+mod cpu;
+mod pack;
+mod simd;
+mod tile;
+
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, push_bytes};
+
+use crate::error::check_that;
+use crate::{KernelError, check_len};
+
+shader!(tile_128, "../../shaders/spv/matmul/tile_128.spv");
+shader!(tile_64, "../../shaders/spv/matmul/tile_64.spv");
+shader!(tile_32, "../../shaders/spv/matmul/tile_32.spv");
+
+const NAME: &str = "matmul";
+
+/// The shape of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatMul {
+    /// Matrices in the batch.
+    pub batch: usize,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// Terms of each chain.
+    pub k: usize,
+    /// A is stored `[K,M]`.
+    pub trans_a: bool,
+    /// B is stored `[N,K]`.
+    pub trans_b: bool,
+    /// Elements from one matrix of A to the next; 0 shares one.
+    pub stride_a: usize,
+    /// Elements from one matrix of B to the next; 0 shares one.
+    pub stride_b: usize,
+    /// Elements from one matrix of C to the next; at least M N.
+    pub stride_c: usize,
+    /// The chains start at what C holds.
+    pub accumulate: bool,
+}
+
+impl MatMul {
+    /// Describes one product `[M,K] x [K,N]` that overwrites C.
+    pub fn new(m: usize, n: usize, k: usize) -> Self {
+        Self {
+            batch: 1,
+            m,
+            n,
+            k,
+            trans_a: false,
+            trans_b: false,
+            stride_a: m * k,
+            stride_b: k * n,
+            stride_c: m * n,
+            accumulate: false,
+        }
+    }
+
+    /// Elements that a buffer must have for `batch` matrices of `size`, `stride` apart.
+    fn extent(&self, stride: usize, size: usize) -> usize {
+        (self.batch - 1) * stride + size
+    }
+
+    /// Whether there is nothing to compute.
+    fn is_empty(&self) -> bool {
+        self.batch == 0 || self.m == 0 || self.n == 0
+    }
+}
+
+/// Computes a (batch of) matrix product(s): see the module's specification.
+///
+/// `a`, `b` and `c` have exactly the elements that the shape reaches; `bias` has N. C is
+/// overwritten, or continued with `accumulate`; elements between its matrices stay. PyTorch:
+/// `torch.baddbmm`, `torch.nn.functional.linear`.
+///
+/// # Errors
+/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for a bias
+/// together with `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
+pub fn matmul(
+    ctx: &Context,
+    a: &Buffer,
+    b: &Buffer,
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    shape: &MatMul,
+) -> Result<(), KernelError> {
+    if shape.is_empty() {
+        return Ok(());
+    }
+    check(a, b, bias, c, shape)?;
+    matmul_in(ctx, a, b, bias, c, shape, Tile::choose(shape))
+}
+
+/// Checks a product that is not empty.
+fn check(
+    a: &Buffer,
+    b: &Buffer,
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    s: &MatMul,
+) -> Result<(), KernelError> {
+    check_that(NAME, !(s.accumulate && bias.is_some()), || {
+        "bias and accumulate exclude each other: a chain has one start".to_owned()
+    })?;
+    check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
+        format!(
+            "stride_c is {}, expected at least {}",
+            s.stride_c,
+            s.m * s.n
+        )
+    })?;
+    check_len(NAME, "a", a, s.extent(s.stride_a, s.m * s.k))?;
+    check_len(NAME, "b", b, s.extent(s.stride_b, s.k * s.n))?;
+    check_len(NAME, "c", c, s.extent(s.stride_c, s.m * s.n))?;
+    if let Some(bias) = bias {
+        check_len(NAME, "bias", bias, s.n)?;
+    }
+    let largest = a.len().max(b.len()).max(c.len());
+    check_that(NAME, u32::try_from(largest).is_ok(), || {
+        format!(
+            "an operand has {largest} elements, expected at most {}",
+            u32::MAX
+        )
+    })
+}
+
+/// The shaders' tiles of C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tile {
+    Large,
+    Medium,
+    Small,
+}
+
+/// Workgroups that keep a large GPU busy: an H200 has 132 multiprocessors.
+const ENOUGH_GROUPS: usize = 192;
+/// Workgroups in one direction of a launch that every device takes.
+const MAX_GROUPS: usize = 65_535;
+
+impl Tile {
+    /// Picks the largest tile of which there are enough to fill a large GPU, else the smallest:
+    /// a large tile reads less memory a product, a small one spreads over more processors.
+    /// The shape alone decides, and no choice changes a bit.
+    fn choose(shape: &MatMul) -> Self {
+        if shape.m > MAX_GROUPS * 32 || shape.n > MAX_GROUPS * 32 {
+            return Self::Large;
+        }
+        let groups = |tile: Self| {
+            let size = tile.size();
+            shape.batch * shape.m.div_ceil(size) * shape.n.div_ceil(size)
+        };
+        [Self::Large, Self::Medium]
+            .into_iter()
+            .find(|&tile| groups(tile) >= ENOUGH_GROUPS)
+            .unwrap_or(Self::Small)
+    }
+
+    /// Rows, and columns, of C in a tile.
+    fn size(self) -> usize {
+        match self {
+            Self::Large => 128,
+            Self::Medium => 64,
+            Self::Small => 32,
+        }
+    }
+
+    fn shader(self) -> &'static Shader {
+        match self {
+            Self::Large => &tile_128::SHADER,
+            Self::Medium => &tile_64::SHADER,
+            Self::Small => &tile_32::SHADER,
+        }
+    }
+}
+
+/// Launches a checked product with a given tile.
+fn matmul_in(
+    ctx: &Context,
+    a: &Buffer,
+    b: &Buffer,
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    shape: &MatMul,
+    tile: Tile,
+) -> Result<(), KernelError> {
+    let s = *shape;
+    let columns_a = if s.trans_a { s.m } else { s.k };
+    let columns_b = if s.trans_b { s.k } else { s.n };
+    let vectors = |columns: usize, stride: usize| {
+        u32::from(columns.is_multiple_of(4) && (s.batch == 1 || stride.is_multiple_of(4)))
+    };
+    let start = match bias {
+        _ if s.accumulate => 2,
+        Some(_) => 1,
+        None => 0,
+    };
+    let specialization = [
+        (0, u32::from(s.trans_a)),
+        (1, u32::from(s.trans_b)),
+        (2, vectors(columns_a, s.stride_a)),
+        (3, vectors(columns_b, s.stride_b)),
+        (4, vectors(s.n, s.stride_c)),
+        (5, start),
+    ];
+    let target = if s.accumulate || s.stride_c > s.m * s.n {
+        Binding::ReadWrite(c)
+    } else {
+        Binding::Write(c)
+    };
+    // The bias has a binding of its own; without one, any readable buffer stands there unread.
+    let bindings = [
+        Binding::Read(a),
+        Binding::Read(b),
+        Binding::Read(bias.unwrap_or(b)),
+        target,
+    ];
+    let grid = |size: usize| size.div_ceil(tile.size()) as u32;
+    let has_bias = bias.is_some();
+    let chunk = if ctx.is_cpu() { s.batch } else { MAX_GROUPS };
+    for batch_first in (0..s.batch).step_by(chunk) {
+        let push = tile_128::Push {
+            m: s.m as u32,
+            n: s.n as u32,
+            k: s.k as u32,
+            stride_a: s.stride_a as u32,
+            stride_b: s.stride_b as u32,
+            stride_c: s.stride_c as u32,
+            batch_first: batch_first as u32,
+        };
+        let launch = Launch {
+            name: NAME,
+            shader: tile.shader(),
+            specialization: &specialization,
+            bindings: &bindings,
+            push: push_bytes(&push),
+            groups: [
+                grid(s.n),
+                grid(s.m),
+                chunk.min(s.batch - batch_first) as u32,
+            ],
+        };
+        ctx.launch(launch, move |bindings| {
+            let ([a, b, bias], [c]) = bindings.split();
+            let level = hlx_core::cpu::simd_level();
+            cpu::matmul(level, &s, a, b, has_bias.then_some(bias), c);
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "matmul/tests.rs"]
+mod tests;

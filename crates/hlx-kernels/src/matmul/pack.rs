@@ -1,0 +1,128 @@
+//! Packing: copies a stretch of an operand into the order in which a register tile reads it.
+
+/// A matrix seen by the product: `count` vectors (rows of A, columns of B) along k.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
+    pub data: &'a [f32],
+    /// Distance between neighbours in the direction that is not contiguous.
+    pub stride: usize,
+    /// True when neighbouring k lie side by side: element (i, k) is at `i * stride + k`;
+    /// otherwise it is at `k * stride + i`.
+    pub k_contiguous: bool,
+}
+
+/// What to pack: vectors `first .. first + count` over `k_first .. k_first + k_count`.
+#[derive(Clone, Copy)]
+pub(crate) struct Panel {
+    pub first: usize,
+    pub count: usize,
+    pub k_first: usize,
+    pub k_count: usize,
+    /// Floats from one k to the next in the packed panel; those past `count` become +0.
+    pub width: usize,
+}
+
+/// Packs a panel as `[k][width]` into the front of `to`.
+pub(crate) fn pack(from: Operand, panel: Panel, to: &mut [f32]) {
+    let to = &mut to[..panel.k_count * panel.width];
+    if panel.count < panel.width {
+        to.fill(0.0);
+    }
+    if from.k_contiguous {
+        transpose(from, panel, to);
+    } else {
+        match (panel.count == panel.width, panel.width) {
+            (true, 6) => copy_rows::<6>(from, panel, to),
+            (true, 8) => copy_rows::<8>(from, panel, to),
+            (true, 14) => copy_rows::<14>(from, panel, to),
+            (true, 16) => copy_rows::<16>(from, panel, to),
+            (true, 32) => copy_rows::<32>(from, panel, to),
+            _ => copy_any(from, panel, to),
+        }
+    }
+}
+
+/// Copies rows of a width known to the compiler, which then needs no call a row.
+fn copy_rows<const WIDTH: usize>(from: Operand, panel: Panel, to: &mut [f32]) {
+    let (to, _) = to.as_chunks_mut::<WIDTH>();
+    let mut at = panel.k_first * from.stride + panel.first;
+    for row in to {
+        row.copy_from_slice(&from.data[at..at + WIDTH]);
+        at += from.stride;
+    }
+}
+
+/// Copies the narrow panels of an edge.
+fn copy_any(from: Operand, panel: Panel, to: &mut [f32]) {
+    for (k, row) in to.chunks_exact_mut(panel.width).enumerate() {
+        let at = (panel.k_first + k) * from.stride + panel.first;
+        row[..panel.count].copy_from_slice(&from.data[at..at + panel.count]);
+    }
+}
+
+/// Transposes in blocks of 4 x 4. The last block of vectors overlaps its neighbour rather than
+/// being narrower: it writes the same values twice.
+fn transpose(from: Operand, panel: Panel, to: &mut [f32]) {
+    if panel.count < 4 {
+        return transpose_any(from, panel, 0..panel.k_count, to);
+    }
+    let blocks = panel.k_count / 4 * 4;
+    let mut i = 0;
+    loop {
+        let rows: [&[f32]; 4] = std::array::from_fn(|r| {
+            let at = (panel.first + i + r) * from.stride + panel.k_first;
+            &from.data[at..at + blocks]
+        });
+        for k in (0..blocks).step_by(4) {
+            transpose_block(
+                rows.map(|row| &row[k..k + 4]),
+                &mut to[k * panel.width + i..],
+                panel.width,
+            );
+        }
+        if i + 4 >= panel.count {
+            break;
+        }
+        i = (i + 4).min(panel.count - 4);
+    }
+    transpose_any(from, panel, blocks..panel.k_count, to);
+}
+
+/// Transposes element by element.
+fn transpose_any(from: Operand, panel: Panel, k_range: std::ops::Range<usize>, to: &mut [f32]) {
+    for k in k_range {
+        for i in 0..panel.count {
+            to[k * panel.width + i] =
+                from.data[(panel.first + i) * from.stride + panel.k_first + k];
+        }
+    }
+}
+
+/// Writes the 4 x 4 transpose of `rows` to `to`, whose rows lie `width` apart.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn transpose_block(rows: [&[f32]; 4], to: &mut [f32], width: usize) {
+    use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
+    assert!(rows.iter().all(|row| row.len() >= 4) && to.len() >= 3 * width + 4);
+    // SAFETY: SSE is part of x86-64, and the assertion above covers every load and store.
+    unsafe {
+        let [mut r0, mut r1, mut r2, mut r3] = rows.map(|row| _mm_loadu_ps(row.as_ptr()));
+        _MM_TRANSPOSE4_PS(&mut r0, &mut r1, &mut r2, &mut r3);
+        let to = to.as_mut_ptr();
+        _mm_storeu_ps(to, r0);
+        _mm_storeu_ps(to.add(width), r1);
+        _mm_storeu_ps(to.add(2 * width), r2);
+        _mm_storeu_ps(to.add(3 * width), r3);
+    }
+}
+
+/// Writes the 4 x 4 transpose of `rows` to `to`, whose rows lie `width` apart.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn transpose_block(rows: [&[f32]; 4], to: &mut [f32], width: usize) {
+    for k in 0..4 {
+        for (i, row) in rows.iter().enumerate() {
+            to[k * width + i] = row[k];
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Tests of the product: every device and instruction set has the bits of a plain chain.
+
+use hlx_core::cpu::{SimdLevel, simd_level, with_flush};
+
+use super::*;
+use crate::testing::{assert_close, normal, run_everywhere, values};
+
+/// How a chain starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum From {
+    Zero,
+    Bias,
+    Stored,
+}
+
+/// One product with its data.
+struct Case {
+    shape: MatMul,
+    from: From,
+    a: Vec<f32>,
+    b: Vec<f32>,
+    bias: Vec<f32>,
+    c: Vec<f32>,
+}
+
+impl Case {
+    fn new(shape: MatMul, from: From, data: fn(u64, usize) -> Vec<f32>) -> Self {
+        let s = MatMul {
+            accumulate: from == From::Stored,
+            ..shape
+        };
+        Self {
+            shape: s,
+            from,
+            a: flushed(data(1, s.extent(s.stride_a, s.m * s.k))),
+            b: flushed(data(2, s.extent(s.stride_b, s.k * s.n))),
+            bias: flushed(data(3, s.n)),
+            c: flushed(data(4, s.extent(s.stride_c, s.m * s.n))),
+        }
+    }
+
+    fn bias(&self) -> Option<&[f32]> {
+        (self.from == From::Bias).then_some(&self.bias)
+    }
+
+    /// Visits every element of C: its place, the pairs of its chain, and the chain's start.
+    fn for_each(&self, mut visit: impl FnMut(usize, &mut dyn Iterator<Item = (f32, f32)>, f32)) {
+        let s = &self.shape;
+        for z in 0..s.batch {
+            for (m, n) in (0..s.m).flat_map(|m| (0..s.n).map(move |n| (m, n))) {
+                let at = z * s.stride_c + m * s.n + n;
+                let start = match self.from {
+                    From::Zero => 0.0,
+                    From::Bias => self.bias[n],
+                    From::Stored => self.c[at],
+                };
+                let mut pairs = (0..s.k).map(|k| {
+                    let a_at = if s.trans_a { k * s.m + m } else { m * s.k + k };
+                    let b_at = if s.trans_b { n * s.k + k } else { k * s.n + n };
+                    (self.a[z * s.stride_a + a_at], self.b[z * s.stride_b + b_at])
+                });
+                visit(at, &mut pairs, start);
+            }
+        }
+    }
+
+    /// The specification, word for word.
+    fn chain(&self) -> Vec<f32> {
+        let mut c = self.c.clone();
+        with_flush(|| {
+            self.for_each(|at, pairs, start| {
+                let acc = pairs.fold(start, |acc, (a, b)| a.mul_add(b, acc));
+                c[at] = if acc == 0.0 { 0.0 } else { acc };
+            });
+        });
+        c
+    }
+
+    /// The product in f64.
+    fn exact(&self) -> Vec<f64> {
+        let mut c: Vec<f64> = self.c.iter().map(|&x| f64::from(x)).collect();
+        self.for_each(|at, pairs, start| {
+            c[at] = pairs.fold(f64::from(start), |acc, (a, b)| {
+                acc + f64::from(a) * f64::from(b)
+            });
+        });
+        c
+    }
+
+    /// Runs the product on every device with one tile.
+    fn run(&self, tile: Tile) -> Vec<f32> {
+        let s = &self.shape;
+        let outputs = run_everywhere(&format!("matmul {s:?} {tile:?}"), |ctx, memory| {
+            let a = memory.input(ctx, &self.a)?;
+            let b = memory.input(ctx, &self.b)?;
+            let bias = self
+                .bias()
+                .map(|bias| memory.input(ctx, bias))
+                .transpose()?;
+            let c = if self.from == From::Stored || s.stride_c > s.m * s.n {
+                memory.input(ctx, &self.c)?
+            } else {
+                memory.output(ctx, self.c.len())?
+            };
+            check(&a, &b, bias.as_ref(), &c, s)?;
+            matmul_in(ctx, &a, &b, bias.as_ref(), &c, s, tile)?;
+            Ok(vec![c])
+        });
+        outputs.into_iter().next().expect("one output")
+    }
+}
+
+/// What an upload makes of the values.
+fn flushed(mut data: Vec<f32>) -> Vec<f32> {
+    for x in data.iter_mut().filter(|x| x.is_subnormal()) {
+        *x = x.signum() * 0.0;
+    }
+    data
+}
+
+fn assert_same_bits(name: &str, got: &[f32], want: &[f32]) {
+    for (at, (got, want)) in got.iter().zip(want).enumerate() {
+        assert_eq!(
+            got.to_bits(),
+            want.to_bits(),
+            "{name}: element {at}: {got:e}, chain {want:e}"
+        );
+    }
+}
+
+fn shape(m: usize, n: usize, k: usize, trans: [bool; 2]) -> MatMul {
+    MatMul {
+        trans_a: trans[0],
+        trans_b: trans[1],
+        ..MatMul::new(m, n, k)
+    }
+}
+
+const TRANSPOSES: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
+const STARTS: [From; 3] = [From::Zero, From::Bias, From::Stored];
+
+#[test]
+fn all_transposes_and_starts_on_every_device() {
+    for (i, trans) in TRANSPOSES.into_iter().enumerate() {
+        // Whole vectors (multiples of 4) and ragged edges take different loads.
+        for (j, (m, n, k)) in [(36, 44, 20), (33, 35, 17)].into_iter().enumerate() {
+            let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], values);
+            assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+        }
+    }
+}
+
+#[test]
+fn sizes_around_the_tiles_on_every_device() {
+    let sizes = [
+        (1, 1, 1),
+        (1, 33, 32),
+        (31, 1, 33),
+        (32, 32, 16),
+        (67, 31, 15),
+        (5, 67, 48),
+    ];
+    for (i, (m, n, k)) in sizes.into_iter().enumerate() {
+        let case = Case::new(shape(m, n, k, TRANSPOSES[i % 4]), STARTS[i % 3], values);
+        assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+    }
+    for (m, n, k) in [(65, 63, 33), (64, 68, 36)] {
+        let case = Case::new(shape(m, n, k, [false, true]), From::Bias, values);
+        assert_same_bits("matmul", &case.run(Tile::Medium), &case.chain());
+    }
+    for (m, n, k, trans) in [(129, 127, 17, [true, false]), (132, 20, 20, [false, true])] {
+        let case = Case::new(shape(m, n, k, trans), From::Stored, values);
+        assert_same_bits("matmul", &case.run(Tile::Large), &case.chain());
+    }
+}
+
+#[test]
+fn batches_with_gaps_and_shared_operands_on_every_device() {
+    for (stride_a, stride_b, gap) in [(0, 9 * 13, 0), (7 * 9 + 5, 0, 3), (64, 120, 1), (0, 0, 0)] {
+        for from in STARTS {
+            let s = MatMul {
+                batch: 3,
+                stride_a,
+                stride_b,
+                ..shape(7, 13, 9, [false, true])
+            };
+            let case = Case::new(
+                MatMul {
+                    stride_c: 7 * 13 + gap,
+                    ..s
+                },
+                from,
+                values,
+            );
+            assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+        }
+    }
+}
+
+#[test]
+fn negative_zero_never_leaves_a_chain() {
+    // The last term of a chain is a tiny negative product, which flushes to -0; K is no multiple
+    // of the shader's step, whose padding would turn it into +0.
+    for k in [1, 3, 16, 17] {
+        let mut case = Case::new(shape(3, 5, k, [false, false]), From::Zero, normal);
+        case.a.fill(1e-30);
+        case.b.fill(-1e-30);
+        let got = case.run(Tile::Small);
+        assert!(got.iter().all(|x| x.to_bits() == 0), "K = {k}: {got:?}");
+    }
+}
+
+#[test]
+fn no_terms_leave_the_start() {
+    for from in STARTS {
+        let case = Case::new(shape(5, 6, 0, [false, false]), from, values);
+        let ctx = &crate::testing::contexts()[0];
+        let mut c = case.c.clone();
+        with_flush(|| cpu::matmul(simd_level(), &case.shape, &[], &[], case.bias(), &mut c));
+        assert_same_bits("matmul", &c, &case.chain());
+        // Devices have no empty buffers to bind; sizes of zero elsewhere do nothing.
+        let one = ctx.buffer_f32(&[7.0]).expect("buffer");
+        for empty in [
+            shape(0, 1, 1, [false; 2]),
+            MatMul {
+                batch: 0,
+                ..shape(1, 1, 1, [false; 2])
+            },
+        ] {
+            matmul(ctx, &one, &one, None, &one, &empty).expect("nothing to do");
+        }
+        assert_eq!(ctx.download_f32(&one).expect("download"), [7.0]);
+    }
+}
+
+#[test]
+fn follows_an_f64_reference() {
+    for trans in TRANSPOSES {
+        let case = Case::new(shape(37, 41, 53, trans), From::Bias, normal);
+        assert_close("matmul", &case.run(Tile::Small), &case.exact(), 1e-5, 1e-5);
+    }
+}
+
+/// Threads that flush subnormals, as those of the CPU device do.
+fn flushing_pool(threads: usize) -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .spawn_handler(|thread| {
+            std::thread::Builder::new().spawn(|| with_flush(|| thread.run()))?;
+            Ok(())
+        })
+        .build()
+        .expect("pool")
+}
+
+#[test]
+fn every_instruction_set_and_thread_count_has_the_bits_of_the_chain() {
+    let levels = [SimdLevel::Portable, SimdLevel::Avx2, SimdLevel::Avx512];
+    let sizes = [
+        (1, 1, 1),
+        (1, 96, 7),
+        (14, 32, 5),
+        (29, 128, 3),
+        (31, 48, 9),
+        (127, 129, 33),
+        (30, 17, 900),
+        (150, 520, 40),
+        (300, 65, 390),
+    ];
+    for threads in [1, 3] {
+        let pool = flushing_pool(threads);
+        for (i, (m, n, k)) in sizes.into_iter().enumerate() {
+            for (j, trans) in TRANSPOSES.into_iter().enumerate() {
+                let data = if i % 2 == 0 { normal } else { values };
+                let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], data);
+                let want = case.chain();
+                for level in levels.into_iter().filter(|level| *level <= simd_level()) {
+                    let mut c = case.c.clone();
+                    pool.install(|| {
+                        cpu::matmul(level, &case.shape, &case.a, &case.b, case.bias(), &mut c);
+                    });
+                    assert_same_bits(&format!("{:?} {level:?}", case.shape), &c, &want);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_are_errors() {
+    let ctx = &crate::testing::contexts()[0];
+    let [two, four] = [2, 4].map(|len| ctx.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let s = MatMul::new(2, 2, 2);
+    let error = |result: Result<(), KernelError>| result.expect_err("an error").to_string();
+    let out = ctx.alloc(4).expect("buffer");
+    assert_eq!(
+        error(matmul(ctx, &two, &four, None, &out, &s)),
+        "matmul: a has 2 elements, expected 4"
+    );
+    let both = MatMul {
+        accumulate: true,
+        ..s
+    };
+    assert!(
+        error(matmul(ctx, &four, &four, Some(&two), &out, &both)).contains("bias and accumulate")
+    );
+    let overlap = MatMul {
+        batch: 2,
+        stride_c: 3,
+        ..s
+    };
+    assert_eq!(
+        error(matmul(ctx, &four, &four, None, &out, &overlap)),
+        "matmul: stride_c is 3, expected at least 4"
+    );
+}

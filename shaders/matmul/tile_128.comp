@@ -1,0 +1,10 @@
+// The matrix product in tiles of 128 x 128: for products that fill the device with them.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define TILE_M 128
+#define TILE_N 128
+#define THREAD_M 8
+#define THREAD_N 8
+#define K_STEP 16
+#define UNROLL_K
+#include "product.glsl"

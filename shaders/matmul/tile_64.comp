@@ -1,0 +1,10 @@
+// The matrix product in tiles of 64 x 64: for products too small to fill the device with larger ones.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define TILE_M 64
+#define TILE_N 64
+#define THREAD_M 4
+#define THREAD_N 4
+#define K_STEP 32
+#define UNROLL_K
+#include "product.glsl"
