@@ -1,0 +1,67 @@
+// exp, sigmoid and log. Included by math.glsl.
+
+// exp(r) - 1 for |r| <= ln(2)/2.
+float hlx_expm1_core(float r) {
+    precise float p = hlx_fma(HLX_EXP_4, r, HLX_EXP_3);
+    p = hlx_fma(p, r, HLX_EXP_2);
+    p = hlx_fma(p, r, HLX_EXP_1);
+    p = hlx_fma(p, r, HLX_EXP_0);
+    return hlx_fma(hlx_mul(r, r), p, r);
+}
+
+// x = n ln 2 + r: returns r, and n in `n`; |x| <= 2^20.
+float hlx_exp_reduce(float x, out int n) {
+    precise float shifted = hlx_fma(x, HLX_LOG2E, HLX_ROUND_MAGIC);
+    n = int(floatBitsToUint(shifted) - floatBitsToUint(HLX_ROUND_MAGIC));
+    precise float whole = hlx_sub(shifted, HLX_ROUND_MAGIC);
+    precise float r = hlx_fma(whole, -HLX_LN2_0, x);
+    return hlx_fma(whole, -HLX_LN2_1, r);
+}
+
+// exp(x) for EXP_LOW <= x <= EXP_HIGH.
+float hlx_exp_core(float x) {
+    int n;
+    precise float r = hlx_exp_reduce(x, n);
+    precise float y = hlx_add(1.0, hlx_expm1_core(r));
+    return uintBitsToFloat(floatBitsToUint(y) + (uint(n) << 23));
+}
+
+// exp(x); infinite above 88.72283, +0 below -87.33654.
+float hlx_exp(float x) {
+    precise float y = hlx_exp_core(x);
+    y = x > HLX_EXP_HIGH ? uintBitsToFloat(HLX_INFINITY) : y;
+    y = x < HLX_EXP_LOW ? 0.0 : y;
+    return hlx_isnan(x) ? x : y;
+}
+
+// 1 / (1 + exp(-x)), without overflow; +0 below -87.33654.
+float hlx_sigmoid(float x) {
+    precise float e = hlx_exp(uintBitsToFloat(floatBitsToUint(x) | HLX_SIGN));
+    precise float numerator = x < 0.0 ? e : 1.0;
+    precise float y = hlx_div_core(numerator, hlx_add(1.0, e));
+    return hlx_isnan(x) ? x : y;
+}
+
+// log(x); -inf at both zeros, NaN below zero.
+float hlx_log(float x) {
+    uint bits = floatBitsToUint(x);
+    int exponent = int(bits - HLX_SQRT_HALF) >> 23;
+    precise float e = float(exponent);
+    precise float f = hlx_sub(uintBitsToFloat(bits - (uint(exponent) << 23)), 1.0);
+    precise float p = hlx_fma(HLX_LOG_7, f, HLX_LOG_6);
+    p = hlx_fma(p, f, HLX_LOG_5);
+    p = hlx_fma(p, f, HLX_LOG_4);
+    p = hlx_fma(p, f, HLX_LOG_3);
+    p = hlx_fma(p, f, HLX_LOG_2);
+    p = hlx_fma(p, f, HLX_LOG_1);
+    p = hlx_fma(p, f, HLX_LOG_0);
+    precise float square = hlx_mul(f, f);
+    precise float w = hlx_fma(hlx_mul(square, f), p, hlx_mul(e, HLX_LN2_1));
+    w = hlx_fma(-0.5, square, w);
+    precise float y = hlx_fma(e, HLX_LN2_0, hlx_add(f, w));
+
+    uint result = bits >= HLX_INFINITY ? HLX_NAN : floatBitsToUint(y);
+    result = bits == HLX_INFINITY ? bits : result;
+    bool zero = (bits & HLX_MAGNITUDE) < HLX_MIN_NORMAL;
+    return uintBitsToFloat(zero ? (HLX_INFINITY | HLX_SIGN) : result);
+}

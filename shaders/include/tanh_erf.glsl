@@ -1,0 +1,38 @@
+// tanh and erf. Included by math.glsl.
+
+// tanh(x) = -t / (2 + t) with t = exp(-2|x|) - 1; tanh(-x) = -tanh(x), zeros keep their sign.
+float hlx_tanh(float x) {
+    precise float size = hlx_abs(x);
+    precise float capped = size > HLX_TANH_HIGH ? HLX_TANH_HIGH : size;
+    int n;
+    precise float r = hlx_exp_reduce(hlx_mul(-2.0, capped), n);
+    precise float scale = uintBitsToFloat(uint(n + 127) << 23);
+    precise float t = hlx_fma(scale, hlx_expm1_core(r), hlx_sub(scale, 1.0));
+    precise float y = hlx_div_core(-t, hlx_add(2.0, t));
+    y = size < HLX_TINY_ANGLE ? size : y;
+    return hlx_isnan(x) ? x : hlx_flush(hlx_copysign(y, x));
+}
+
+// erf(x): x + x P(x^2) below 7/8, 1 - exp(-x Q(x)) above; erf(-x) = -erf(x).
+float hlx_erf(float x) {
+    precise float size = hlx_abs(x);
+    precise float t = size > HLX_ERF_HIGH ? HLX_ERF_HIGH : size;
+
+    precise float z = hlx_mul(t, t);
+    precise float p = hlx_fma(HLX_ERF_5, z, HLX_ERF_4);
+    p = hlx_fma(p, z, HLX_ERF_3);
+    p = hlx_fma(p, z, HLX_ERF_2);
+    p = hlx_fma(p, z, HLX_ERF_1);
+    p = hlx_fma(p, z, HLX_ERF_0);
+    precise float near = hlx_fma(p, t, t);
+
+    precise float q = hlx_fma(HLX_ERFC_5, t, HLX_ERFC_4);
+    q = hlx_fma(q, t, HLX_ERFC_3);
+    q = hlx_fma(q, t, HLX_ERFC_2);
+    q = hlx_fma(q, t, HLX_ERFC_1);
+    q = hlx_fma(q, t, HLX_ERFC_0);
+    precise float far = hlx_sub(1.0, hlx_exp_core(hlx_mul(-t, q)));
+
+    precise float y = size < HLX_ERF_SPLIT ? near : far;
+    return hlx_isnan(x) ? x : hlx_copysign(y, x);
+}
