@@ -36,8 +36,8 @@ pub fn generate(root: &Path, check: bool) -> Result<(), String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let constant =
-            parse(line).ok_or_else(|| format!("{LIST}:{}: malformed line: {line}", line_idx + 1))?;
+        let constant = parse(line)
+            .ok_or_else(|| format!("{LIST}:{}: malformed line: {line}", line_idx + 1))?;
         glsl.push_str(&glsl_line(&constant));
         rust.push_str(&rust_line(&constant));
     }
@@ -60,7 +60,12 @@ fn parse(line: &str) -> Option<Constant> {
     if is_float && !f32::from_bits(bits).is_finite() {
         return None;
     }
-    Some(Constant { is_float, name, bits, comment })
+    Some(Constant {
+        is_float,
+        name,
+        bits,
+        comment,
+    })
 }
 
 /// A float as the shortest decimal of its f64 value: exact under any correct parser.
@@ -70,7 +75,11 @@ fn decimal(bits: u32) -> String {
         format!("{value:?}")
     } else {
         let text = format!("{value:e}");
-        if text.contains('.') { text } else { text.replace('e', ".0e") }
+        if text.contains('.') {
+            text
+        } else {
+            text.replace('e', ".0e")
+        }
     }
 }
 
@@ -86,7 +95,10 @@ fn glsl_line(constant: &Constant) -> String {
     let comment = comment_line("//", constant);
     let Constant { name, bits, .. } = constant;
     if constant.is_float {
-        format!("{comment}const float HLX_{name} = {}; // 0x{bits:08x}\n", decimal(*bits))
+        format!(
+            "{comment}const float HLX_{name} = {}; // 0x{bits:08x}\n",
+            decimal(*bits)
+        )
     } else {
         format!("{comment}const uint HLX_{name} = 0x{bits:08x}u;\n")
     }
@@ -100,7 +112,10 @@ fn rust_line(constant: &Constant) -> String {
         comment_line("///", constant)
     };
     if constant.is_float {
-        format!("\n{comment}pub const {name}: f32 = f32::from_bits(0x{bits:08x}); // {}\n", decimal(*bits))
+        format!(
+            "\n{comment}pub const {name}: f32 = f32::from_bits(0x{bits:08x}); // {}\n",
+            decimal(*bits)
+        )
     } else {
         format!("\n{comment}pub const {name}: u32 = 0x{bits:08x};\n")
     }
@@ -124,9 +139,21 @@ mod tests {
 
     #[test]
     fn decimals_carry_the_exact_bits() {
-        for bits in [0x3f317218_u32, 0xb102e308, 0xa6f72ced, 0x5f800000, 0x20000000, 0x33800000, 0] {
+        for bits in [
+            0x3f317218_u32,
+            0xb102e308,
+            0xa6f72ced,
+            0x5f800000,
+            0x20000000,
+            0x33800000,
+            0,
+        ] {
             let text = decimal(bits);
-            assert_eq!(text.parse::<f64>().map(|value| (value as f32).to_bits()), Ok(bits), "{text}");
+            assert_eq!(
+                text.parse::<f64>().map(|value| (value as f32).to_bits()),
+                Ok(bits),
+                "{text}"
+            );
             assert!(text.contains('.'), "{text} would be a GLSL integer");
         }
     }
@@ -134,7 +161,12 @@ mod tests {
     #[test]
     fn malformed_lines_are_refused() {
         assert!(parse("f32 NAME 0x3f800000 one").is_some());
-        for line in ["f16 NAME 0x3f80", "f32 NAME 3f800000", "f32 NAME", "f32 NAME 0x7f800000"] {
+        for line in [
+            "f16 NAME 0x3f80",
+            "f32 NAME 3f800000",
+            "f32 NAME",
+            "f32 NAME 0x7f800000",
+        ] {
             assert!(parse(line).is_none(), "{line}");
         }
     }

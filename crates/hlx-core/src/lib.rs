@@ -8,6 +8,7 @@
 //! This crate knows Vulkan (through `vulkano`), the CPU device and the HLX arithmetic
 //! ([`arith`]). It knows no operation, no gradient and no model.
 
+pub mod arith;
 mod context;
 pub mod cpu;
 mod device;

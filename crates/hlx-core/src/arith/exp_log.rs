@@ -1,0 +1,81 @@
+//! exp, sigmoid and log.
+
+use super::{
+    EXP_0, EXP_1, EXP_2, EXP_3, EXP_4, EXP_HIGH, EXP_LOW, INFINITY, LN2_0, LN2_1, LOG_0, LOG_1,
+    LOG_2, LOG_3, LOG_4, LOG_5, LOG_6, LOG_7, LOG2E, MAGNITUDE, MIN_NORMAL, ROUND_MAGIC, SIGN,
+    SQRT_HALF, fma,
+};
+
+/// `exp(r) - 1` for `|r| <= ln(2)/2`.
+#[inline(always)]
+pub(super) fn expm1_core(r: f32) -> f32 {
+    let p = fma(EXP_4, r, EXP_3);
+    let p = fma(p, r, EXP_2);
+    let p = fma(p, r, EXP_1);
+    let p = fma(p, r, EXP_0);
+    fma(r * r, p, r)
+}
+
+/// `x = n ln 2 + r` for `|x| <= 2^20`: `(r, n)`, `n` as a wrapped integer.
+#[inline(always)]
+pub(super) fn exp_reduce(x: f32) -> (f32, u32) {
+    let shifted = fma(x, LOG2E, ROUND_MAGIC);
+    let n = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits());
+    let whole = shifted - ROUND_MAGIC;
+    let r = fma(whole, -LN2_0, x);
+    (fma(whole, -LN2_1, r), n)
+}
+
+/// `exp(x)` for `EXP_LOW <= x <= EXP_HIGH`.
+#[inline(always)]
+pub(super) fn exp_core(x: f32) -> f32 {
+    let (r, n) = exp_reduce(x);
+    let y = 1.0 + expm1_core(r);
+    f32::from_bits(y.to_bits().wrapping_add(n << 23))
+}
+
+/// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1 ulp.
+#[inline(always)]
+pub fn exp(x: f32) -> f32 {
+    let y = exp_core(x);
+    let y = if x > EXP_HIGH { f32::INFINITY } else { y };
+    let y = if x < EXP_LOW { 0.0 } else { y };
+    if x.is_nan() { x } else { y }
+}
+
+/// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654. Error at most 2 ulp.
+#[inline(always)]
+pub fn sigmoid(x: f32) -> f32 {
+    let e = exp(f32::from_bits(x.to_bits() | SIGN));
+    let numerator = if x < 0.0 { e } else { 1.0 };
+    let y = numerator / (1.0 + e);
+    if x.is_nan() { x } else { y }
+}
+
+/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 1 ulp.
+#[inline(always)]
+pub fn log(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let exponent = bits.wrapping_sub(SQRT_HALF) as i32 >> 23;
+    let e = exponent as f32;
+    let f = f32::from_bits(bits.wrapping_sub((exponent as u32) << 23)) - 1.0;
+    let p = fma(LOG_7, f, LOG_6);
+    let p = fma(p, f, LOG_5);
+    let p = fma(p, f, LOG_4);
+    let p = fma(p, f, LOG_3);
+    let p = fma(p, f, LOG_2);
+    let p = fma(p, f, LOG_1);
+    let p = fma(p, f, LOG_0);
+    let square = f * f;
+    let w = fma(square * f, p, e * LN2_1);
+    let w = fma(-0.5, square, w);
+    let y = fma(e, LN2_0, f + w);
+
+    let result = if bits >= INFINITY { f32::NAN } else { y };
+    let result = if bits == INFINITY { x } else { result };
+    if bits & MAGNITUDE < MIN_NORMAL {
+        f32::NEG_INFINITY
+    } else {
+        result
+    }
+}

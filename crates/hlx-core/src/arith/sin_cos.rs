@@ -1,0 +1,119 @@
+//! sin and cos.
+
+use super::{
+    ANGLE_HIGH, COS_0, COS_1, COS_2, INFINITY, MAGNITUDE, MIN_NORMAL, PIO2_0, PIO2_1, PIO2_2,
+    ROUND_MAGIC, SIGN, SIN_0, SIN_1, SIN_2, TINY_ANGLE, TWO_M24, TWO_OVER_PI, TWO_OVER_PI_WORD_0,
+    TWO_OVER_PI_WORD_1, TWO_OVER_PI_WORD_2, TWO_OVER_PI_WORD_3, TWO_OVER_PI_WORD_4,
+    TWO_OVER_PI_WORD_5, TWO_OVER_PI_WORD_6, abs, flush, fma,
+};
+
+/// `x = n pi/2 + r` for `|x| <= 2^17`: `(r, n)`. The first product is exact under fma.
+#[inline(always)]
+fn angle_reduce(x: f32) -> (f32, u32) {
+    let shifted = fma(x, TWO_OVER_PI, ROUND_MAGIC);
+    let n = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits());
+    let whole = shifted - ROUND_MAGIC;
+    let r = fma(whole, -PIO2_0, x);
+    let r = fma(whole, -PIO2_1, r);
+    (fma(whole, -PIO2_2, r), n)
+}
+
+/// 32 bits of 2/pi from bit `start` on; bit 32 is the first after the point.
+fn two_over_pi_bits(start: u32) -> u32 {
+    const WORDS: [u32; 8] = [
+        0,
+        TWO_OVER_PI_WORD_0,
+        TWO_OVER_PI_WORD_1,
+        TWO_OVER_PI_WORD_2,
+        TWO_OVER_PI_WORD_3,
+        TWO_OVER_PI_WORD_4,
+        TWO_OVER_PI_WORD_5,
+        TWO_OVER_PI_WORD_6,
+    ];
+    let word_idx = (start >> 5) as usize;
+    let pair = u64::from(WORDS[word_idx]) << 32 | u64::from(WORDS[word_idx + 1]);
+    (pair << (start & 31) >> 32) as u32
+}
+
+/// The same for `|x| > 2^17` in integers (Payne and Hanek 1983). Of `x * 2/pi` modulo 4 the upper
+/// 64 bits are kept, two of them before the point.
+#[cold]
+fn large_angle_reduce(x: f32) -> (f32, u32) {
+    let bits = x.to_bits();
+    let significand = u64::from((bits & 0x007f_ffff) | MIN_NORMAL);
+    let start = ((bits >> 23) & 255) - 120; // the bits before it give multiples of 4
+    let word = |offset: u32| u64::from(two_over_pi_bits(start + offset));
+    let product = ((significand * word(0)) << 32)
+        .wrapping_add(significand * word(32))
+        .wrapping_add((significand * word(64)) >> 32);
+
+    let quadrant = product.wrapping_add(1 << 61) >> 62;
+    let fraction = product.wrapping_sub(quadrant << 62) as i64;
+    let size = fraction.unsigned_abs();
+
+    // The leading 48 bits as two floats.
+    let shift = (size | 1).leading_zeros();
+    let leading = size << shift;
+    let scale = f32::from_bits((105 - shift) << 23);
+    let f_0 = (leading >> 40) as f32 * scale;
+    let f_1 = (leading >> 16 & 0x00ff_ffff) as f32 * (scale * TWO_M24);
+    let r = fma(f_0, PIO2_0, fma(f_0, PIO2_1, f_1 * PIO2_0));
+
+    let flip = bits & SIGN != 0;
+    let quadrant = quadrant as u32;
+    let n = if flip {
+        quadrant.wrapping_neg()
+    } else {
+        quadrant
+    };
+    (if (fraction < 0) != flip { -r } else { r }, n)
+}
+
+#[inline(always)]
+fn reduce(x: f32) -> (f32, u32) {
+    let size = abs(x);
+    if size > ANGLE_HIGH && size < f32::INFINITY {
+        large_angle_reduce(x)
+    } else {
+        angle_reduce(x)
+    }
+}
+
+/// `sin(r + n pi/2)` for `|r| <= pi/4`.
+#[inline(always)]
+fn quadrant_sin(r: f32, n: u32) -> f32 {
+    let z = r * r;
+    let s = fma(SIN_2, z, SIN_1);
+    let s = fma(s, z, SIN_0);
+    let s = fma(z * r, s, r);
+    let c = fma(COS_2, z, COS_1);
+    let c = fma(c, z, COS_0);
+    let c = fma(z * z, c, fma(z, -0.5, 1.0));
+    let y = if n & 1 == 0 { s } else { c };
+    f32::from_bits(y.to_bits() ^ ((n & 2) << 30))
+}
+
+/// The sine; NaN for infinities. Error at most 2 ulp, for angles of any size.
+#[inline(always)]
+pub fn sin(x: f32) -> f32 {
+    let (r, n) = reduce(x);
+    let y = quadrant_sin(r, n);
+    let y = if abs(x) < TINY_ANGLE { flush(x) } else { y };
+    if x.to_bits() & MAGNITUDE >= INFINITY {
+        f32::NAN
+    } else {
+        y
+    }
+}
+
+/// The cosine; NaN for infinities. Error at most 2 ulp, for angles of any size.
+#[inline(always)]
+pub fn cos(x: f32) -> f32 {
+    let (r, n) = reduce(x);
+    let y = quadrant_sin(r, n.wrapping_add(1));
+    if x.to_bits() & MAGNITUDE >= INFINITY {
+        f32::NAN
+    } else {
+        y
+    }
+}

@@ -1,0 +1,186 @@
+//! The GLSL side's emulations in Rust: fma and mul without fused or flushing instructions,
+//! division and square root by fma. They exist to be tested against the hardware.
+
+use super::division::rsqrt_seed;
+use super::{
+    INFINITY, MAGNITUDE, MIN_NORMAL, RECIP_0, RECIP_1, RECIP_2, SIGN, TWO_64, TWO_M32, TWO_M62,
+    abs, flush, fma,
+};
+
+/// Flushes `rounded`, a result computed with subnormals kept; `scaled` is the same result times
+/// 2^64, which alone tells whether a result of exactly 2^-126 was smaller before rounding.
+#[inline(always)]
+fn flush_result(rounded: f32, scaled: f32) -> f32 {
+    let magnitude = rounded.to_bits() & MAGNITUDE;
+    let was_tiny = abs(scaled) < TWO_M62;
+    let tiny = magnitude < MIN_NORMAL || (magnitude == MIN_NORMAL && was_tiny);
+    f32::from_bits(rounded.to_bits() & if tiny { SIGN } else { !0 })
+}
+
+/// `a * b` under flush-to-zero, on a thread that keeps subnormals.
+#[inline(always)]
+pub fn softmul(a: f32, b: f32) -> f32 {
+    let (x, y) = (flush(a), flush(b));
+    let (small, large) = if abs(x) < abs(y) { (x, y) } else { (y, x) };
+    flush_result(x * y, (small * TWO_64) * large)
+}
+
+/// `a * b + c` under flush-to-zero, fused, on a thread that keeps subnormals.
+#[inline(always)]
+pub fn flushed_fma(a: f32, b: f32, c: f32) -> f32 {
+    let (x, y, z) = (flush(a), flush(b), flush(c));
+    let (small, large) = if abs(x) < abs(y) { (x, y) } else { (y, x) };
+    flush_result(fma(x, y, z), fma(small * TWO_64, large, z * TWO_64))
+}
+
+/// `(s, error)` with `s + error = a + b` exactly (Knuth).
+#[inline(always)]
+fn two_sum(a: f32, b: f32) -> (f32, f32) {
+    let s = a + b;
+    let b_part = s - a;
+    let a_part = s - b_part;
+    (s, (a - a_part) + (b - b_part))
+}
+
+/// `a + b` rounded to odd: a second rounding to nearest then rounds as one would have.
+#[inline(always)]
+fn odd_sum(a: f32, b: f32) -> f32 {
+    let (s, error) = two_sum(a, b);
+    let bits = s.to_bits();
+    let inexact = error.to_bits() & MAGNITUDE != 0;
+    let away = (error.to_bits() ^ bits) & SIGN == 0;
+    let moved = if away {
+        bits.wrapping_add(1)
+    } else {
+        bits.wrapping_sub(1)
+    };
+    f32::from_bits(if inexact && bits & 1 == 0 {
+        moved
+    } else {
+        bits
+    })
+}
+
+/// The fused `a * b + c` without a fused instruction, exact for every input: the significands are
+/// multiplied exactly (Dekker), `c` is moved to their scale, and the three terms are added with
+/// one rounding through round-to-odd (Boldo and Melquiond 2008).
+#[inline(always)]
+pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
+    let (a_bits, b_bits, c_bits) = (a.to_bits(), b.to_bits(), c.to_bits());
+    let exponent = |bits: u32| (bits >> 23 & 255) as i32;
+    let (a_exp, b_exp, c_exp) = (exponent(a_bits), exponent(b_bits), exponent(c_bits));
+
+    // Exact product of the significands: high + low.
+    let unit = |bits: u32| bits & 0x807f_ffff | 0x3f80_0000;
+    let upper = |x: f32| f32::from_bits(x.to_bits() & 0xffff_f000);
+    let (x, y) = (f32::from_bits(unit(a_bits)), f32::from_bits(unit(b_bits)));
+    let (x_high, y_high) = (upper(x), upper(y));
+    let (x_low, y_low) = (x - x_high, y - y_high);
+    let high = x * y;
+    let low = ((x_high * y_high - high) + x_high * y_low + x_low * y_high) + x_low * y_low;
+
+    // c at the product's scale; past 2^60 on either side only its sign matters to the other.
+    let distance = c_exp - a_exp - b_exp + 127;
+    let near = distance.clamp(-60, 60);
+    let scale = if distance > 60 {
+        c_exp - 187
+    } else {
+        a_exp + b_exp - 254
+    };
+    let c_scaled = unit(c_bits).wrapping_add((near as u32) << 23);
+    let z = f32::from_bits(if c_exp == 0 { c_bits & SIGN } else { c_scaled });
+
+    let (tail, tail_error) = two_sum(z, low);
+    let (sum, sum_error) = two_sum(high, tail);
+    let rounded = sum + odd_sum(sum_error, tail_error);
+
+    let r_bits = rounded.to_bits();
+    let r_exp = exponent(r_bits) + scale;
+    let r_sign = r_bits & SIGN;
+    let moved = r_bits.wrapping_add((scale as u32) << 23);
+    let finite = if r_bits & MAGNITUDE == 0 {
+        r_bits
+    } else {
+        moved
+    };
+    let bits = if r_exp <= 0 { r_sign } else { finite };
+    let bits = if r_exp >= 255 {
+        r_sign | INFINITY
+    } else {
+        bits
+    };
+
+    // A zero or non-finite factor: the product is exact. A non-finite c alone: c.
+    let product_special = a_exp == 0 || b_exp == 0 || a_exp == 255 || b_exp == 255;
+    let special = flush(a) * flush(b) + flush(c);
+    let bits = if c_exp == 255 { c_bits } else { bits };
+    if product_special {
+        special
+    } else {
+        f32::from_bits(bits)
+    }
+}
+
+/// `a / b` for `b` in `[1, 2]` and `a = 0` or `2^-64 <= |a| < 2^64`: correctly rounded.
+#[inline(always)]
+pub fn div_core(a: f32, b: f32) -> f32 {
+    let y = fma(fma(b, RECIP_2, RECIP_1), b, RECIP_0);
+    let y = fma(y, fma(-b, y, 1.0), y);
+    let y = fma(y, fma(-b, y, 1.0), y);
+    let q = a * y;
+    let q = fma(fma(-b, q, a), y, q);
+    fma(fma(-b, q, a), y, q)
+}
+
+/// `a / b`, correctly rounded, by fma and integers.
+#[inline(always)]
+pub fn softdiv(a: f32, b: f32) -> f32 {
+    let (a_bits, b_bits) = (a.to_bits(), b.to_bits());
+    let exponent = |bits: u32| (bits >> 23 & 255) as i32;
+    let unit = |bits: u32| f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000);
+    let (a_exp, b_exp) = (exponent(a_bits), exponent(b_bits));
+    let sign = (a_bits ^ b_bits) & SIGN;
+    let q = div_core(unit(a_bits), unit(b_bits)).to_bits();
+    let shift = a_exp - b_exp;
+    let q_exp = (q >> 23) as i32 + shift;
+    let bits = q.wrapping_add((shift as u32) << 23);
+    let bits = if q_exp <= 0 { 0 } else { bits };
+    let bits = if q_exp >= 255 { INFINITY } else { bits };
+
+    // Zeros and non-finite operands.
+    let bits = if a_exp == 0 || b_exp == 255 { 0 } else { bits };
+    let bits = if b_exp == 0 || a_exp == 255 {
+        INFINITY
+    } else {
+        bits
+    };
+    let invalid = (a_exp == 0 && b_exp == 0) || (a_exp == 255 && b_exp == 255);
+    let invalid = invalid || a.is_nan() || b.is_nan();
+    if invalid {
+        f32::NAN
+    } else {
+        f32::from_bits(bits | sign)
+    }
+}
+
+/// The square root, correctly rounded, by fma and integers.
+#[inline(always)]
+pub fn softsqrt(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let is_small = x < TWO_M62;
+    let m = x * if is_small { TWO_64 } else { 1.0 };
+    let y = rsqrt_seed(m);
+    let (g, h) = (m * y, 0.5 * y);
+    let e = fma(-g, h, 0.5);
+    let (g, h) = (fma(g, e, g), fma(h, e, h));
+    let g = fma(fma(-g, g, m), h, g);
+    let root = g * if is_small { TWO_M32 } else { 1.0 };
+
+    let result = if bits >= INFINITY { f32::NAN } else { root };
+    let result = if bits == INFINITY { x } else { result };
+    if bits & MAGNITUDE < MIN_NORMAL {
+        f32::from_bits(bits & SIGN)
+    } else {
+        result
+    }
+}

@@ -1,0 +1,47 @@
+//! tanh and erf.
+
+use super::exp_log::{exp_core, exp_reduce, expm1_core};
+use super::{
+    ERF_0, ERF_1, ERF_2, ERF_3, ERF_4, ERF_5, ERF_HIGH, ERF_SPLIT, ERFC_0, ERFC_1, ERFC_2, ERFC_3,
+    ERFC_4, ERFC_5, TANH_HIGH, TINY_ANGLE, abs, copysign, flush, fma,
+};
+
+/// The hyperbolic tangent, `-t / (2 + t)` with `t = exp(-2|x|) - 1`; odd, zeros keep their sign.
+/// Error at most 2 ulp.
+#[inline(always)]
+pub fn tanh(x: f32) -> f32 {
+    let size = abs(x);
+    let capped = if size > TANH_HIGH { TANH_HIGH } else { size };
+    let (r, n) = exp_reduce(-2.0 * capped);
+    let scale = f32::from_bits(n.wrapping_add(127) << 23);
+    let t = fma(scale, expm1_core(r), scale - 1.0);
+    let y = -t / (2.0 + t);
+    let y = if size < TINY_ANGLE { size } else { y };
+    if x.is_nan() { x } else { flush(copysign(y, x)) }
+}
+
+/// The error function: `x + x P(x^2)` below 7/8, `1 - exp(-x Q(x))` above; odd, zeros keep their
+/// sign. Error at most 1 ulp.
+#[inline(always)]
+pub fn erf(x: f32) -> f32 {
+    let size = abs(x);
+    let t = if size > ERF_HIGH { ERF_HIGH } else { size };
+
+    let z = t * t;
+    let p = fma(ERF_5, z, ERF_4);
+    let p = fma(p, z, ERF_3);
+    let p = fma(p, z, ERF_2);
+    let p = fma(p, z, ERF_1);
+    let p = fma(p, z, ERF_0);
+    let near = fma(p, t, t);
+
+    let q = fma(ERFC_5, t, ERFC_4);
+    let q = fma(q, t, ERFC_3);
+    let q = fma(q, t, ERFC_2);
+    let q = fma(q, t, ERFC_1);
+    let q = fma(q, t, ERFC_0);
+    let far = 1.0 - exp_core(-t * q);
+
+    let y = if size < ERF_SPLIT { near } else { far };
+    if x.is_nan() { x } else { copysign(y, x) }
+}
