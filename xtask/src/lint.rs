@@ -3,21 +3,24 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{Outcome, arrows, digests, files, spirv_lint, tidy};
+use crate::{Outcome, arrows, constants, digests, files, spirv_lint, tidy};
 
 pub const HELP: &str = "\
 cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
-dependency arrows; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
+dependency arrows; generated constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
 warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second.
-const CHECKS: [Check; 4] = [
+const CHECKS: [Check; 5] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
+    ("generated constants", |root| {
+        Ok(constants::generate(root, true).err().into_iter().collect())
+    }),
     ("shader digests", digests::check),
     ("SPIR-V rules", lint_modules),
 ];

@@ -3,6 +3,7 @@
 mod arrows;
 mod bench;
 mod command;
+mod constants;
 mod digests;
 mod files;
 mod lint;

@@ -1,18 +1,19 @@
-//! `cargo xtask shaders`: from GLSL to the committed SPIR-V, and the proof that they match.
+//! `cargo xtask shaders`: from constants and GLSL to the committed SPIR-V, and the proof that they match.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
 use crate::digests::{self, Digests, Entry, Shader};
-use crate::{Outcome, files, sha256, spirv_lint};
+use crate::{Outcome, constants, files, sha256, spirv_lint};
 
 pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
 
-Compiles each changed shaders/**/*.comp to shaders/spv/ with the pinned glslang (built at the
-first call: about 2.5 CPU minutes, and a C++ compiler is needed), validates the modules
-with spirv-val where it is installed, lints them, and rewrites shaders/spv/digests.txt.
+Writes the constants of shaders/include/constants.txt to GLSL and Rust, compiles each changed
+shaders/**/*.comp to shaders/spv/ with the pinned glslang (built at the first call: about 2.5 CPU
+minutes, and a C++ compiler is needed), validates the modules with spirv-val where it is
+installed, lints them, and rewrites shaders/spv/digests.txt.
 
   --all     compile every shader, changed or not
   --check   write nothing: compile every shader elsewhere and compare with what is committed";
@@ -27,6 +28,7 @@ pub fn run(args: &[String]) -> Outcome {
         }
     }
     let root = command::root();
+    constants::generate(&root, check)?;
     let shaders = digests::shaders(&root)?;
     let recorded = Digests::read(&root)?;
     let compiler = digests::compiler(&root)?;
