@@ -3,12 +3,15 @@
 // a / b for b in [1, 2] and a = 0 or 2^-64 <= |a| < 2^64: correctly rounded.
 // A quadratic seed and two Newton steps give 1/b; the quotient is corrected twice by its residual.
 float hlx_div_core(float a, float b) {
+    // For b = 2 - 2^-23 the Newton step ends on a tie that goes the wrong way (Markstein 1990).
+    bool b_is_last = floatBitsToUint(b) == 0x3fffffffu;
     precise float y = hlx_fma(b, HLX_RECIP_2, HLX_RECIP_1);
     y = hlx_fma(y, b, HLX_RECIP_0);
     precise float e = hlx_fma(-b, y, 1.0);
     y = hlx_fma(y, e, y);
     e = hlx_fma(-b, y, 1.0);
     y = hlx_fma(y, e, y);
+    y = b_is_last ? uintBitsToFloat(0x3f000001u) : y;
     precise float q = hlx_mul(a, y);
     precise float r = hlx_fma(-b, q, a);
     q = hlx_fma(r, y, q);

@@ -63,7 +63,12 @@ impl Context {
     /// [`CoreError::UnknownDevice`], [`CoreError::NoSuchDevice`], [`CoreError::ProbeFailed`], or
     /// what the driver answers.
     pub fn open(selector: &str) -> Result<Self, CoreError> {
-        match Selector::parse(selector)? {
+        let selected = Selector::parse(selector)?;
+        if selected == Selector::Cpu {
+            return Self::cpu();
+        }
+        let _instance = vulkan::hold();
+        match selected {
             Selector::Cpu => Self::cpu(),
             Selector::Auto => Self::open_auto(),
             Selector::Vulkan => {
@@ -178,6 +183,7 @@ impl Context {
     /// # Errors
     /// As [`Context::open`]: a device that is there and cannot be opened is an error.
     pub fn all() -> Result<Vec<Self>, CoreError> {
+        let _instance = vulkan::hold();
         let mut contexts = vec![Self::cpu()?];
         for index in 0..vulkan::list().len() {
             contexts.push(Self::vulkan(index)?);

@@ -1,15 +1,25 @@
 //! The start-up probe: does this device compute as HLX's arithmetic says?
+//!
+//! It runs in three parts: the bare instructions, to see whether the device fuses and flushes by
+//! itself; every function of [`crate::arith`], whose GLSL must give the bits of its Rust twin;
+//! and a row reduction. A device that fails is refused. The answer is kept on disk by device,
+//! driver and shader, so that it costs its tenth of a second once.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
+use crate::digest::{canonical_bits, sha256_hex};
 use crate::error::CoreError;
-use crate::vulkan::{Modes, VulkanDevice};
+use crate::launch::{Binding, Launch, groups_1d};
+use crate::shader::Shader;
+use crate::vulkan::{Modes, VulkanDevice, cache_dir, write_atomically};
+use crate::{Buffer, arith};
 
 /// One check of the probe.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCheck {
     /// What was checked.
     pub name: String,
@@ -20,7 +30,7 @@ pub struct ProbeCheck {
 }
 
 /// What the probe found on a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
     /// The checks, in order.
     pub checks: Vec<ProbeCheck>,
@@ -42,19 +52,394 @@ impl ProbeReport {
             }),
         }
     }
+
+    fn add(&mut self, name: &str, finding: impl Into<String>, passed: bool) {
+        self.checks.push(ProbeCheck {
+            name: name.to_owned(),
+            finding: finding.into(),
+            passed,
+        });
+    }
 }
 
+static ARITHMETIC: Shader = Shader {
+    name: "probe/arithmetic",
+    bytes: include_bytes!("../../../shaders/spv/probe/arithmetic.spv"),
+};
+
+static ROW_SUM: Shader = Shader {
+    name: "probe/row_sum",
+    bytes: include_bytes!("../../../shaders/spv/probe/row_sum.spv"),
+};
+
+/// An operation under probe: its number in the shader, its name and its Rust twin.
+type Operation = (u32, &'static str, fn(f32, f32, f32) -> f32);
+
+const BARE: [Operation; 3] = [
+    (0, "fma instruction", |x, y, z| arith::fma(x, y, z)),
+    (1, "multiplication", |x, y, _| arith::mul(x, y)),
+    (2, "addition", |x, y, _| arith::add(x, y)),
+];
+
+const FUNCTIONS: [Operation; 15] = [
+    (3, "fma", |x, y, z| arith::fma(x, y, z)),
+    (4, "mul", |x, y, _| arith::mul(x, y)),
+    (5, "add", |x, y, _| arith::add(x, y)),
+    (6, "sub", |x, y, _| arith::sub(x, y)),
+    (7, "order of operations", |x, y, _| {
+        arith::sub(arith::add(x, y), x)
+    }),
+    (8, "div", |x, y, _| arith::div(x, y)),
+    (9, "sqrt", |x, _, _| arith::sqrt(x)),
+    (10, "rsqrt", |x, _, _| arith::rsqrt(x)),
+    (11, "exp", |x, _, _| arith::exp(x)),
+    (12, "log", |x, _, _| arith::log(x)),
+    (13, "tanh", |x, _, _| arith::tanh(x)),
+    (14, "erf", |x, _, _| arith::erf(x)),
+    (15, "sin", |x, _, _| arith::sin(x)),
+    (16, "cos", |x, _, _| arith::cos(x)),
+    (17, "max", |x, y, _| {
+        arith::max(arith::flush(x), arith::flush(y))
+    }),
+];
+
+/// Inputs of the probe: every triple of awkward values, then random bits.
+struct Inputs([Vec<u32>; 3]);
+
+/// Bits where arithmetic goes wrong first: zeros, subnormals, the smallest normals and their
+/// neighbours, ones, powers whose products are tiny, the largest, infinity and NaN.
+const AWKWARD: [u32; 14] = [
+    0x0000_0000,
+    0x8000_0000,
+    0x0000_0001,
+    0x807f_ffff,
+    0x0080_0000,
+    0x8080_0001,
+    0x00ff_ffff,
+    0x1f80_0000,
+    0x9fff_ffff,
+    0x3f80_0000,
+    0xbf80_0001,
+    0x7f7f_ffff,
+    0xff80_0000,
+    0x7fc0_0000,
+];
+
+impl Inputs {
+    fn new() -> Self {
+        let mut columns = [Vec::new(), Vec::new(), Vec::new()];
+        for a in AWKWARD {
+            for b in AWKWARD {
+                for c in AWKWARD {
+                    for (column, bits) in columns.iter_mut().zip([a, b, c]) {
+                        column.push(bits);
+                    }
+                }
+            }
+        }
+        let mut counter = 0;
+        while columns[0].len() < 4096 {
+            let words = arith::philox4x32([counter, 0, 0, 0], [0x0048_4c58, 0]);
+            // Half of any size, half near one, where the functions are used.
+            let tame = |word: u32| (word & 0x807f_ffff) | (0x3c00_0000 + ((word & 15) << 23));
+            let near_one = counter % 2 == 0;
+            for (column, word) in columns.iter_mut().zip(words) {
+                column.push(if near_one { tame(word) } else { word });
+            }
+            counter += 1;
+        }
+        Self(columns)
+    }
+
+    fn len(&self) -> usize {
+        self.0[0].len()
+    }
+
+    fn triple(&self, index: usize) -> [f32; 3] {
+        std::array::from_fn(|column| f32::from_bits(self.0[column][index]))
+    }
+
+    /// Returns where outputs first differ from the twin, with inputs and both bits.
+    fn first_difference(&self, twin: fn(f32, f32, f32) -> f32, outputs: &[u32]) -> Option<String> {
+        crate::cpu::with_flush(|| {
+            (0..self.len()).find_map(|index| {
+                let [x, y, z] = self.triple(index);
+                let expected = canonical_bits(twin(x, y, z));
+                let found = canonical_bits(f32::from_bits(outputs[index]));
+                (expected != found).then(|| {
+                    let inputs = self
+                        .0
+                        .each_ref()
+                        .map(|column| format!("{:#010x}", column[index]));
+                    format!(
+                        "of ({}) is {found:#010x}, expected {expected:#010x}",
+                        inputs.join(", ")
+                    )
+                })
+            })
+        })
+    }
+}
+
+/// Rows whose sum shows the order: exponents from -30 to 30 and signs at random.
+fn reduction_rows() -> (Vec<f32>, [usize; 2]) {
+    let [rows, cols] = [9, 333];
+    let values = (0..rows * cols).map(|index| {
+        let [a, b, ..] = arith::philox4x32([index as u32, 1, 0, 0], [0x0048_4c58, 0]);
+        f32::from_bits((a & 0x807f_ffff) | ((97 + b % 61) << 23))
+    });
+    (values.collect(), [rows, cols])
+}
+
+/// The row sum of the specification, one lane after the other.
+fn reference_row_sum(row: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; 128];
+    for (index, &value) in row.iter().enumerate() {
+        lanes[index % 128] = arith::add(lanes[index % 128], value);
+    }
+    let mut half = 64;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = arith::add(lanes[lane], lanes[lane + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// Probes the CPU device; runs in one of its workers. The kernels use the processor's own
+/// arithmetic, so what there is to show is that it fuses and flushes.
 pub(crate) fn run_cpu() -> ProbeReport {
-    ProbeReport::default()
+    let mut report = ProbeReport::default();
+    let tiny = std::hint::black_box(f32::MIN_POSITIVE);
+    let flushed = (tiny * 0.5).to_bits() == 0 && (-tiny * 0.5).to_bits() == 0x8000_0000;
+    report.add(
+        "subnormals",
+        if flushed { "flushed" } else { "kept" },
+        flushed,
+    );
+    let subnormal = std::hint::black_box(f32::from_bits(1));
+    let read_as_zero = (subnormal * 1e30).to_bits() == 0;
+    report.add(
+        "subnormal inputs",
+        if read_as_zero { "zero" } else { "kept" },
+        read_as_zero,
+    );
+    let third = std::hint::black_box(1.0_f32 / 3.0);
+    let residual = arith::fma(third, 3.0, -1.0);
+    let fused =
+        residual.to_bits() == arith::soft::softfma(third, 3.0, -1.0).to_bits() && residual != 0.0;
+    report.add("fma", if fused { "fused" } else { "not fused" }, fused);
+    let inputs = Inputs::new();
+    let exact = (0..inputs.len()).find(|&index| {
+        let [x, y, z] = inputs.triple(index);
+        canonical_bits(arith::fma(x, y, z)) != canonical_bits(arith::soft::softfma(x, y, z))
+    });
+    match exact {
+        None => report.add("fma against integers", "equal", true),
+        Some(index) => {
+            let [x, y, z] = inputs.triple(index);
+            report.add(
+                "fma against integers",
+                format!("differs at ({x:e}, {y:e}, {z:e})"),
+                false,
+            );
+        }
+    }
+    report
 }
 
+/// What is kept on disk.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    native_fma: u32,
+    native_flush: u32,
+    report: ProbeReport,
+}
+
+/// Where a device's answer is kept: named by device, driver, and the probe's own shaders.
+fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
+    let mut modules = ARITHMETIC.bytes.to_vec();
+    modules.extend_from_slice(ROW_SUM.bytes);
+    modules.extend_from_slice(device.info.driver.as_bytes());
+    let digest = sha256_hex(&modules);
+    Some(cache_dir()?.join(format!(
+        "probe-{}-{}.json",
+        device.info.cache_key,
+        &digest[..16]
+    )))
+}
+
+/// Probes a Vulkan device, or reads what an earlier probe of it found, and sets its modes.
 pub(crate) fn run_vulkan(
-    _context: &Context,
+    context: &Context,
     device: &Arc<VulkanDevice>,
 ) -> Result<ProbeReport, CoreError> {
-    let _ = device.modes.set(Modes {
-        native_fma: 0,
-        native_flush: 0,
+    // One probe at a time: the others of this process then find its answer on disk.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = kept_path(device);
+    let kept = path
+        .as_ref()
+        .and_then(|path| std::fs::read(path).ok())
+        .and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
+        .filter(|kept| kept.report.passed() && !kept.report.checks.is_empty());
+    if let Some(kept) = kept {
+        let modes = Modes {
+            native_fma: kept.native_fma,
+            native_flush: kept.native_flush,
+        };
+        let _ = device.modes.set(modes);
+        return Ok(kept.report);
+    }
+    let (modes, report) = probe(context, device)?;
+    if let Some(path) = path.filter(|_| report.passed()) {
+        let Modes {
+            native_fma,
+            native_flush,
+        } = modes;
+        let kept = Kept {
+            native_fma,
+            native_flush,
+            report: report.clone(),
+        };
+        let written = serde_json::to_vec_pretty(&kept)
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| write_atomically(&path, &bytes));
+        if let Err(error) = written {
+            tracing::warn!("probe cache {}: {error}", path.display());
+        }
+    }
+    Ok(report)
+}
+
+fn probe(context: &Context, device: &Arc<VulkanDevice>) -> Result<(Modes, ProbeReport), CoreError> {
+    let mut report = ProbeReport::default();
+    let inputs = Inputs::new();
+    let mut buffers = Vec::with_capacity(3);
+    for column in &inputs.0 {
+        buffers.push(context.buffer_u32(column)?);
+    }
+    let mut native = [false; 3];
+    for (slot, (op, _, twin)) in native.iter_mut().zip(BARE) {
+        let outputs = run_operation(context, &buffers, op)?;
+        *slot = inputs.first_difference(twin, &outputs).is_none();
+    }
+    let flushes = native[1] && native[2];
+    let modes = Modes {
+        native_fma: u32::from(native[0] && flushes),
+        native_flush: u32::from(flushes),
+    };
+    let word = |native: u32| if native == 1 { "native" } else { "emulated" };
+    report.add("fused multiply-add", word(modes.native_fma), true);
+    report.add("flush of subnormals", word(modes.native_flush), true);
+    let _ = device.modes.set(modes);
+    for (op, name, twin) in FUNCTIONS {
+        let outputs = run_operation(context, &buffers, op)?;
+        match inputs.first_difference(twin, &outputs) {
+            None => report.add(name, "equal", true),
+            Some(difference) => report.add(name, difference, false),
+        }
+    }
+    probe_reduction(context, &mut report)?;
+    Ok((modes, report))
+}
+
+fn run_operation(context: &Context, inputs: &[Buffer], op: u32) -> Result<Vec<u32>, CoreError> {
+    let count = inputs[0].len();
+    let out = context.alloc(count)?;
+    let push = [count as u32, op];
+    let launch = Launch {
+        name: "probe",
+        shader: &ARITHMETIC,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(&inputs[0]),
+            Binding::Read(&inputs[1]),
+            Binding::Read(&inputs[2]),
+            Binding::Write(&out),
+        ],
+        push: bytemuck::cast_slice(&push),
+        groups: groups_1d(count.div_ceil(64)),
+    };
+    context.launch(launch, |_| {})?;
+    context.download_u32(&out)
+}
+
+fn probe_reduction(context: &Context, report: &mut ProbeReport) -> Result<(), CoreError> {
+    let (values, [rows, cols]) = reduction_rows();
+    let x = context.buffer_f32(&values)?;
+    let out = context.alloc(rows)?;
+    let push = [rows as u32, cols as u32];
+    let launch = Launch {
+        name: "probe",
+        shader: &ROW_SUM,
+        specialization: &[],
+        bindings: &[Binding::Read(&x), Binding::Write(&out)],
+        push: bytemuck::cast_slice(&push),
+        groups: groups_1d(rows.div_ceil(8)),
+    };
+    context.launch(launch, |_| {})?;
+    let found = context.download_u32(&out)?;
+    let expected: Vec<u32> = crate::cpu::with_flush(|| {
+        values
+            .chunks(cols)
+            .map(|row| reference_row_sum(row).to_bits())
+            .collect()
     });
-    Ok(ProbeReport::default())
+    let finding = if found == expected {
+        "equal"
+    } else {
+        "another order of summation"
+    };
+    report.add("row reduction", finding, found == expected);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_passes() {
+        let ctx = Context::cpu().expect("cpu");
+        assert!(
+            ctx.probe().passed() && ctx.probe().checks.len() == 4,
+            "{:?}",
+            ctx.probe()
+        );
+    }
+
+    #[test]
+    fn a_wrong_result_is_found() {
+        let inputs = Inputs::new();
+        let mut outputs: Vec<u32> = crate::cpu::with_flush(|| {
+            (0..inputs.len())
+                .map(|index| {
+                    let [x, y, z] = inputs.triple(index);
+                    arith::fma(x, y, z).to_bits()
+                })
+                .collect()
+        });
+        let twin = FUNCTIONS[0].2;
+        assert_eq!(inputs.first_difference(twin, &outputs), None);
+        let last = outputs.len() - 1;
+        outputs[last] ^= 1;
+        let found = inputs
+            .first_difference(twin, &outputs)
+            .expect("a difference");
+        assert!(found.contains("expected"), "{found}");
+    }
+
+    #[test]
+    fn the_reduction_rows_tell_orders_apart() {
+        let (values, [_, cols]) = reduction_rows();
+        let sequential = values[..cols]
+            .iter()
+            .fold(0.0, |sum: f32, value| sum + value);
+        assert_ne!(
+            sequential.to_bits(),
+            reference_row_sum(&values[..cols]).to_bits()
+        );
+    }
 }

@@ -127,6 +127,12 @@ pub fn div_core(a: f32, b: f32) -> f32 {
     let y = fma(fma(b, RECIP_2, RECIP_1), b, RECIP_0);
     let y = fma(y, fma(-b, y, 1.0), y);
     let y = fma(y, fma(-b, y, 1.0), y);
+    // For b = 2 - 2^-23 the Newton step ends on a tie that goes the wrong way (Markstein 1990).
+    let y = if b.to_bits() == 0x3fff_ffff {
+        f32::from_bits(0x3f00_0001)
+    } else {
+        y
+    };
     let q = a * y;
     let q = fma(fma(-b, q, a), y, q);
     fma(fma(-b, q, a), y, q)

@@ -29,6 +29,12 @@ pub fn validation_messages() -> u64 {
     VALIDATION_MESSAGES.load(Ordering::Relaxed)
 }
 
+/// Keeps the shared instance, if there is one, until the answer is dropped: between listing
+/// devices and opening one it would otherwise be made twice.
+pub(crate) fn hold() -> Option<Arc<Instance>> {
+    shared().ok()
+}
+
 /// Returns the shared instance, or an error that says why there is none (no loader, no layer).
 pub(super) fn shared() -> Result<Arc<Instance>, CoreError> {
     let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
