@@ -9,9 +9,13 @@
 #[macro_use]
 mod macros;
 mod error;
+mod map;
 
+pub mod activation;
+pub mod elementwise;
 pub mod lanes;
 pub mod matmul;
+pub mod mse;
 pub mod testing;
 
 pub use error::KernelError;

@@ -1,0 +1,250 @@
+//! Arithmetic element by element: sum, difference, product, scaling.
+//!
+//! Each element is one operation of HLX arithmetic on its own: nothing to order. A sum of zeros
+//! of either sign follows IEEE 754 (`+0 + -0 = +0`).
+
+use hlx_core::{Binding, Buffer, Context};
+
+use crate::error::KernelError;
+use crate::map::{Arg, Map, chunks1, chunks2, each1, each2};
+
+shader!(binary_shader, "../../shaders/spv/elementwise/binary.spv");
+shader!(scale_shader, "../../shaders/spv/elementwise/scale.spv");
+shader!(
+    scale_by_shader,
+    "../../shaders/spv/elementwise/scale_by.spv"
+);
+shader!(
+    add_assign_shader,
+    "../../shaders/spv/elementwise/add_assign.spv"
+);
+
+/// Computes `out = a + b`.
+///
+/// # Errors
+/// A shape error if the lengths differ, or the device's error; so for all functions here.
+pub fn add(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    binary(ctx, "add", 0, [a, b], out, add_chunk)
+}
+
+/// Computes `out = a - b`.
+pub fn sub(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    binary(ctx, "sub", 1, [a, b], out, sub_chunk)
+}
+
+/// Computes `out = a * b`, element by element.
+pub fn mul(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    binary(ctx, "mul", 2, [a, b], out, mul_chunk)
+}
+
+fn binary(
+    ctx: &Context,
+    name: &'static str,
+    operation: u32,
+    [a, b]: [&Buffer; 2],
+    out: &Buffer,
+    chunk: fn(&[f32], &[f32], &mut [f32]),
+) -> Result<(), KernelError> {
+    let map = Map {
+        name,
+        shader: &binary_shader::SHADER,
+        specialization: &[(0, operation)],
+        parameters: &[0],
+    };
+    let args = [
+        Arg::Each("a", Binding::Read(a)),
+        Arg::Each("b", Binding::Read(b)),
+        Arg::Each("out", Binding::Write(out)),
+    ];
+    map.launch(ctx, &args, move |bindings| {
+        let (inputs, [out]) = bindings.split::<2, 1>();
+        chunks2(inputs, out, chunk);
+    })
+}
+
+/// Computes `out = a * factor` with a factor known on the host.
+pub fn scale(ctx: &Context, a: &Buffer, factor: f32, out: &Buffer) -> Result<(), KernelError> {
+    let map = Map {
+        name: "scale",
+        shader: &scale_shader::SHADER,
+        specialization: &[],
+        parameters: &[factor.to_bits()],
+    };
+    let args = [
+        Arg::Each("a", Binding::Read(a)),
+        Arg::Each("out", Binding::Write(out)),
+    ];
+    map.launch(ctx, &args, move |bindings| {
+        let ([a], [out]) = bindings.split::<1, 1>();
+        chunks1(a, out, |a, out| scale_chunk(factor, a, out));
+    })
+}
+
+/// Computes `out = a * factor[0]` with a factor that lies on the device.
+pub fn scale_by(
+    ctx: &Context,
+    a: &Buffer,
+    factor: &Buffer,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let map = Map {
+        name: "scale_by",
+        shader: &scale_by_shader::SHADER,
+        specialization: &[],
+        parameters: &[0],
+    };
+    let args = [
+        Arg::Each("a", Binding::Read(a)),
+        Arg::Each("out", Binding::Write(out)),
+        Arg::Whole("factor", factor, 1),
+    ];
+    map.launch(ctx, &args, |bindings| {
+        let ([a, factor], [out]) = bindings.split::<2, 1>();
+        chunks1(a, out, |a, out| scale_chunk(factor[0], a, out));
+    })
+}
+
+/// Computes `a += b` in place.
+pub fn add_assign(ctx: &Context, a: &Buffer, b: &Buffer) -> Result<(), KernelError> {
+    let map = Map {
+        name: "add_assign",
+        shader: &add_assign_shader::SHADER,
+        specialization: &[],
+        parameters: &[0],
+    };
+    let args = [
+        Arg::Each("b", Binding::Read(b)),
+        Arg::Each("a", Binding::ReadWrite(a)),
+    ];
+    map.launch(ctx, &args, |bindings| {
+        let ([b], [a]) = bindings.split::<1, 1>();
+        chunks1(b, a, add_assign_chunk);
+    })
+}
+
+multiversion! {
+    fn add_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
+        each2(a, b, out, |a, b| a + b);
+    }
+}
+
+multiversion! {
+    fn sub_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
+        each2(a, b, out, |a, b| a - b);
+    }
+}
+
+multiversion! {
+    fn mul_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
+        each2(a, b, out, |a, b| a * b);
+    }
+}
+
+multiversion! {
+    fn scale_chunk(factor: f32, a: &[f32], out: &mut [f32]) {
+        each1(a, out, |a| a * factor);
+    }
+}
+
+multiversion! {
+    fn add_assign_chunk(b: &[f32], a: &mut [f32]) {
+        for (a, b) in a.iter_mut().zip(b) {
+            *a += *b;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_close, run_everywhere, values};
+
+    const SIZES: [usize; 9] = [1, 2, 3, 31, 32, 33, 1009, 1024, 40_003];
+
+    #[test]
+    fn binary_operations_match_the_reference() {
+        type Launcher = fn(&Context, &Buffer, &Buffer, &Buffer) -> Result<(), KernelError>;
+        let cases: [(&str, Launcher, fn(f64, f64) -> f64); 3] = [
+            ("add", add, |a, b| a + b),
+            ("sub", sub, |a, b| a - b),
+            ("mul", mul, |a, b| a * b),
+        ];
+        for (name, launcher, reference) in cases {
+            for n in SIZES {
+                let (a, b) = (stored(values(1, n)), stored(values(2, n)));
+                let got = run_everywhere(name, |ctx, mem| {
+                    let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+                    let out = mem.output(ctx, n)?;
+                    launcher(ctx, &x, &y, &out)?;
+                    Ok(vec![out])
+                });
+                let want: Vec<f64> = a
+                    .iter()
+                    .zip(&b)
+                    .map(|(a, b)| reference((*a).into(), (*b).into()))
+                    .collect();
+                assert_close(name, &got[0], &want, 1e-7, 1.2e-38);
+            }
+        }
+    }
+
+    #[test]
+    fn scaling_by_host_and_by_device_agree() {
+        for n in SIZES {
+            let a = stored(values(3, n));
+            let got = run_everywhere("scale", |ctx, mem| {
+                let x = mem.input(ctx, &a)?;
+                let factor = mem.input(ctx, &[-1.7])?;
+                let (host, device) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
+                scale(ctx, &x, -1.7, &host)?;
+                scale_by(ctx, &x, &factor, &device)?;
+                Ok(vec![host, device])
+            });
+            let want: Vec<f64> = a
+                .iter()
+                .map(|a| f64::from(*a) * f64::from(-1.7_f32))
+                .collect();
+            assert_close("scale", &got[0], &want, 1e-7, 1.2e-38);
+            assert_eq!(bits(&got[0]), bits(&got[1]));
+        }
+    }
+
+    #[test]
+    fn addition_in_place_is_addition() {
+        for n in SIZES {
+            let (a, b) = (values(4, n), values(5, n));
+            let got = run_everywhere("add_assign", |ctx, mem| {
+                let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+                let out = mem.output(ctx, n)?;
+                add(ctx, &x, &y, &out)?;
+                add_assign(ctx, &x, &y)?;
+                Ok(vec![out, x])
+            });
+            assert_eq!(bits(&got[0]), bits(&got[1]));
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_is_named() {
+        let ctx = Context::cpu().expect("the CPU device");
+        let (a, b) = (ctx.alloc(4).expect("memory"), ctx.alloc(5).expect("memory"));
+        let error = add(&ctx, &a, &b, &a)
+            .expect_err("lengths differ")
+            .to_string();
+        assert_eq!(error, "add: b has 5 elements, expected 4");
+    }
+
+    /// What a device stores of the data: an upload flushes subnormals.
+    fn stored(mut data: Vec<f32>) -> Vec<f32> {
+        data.iter_mut()
+            .filter(|x| x.is_subnormal())
+            .for_each(|x| *x = 0.0);
+        data
+    }
+
+    fn bits(x: &[f32]) -> Vec<u32> {
+        x.iter()
+            .map(|x| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() })
+            .collect()
+    }
+}

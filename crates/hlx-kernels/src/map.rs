@@ -1,0 +1,142 @@
+//! The launcher of kernels whose elements are independent: `y[i] = f(x[i], ...)`.
+//!
+//! [`Map::launch`] checks the lengths, cuts tensors larger than the device can bind into windows,
+//! and runs a shader of four elements a thread (`shaders/include/map.glsl`); [`chunks1`] and
+//! [`chunks2`] spread the CPU twin over the worker threads. Both sides compute each element on
+//! its own, so windows, chunks and threads never show in the bits.
+
+use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader};
+use rayon::prelude::*;
+
+use crate::error::{KernelError, check_len};
+
+/// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
+pub(crate) const CHUNK: usize = 1 << 14;
+
+/// Threads of a workgroup.
+pub(crate) const GROUP_THREADS: usize = 256;
+
+/// Elements of one workgroup, four a thread.
+const GROUP: usize = 4 * GROUP_THREADS;
+
+/// Windows start at multiples of this many words on every device.
+const WINDOW_ALIGNMENT: usize = 64;
+
+/// An argument of a map, with its name for errors.
+#[derive(Clone, Copy)]
+pub(crate) enum Arg<'a> {
+    /// A tensor of which each index sees its own element.
+    Each(&'static str, Binding<'a>),
+    /// A short read-only buffer of the given length that every index sees whole.
+    Whole(&'static str, &'a Buffer, usize),
+}
+
+/// An element-by-element kernel, without its operands.
+pub(crate) struct Map<'a> {
+    /// The operation's name in errors and profiles.
+    pub name: &'static str,
+    /// A shader whose push constants are `uint count`, then [`Map::parameters`].
+    pub shader: &'static Shader,
+    /// The shader's own specialization constants.
+    pub specialization: &'a [(u32, u32)],
+    /// The push constants after the count (one word for the shaders over `map.glsl`).
+    pub parameters: &'a [u32],
+}
+
+impl Map<'_> {
+    /// Launches the kernel over `args`, in binding order; `body` computes one window on the CPU.
+    ///
+    /// # Errors
+    /// A shape error if the tensors differ in length, or the device's error.
+    pub fn launch(
+        &self,
+        ctx: &Context,
+        args: &[Arg<'_>],
+        body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let len = self.common_len(args)?;
+        let window = ctx.max_binding_words() / WINDOW_ALIGNMENT * WINDOW_ALIGNMENT;
+        for start in (0..len).step_by(window) {
+            let count = window.min(len - start);
+            let buffers = args
+                .iter()
+                .map(|arg| match arg {
+                    Arg::Each(_, binding) => binding.buffer().slice(start, count),
+                    Arg::Whole(_, buffer, _) => Ok((*buffer).clone()),
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            let bindings: Vec<Binding<'_>> = args
+                .iter()
+                .zip(&buffers)
+                .map(|(arg, buffer)| match arg {
+                    Arg::Each(_, Binding::Write(_)) => Binding::Write(buffer),
+                    Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
+                    Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) => Binding::Read(buffer),
+                })
+                .collect();
+            let mut push = vec![count as u32];
+            push.extend_from_slice(self.parameters);
+            let launch = Launch {
+                name: self.name,
+                shader: self.shader,
+                specialization: self.specialization,
+                bindings: &bindings,
+                push: bytemuck::cast_slice(&push),
+                groups: hlx_core::groups_1d(count.div_ceil(GROUP)),
+            };
+            ctx.launch(launch, body)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that all tensors have the length of the first, and the others the one they name.
+    fn common_len(&self, args: &[Arg<'_>]) -> Result<usize, KernelError> {
+        let mut len = None;
+        for arg in args {
+            match arg {
+                Arg::Each(name, binding) => {
+                    let expected = *len.get_or_insert(binding.buffer().len());
+                    check_len(self.name, name, binding.buffer(), expected)?;
+                }
+                Arg::Whole(name, buffer, expected) => {
+                    check_len(self.name, name, buffer, *expected)?;
+                }
+            }
+        }
+        Ok(len.unwrap_or(0))
+    }
+}
+
+/// Runs `body` over chunks of one input and one output, on all worker threads.
+pub(crate) fn chunks1(x: &[f32], y: &mut [f32], body: impl Fn(&[f32], &mut [f32]) + Sync) {
+    y.par_chunks_mut(CHUNK)
+        .zip(x.par_chunks(CHUNK))
+        .for_each(|(y, x)| body(x, y));
+}
+
+/// Runs `body` over chunks of two inputs and one output, on all worker threads.
+pub(crate) fn chunks2(
+    [a, b]: [&[f32]; 2],
+    y: &mut [f32],
+    body: impl Fn(&[f32], &[f32], &mut [f32]) + Sync,
+) {
+    y.par_chunks_mut(CHUNK)
+        .zip(a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)))
+        .for_each(|(y, (a, b))| body(a, b, y));
+}
+
+/// `y[i] = f(x[i])`, for the bodies of `multiversion!` functions.
+#[inline(always)]
+pub(crate) fn each1(x: &[f32], y: &mut [f32], f: impl Fn(f32) -> f32) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = f(*x);
+    }
+}
+
+/// `y[i] = f(a[i], b[i])`, for the bodies of `multiversion!` functions.
+#[inline(always)]
+pub(crate) fn each2(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
+    for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
+        *y = f(*a, *b);
+    }
+}

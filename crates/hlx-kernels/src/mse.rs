@@ -1,0 +1,113 @@
+//! Squared error of each element, and its derivative.
+//!
+//! `loss[i] = (pred[i] - target[i])^2` and `dpred[i] = (2 (pred[i] - target[i])) scale[0]`, each
+//! operation rounded. The mean is a [`sum`](crate::sum()) of the losses times 1/n; `scale` then holds
+//! 1/n.
+
+use hlx_core::{Binding, Buffer, Context};
+
+use crate::error::KernelError;
+use crate::map::{Arg, Map, chunks2, each2};
+
+shader!(forward, "../../shaders/spv/mse/forward.spv");
+shader!(backward, "../../shaders/spv/mse/backward.spv");
+
+/// Computes `loss_rows = (pred - target)^2`, element by element.
+///
+/// # Errors
+/// A shape error if the lengths differ, or the device's error.
+pub fn mse_forward(
+    ctx: &Context,
+    pred: &Buffer,
+    target: &Buffer,
+    loss_rows: &Buffer,
+) -> Result<(), KernelError> {
+    let map = Map {
+        name: "mse_forward",
+        shader: &forward::SHADER,
+        specialization: &[],
+        parameters: &[0],
+    };
+    let args = [
+        Arg::Each("pred", Binding::Read(pred)),
+        Arg::Each("target", Binding::Read(target)),
+        Arg::Each("loss_rows", Binding::Write(loss_rows)),
+    ];
+    map.launch(ctx, &args, |bindings| {
+        let (inputs, [loss]) = bindings.split::<2, 1>();
+        chunks2(inputs, loss, loss_chunk);
+    })
+}
+
+/// Computes `dpred = 2 (pred - target) scale[0]`.
+///
+/// # Errors
+/// As [`mse_forward`].
+pub fn mse_backward(
+    ctx: &Context,
+    pred: &Buffer,
+    target: &Buffer,
+    scale: &Buffer,
+    dpred: &Buffer,
+) -> Result<(), KernelError> {
+    let map = Map {
+        name: "mse_backward",
+        shader: &backward::SHADER,
+        specialization: &[],
+        parameters: &[0],
+    };
+    let args = [
+        Arg::Each("pred", Binding::Read(pred)),
+        Arg::Each("target", Binding::Read(target)),
+        Arg::Each("dpred", Binding::Write(dpred)),
+        Arg::Whole("scale", scale, 1),
+    ];
+    map.launch(ctx, &args, |bindings| {
+        let ([pred, target, scale], [dpred]) = bindings.split::<3, 1>();
+        chunks2([pred, target], dpred, |pred, target, dpred| {
+            slope_chunk(scale[0], pred, target, dpred);
+        });
+    })
+}
+
+multiversion! {
+    fn loss_chunk(pred: &[f32], target: &[f32], loss: &mut [f32]) {
+        each2(pred, target, loss, |p, t| (p - t) * (p - t));
+    }
+}
+
+multiversion! {
+    fn slope_chunk(scale: f32, pred: &[f32], target: &[f32], dpred: &mut [f32]) {
+        each2(pred, target, dpred, |p, t| (2.0 * (p - t)) * scale);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_close, normal, run_everywhere};
+
+    #[test]
+    fn loss_and_derivative_match_the_reference() {
+        for n in [1, 31, 32, 33, 1009, 4096] {
+            let (pred, target) = (normal(1, n), normal(2, n));
+            let got = run_everywhere("mse", |ctx, mem| {
+                let (p, t) = (mem.input(ctx, &pred)?, mem.input(ctx, &target)?);
+                let scale = mem.input(ctx, &[0.3])?;
+                let (loss, dpred) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
+                mse_forward(ctx, &p, &t, &loss)?;
+                mse_backward(ctx, &p, &t, &scale, &dpred)?;
+                Ok(vec![loss, dpred])
+            });
+            let difference: Vec<f64> = pred
+                .iter()
+                .zip(&target)
+                .map(|(p, t)| f64::from(*p) - f64::from(*t))
+                .collect();
+            let loss: Vec<f64> = difference.iter().map(|d| d * d).collect();
+            let slope: Vec<f64> = difference.iter().map(|d| 0.6 * d).collect();
+            assert_close("mse_forward", &got[0], &loss, 1e-6, 1e-12);
+            assert_close("mse_backward", &got[1], &slope, 1e-6, 1e-7);
+        }
+    }
+}
