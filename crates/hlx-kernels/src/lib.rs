@@ -13,6 +13,7 @@ mod map;
 
 pub mod activation;
 pub mod elementwise;
+pub mod embedding;
 pub mod lanes;
 pub mod matmul;
 pub mod mse;

@@ -1,0 +1,317 @@
+//! Embedding: rows of a table looked up by id, and the gradient summed back by id.
+//!
+//! Forward: `y[row, :] = weight[ids[row], :]`; ids `[n]`, weight `[V, C]`, y `[n, C]`. An id
+//! outside the vocabulary gives a row of NaN, so that it cannot pass unseen.
+//!
+//! Backward: `dweight[s, id, :]` is the chain of additions of `dy[p, :]` over the positions `p` of
+//! shard `s` with that id, in order of position, from +0 or from the stored value; it ends by
+//! turning -0 into +0. dweight `[S, V, C]`. One writer a row and column: a workgroup (on the CPU:
+//! a task that owns a range of ids) follows a token from its first position to its last. Rows
+//! without a position are +0, or keep their value when accumulating. An id outside the
+//! vocabulary adds nothing.
+
+use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::map::GROUP_THREADS;
+
+shader!(forward, "../../shaders/spv/embedding/forward.spv");
+shader!(backward, "../../shaders/spv/embedding/backward.spv");
+
+/// Looks up `n` rows of `width` elements: `y[row, :] = weight[ids[row], :]`.
+///
+/// # Errors
+/// A shape error if a buffer is not of the length that the numbers ask for, or the device's error.
+pub fn embedding_forward(
+    ctx: &Context,
+    ids: &Buffer,
+    weight: &Buffer,
+    y: &Buffer,
+    n: usize,
+    vocabulary: usize,
+    width: usize,
+) -> Result<(), KernelError> {
+    const NAME: &str = "embedding_forward";
+    check_len(NAME, "ids", ids, n)?;
+    check_len(NAME, "weight", weight, vocabulary * width)?;
+    check_len(NAME, "y", y, n * width)?;
+    let push = forward::Push {
+        n: n as u32,
+        vocabulary: vocabulary as u32,
+        width: width as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &forward::SHADER,
+        specialization: &[],
+        bindings: &[Binding::Read(ids), Binding::Read(weight), Binding::Write(y)],
+        push: push_bytes(&push),
+        groups: groups_1d((n * width).div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([ids, weight], [y]) = bindings.split::<2, 1>();
+        y.par_chunks_mut(width)
+            .zip(as_u32(ids))
+            .with_min_len(64)
+            .for_each(|(y, &id)| {
+                let id = id as usize;
+                if id < vocabulary {
+                    y.copy_from_slice(&weight[id * width..][..width]);
+                } else {
+                    y.fill(f32::NAN);
+                }
+            });
+    })?;
+    Ok(())
+}
+
+/// The sizes of an embedding's gradient.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    shards: usize,
+    rows_per_shard: usize,
+    vocabulary: usize,
+    width: usize,
+}
+
+/// Sums `dy` `[shards, rows_per_shard, width]` by id into `dweight` `[shards, vocabulary, width]`,
+/// which it overwrites, or with `accumulate` continues from.
+///
+/// # Errors
+/// As [`embedding_forward`].
+#[allow(clippy::too_many_arguments)] // The four sizes are PyTorch's plain numbers.
+pub fn embedding_backward(
+    ctx: &Context,
+    ids: &Buffer,
+    dy: &Buffer,
+    dweight: &Buffer,
+    shards: usize,
+    rows_per_shard: usize,
+    vocabulary: usize,
+    width: usize,
+    accumulate: bool,
+) -> Result<(), KernelError> {
+    const NAME: &str = "embedding_backward";
+    let rows = shards * rows_per_shard;
+    check_len(NAME, "ids", ids, rows)?;
+    check_len(NAME, "dy", dy, rows * width)?;
+    check_len(NAME, "dweight", dweight, shards * vocabulary * width)?;
+    check_that(
+        NAME,
+        shards * vocabulary * width <= u32::MAX as usize,
+        || format!("{shards} x {vocabulary} x {width} elements are more than a kernel can index"),
+    )?;
+    if !accumulate {
+        ctx.fill(dweight, 0)?;
+    }
+    let push = backward::Push {
+        rows: rows as u32,
+        rows_per_shard: rows_per_shard as u32,
+        vocabulary: vocabulary as u32,
+        width: width as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &backward::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(ids),
+            Binding::Read(dy),
+            Binding::ReadWrite(dweight),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(rows * width.div_ceil(GROUP_THREADS)),
+    };
+    let sizes = Sizes {
+        shards,
+        rows_per_shard,
+        vocabulary,
+        width,
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
+        backward_on_cpu(as_u32(ids), dy, dweight, sizes);
+    })?;
+    Ok(())
+}
+
+/// Every task owns a range of ids of one shard and walks over all of the shard's positions.
+fn backward_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Sizes) {
+    let Sizes {
+        shards,
+        rows_per_shard,
+        vocabulary,
+        width,
+    } = sizes;
+    let ranges = (2 * rayon::current_num_threads()).div_ceil(shards.max(1));
+    let ids_per_range = vocabulary.div_ceil(ranges).max(1);
+    if dweight.is_empty() || rows_per_shard == 0 {
+        return;
+    }
+    let tasks = dweight
+        .par_chunks_mut(vocabulary * width)
+        .enumerate()
+        .flat_map(|(shard, table)| {
+            table
+                .par_chunks_mut(ids_per_range * width)
+                .enumerate()
+                .map(move |task| (shard, task))
+        });
+    tasks.for_each(|(shard, (range, table))| {
+        let first_id = range * ids_per_range;
+        let n_ids = table.len() / width;
+        let rows = shard * rows_per_shard..(shard + 1) * rows_per_shard;
+        for row in rows {
+            let id = (ids[row] as usize).wrapping_sub(first_id);
+            if id < n_ids {
+                add_row(
+                    &mut table[id * width..][..width],
+                    &dy[row * width..][..width],
+                );
+            }
+        }
+    });
+}
+
+multiversion! {
+    // Turning -0 into +0 after every addition gives the same chain as once at its end: the sign
+    // of a zero reaches a sum only if both terms are zeros.
+    fn add_row(total: &mut [f32], row: &[f32]) {
+        for (total, x) in total.iter_mut().zip(row) {
+            *total = hlx_core::arith::pos0(*total + x);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_close, ids, normal, run_everywhere, values};
+
+    #[test]
+    fn forward_copies_rows() {
+        for (n, vocabulary, width) in [(1, 1, 1), (31, 7, 33), (130, 50, 256), (5, 1000, 37)] {
+            let tokens = ids(1, n, vocabulary as u32);
+            let table = values(2, vocabulary * width);
+            let got = run_everywhere("embedding_forward", |ctx, mem| {
+                let (tokens, weight) = (mem.input_u32(ctx, &tokens)?, mem.input(ctx, &table)?);
+                let y = mem.output(ctx, n * width)?;
+                embedding_forward(ctx, &tokens, &weight, &y, n, vocabulary, width)?;
+                Ok(vec![y])
+            });
+            let want: Vec<f64> = tokens
+                .iter()
+                .flat_map(|id| &table[*id as usize * width..][..width])
+                .map(|x| f64::from(*x))
+                .collect();
+            assert_close("embedding_forward", &got[0], &want, 0.0, 1.2e-38);
+        }
+    }
+
+    #[test]
+    fn an_id_outside_the_vocabulary_gives_nan_and_no_gradient() {
+        let got = run_everywhere("embedding", |ctx, mem| {
+            let tokens = mem.input_u32(ctx, &[1, 2, u32::MAX])?;
+            let weight = mem.input(ctx, &[1.0, 2.0, 3.0, 4.0])?;
+            let (y, dweight) = (mem.output(ctx, 6)?, mem.output(ctx, 4)?);
+            embedding_forward(ctx, &tokens, &weight, &y, 3, 2, 2)?;
+            let dy = mem.input(ctx, &[1.0; 6])?;
+            embedding_backward(ctx, &tokens, &dy, &dweight, 1, 3, 2, 2, false)?;
+            Ok(vec![y, dweight])
+        });
+        assert_eq!(got[0][..2], [3.0, 4.0]);
+        assert!(got[0][2..].iter().all(|y| y.is_nan()));
+        assert_eq!(got[1], [0.0, 0.0, 1.0, 1.0]);
+    }
+
+    /// The chain of one row and column, spelled out.
+    fn reference(tokens: &[u32], dy: &[f32], sizes: Sizes) -> Vec<f64> {
+        let Sizes {
+            shards,
+            rows_per_shard,
+            vocabulary,
+            width,
+        } = sizes;
+        let mut dweight = vec![0.0; shards * vocabulary * width];
+        for (row, id) in tokens.iter().enumerate() {
+            let target = (row / rows_per_shard * vocabulary + *id as usize) * width;
+            for col in 0..width {
+                dweight[target + col] += f64::from(dy[row * width + col]);
+            }
+        }
+        dweight
+    }
+
+    #[test]
+    fn backward_sums_by_token_within_a_shard() {
+        // (3, 1500, ..) has shards longer than the shader's lists of 1,024 matches.
+        for (shards, rows_per_shard, vocabulary, width) in [
+            (1, 1, 1, 1),
+            (4, 33, 5, 31),
+            (2, 64, 300, 257),
+            (3, 1500, 3, 5),
+        ] {
+            let rows = shards * rows_per_shard;
+            let tokens = ids(3, rows, vocabulary as u32);
+            let upstream = normal(4, rows * width);
+            let got = run_everywhere("embedding_backward", |ctx, mem| {
+                let (ids, dy) = (mem.input_u32(ctx, &tokens)?, mem.input(ctx, &upstream)?);
+                let dweight = mem.output(ctx, shards * vocabulary * width)?;
+                embedding_backward(
+                    ctx,
+                    &ids,
+                    &dy,
+                    &dweight,
+                    shards,
+                    rows_per_shard,
+                    vocabulary,
+                    width,
+                    false,
+                )?;
+                Ok(vec![dweight])
+            });
+            let sizes = Sizes {
+                shards,
+                rows_per_shard,
+                vocabulary,
+                width,
+            };
+            let want = reference(&tokens, &upstream, sizes);
+            assert_close("embedding_backward", &got[0], &want, 1e-5, 1e-4);
+        }
+    }
+
+    /// Two half batches, the second accumulating, give the bits of the whole.
+    #[test]
+    fn accumulation_continues_the_chain() {
+        let (rows, vocabulary, width) = (90, 7, 40);
+        let tokens = ids(5, rows, vocabulary as u32);
+        let upstream = values(6, rows * width);
+        let got = run_everywhere("embedding_backward", |ctx, mem| {
+            let whole = mem.output(ctx, vocabulary * width)?;
+            let pieces = mem.output(ctx, vocabulary * width)?;
+            let mut piece = |from: usize, to: usize, target: &Buffer, accumulate| {
+                let ids = mem.input_u32(ctx, &tokens[from..to])?;
+                let dy = mem.input(ctx, &upstream[from * width..to * width])?;
+                embedding_backward(
+                    ctx,
+                    &ids,
+                    &dy,
+                    target,
+                    1,
+                    to - from,
+                    vocabulary,
+                    width,
+                    accumulate,
+                )
+            };
+            piece(0, rows, &whole, false)?;
+            piece(0, 37, &pieces, false)?;
+            piece(37, rows, &pieces, true)?;
+            Ok(vec![whole, pieces])
+        });
+        let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&got[0]), bits(&got[1]));
+    }
+}
