@@ -1,0 +1,439 @@
+//! Reductions: of rows, of columns within shards, of shards, of a whole buffer.
+//!
+//! | function | order |
+//! |---|---|
+//! | `row_sum` | 128 lanes and a tree by halves ([`crate::lanes`]) |
+//! | `row_max` | none shows: NaN if one is NaN, +0 for a zero of either sign, -inf of no element |
+//! | `column_sum` | one chain over the rows of a shard, from +0 or the stored value; -0 ends as +0 |
+//! | `shard_sum` | neighbours pairwise: `((s0 + s1) + (s2 + s3)) + ...`; an odd one out passes to the next level; the stored value, if kept, comes first |
+//! | `sum` | rows of 4,096 (the last may be shorter) as `row_sum`, repeated until one value is left |
+//! | `global_norm` | as `sum`, of the rounded squares; then the square root |
+
+use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::lanes;
+use crate::map::{CHUNK, GROUP_THREADS};
+
+shader!(rows_shader, "../../shaders/spv/reduce/rows.spv");
+shader!(columns_shader, "../../shaders/spv/reduce/columns.spv");
+shader!(shards_shader, "../../shaders/spv/reduce/shards.spv");
+
+/// Rows of one workgroup of `rows.comp`.
+const GROUP_ROWS: usize = 8;
+
+/// The row length of a whole buffer's sum.
+const FLAT_ROW: usize = 4096;
+
+/// What becomes of a row; the number is the shader's constant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Sum = 0,
+    SumOfSquares = 1,
+    Max = 2,
+}
+
+/// Computes `out[row] = sum of x[row, :]`; x `[rows, cols]`, out `[rows]`.
+///
+/// # Errors
+/// A shape error if a length is not as above, or the device's error; so for all functions here.
+pub fn row_sum(
+    ctx: &Context,
+    x: &Buffer,
+    out: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    check_len("row_sum", "x", x, rows * cols)?;
+    check_len("row_sum", "out", out, rows)?;
+    launch_rows(ctx, "row_sum", x, out, cols, (Operation::Sum, false))
+}
+
+/// Computes `out[row] = max of x[row, :]`; x `[rows, cols]`, out `[rows]`.
+pub fn row_max(
+    ctx: &Context,
+    x: &Buffer,
+    out: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    check_len("row_max", "x", x, rows * cols)?;
+    check_len("row_max", "out", out, rows)?;
+    launch_rows(ctx, "row_max", x, out, cols, (Operation::Max, false))
+}
+
+/// Reduces `out.len()` rows; `x` may end within the last one. With `root`, the square root.
+fn launch_rows(
+    ctx: &Context,
+    name: &'static str,
+    x: &Buffer,
+    out: &Buffer,
+    cols: usize,
+    (operation, root): (Operation, bool),
+) -> Result<(), KernelError> {
+    let (rows, count) = (out.len(), x.len());
+    let push = rows_shader::Push {
+        rows: rows as u32,
+        cols: cols as u32,
+        count: count as u32,
+    };
+    let launch = Launch {
+        name,
+        shader: &rows_shader::SHADER,
+        specialization: &[(0, operation as u32), (1, u32::from(root))],
+        bindings: &[Binding::Read(x), Binding::Write(out)],
+        push: push_bytes(&push),
+        groups: groups_1d(rows.div_ceil(GROUP_ROWS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [out]) = bindings.split::<1, 1>();
+        let rows_a_task = (CHUNK / cols.max(1)).max(1);
+        out.par_chunks_mut(rows_a_task)
+            .enumerate()
+            .for_each(|(task, out)| {
+                for (i, total) in out.iter_mut().enumerate() {
+                    let begin = (task * rows_a_task + i) * cols;
+                    let row = &x[begin..(begin + cols).min(count)];
+                    *total = reduce_row(operation, row);
+                    if root {
+                        *total = hlx_core::arith::sqrt(*total);
+                    }
+                }
+            });
+    })?;
+    Ok(())
+}
+
+multiversion! {
+    fn reduce_row(operation: Operation, row: &[f32]) -> f32 {
+        match operation {
+            Operation::Sum => lanes::sum([row], |[x]| x),
+            Operation::SumOfSquares => lanes::sum([row], |[x]| x * x),
+            Operation::Max => lanes::max(row),
+        }
+    }
+}
+
+/// Computes `out[0] = sum of x`.
+pub fn sum(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    check_len("sum", "out", out, 1)?;
+    reduce_flat(ctx, "sum", x, out, false)
+}
+
+/// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
+pub fn global_norm(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    check_len("global_norm", "out", out, 1)?;
+    reduce_flat(ctx, "global_norm", x, out, true)
+}
+
+/// Reduces rows of 4,096 until one value is left; `norm` squares first and takes the root last.
+fn reduce_flat(
+    ctx: &Context,
+    name: &'static str,
+    x: &Buffer,
+    out: &Buffer,
+    norm: bool,
+) -> Result<(), KernelError> {
+    let mut operation = if norm {
+        Operation::SumOfSquares
+    } else {
+        Operation::Sum
+    };
+    let mut current = x.clone();
+    loop {
+        let rows = current.len().div_ceil(FLAT_ROW).max(1);
+        if rows == 1 {
+            return launch_rows(ctx, name, &current, out, FLAT_ROW, (operation, norm));
+        }
+        let sums = ctx.alloc(rows)?;
+        // Windows of whole rows, whose sums start where a binding may start.
+        let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
+        let window = (ctx.max_binding_words() / unit).max(1) * unit;
+        for start in (0..current.len()).step_by(window) {
+            let count = window.min(current.len() - start);
+            let piece = current.slice(start, count)?;
+            let target = sums.slice(start / FLAT_ROW, count.div_ceil(FLAT_ROW))?;
+            launch_rows(ctx, name, &piece, &target, FLAT_ROW, (operation, false))?;
+        }
+        current = sums;
+        operation = Operation::Sum;
+    }
+}
+
+/// Sums x `[shards, rows_per_shard, cols]` over the rows of each shard into out `[shards, cols]`,
+/// which it overwrites, or with `accumulate` continues from.
+pub fn column_sum(
+    ctx: &Context,
+    x: &Buffer,
+    out: &Buffer,
+    shards: usize,
+    rows_per_shard: usize,
+    cols: usize,
+    accumulate: bool,
+) -> Result<(), KernelError> {
+    /// Columns of one workgroup of `columns.comp`, and of one task of the CPU.
+    const GROUP_COLS: usize = 32;
+    const TASK_COLS: usize = 128;
+    check_len("column_sum", "x", x, shards * rows_per_shard * cols)?;
+    check_len("column_sum", "out", out, shards * cols)?;
+    let push = columns_shader::Push {
+        shards: shards as u32,
+        rows_per_shard: rows_per_shard as u32,
+        cols: cols as u32,
+    };
+    let launch = Launch {
+        name: "column_sum",
+        shader: &columns_shader::SHADER,
+        specialization: &[(0, u32::from(accumulate))],
+        bindings: &[Binding::Read(x), result_binding(out, accumulate)],
+        push: push_bytes(&push),
+        groups: groups_1d(shards * cols.div_ceil(GROUP_COLS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [out]) = bindings.split::<1, 1>();
+        let shard_len = rows_per_shard * cols;
+        let tasks = out
+            .par_chunks_mut(cols.max(1))
+            .enumerate()
+            .flat_map(|(shard, out)| {
+                let x = &x[shard * shard_len..][..shard_len];
+                out.par_chunks_mut(TASK_COLS)
+                    .enumerate()
+                    .map(move |(task, out)| (x, task, out))
+            });
+        tasks.for_each(|(x, task, out)| {
+            if !accumulate {
+                out.fill(0.0);
+            }
+            sum_columns(x, cols, task * TASK_COLS, out);
+        });
+    })?;
+    Ok(())
+}
+
+multiversion! {
+    fn sum_columns(x: &[f32], cols: usize, first_col: usize, out: &mut [f32]) {
+        let n = out.len();
+        for row in x.chunks_exact(cols) {
+            for (total, x) in out.iter_mut().zip(&row[first_col..first_col + n]) {
+                *total += *x;
+            }
+        }
+        for total in out {
+            *total = hlx_core::arith::pos0(*total);
+        }
+    }
+}
+
+fn result_binding(out: &Buffer, accumulate: bool) -> Binding<'_> {
+    if accumulate {
+        Binding::ReadWrite(out)
+    } else {
+        Binding::Write(out)
+    }
+}
+
+/// Sums partials `[shards, n]` pairwise into out `[n]`, which it overwrites, or with `accumulate`
+/// adds to.
+pub fn shard_sum(
+    ctx: &Context,
+    partials: &Buffer,
+    out: &Buffer,
+    shards: usize,
+    n: usize,
+    accumulate: bool,
+) -> Result<(), KernelError> {
+    check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
+        format!("{shards} shards, expected 1 to 32768")
+    })?;
+    check_len("shard_sum", "partials", partials, shards * n)?;
+    check_len("shard_sum", "out", out, n)?;
+    let push = shards_shader::Push {
+        shards: shards as u32,
+        n: n as u32,
+    };
+    let launch = Launch {
+        name: "shard_sum",
+        shader: &shards_shader::SHADER,
+        specialization: &[(0, u32::from(accumulate))],
+        bindings: &[Binding::Read(partials), result_binding(out, accumulate)],
+        push: push_bytes(&push),
+        groups: groups_1d(n.div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([partials], [out]) = bindings.split::<1, 1>();
+        out.par_chunks_mut(CHUNK)
+            .enumerate()
+            .for_each(|(task, out)| {
+                let windows: Vec<&[f32]> = (0..shards)
+                    .map(|shard| &partials[shard * n + task * CHUNK..][..out.len()])
+                    .collect();
+                let mut total = vec![0.0; out.len()];
+                sum_pairwise(&windows, &mut total);
+                if accumulate {
+                    add_into(out, &total);
+                } else {
+                    out.copy_from_slice(&total);
+                }
+            });
+    })?;
+    Ok(())
+}
+
+/// The pairwise sum: the left half is the largest power of two below the number of windows.
+fn sum_pairwise(windows: &[&[f32]], total: &mut [f32]) {
+    match windows {
+        [] => total.fill(0.0),
+        [one] => total.copy_from_slice(one),
+        _ => {
+            let (left, right) = windows.split_at(windows.len().next_power_of_two() / 2);
+            sum_pairwise(left, total);
+            let mut right_total = vec![0.0; total.len()];
+            sum_pairwise(right, &mut right_total);
+            add_into(total, &right_total);
+        }
+    }
+}
+
+multiversion! {
+    fn add_into(total: &mut [f32], x: &[f32]) {
+        for (total, x) in total.iter_mut().zip(x) {
+            *total += *x;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_close, normal, run_everywhere, values};
+
+    const COLS: [usize; 9] = [1, 31, 32, 33, 127, 128, 129, 1009, 2048];
+
+    #[test]
+    fn rows_match_the_reference() {
+        for (cols, rows) in COLS.into_iter().zip([1, 7, 8, 9, 3, 64, 2, 5, 11]) {
+            let x = normal(1, rows * cols);
+            let got = run_everywhere("row_sum", |ctx, mem| {
+                let input = mem.input(ctx, &x)?;
+                let (sums, tops) = (mem.output(ctx, rows)?, mem.output(ctx, rows)?);
+                row_sum(ctx, &input, &sums, rows, cols)?;
+                row_max(ctx, &input, &tops, rows, cols)?;
+                Ok(vec![sums, tops])
+            });
+            let rows = x.chunks(cols).map(|row| row.iter().map(|x| f64::from(*x)));
+            let sums: Vec<f64> = rows.clone().map(Iterator::sum).collect();
+            let tops: Vec<f64> = rows.map(|row| row.fold(f64::MIN, f64::max)).collect();
+            assert_close("row_sum", &got[0], &sums, 1e-6, 1e-4);
+            assert_close("row_max", &got[1], &tops, 0.0, 0.0);
+        }
+    }
+
+    #[test]
+    fn row_max_has_the_written_rule_for_zeros_and_nan() {
+        let x = [
+            -0.0,
+            -1.0,
+            0.0,
+            -0.0,
+            f32::NAN,
+            9.0,
+            f32::NEG_INFINITY,
+            f32::NEG_INFINITY,
+        ];
+        let got = run_everywhere("row_max", |ctx, mem| {
+            let input = mem.input(ctx, &x)?;
+            let out = mem.output(ctx, 4)?;
+            row_max(ctx, &input, &out, 4, 2)?;
+            Ok(vec![out])
+        });
+        assert_eq!([got[0][0].to_bits(), got[0][1].to_bits()], [0, 0]);
+        assert!(got[0][2].is_nan());
+        assert_eq!(got[0][3], f32::NEG_INFINITY);
+    }
+
+    #[test]
+    fn whole_buffers_match_the_reference() {
+        for n in [1, 33, 4095, 4096, 4097, 300_007] {
+            let x = normal(2, n);
+            let got = run_everywhere("sum", |ctx, mem| {
+                let input = mem.input(ctx, &x)?;
+                let (total, norm) = (mem.output(ctx, 1)?, mem.output(ctx, 1)?);
+                sum(ctx, &input, &total)?;
+                global_norm(ctx, &input, &norm)?;
+                Ok(vec![total, norm])
+            });
+            let x = x.iter().map(|x| f64::from(*x));
+            assert_close("sum", &got[0], &[x.clone().sum()], 1e-6, 1e-3);
+            let squares: f64 = x.map(|x| x * x).sum();
+            assert_close("global_norm", &got[1], &[squares.sqrt()], 1e-6, 0.0);
+        }
+    }
+
+    #[test]
+    fn columns_match_the_reference_and_accumulation_continues_the_chain() {
+        for (shards, rows_per_shard, cols) in [
+            (1, 1, 1),
+            (2, 64, 33),
+            (3, 65, 31),
+            (1, 300, 129),
+            (4, 7, 257),
+        ] {
+            let x = normal(3, shards * rows_per_shard * cols);
+            let got = run_everywhere("column_sum", |ctx, mem| {
+                let input = mem.input(ctx, &x)?;
+                let out = mem.output(ctx, shards * cols)?;
+                column_sum(ctx, &input, &out, shards, rows_per_shard, cols, false)?;
+                Ok(vec![out])
+            });
+            let mut want = vec![0.0; shards * cols];
+            for (row_idx, row) in x.chunks(cols).enumerate() {
+                for (col, x) in row.iter().enumerate() {
+                    want[row_idx / rows_per_shard * cols + col] += f64::from(*x);
+                }
+            }
+            assert_close("column_sum", &got[0], &want, 1e-6, 1e-4);
+        }
+        let (rows, cols) = (150, 40);
+        let x = values(4, rows * cols);
+        let got = run_everywhere("column_sum", |ctx, mem| {
+            let whole = mem.input(ctx, &x)?;
+            let first = mem.input(ctx, &x[..67 * cols])?;
+            let rest = mem.input(ctx, &x[67 * cols..])?;
+            let (at_once, in_two) = (mem.output(ctx, cols)?, mem.output(ctx, cols)?);
+            column_sum(ctx, &whole, &at_once, 1, rows, cols, false)?;
+            column_sum(ctx, &first, &in_two, 1, 67, cols, false)?;
+            column_sum(ctx, &rest, &in_two, 1, rows - 67, cols, true)?;
+            Ok(vec![at_once, in_two])
+        });
+        let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&got[0]), bits(&got[1]));
+    }
+
+    #[test]
+    fn shards_are_summed_pairwise() {
+        for shards in [1, 2, 3, 4, 5, 6, 7, 8, 16, 21] {
+            for n in [1, 31, 1009] {
+                let x = normal(5, shards * n);
+                let stored = normal(6, n);
+                let got = run_everywhere("shard_sum", |ctx, mem| {
+                    let partials = mem.input(ctx, &x)?;
+                    let out = mem.output(ctx, n)?;
+                    let kept = mem.input(ctx, &stored)?;
+                    shard_sum(ctx, &partials, &out, shards, n, false)?;
+                    shard_sum(ctx, &partials, &kept, shards, n, true)?;
+                    Ok(vec![out, kept])
+                });
+                for i in 0..n {
+                    let mut level: Vec<f32> = (0..shards).map(|s| x[s * n + i]).collect();
+                    while level.len() > 1 {
+                        level = level.chunks(2).map(|pair| pair.iter().sum()).collect();
+                    }
+                    assert_eq!(got[0][i], level[0], "{shards} shards");
+                    assert_eq!(got[1][i], stored[i] + level[0], "{shards} shards");
+                }
+            }
+        }
+    }
+}
