@@ -17,6 +17,7 @@ pub mod embedding;
 pub mod lanes;
 pub mod matmul;
 pub mod mse;
+pub mod optimizer;
 pub mod reduce;
 pub mod testing;
 

@@ -1,0 +1,9 @@
+// Stochastic gradient descent with momentum; formulas in sgd.glsl.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "../include/arith.glsl"
+#include "hyper.glsl"
+#define HLX_MOMENTUM
+#include "sgd.glsl"
+#include "step.glsl"
