@@ -12,6 +12,7 @@ mod error;
 mod map;
 
 pub mod activation;
+pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
 pub mod lanes;
