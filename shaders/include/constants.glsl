@@ -5,6 +5,8 @@
 const float HLX_RECIP_0 = 2.121212959289551; // 0x4007c1f4
 const float HLX_RECIP_1 = -1.4545462131500244; // 0xbfba2e92
 const float HLX_RECIP_2 = 0.3232324719429016; // 0x3ea57eba
+// bits of 2 - 2^-12: from here on 1/m is a formula
+const uint HLX_RECIP_NEAR_2 = 0x3ffff800u;
 // minus half the bits of x: 1/sqrt(x) within 3.5 %
 const uint HLX_RSQRT_SEED = 0x5f375a00u;
 // second coefficient of 1/sqrt(1 - e)

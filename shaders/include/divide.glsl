@@ -1,17 +1,20 @@
 // Division, square root (both correctly rounded) and reciprocal root. Included by math.glsl.
 
 // a / b for b in [1, 2] and a = 0 or 2^-64 <= |a| < 2^64: correctly rounded.
-// A quadratic seed and two Newton steps give 1/b; the quotient is corrected twice by its residual.
+//
+// A quadratic seed (1e-2), a cubic step (1e-6) and a Newton step give 1/b correctly rounded for
+// every significand that matters but those near 2: 1/(2 - j 2^-23) = 1/2 + j 2^-25 + j^2 2^-49
+// lies just above a midpoint for odd j, so there the rounded value is written down. Two
+// corrections by the residual then round the quotient correctly (Markstein 1990).
 float hlx_div_core(float a, float b) {
-    // For b = 2 - 2^-23 the Newton step ends on a tie that goes the wrong way (Markstein 1990).
-    bool b_is_last = floatBitsToUint(b) == 0x3fffffffu;
     precise float y = hlx_fma(b, HLX_RECIP_2, HLX_RECIP_1);
     y = hlx_fma(y, b, HLX_RECIP_0);
     precise float e = hlx_fma(-b, y, 1.0);
-    y = hlx_fma(y, e, y);
+    y = hlx_fma(y, hlx_fma(e, e, e), y);
     e = hlx_fma(-b, y, 1.0);
     y = hlx_fma(y, e, y);
-    y = b_is_last ? uintBitsToFloat(0x3f000001u) : y;
+    uint near_2 = (0xbe000001u - floatBitsToUint(b)) >> 1;
+    y = floatBitsToUint(b) >= HLX_RECIP_NEAR_2 ? uintBitsToFloat(near_2) : y;
     precise float q = hlx_mul(a, y);
     precise float r = hlx_fma(-b, q, a);
     q = hlx_fma(r, y, q);

@@ -37,8 +37,14 @@ float hlx_exp(float x) {
 // 1 / (1 + exp(-x)), without overflow; +0 below -87.33654.
 float hlx_sigmoid(float x) {
     precise float e = hlx_exp(uintBitsToFloat(floatBitsToUint(x) | HLX_SIGN));
-    precise float numerator = x < 0.0 ? e : 1.0;
-    precise float y = hlx_div_core(numerator, hlx_add(1.0, e));
+    bool below = x < 0.0;
+    precise float numerator = below ? e : 1.0;
+    precise float denominator = hlx_add(1.0, e);
+    precise float y = hlx_div_core(numerator, denominator);
+    // What the denominator's rounding lost, to first order.
+    precise float lost = hlx_sub(e, hlx_sub(denominator, 1.0));
+    precise float reciprocal = below ? hlx_sub(1.0, y) : y;
+    y = hlx_fma(hlx_mul(y, lost), -reciprocal, y);
     return hlx_isnan(x) ? x : y;
 }
 

@@ -1,14 +1,16 @@
 // tanh and erf. Included by math.glsl.
 
-// tanh(x) = -t / (2 + t) with t = exp(-2|x|) - 1; tanh(-x) = -tanh(x), zeros keep their sign.
+// tanh(x) = (1 - e) / (1 + e) with e = exp(-2|x|); tanh(-x) = -tanh(x), zeros keep their sign.
+// Numerator and denominator are each rounded once from e = 2^n + 2^n (exp(r) - 1).
 float hlx_tanh(float x) {
     precise float size = hlx_abs(x);
     precise float capped = size > HLX_TANH_HIGH ? HLX_TANH_HIGH : size;
     int n;
     precise float r = hlx_exp_reduce(hlx_mul(-2.0, capped), n);
     precise float scale = uintBitsToFloat(uint(n + 127) << 23);
-    precise float t = hlx_fma(scale, hlx_expm1_core(r), hlx_sub(scale, 1.0));
-    precise float y = hlx_div_core(-t, hlx_add(2.0, t));
+    precise float core = hlx_expm1_core(r);
+    precise float numerator = hlx_fma(scale, -core, hlx_sub(1.0, scale));
+    precise float y = hlx_div_core(numerator, hlx_fma(scale, core, hlx_add(1.0, scale)));
     y = size < HLX_TINY_ANGLE ? size : y;
     return hlx_isnan(x) ? x : hlx_flush(hlx_copysign(y, x));
 }

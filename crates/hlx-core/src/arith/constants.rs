@@ -10,6 +10,9 @@ pub const RECIP_1: f32 = f32::from_bits(0xbfba2e92); // -1.4545462131500244
 /// See the constant above.
 pub const RECIP_2: f32 = f32::from_bits(0x3ea57eba); // 0.3232324719429016
 
+/// bits of 2 - 2^-12: from here on 1/m is a formula
+pub const RECIP_NEAR_2: u32 = 0x3ffff800;
+
 /// minus half the bits of x: 1/sqrt(x) within 3.5 %
 pub const RSQRT_SEED: u32 = 0x5f375a00;
 

@@ -47,8 +47,14 @@ pub fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
     let e = exp(f32::from_bits(x.to_bits() | SIGN));
-    let numerator = if x < 0.0 { e } else { 1.0 };
-    let y = numerator / (1.0 + e);
+    let below = x < 0.0;
+    let numerator = if below { e } else { 1.0 };
+    let denominator = 1.0 + e;
+    let y = numerator / denominator;
+    // What the denominator's rounding lost, to first order.
+    let lost = e - (denominator - 1.0);
+    let reciprocal = if below { 1.0 - y } else { y };
+    let y = fma(y * lost, -reciprocal, y);
     if x.is_nan() { x } else { y }
 }
 

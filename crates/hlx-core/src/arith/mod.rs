@@ -13,9 +13,13 @@ mod constants;
 mod division;
 mod exp_log;
 mod philox;
+#[cfg(test)]
+mod reference;
 mod sin_cos;
 pub mod soft;
 mod tanh_erf;
+#[cfg(test)]
+mod tests;
 
 pub use constants::*;
 pub use division::{div, rsqrt, sqrt};

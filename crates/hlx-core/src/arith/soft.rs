@@ -3,8 +3,8 @@
 
 use super::division::rsqrt_seed;
 use super::{
-    INFINITY, MAGNITUDE, MIN_NORMAL, RECIP_0, RECIP_1, RECIP_2, SIGN, TWO_64, TWO_M32, TWO_M62,
-    abs, flush, fma,
+    INFINITY, MAGNITUDE, MIN_NORMAL, RECIP_0, RECIP_1, RECIP_2, RECIP_NEAR_2, SIGN, TWO_64,
+    TWO_M32, TWO_M62, abs, flush, fma,
 };
 
 /// Flushes `rounded`, a result computed with subnormals kept; `scaled` is the same result times
@@ -122,14 +122,20 @@ pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// `a / b` for `b` in `[1, 2]` and `a = 0` or `2^-64 <= |a| < 2^64`: correctly rounded.
+///
+/// A quadratic seed (1e-2), a cubic step (1e-6) and a Newton step give `1/b` correctly rounded for
+/// every significand that matters but those near 2: 1/(2 - j 2^-23) = 1/2 + j 2^-25 + j^2 2^-49
+/// lies just above a midpoint for odd j, so there the rounded value is written down. Two
+/// corrections by the residual then round the quotient correctly (Markstein 1990).
 #[inline(always)]
 pub fn div_core(a: f32, b: f32) -> f32 {
     let y = fma(fma(b, RECIP_2, RECIP_1), b, RECIP_0);
+    let e = fma(-b, y, 1.0);
+    let y = fma(y, fma(e, e, e), y);
     let y = fma(y, fma(-b, y, 1.0), y);
-    let y = fma(y, fma(-b, y, 1.0), y);
-    // For b = 2 - 2^-23 the Newton step ends on a tie that goes the wrong way (Markstein 1990).
-    let y = if b.to_bits() == 0x3fff_ffff {
-        f32::from_bits(0x3f00_0001)
+    let near_2 = f32::from_bits(0xbe00_0001_u32.wrapping_sub(b.to_bits()) >> 1);
+    let y = if b.to_bits() >= RECIP_NEAR_2 {
+        near_2
     } else {
         y
     };

@@ -6,22 +6,25 @@ use super::{
     ERFC_4, ERFC_5, TANH_HIGH, TINY_ANGLE, abs, copysign, flush, fma,
 };
 
-/// The hyperbolic tangent, `-t / (2 + t)` with `t = exp(-2|x|) - 1`; odd, zeros keep their sign.
+/// The hyperbolic tangent, `(1 - e) / (1 + e)` with `e = exp(-2|x|)`; odd, zeros keep their sign.
 /// Error at most 2 ulp.
+///
+/// Numerator and denominator are each rounded once from `e = 2^n + 2^n (exp(r) - 1)`.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     let size = abs(x);
     let capped = if size > TANH_HIGH { TANH_HIGH } else { size };
     let (r, n) = exp_reduce(-2.0 * capped);
     let scale = f32::from_bits(n.wrapping_add(127) << 23);
-    let t = fma(scale, expm1_core(r), scale - 1.0);
-    let y = -t / (2.0 + t);
+    let core = expm1_core(r);
+    let numerator = fma(scale, -core, 1.0 - scale);
+    let y = numerator / fma(scale, core, 1.0 + scale);
     let y = if size < TINY_ANGLE { size } else { y };
     if x.is_nan() { x } else { flush(copysign(y, x)) }
 }
 
 /// The error function: `x + x P(x^2)` below 7/8, `1 - exp(-x Q(x))` above; odd, zeros keep their
-/// sign. Error at most 1 ulp.
+/// sign. Error at most 1.2 ulp.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let size = abs(x);
