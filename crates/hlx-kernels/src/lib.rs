@@ -8,6 +8,8 @@
 
 #[macro_use]
 mod macros;
+#[cfg(test)]
+mod arith_check;
 mod error;
 mod map;
 
