@@ -44,11 +44,12 @@ float hlx_across(uint level, uint distance, float value) {
     return hlx_levels[level][thread ^ distance];
 }
 
+// A sum of zero is +0: compilers drop the first addition to +0, whose only trace is a zero's sign.
 float hlx_row_sum(vec4 lanes) {
     precise float total = hlx_add(hlx_add(lanes.x, lanes.z), hlx_add(lanes.y, lanes.w));
     [[unroll]] for (uint level = 0u; level < 5u; ++level)
         total = hlx_add(total, hlx_across(level, 16u >> level, total));
-    return total;
+    return hlx_pos0(total);
 }
 
 // The largest of the lanes (start them at -infinity); NaN if one is NaN, and +0 for either zero,

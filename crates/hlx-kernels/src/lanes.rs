@@ -1,11 +1,39 @@
 //! Row reductions on the CPU: the twin of `shaders/include/reduce.glsl`, one order for both.
 //!
 //! Lane `l` of 128 adds the columns `l, l + 128, l + 256, ...` in that order, starting from +0;
-//! then `lane[l] += lane[l + 64]` for `l < 64`, and so on with 32, 16, 8, 4, 2, 1. The 128 lanes
-//! are eight AVX-512 registers, which also hides the latency of the additions.
+//! then `lane[l] += lane[l + 64]` for `l < 64`, and so on with 32, 16, 8, 4, 2, 1. A sum of zero is
+//! +0. The 128 lanes are eight AVX-512 registers, which also hides the latency of the additions.
+
+use hlx_core::arith;
+
+use crate::KernelError;
+use crate::error::check_that;
 
 /// Lanes of a row reduction.
 pub const LANES: usize = 128;
+
+/// Rows that a workgroup of `reduce.glsl` carries (`HLX_ROWS`).
+pub(crate) const ROWS_A_GROUP: usize = 8;
+
+/// Checks that a row has elements and that 32 bits count those of all rows.
+pub(crate) fn check_rows(
+    operation: &'static str,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    check_that(operation, cols > 0, || "a row has no elements".to_owned())?;
+    let fits = rows
+        .checked_mul(cols)
+        .is_some_and(|len| u32::try_from(len).is_ok());
+    check_that(operation, fits, || {
+        format!("{rows} rows of {cols} are more than 2^32 - 1 elements")
+    })
+}
+
+/// Rows for one task of the CPU device: about 16,384 elements, some ten microseconds of work.
+pub(crate) fn rows_a_task(cols: usize) -> usize {
+    (16_384 / cols.max(1)).max(1)
+}
 
 /// Sums `f` of the elements of `N` rows of one length, in the order above.
 ///
@@ -14,7 +42,7 @@ pub const LANES: usize = 128;
 pub fn sum<const N: usize>(rows: [&[f32]; N], f: impl Fn([f32; N]) -> f32) -> f32 {
     let mut lanes = [0.0f32; LANES];
     for_each_block(rows, |lane, values| lanes[lane] += f(values));
-    tree(lanes, |a, b| a + b)
+    arith::pos0(tree(lanes, |a, b| a + b))
 }
 
 /// Finds the largest element of a row: NaN if one is NaN, and +0 for either zero, so that no
@@ -22,15 +50,8 @@ pub fn sum<const N: usize>(rows: [&[f32]; N], f: impl Fn([f32; N]) -> f32) -> f3
 #[inline(always)]
 pub fn max(row: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
-    for_each_block([row], |lane, [x]| lanes[lane] = larger(lanes[lane], x));
-    let top = tree(lanes, larger);
-    if top == 0.0 { 0.0 } else { top }
-}
-
-/// `hlx_max`: a compare and a select, NaN if either is NaN.
-#[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if a > b || a.is_nan() { a } else { b }
+    for_each_block([row], |lane, [x]| lanes[lane] = arith::max(lanes[lane], x));
+    arith::pos0(tree(lanes, arith::max))
 }
 
 /// Calls `step(lane, values)` for each column in increasing order; whole blocks of 128 go
@@ -80,7 +101,7 @@ mod tests {
                 lanes[lane] += lanes[lane + distance];
             }
         }
-        lanes[0]
+        if lanes[0] == 0.0 { 0.0 } else { lanes[0] }
     }
 
     #[test]
