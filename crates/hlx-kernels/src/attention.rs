@@ -1,0 +1,239 @@
+//! Causal scaled dot-product attention in blocks; the T x T matrix is never stored.
+//!
+//! Forward, for query `i` and the keys `j <= i` in blocks of 32 from key 0, `scale = 1 / sqrt(D)`:
+//! `s_j = (sum_d q[i, d] k[j, d]) * scale`; a block updates with `m' = max(m, max_j s_j)`,
+//! `c = exp(m - m')`, `p_j = exp(s_j - m')`: `l = l c`, then `l = l + p_j` in order; `o = o c`,
+//! then `o = fma(p_j, v[j], o)` in order. At the end `o = o / l`, and `stats` keeps `(m, 1 / l)`.
+//! (Milakov and Gimelshein 2018; Dao et al. 2022.)
+//!
+//! Backward: `delta_i = sum_d do[i, d] o[i, d]`, `p_ij = exp(s_ij - m_i) * (1 / l_i)`,
+//! `dp_ij = sum_d do[i, d] v[j, d]`, `ds_ij = p_ij (dp_ij - delta_i)`;
+//! `dq_i = (sum_{j <= i} ds_ij k_j) * scale`, `dk_j = (sum_{i >= j} ds_ij q_i) * scale`,
+//! `dv_j = sum_{i >= j} p_ij do_i`. One kernel writes delta and dQ, a second dK and dV.
+//!
+//! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
+//! into +0. A query sees only keys of its own sequence at or before it, so its result does not
+//! depend on the batch nor on padding at the right.
+//!
+//! Shapes: `qkv`, `dqkv` `[B, T, 3, H, D]`; `o`, `d_o` `[B, T, H, D]`; `stats` `[B, H, T, 2]`;
+//! `delta` `[B, H, T]`; `D` from 1 to 128.
+//! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`.
+
+use hlx_core::cpu::with_flush;
+use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+
+use crate::KernelError;
+use crate::error::{check_len, check_that};
+
+mod cpu;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+shader!(forward, "../../shaders/spv/attention/forward.spv");
+shader!(
+    backward_query,
+    "../../shaders/spv/attention/backward_query.spv"
+);
+shader!(
+    backward_key_value,
+    "../../shaders/spv/attention/backward_key_value.spv"
+);
+
+/// Queries (or keys) of one workgroup: `ROWS` of `shaders/attention/tiles.glsl`.
+const ROWS_A_GROUP: usize = 64;
+
+/// The sizes of one attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionShape {
+    /// Sequences, `B`.
+    pub batch: usize,
+    /// Positions a sequence, `T`.
+    pub time: usize,
+    /// Heads, `H`.
+    pub heads: usize,
+    /// Width of a head, `D`: 1 to 128.
+    pub head_width: usize,
+}
+
+impl AttentionShape {
+    /// Elements of `o`: `B T H D`.
+    fn output_len(&self) -> usize {
+        self.batch * self.time * self.heads * self.head_width
+    }
+
+    /// Queries of all heads: `B H T`.
+    fn queries(&self) -> usize {
+        self.batch * self.heads * self.time
+    }
+
+    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+        let width = self.head_width;
+        check_that(operation, (1..=128).contains(&width), || {
+            format!("head_width is {width}, expected 1 to 128")
+        })?;
+        check_that(operation, self.time > 0 && self.heads > 0, || {
+            format!(
+                "{} positions and {} heads, expected some",
+                self.time, self.heads
+            )
+        })?;
+        let len = [self.time, 3, self.heads, width]
+            .iter()
+            .try_fold(self.batch, |len, &n| len.checked_mul(n));
+        check_that(
+            operation,
+            len.is_some_and(|len| u32::try_from(len).is_ok()),
+            || format!("qkv of {self:?} has more than 2^32 - 1 elements"),
+        )
+    }
+
+    fn scale(&self) -> f32 {
+        with_flush(|| arith::rsqrt(self.head_width as f32))
+    }
+
+    fn groups(&self) -> [u32; 3] {
+        groups_1d(self.batch * self.heads * self.time.div_ceil(ROWS_A_GROUP))
+    }
+}
+
+/// Computes `o` and the statistics that the backward needs; overwrites both.
+///
+/// `qkv`: `[B, T, 3, H, D]`; `o`: `[B, T, H, D]`; `stats`: `[B, H, T, 2]`.
+///
+/// # Errors
+/// If a buffer has another length, `D` is not within 1 to 128, or the launch fails.
+pub fn attention_forward(
+    ctx: &Context,
+    qkv: &Buffer,
+    o: &Buffer,
+    stats: &Buffer,
+    shape: &AttentionShape,
+) -> Result<(), KernelError> {
+    let name = "attention_forward";
+    shape.check(name)?;
+    check_len(name, "qkv", qkv, 3 * shape.output_len())?;
+    check_len(name, "o", o, shape.output_len())?;
+    check_len(name, "stats", stats, 2 * shape.queries())?;
+    let (shape, scale) = (*shape, shape.scale());
+    let push = forward::Push {
+        heads: (shape.batch * shape.heads) as u32,
+        heads_a_sequence: shape.heads as u32,
+        time: shape.time as u32,
+        scale,
+    };
+    let launch = Launch {
+        name,
+        shader: &forward::SHADER,
+        specialization: &[(0, shape.head_width as u32)],
+        bindings: &[Binding::Read(qkv), Binding::Write(o), Binding::Write(stats)],
+        push: push_bytes(&push),
+        groups: shape.groups(),
+    };
+    ctx.launch(launch, move |b| {
+        let ([qkv], [o, stats]) = b.split();
+        cpu::forward(qkv, o, stats, &shape, scale);
+    })?;
+    Ok(())
+}
+
+/// Computes `dqkv` from the forward's input, output and statistics; overwrites `dqkv` and `delta`.
+///
+/// `qkv`, `dqkv`: `[B, T, 3, H, D]`; `o`, `d_o`: `[B, T, H, D]`; `stats`: `[B, H, T, 2]`;
+/// `delta`: `[B, H, T]`, scratch.
+///
+/// # Errors
+/// As [`attention_forward`].
+#[allow(clippy::too_many_arguments)] // Two kernels' buffers, flat as everywhere here.
+pub fn attention_backward(
+    ctx: &Context,
+    qkv: &Buffer,
+    o: &Buffer,
+    stats: &Buffer,
+    d_o: &Buffer,
+    delta: &Buffer,
+    dqkv: &Buffer,
+    shape: &AttentionShape,
+) -> Result<(), KernelError> {
+    let name = "attention_backward";
+    shape.check(name)?;
+    check_len(name, "qkv", qkv, 3 * shape.output_len())?;
+    check_len(name, "o", o, shape.output_len())?;
+    check_len(name, "stats", stats, 2 * shape.queries())?;
+    check_len(name, "d_o", d_o, shape.output_len())?;
+    check_len(name, "delta", delta, shape.queries())?;
+    check_len(name, "dqkv", dqkv, 3 * shape.output_len())?;
+    backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
+    backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape)
+}
+
+fn backward_query(
+    ctx: &Context,
+    [qkv, o, stats, d_o]: [&Buffer; 4],
+    delta: &Buffer,
+    dqkv: &Buffer,
+    shape: AttentionShape,
+) -> Result<(), KernelError> {
+    let scale = shape.scale();
+    let push = backward_query::Push {
+        heads: (shape.batch * shape.heads) as u32,
+        heads_a_sequence: shape.heads as u32,
+        time: shape.time as u32,
+        scale,
+    };
+    let launch = Launch {
+        name: "attention_backward_query",
+        shader: &backward_query::SHADER,
+        specialization: &[(0, shape.head_width as u32)],
+        bindings: &[
+            Binding::Read(qkv),
+            Binding::Read(o),
+            Binding::Read(stats),
+            Binding::Read(d_o),
+            Binding::Write(delta),
+            // A third of it is written here, the rest by the next launch.
+            Binding::ReadWrite(dqkv),
+        ],
+        push: push_bytes(&push),
+        groups: shape.groups(),
+    };
+    ctx.launch(launch, move |b| {
+        let ([qkv, o, stats, d_o], [delta, dqkv]) = b.split();
+        cpu::backward_query([qkv, o, stats, d_o], delta, dqkv, &shape, scale);
+    })?;
+    Ok(())
+}
+
+fn backward_key_value(
+    ctx: &Context,
+    [qkv, stats, d_o, delta]: [&Buffer; 4],
+    dqkv: &Buffer,
+    shape: AttentionShape,
+) -> Result<(), KernelError> {
+    let scale = shape.scale();
+    let push = backward_key_value::Push {
+        heads: (shape.batch * shape.heads) as u32,
+        heads_a_sequence: shape.heads as u32,
+        time: shape.time as u32,
+        scale,
+    };
+    let launch = Launch {
+        name: "attention_backward_key_value",
+        shader: &backward_key_value::SHADER,
+        specialization: &[(0, shape.head_width as u32)],
+        bindings: &[
+            Binding::Read(qkv),
+            Binding::Read(stats),
+            Binding::Read(d_o),
+            Binding::Read(delta),
+            Binding::ReadWrite(dqkv),
+        ],
+        push: push_bytes(&push),
+        groups: shape.groups(),
+    };
+    ctx.launch(launch, move |b| {
+        let ([qkv, stats, d_o, delta], [dqkv]) = b.split();
+        cpu::backward_key_value([qkv, stats, d_o, delta], dqkv, &shape, scale);
+    })?;
+    Ok(())
+}

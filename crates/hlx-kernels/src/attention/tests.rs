@@ -1,0 +1,171 @@
+//! Attention on every device, against f64, alone and in company.
+
+use super::*;
+use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
+
+const fn shape(batch: usize, time: usize, heads: usize, head_width: usize) -> AttentionShape {
+    AttentionShape {
+        batch,
+        time,
+        heads,
+        head_width,
+    }
+}
+
+/// Every edge of a key block and of a tile of 32 or 64 positions; head widths on both sides of 32
+/// and of 64. Few of them: a software driver takes a second to compile the kernels of each.
+const SHAPES: [AttentionShape; 8] = [
+    shape(1, 1, 1, 1),
+    shape(2, 5, 2, 8),
+    shape(1, 31, 3, 8),
+    shape(2, 32, 1, 8),
+    shape(1, 65, 1, 8),
+    shape(1, 33, 2, 33),
+    shape(1, 70, 1, 33),
+    shape(1, 34, 1, 80),
+];
+
+fn forward_and_backward(qkv: &[f32], d_o: &[f32], shape: &AttentionShape) -> Vec<Vec<f32>> {
+    run_everywhere("attention", |ctx, mem| {
+        forward_and_backward_on(ctx, mem, qkv, d_o, shape)
+    })
+}
+
+/// Returns o, stats, delta, dqkv.
+fn forward_and_backward_on(
+    ctx: &Context,
+    mem: &mut TestMemory,
+    qkv: &[f32],
+    d_o: &[f32],
+    shape: &AttentionShape,
+) -> Result<Vec<Buffer>, KernelError> {
+    let qkv = mem.input(ctx, qkv)?;
+    let d_o = mem.input(ctx, d_o)?;
+    let o = mem.output(ctx, shape.output_len())?;
+    let stats = mem.output(ctx, 2 * shape.queries())?;
+    let delta = mem.output(ctx, shape.queries())?;
+    let dqkv = mem.output(ctx, 3 * shape.output_len())?;
+    attention_forward(ctx, &qkv, &o, &stats, shape)?;
+    attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, shape)?;
+    Ok(vec![o, stats, delta, dqkv])
+}
+
+/// Attention and its gradient in f64, the T x T matrix written out, one head at a time.
+fn reference(qkv: &[f32], d_o: &[f32], shape: &AttentionShape) -> (Vec<f64>, Vec<f64>) {
+    let AttentionShape {
+        batch,
+        time,
+        heads,
+        head_width: width,
+    } = *shape;
+    let scale = 1.0 / (width as f64).sqrt();
+    let mut o = vec![0.0; shape.output_len()];
+    let mut dqkv = vec![0.0; 3 * shape.output_len()];
+    for (b, h) in (0..batch).flat_map(|b| (0..heads).map(move |h| (b, h))) {
+        let at = |t: usize, which: usize| (((b * time + t) * 3 + which) * heads + h) * width;
+        let at_o = |t: usize| ((b * time + t) * heads + h) * width;
+        let dot = |x: &[f32], y: &[f32]| -> f64 {
+            x.iter()
+                .zip(y)
+                .map(|(&x, &y)| f64::from(x) * f64::from(y))
+                .sum()
+        };
+        let row = |t: usize, which: usize| &qkv[at(t, which)..][..width];
+        for i in 0..time {
+            let s: Vec<f64> = (0..=i).map(|j| dot(row(i, 0), row(j, 1)) * scale).collect();
+            let top = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = s.iter().map(|s| (s - top).exp()).sum();
+            let p: Vec<f64> = s.iter().map(|s| (s - top).exp() / sum).collect();
+            let d_o = &d_o[at_o(i)..][..width];
+            let dp: Vec<f64> = (0..=i).map(|j| dot(d_o, row(j, 2))).collect();
+            let delta: f64 = p.iter().zip(&dp).map(|(p, dp)| p * dp).sum();
+            for j in 0..=i {
+                let ds = p[j] * (dp[j] - delta) * scale;
+                for d in 0..width {
+                    o[at_o(i) + d] += p[j] * f64::from(row(j, 2)[d]);
+                    dqkv[at(i, 0) + d] += ds * f64::from(row(j, 1)[d]);
+                    dqkv[at(j, 1) + d] += ds * f64::from(row(i, 0)[d]);
+                    dqkv[at(j, 2) + d] += p[j] * f64::from(d_o[d]);
+                }
+            }
+        }
+    }
+    (o, dqkv)
+}
+
+#[test]
+fn agrees_with_f64_on_every_device() {
+    for shape in SHAPES {
+        let qkv = normal(1, 3 * shape.output_len());
+        let d_o = normal(2, shape.output_len());
+        let got = forward_and_backward(&qkv, &d_o, &shape);
+        let (o, dqkv) = reference(&qkv, &d_o, &shape);
+        assert_close("o", &got[0], &o, 1e-5, 3e-6);
+        assert_close("dqkv", &got[3], &dqkv, 1e-5, 5e-5);
+    }
+}
+
+#[test]
+fn awkward_values_have_equal_bits() {
+    for shape in [shape(2, 5, 2, 8), shape(1, 70, 1, 33), shape(1, 33, 1, 80)] {
+        let qkv = values(3, 3 * shape.output_len());
+        let d_o = values(4, shape.output_len());
+        forward_and_backward(&qkv, &d_o, &shape);
+    }
+}
+
+/// A sequence's output and gradients have the same bits alone and as the second of three, with
+/// other sequences around it and rubbish behind it (whose own gradient is zero).
+#[test]
+fn company_and_padding_leave_no_trace() {
+    let (time, padded, heads, width) = (37, 70, 2, 8);
+    let alone = shape(1, time, heads, width);
+    let together = shape(3, padded, heads, width);
+    let per_position = heads * width;
+    let mut qkv = normal(7, 3 * together.output_len());
+    let mut d_o = normal(8, together.output_len());
+    d_o[(padded + time) * per_position..2 * padded * per_position].fill(0.0);
+    for x in &mut qkv[3 * (padded + time) * per_position..6 * padded * per_position] {
+        *x *= 1e6;
+    }
+    let part = padded * per_position..(padded + time) * per_position;
+    let qkv_part = 3 * part.start..3 * part.end;
+
+    let together = forward_and_backward(&qkv, &d_o, &together);
+    let alone = forward_and_backward(&qkv[qkv_part.clone()], &d_o[part.clone()], &alone);
+    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&together[0][part]), bits(&alone[0]), "o");
+    assert_eq!(bits(&together[3][qkv_part]), bits(&alone[3]), "dqkv");
+}
+
+/// Wide heads and longer sequences on the CPU alone, against f64.
+#[test]
+fn wide_heads_agree_with_f64_on_the_cpu() {
+    let ctx = Context::cpu().expect("cpu");
+    for shape in [shape(1, 131, 2, 64), shape(2, 97, 1, 128)] {
+        let data = normal(1, 3 * shape.output_len());
+        let upstream = normal(2, shape.output_len());
+        let got = run_on("attention", &ctx, |ctx, mem| {
+            forward_and_backward_on(ctx, mem, &data, &upstream, &shape)
+        });
+        let (o, dqkv) = reference(&data, &upstream, &shape);
+        assert_close("o", &got[0], &o, 1e-5, 3e-6);
+        assert_close("dqkv", &got[3], &dqkv, 1e-5, 5e-5);
+    }
+}
+
+#[test]
+fn shapes_out_of_range_are_named() {
+    let ctx = Context::cpu().expect("cpu");
+    let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
+    let error = attention_forward(&ctx, &x, &x, &x, &shape(1, 1, 1, 129)).expect_err("too wide");
+    assert_eq!(
+        error.to_string(),
+        "attention_forward: head_width is 129, expected 1 to 128"
+    );
+    let error = attention_forward(&ctx, &x, &x, &x, &shape(1, 1, 1, 2)).expect_err("qkv is short");
+    assert_eq!(
+        error.to_string(),
+        "attention_forward: qkv has 4 elements, expected 6"
+    );
+}

@@ -1,0 +1,230 @@
+//! Cross-entropy of rows of logits with one target class each.
+//!
+//! With `t = target_r`, `m = max_v x[r, v]`, `z = log(sum_v exp(x[r, v] - m))` and the label
+//! smoothing `e`, forward: `loss_r = z - (x[r, t] - m)` for `e = 0`, otherwise
+//! `loss_r = fma(1 - e, z - (x[r, t] - m), (e / V) * sum_v (z - (x[r, v] - m)))`; `stats` keeps
+//! `(m, z)`. Backward: `dlogits[r, v] = scale * (exp((x[r, v] - m) - z) - q[r, v])` with
+//! `q = (1 - e) + e / V` at the target and `e / V` elsewhere.
+//!
+//! A row whose target is [`IGNORE_INDEX`] has loss 0 and gradient +0; one whose target is no
+//! class has NaN for both, so that it cannot pass unseen. Shapes: logits, dlogits `[rows, V]`;
+//! targets, loss_rows `[rows]`; stats `[rows, 2]`; scale `[1]` (one over the number of targets of
+//! the global batch). Row sums have the order of [`lanes`].
+//! PyTorch: `torch.nn.functional.cross_entropy(..., reduction="none")`.
+
+use hlx_core::cpu::with_flush;
+use hlx_core::{Binding, Buffer, Context, Launch, arith, as_u32, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use crate::KernelError;
+use crate::error::{check_len, check_that};
+use crate::lanes::{self, ROWS_A_GROUP, check_rows, rows_a_task};
+
+#[cfg(test)]
+mod tests;
+
+shader!(forward, "../../shaders/spv/cross_entropy/forward.spv");
+shader!(backward, "../../shaders/spv/cross_entropy/backward.spv");
+
+/// The target of a row that does not count: padding, or the input of a pair.
+pub const IGNORE_INDEX: u32 = u32::MAX;
+
+/// The constants that label smoothing makes: `1 - e` and `e / V`.
+fn smoothing_constants(
+    operation: &'static str,
+    label_smoothing: f32,
+    vocabulary: usize,
+) -> Result<(f32, f32), KernelError> {
+    check_that(operation, (0.0..1.0).contains(&label_smoothing), || {
+        format!("label_smoothing is {label_smoothing}, expected at least 0 and below 1")
+    })?;
+    Ok(with_flush(|| {
+        let spread = arith::div(label_smoothing, vocabulary as f32);
+        (1.0 - label_smoothing, spread)
+    }))
+}
+
+/// Computes each row's loss and the statistics that the backward needs; overwrites both.
+///
+/// `logits`: `[rows, vocabulary]`; `targets`: `[rows]`, ids; `loss_rows`: `[rows]`; `stats`:
+/// `[rows, 2]`.
+///
+/// # Errors
+/// If a buffer has another length, `label_smoothing` is not in [0, 1), or the launch fails.
+#[allow(clippy::too_many_arguments)] // One kernel's buffers and shape, flat as everywhere here.
+pub fn cross_entropy_forward(
+    ctx: &Context,
+    logits: &Buffer,
+    targets: &Buffer,
+    loss_rows: &Buffer,
+    stats: &Buffer,
+    rows: usize,
+    vocabulary: usize,
+    label_smoothing: f32,
+) -> Result<(), KernelError> {
+    let name = "cross_entropy_forward";
+    check_rows(name, rows, vocabulary)?;
+    check_len(name, "logits", logits, rows * vocabulary)?;
+    check_len(name, "targets", targets, rows)?;
+    check_len(name, "loss_rows", loss_rows, rows)?;
+    check_len(name, "stats", stats, rows * 2)?;
+    let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
+    let push = forward::Push {
+        rows: rows as u32,
+        vocabulary: vocabulary as u32,
+        keep,
+        spread,
+    };
+    let launch = Launch {
+        name,
+        shader: &forward::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(logits),
+            Binding::Read(targets),
+            Binding::Write(loss_rows),
+            Binding::Write(stats),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
+    };
+    ctx.launch(launch, move |b| {
+        let ([logits, targets], [loss_rows, stats]) = b.split();
+        let rows = rows_a_task(vocabulary);
+        (
+            logits.par_chunks(rows * vocabulary),
+            as_u32(targets).par_chunks(rows),
+            loss_rows.par_chunks_mut(rows),
+            stats.par_chunks_mut(rows * 2),
+        )
+            .into_par_iter()
+            .for_each(|(logits, targets, loss_rows, stats)| {
+                forward_rows(logits, targets, loss_rows, stats, keep, spread);
+            });
+    })?;
+    Ok(())
+}
+
+/// Computes `dlogits`, times `scale[0]`; overwrites it.
+///
+/// `logits`, `dlogits`: `[rows, vocabulary]`; `targets`: `[rows]`, ids; `stats`: `[rows, 2]`, from
+/// the forward; `scale`: `[1]`.
+///
+/// # Errors
+/// As [`cross_entropy_forward`].
+#[allow(clippy::too_many_arguments)] // As above.
+pub fn cross_entropy_backward(
+    ctx: &Context,
+    logits: &Buffer,
+    targets: &Buffer,
+    stats: &Buffer,
+    scale: &Buffer,
+    dlogits: &Buffer,
+    rows: usize,
+    vocabulary: usize,
+    label_smoothing: f32,
+) -> Result<(), KernelError> {
+    let name = "cross_entropy_backward";
+    check_rows(name, rows, vocabulary)?;
+    check_len(name, "logits", logits, rows * vocabulary)?;
+    check_len(name, "targets", targets, rows)?;
+    check_len(name, "stats", stats, rows * 2)?;
+    check_len(name, "scale", scale, 1)?;
+    check_len(name, "dlogits", dlogits, rows * vocabulary)?;
+    let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
+    let hit = with_flush(|| keep + spread);
+    let push = backward::Push {
+        rows: rows as u32,
+        vocabulary: vocabulary as u32,
+        hit,
+        spread,
+    };
+    let launch = Launch {
+        name,
+        shader: &backward::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(logits),
+            Binding::Read(targets),
+            Binding::Read(stats),
+            Binding::Read(scale),
+            Binding::Write(dlogits),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d((rows * vocabulary).div_ceil(256)),
+    };
+    ctx.launch(launch, move |b| {
+        let ([logits, targets, stats, scale], [dlogits]) = b.split();
+        let rows = rows_a_task(vocabulary);
+        (
+            logits.par_chunks(rows * vocabulary),
+            as_u32(targets).par_chunks(rows),
+            stats.par_chunks(rows * 2),
+            dlogits.par_chunks_mut(rows * vocabulary),
+        )
+            .into_par_iter()
+            .for_each(|(logits, targets, stats, dlogits)| {
+                backward_rows(logits, targets, stats, scale[0], dlogits, hit, spread);
+            });
+    })?;
+    Ok(())
+}
+
+multiversion! {
+    fn forward_rows(
+        logits: &[f32],
+        targets: &[u32],
+        loss_rows: &mut [f32],
+        stats: &mut [f32],
+        keep: f32,
+        spread: f32,
+    ) {
+        let rows = logits.chunks_exact(logits.len() / targets.len()).zip(targets);
+        for (((x, &target), loss), stats) in rows.zip(loss_rows).zip(stats.chunks_exact_mut(2)) {
+            let top = lanes::max(x);
+            let log_sum = arith::log(lanes::sum([x], |[x]| arith::exp(x - top)));
+            *loss = match x.get(target as usize) {
+                _ if target == IGNORE_INDEX => 0.0,
+                None => f32::NAN,
+                Some(&hit) if spread == 0.0 => log_sum - (hit - top),
+                Some(&hit) => {
+                    let all = lanes::sum([x], |[x]| log_sum - (x - top));
+                    arith::fma(keep, log_sum - (hit - top), spread * all)
+                }
+            };
+            stats[0] = top;
+            stats[1] = log_sum;
+        }
+    }
+}
+
+multiversion! {
+    fn backward_rows(
+        logits: &[f32],
+        targets: &[u32],
+        stats: &[f32],
+        scale: f32,
+        dlogits: &mut [f32],
+        hit: f32,
+        spread: f32,
+    ) {
+        let cols = logits.len() / targets.len();
+        let rows = logits.chunks_exact(cols).zip(dlogits.chunks_exact_mut(cols));
+        for (((x, dx), &target), stats) in rows.zip(targets).zip(stats.chunks_exact(2)) {
+            let (top, log_sum) = (stats[0], stats[1]);
+            if target == IGNORE_INDEX {
+                dx.fill(0.0);
+                continue;
+            }
+            if target as usize >= cols {
+                dx.fill(f32::NAN);
+                continue;
+            }
+            for (dx, &x) in dx.iter_mut().zip(x) {
+                *dx = scale * (arith::exp((x - top) - log_sum) - spread);
+            }
+            let target = target as usize;
+            dx[target] = scale * (arith::exp((x[target] - top) - log_sum) - hit);
+        }
+    }
+}

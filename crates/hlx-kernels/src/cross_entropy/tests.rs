@@ -1,0 +1,119 @@
+//! Cross-entropy on every device and against f64.
+
+use super::*;
+use crate::testing::{assert_close, ids, normal, run_everywhere, values};
+
+const SHAPES: [(usize, usize); 9] = [
+    (3, 1),
+    (7, 31),
+    (8, 32),
+    (9, 33),
+    (1, 127),
+    (33, 128),
+    (2, 129),
+    (5, 1009),
+    (3, 4100),
+];
+const SCALE: f32 = 0.37;
+
+fn targets(rows: usize, vocabulary: usize) -> Vec<u32> {
+    let mut targets = ids(5, rows, vocabulary as u32);
+    for row in (1..rows).step_by(3) {
+        targets[row] = IGNORE_INDEX;
+    }
+    targets
+}
+
+/// Returns loss_rows, stats, dlogits.
+fn forward_and_backward(
+    logits: &[f32],
+    targets: &[u32],
+    vocabulary: usize,
+    smoothing: f32,
+) -> Vec<Vec<f32>> {
+    let rows = targets.len();
+    run_everywhere("cross_entropy", |ctx, mem| {
+        let x = mem.input(ctx, logits)?;
+        let targets = mem.input_u32(ctx, targets)?;
+        let scale = mem.input(ctx, &[SCALE])?;
+        let loss = mem.output(ctx, rows)?;
+        let stats = mem.output(ctx, rows * 2)?;
+        let dx = mem.output(ctx, rows * vocabulary)?;
+        cross_entropy_forward(
+            ctx, &x, &targets, &loss, &stats, rows, vocabulary, smoothing,
+        )?;
+        cross_entropy_backward(
+            ctx, &x, &targets, &stats, &scale, &dx, rows, vocabulary, smoothing,
+        )?;
+        Ok(vec![loss, stats, dx])
+    })
+}
+
+/// The definition in f64: a row's loss and the gradient of `SCALE` times it.
+fn reference(x: &[f32], target: u32, smoothing: f32) -> (f64, Vec<f64>) {
+    if target == IGNORE_INDEX {
+        return (0.0, vec![0.0; x.len()]);
+    }
+    let top = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = x.iter().map(|&x| f64::from(x - top).exp()).sum();
+    let log_p: Vec<f64> = x.iter().map(|&x| f64::from(x - top) - sum.ln()).collect();
+    let e = f64::from(smoothing);
+    let n = x.len() as f64;
+    let loss = (1.0 - e) * -log_p[target as usize] - e / n * log_p.iter().sum::<f64>();
+    let gradient = log_p.iter().enumerate().map(|(v, log_p)| {
+        let hit = if v == target as usize { 1.0 - e } else { 0.0 };
+        f64::from(SCALE) * (log_p.exp() - hit - e / n)
+    });
+    (loss, gradient.collect())
+}
+
+#[test]
+fn agrees_with_f64_on_every_device() {
+    for (rows, cols) in SHAPES {
+        let logits = normal(1, rows * cols);
+        let targets = targets(rows, cols);
+        for smoothing in [0.0, 0.1] {
+            let got = forward_and_backward(&logits, &targets, cols, smoothing);
+            for (row, &target) in targets.iter().enumerate() {
+                let range = row * cols..(row + 1) * cols;
+                let (loss, gradient) = reference(&logits[range.clone()], target, smoothing);
+                assert_close("loss", &got[0][row..=row], &[loss], 2e-6, 1e-6);
+                assert_close("dlogits", &got[2][range], &gradient, 2e-6, 2e-7);
+            }
+        }
+    }
+}
+
+#[test]
+fn awkward_values_have_equal_bits() {
+    for (rows, cols) in SHAPES {
+        let logits = values(3, rows * cols);
+        forward_and_backward(&logits, &targets(rows, cols), cols, 0.1);
+    }
+}
+
+#[test]
+fn ignored_rows_are_positive_zero_and_foreign_targets_are_nan() {
+    let cols = 40;
+    let logits = normal(8, 3 * cols);
+    let got = forward_and_backward(&logits, &[IGNORE_INDEX, 40, 39], cols, 0.0);
+    assert_eq!(got[0][0].to_bits(), 0);
+    assert!(got[2][..cols].iter().all(|dx| dx.to_bits() == 0));
+    assert!(got[0][1].is_nan());
+    assert!(got[2][cols..2 * cols].iter().all(|dx| dx.is_nan()));
+    assert!(got[0][2].is_finite());
+}
+
+#[test]
+fn smoothing_out_of_range_is_named() {
+    let ctx = Context::cpu().expect("cpu");
+    let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
+    let row = ctx.buffer_f32(&[0.0; 1]).expect("buffer");
+    let stats = ctx.buffer_f32(&[0.0; 2]).expect("buffer");
+    let error = cross_entropy_forward(&ctx, &x, &row, &row, &stats, 1, 4, 1.5)
+        .expect_err("smoothing is too large");
+    assert_eq!(
+        error.to_string(),
+        "cross_entropy_forward: label_smoothing is 1.5, expected at least 0 and below 1"
+    );
+}

@@ -1,0 +1,203 @@
+//! Softmax over the last dimension.
+//!
+//! Forward: `y[r, c] = exp(x[r, c] - m_r) * (1 / s_r)` with `m_r = max_c x[r, c]` and
+//! `s_r = sum_c exp(x[r, c] - m_r)`. Backward: `dx[r, c] = y[r, c] * (dy[r, c] - sum_k y[r, k] *
+//! dy[r, k])`. Shapes: all `[rows, cols]`. The sums have the row order of [`lanes`].
+//! PyTorch: `torch.softmax(x, dim=-1)`.
+
+use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use crate::KernelError;
+use crate::error::check_len;
+use crate::lanes::{self, ROWS_A_GROUP, check_rows, rows_a_task};
+
+shader!(forward, "../../shaders/spv/softmax/forward.spv");
+shader!(backward, "../../shaders/spv/softmax/backward.spv");
+
+/// Computes `y = softmax(x)` row by row; overwrites `y`.
+///
+/// `x`, `y`: `[rows, cols]`.
+///
+/// # Errors
+/// If a buffer has another length, or the launch fails.
+pub fn softmax_forward(
+    ctx: &Context,
+    x: &Buffer,
+    y: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    check_rows("softmax_forward", rows, cols)?;
+    check_len("softmax_forward", "x", x, rows * cols)?;
+    check_len("softmax_forward", "y", y, rows * cols)?;
+    let push = forward::Push {
+        rows: rows as u32,
+        cols: cols as u32,
+    };
+    let launch = Launch {
+        name: "softmax_forward",
+        shader: &forward::SHADER,
+        specialization: &[],
+        bindings: &[Binding::Read(x), Binding::Write(y)],
+        push: push_bytes(&push),
+        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
+    };
+    ctx.launch(launch, move |b| {
+        let ([x], [y]) = b.split();
+        let task = rows_a_task(cols) * cols;
+        x.par_chunks(task)
+            .zip(y.par_chunks_mut(task))
+            .for_each(|(x, y)| forward_rows(x, y, cols));
+    })?;
+    Ok(())
+}
+
+/// Computes `dx` from the forward's output and the gradient of it; overwrites `dx`.
+///
+/// `y`, `dy`, `dx`: `[rows, cols]`.
+///
+/// # Errors
+/// As [`softmax_forward`].
+pub fn softmax_backward(
+    ctx: &Context,
+    y: &Buffer,
+    dy: &Buffer,
+    dx: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    check_rows("softmax_backward", rows, cols)?;
+    for (name, buffer) in [("y", y), ("dy", dy), ("dx", dx)] {
+        check_len("softmax_backward", name, buffer, rows * cols)?;
+    }
+    let push = backward::Push {
+        rows: rows as u32,
+        cols: cols as u32,
+    };
+    let launch = Launch {
+        name: "softmax_backward",
+        shader: &backward::SHADER,
+        specialization: &[],
+        bindings: &[Binding::Read(y), Binding::Read(dy), Binding::Write(dx)],
+        push: push_bytes(&push),
+        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
+    };
+    ctx.launch(launch, move |b| {
+        let ([y, dy], [dx]) = b.split();
+        let task = rows_a_task(cols) * cols;
+        (
+            y.par_chunks(task),
+            dy.par_chunks(task),
+            dx.par_chunks_mut(task),
+        )
+            .into_par_iter()
+            .for_each(|(y, dy, dx)| backward_rows(y, dy, dx, cols));
+    })?;
+    Ok(())
+}
+
+multiversion! {
+    fn forward_rows(x: &[f32], y: &mut [f32], cols: usize) {
+        for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
+            let top = lanes::max(x);
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = arith::exp(x - top);
+            }
+            let inverse = arith::div(1.0, lanes::sum([&*y], |[y]| y));
+            for y in y {
+                *y *= inverse;
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn backward_rows(y: &[f32], dy: &[f32], dx: &mut [f32], cols: usize) {
+        let rows = y.chunks_exact(cols).zip(dy.chunks_exact(cols));
+        for ((y, dy), dx) in rows.zip(dx.chunks_exact_mut(cols)) {
+            let inner = lanes::sum([y, dy], |[y, dy]| y * dy);
+            for ((dx, &y), &dy) in dx.iter_mut().zip(y).zip(dy) {
+                *dx = y * (dy - inner);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_close, normal, run_everywhere, values};
+
+    const SHAPES: [(usize, usize); 9] = [
+        (3, 1),
+        (7, 31),
+        (8, 32),
+        (9, 33),
+        (1, 127),
+        (33, 128),
+        (2, 129),
+        (5, 1009),
+        (3, 4100),
+    ];
+
+    fn forward_and_backward(x: &[f32], dy: &[f32], rows: usize, cols: usize) -> Vec<Vec<f32>> {
+        run_everywhere("softmax", |ctx, mem| {
+            let x = mem.input(ctx, x)?;
+            let y = mem.output(ctx, rows * cols)?;
+            softmax_forward(ctx, &x, &y, rows, cols)?;
+            let dy = mem.input(ctx, dy)?;
+            let dx = mem.output(ctx, rows * cols)?;
+            softmax_backward(ctx, &y, &dy, &dx, rows, cols)?;
+            Ok(vec![y, dx])
+        })
+    }
+
+    /// The definition in f64, forward and backward.
+    fn reference(x: &[f32], dy: &[f32]) -> (Vec<f64>, Vec<f64>) {
+        let top = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let powers: Vec<f64> = x.iter().map(|&x| f64::from(x - top).exp()).collect();
+        let sum: f64 = powers.iter().sum();
+        let y: Vec<f64> = powers.iter().map(|p| p / sum).collect();
+        let inner: f64 = y.iter().zip(dy).map(|(y, &dy)| y * f64::from(dy)).sum();
+        let dx = y.iter().zip(dy).map(|(y, &dy)| y * (f64::from(dy) - inner));
+        let dx = dx.collect();
+        (y, dx)
+    }
+
+    #[test]
+    fn agrees_with_f64_on_every_device() {
+        for (rows, cols) in SHAPES {
+            let x = normal(1, rows * cols);
+            let dy = normal(2, rows * cols);
+            let got = forward_and_backward(&x, &dy, rows, cols);
+            for row in 0..rows {
+                let range = row * cols..(row + 1) * cols;
+                let (y, dx) = reference(&x[range.clone()], &dy[range.clone()]);
+                assert_close("y", &got[0][range.clone()], &y, 2e-6, 1e-9);
+                assert_close("dx", &got[1][range], &dx, 1e-5, 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn awkward_values_have_equal_bits() {
+        for (rows, cols) in SHAPES {
+            forward_and_backward(&values(3, rows * cols), &values(4, rows * cols), rows, cols);
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_named() {
+        let ctx = Context::cpu().expect("cpu");
+        let x = ctx.buffer_f32(&[0.0; 6]).expect("buffer");
+        let y = ctx.buffer_f32(&[0.0; 5]).expect("buffer");
+        let error = softmax_forward(&ctx, &x, &y, 2, 3).expect_err("y is short");
+        assert_eq!(
+            error.to_string(),
+            "softmax_forward: y has 5 elements, expected 6"
+        );
+        let error = softmax_forward(&ctx, &x, &x, 6, 0).expect_err("no columns");
+        assert_eq!(error.to_string(), "softmax_forward: a row has no elements");
+    }
+}

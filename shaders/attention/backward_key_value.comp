@@ -1,0 +1,79 @@
+// Causal attention backward, dK and dV, one head's 64 keys a workgroup, with p and ds as in
+// backward_query.comp, which has written delta:
+//   dk[j] = (sum_{i >= j} ds[i, j] q[i]) * scale; dv[j] = sum_{i >= j} p[i, j] do[i]
+// All sums are chains, over d and over i in order. qkv, dqkv: [B, T, 3, H, D], of which the
+// second and third are written; do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
+// delta: [B, H, T].
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "tiles.glsl"
+
+layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
+layout(set = 0, binding = 1) readonly buffer Stats { float stats[]; };
+layout(set = 0, binding = 2) readonly buffer DO { float d_o[]; };
+layout(set = 0, binding = 3) readonly buffer Delta { float delta[]; };
+layout(set = 0, binding = 4) writeonly buffer DQKV { float dqkv[]; };
+
+// p and ds of the keys key0 .. key0 + 3 for one query, given s and dp.
+void weigh(uint head, uint query, uint key0, vec4 s, vec4 dp, out vec4 p, out vec4 ds) {
+    precise float m = 0.0;
+    precise float inverse = 0.0;
+    precise float offset = 0.0;
+    if (query < push.time) {
+        uint at = head * push.time + query;
+        m = stats[2u * at];
+        inverse = stats[2u * at + 1u];
+        offset = delta[at];
+    }
+    for (uint k = 0u; k < 4u; ++k) {
+        bool used = query < push.time && key0 + k <= query;
+        precise float weight = hlx_mul(hlx_exp(hlx_sub(hlx_mul(s[k], push.scale), m)), inverse);
+        p[k] = used ? weight : 0.0;
+        ds[k] = used ? hlx_mul(weight, hlx_sub(dp[k], offset)) : 0.0;
+    }
+}
+
+void main() {
+    uint tx = gl_LocalInvocationID.x & 15u;
+    uint ty = gl_LocalInvocationID.x >> 4;
+    uint tiles = (push.time + ROWS - 1u) / ROWS;
+    uint head = hlx_group() / tiles;
+    if (head >= push.heads) return;
+    uint row0 = hlx_group() % tiles * ROWS;
+    uint key0 = row0 + 4u * ty;
+
+    precise vec4 dk[8];
+    precise vec4 dv[8];
+    [[unroll]] for (uint c = 0u; c < 8u; ++c) {
+        dk[c] = vec4(0.0);
+        dv[c] = vec4(0.0);
+    }
+    for (uint query0 = row0; query0 < push.time; query0 += COLS) {
+        precise vec4 near = vec4(0.0);
+        precise vec4 far = vec4(0.0);
+        CONTRACT(near, far, qkv, qkv_base(head, 1u), QKV_STRIDE, row0, qkv, qkv_base(head, 0u),
+                 QKV_STRIDE, query0)
+        precise vec4 d_near = vec4(0.0);
+        precise vec4 d_far = vec4(0.0);
+        CONTRACT(d_near, d_far, qkv, qkv_base(head, 2u), QKV_STRIDE, row0, d_o, o_base(head),
+                 O_STRIDE, query0)
+        precise vec4 p_near, p_far, ds_near, ds_far;
+        weigh(head, query0 + tx, key0, near, d_near, p_near, ds_near);
+        weigh(head, query0 + tx + 16u, key0, far, d_far, p_far, ds_far);
+
+        weights[tx][ty] = p_near;
+        weights[tx + 16u][ty] = p_far;
+        ACCUMULATE(dv, d_o, o_base(head), O_STRIDE, query0)
+        barrier();
+        weights[tx][ty] = ds_near;
+        weights[tx + 16u][ty] = ds_far;
+        ACCUMULATE(dk, qkv, qkv_base(head, 0u), QKV_STRIDE, query0)
+    }
+
+#define FINISH_K(x, k) hlx_mul(hlx_pos0(x), push.scale)
+#define FINISH_V(x, k) hlx_pos0(x)
+    STORE_ROWS(dqkv, qkv_base(head, 1u), QKV_STRIDE, row0, dk, FINISH_K)
+    STORE_ROWS(dqkv, qkv_base(head, 2u), QKV_STRIDE, row0, dv, FINISH_V)
+}

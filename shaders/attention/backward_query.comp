@@ -1,0 +1,78 @@
+// Causal attention backward, delta and dQ, one head's 64 queries a workgroup:
+//   delta[i] = sum_d do[i, d] o[i, d]
+//   p[i, j] = exp(s[i, j] - m_i) * (1 / l_i); dp[i, j] = sum_d do[i, d] v[j, d]
+//   ds[i, j] = p (dp - delta_i); dq[i] = (sum_{j <= i} ds[i, j] k[j]) * scale
+// All sums are chains, over d and over j in order. qkv, dqkv: [B, T, 3, H, D], of which the
+// first of three is written; o, do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
+// delta: [B, H, T], for dK and dV.                              (Dao et al. 2022, appendix B)
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "tiles.glsl"
+
+layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
+layout(set = 0, binding = 1) readonly buffer O { float o[]; };
+layout(set = 0, binding = 2) readonly buffer Stats { float stats[]; };
+layout(set = 0, binding = 3) readonly buffer DO { float d_o[]; };
+layout(set = 0, binding = 4) writeonly buffer Delta { float delta[]; };
+layout(set = 0, binding = 5) writeonly buffer DQKV { float dqkv[]; };
+
+void main() {
+    uint tx = gl_LocalInvocationID.x & 15u;
+    uint ty = gl_LocalInvocationID.x >> 4;
+    uint tiles = (push.time + ROWS - 1u) / ROWS;
+    uint head = hlx_group() / tiles;
+    if (head >= push.heads) return;
+    uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
+    uint query0 = row0 + 4u * ty;
+
+    precise vec4 deltas = vec4(0.0);
+    for (uint d0 = 0u; d0 < D; d0 += 32u) {
+        barrier();
+        LOAD_WIDE(wide, d_o, o_base(head), O_STRIDE, row0, d0)
+        LOAD_WIDE(weights, o, o_base(head), O_STRIDE, row0, d0)
+        barrier();
+        uint depth = min(32u, D - d0);
+        for (uint d = 0u; d < depth; ++d)
+            for (uint k = 0u; k < 4u; ++k)
+                deltas[k] = hlx_fma(wide[d][ty][k], weights[d][ty][k], deltas[k]);
+    }
+    deltas = pos0_4(deltas);
+
+    precise vec4 m = vec4(0.0);
+    precise vec4 inverse = vec4(0.0);
+    for (uint k = 0u; k < 4u; ++k)
+        if (query0 + k < push.time) {
+            uint at = head * push.time + query0 + k;
+            m[k] = stats[2u * at];
+            inverse[k] = stats[2u * at + 1u];
+            if (tx == 0u) delta[at] = deltas[k];
+        }
+
+    precise vec4 sums[8];
+    [[unroll]] for (uint c = 0u; c < 8u; ++c) sums[c] = vec4(0.0);
+    uint end = min(push.time, row0 + ROWS);
+    for (uint key0 = 0u; key0 < end; key0 += COLS) {
+        precise vec4 near = vec4(0.0);
+        precise vec4 far = vec4(0.0);
+        CONTRACT(near, far, qkv, qkv_base(head, 0u), QKV_STRIDE, row0, qkv, qkv_base(head, 1u),
+                 QKV_STRIDE, key0)
+        precise vec4 d_near = vec4(0.0);
+        precise vec4 d_far = vec4(0.0);
+        CONTRACT(d_near, d_far, d_o, o_base(head), O_STRIDE, row0, qkv, qkv_base(head, 2u),
+                 QKV_STRIDE, key0)
+        for (uint k = 0u; k < 4u; ++k) {
+            precise float p = hlx_mul(hlx_exp(hlx_sub(hlx_mul(near[k], push.scale), m[k])), inverse[k]);
+            near[k] = key0 + tx <= query0 + k ? hlx_mul(p, hlx_sub(d_near[k], deltas[k])) : 0.0;
+            p = hlx_mul(hlx_exp(hlx_sub(hlx_mul(far[k], push.scale), m[k])), inverse[k]);
+            far[k] = key0 + tx + 16u <= query0 + k ? hlx_mul(p, hlx_sub(d_far[k], deltas[k])) : 0.0;
+        }
+        weights[tx][ty] = near;
+        weights[tx + 16u][ty] = far;
+        ACCUMULATE(sums, qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
+    }
+
+#define FINISH(x, k) hlx_mul(hlx_pos0(x), push.scale)
+    STORE_ROWS(dqkv, qkv_base(head, 0u), QKV_STRIDE, row0, sums, FINISH)
+}

@@ -1,0 +1,50 @@
+// Layer norm backward, input: with n = (x - mean) * rstd and g = dy * weight,
+//   dx[r, c] = rstd_r * ((g[r, c] - a_r) - n[r, c] * b_r), a_r = (sum_c g) / C, b_r = (sum_c g n) / C
+// x, dy, dx: [rows, C]; weight: [C]; stats: [rows, 2] = (mean, rstd).
+// Both sums have the order of include/reduce.glsl; C is the push constant cols.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "../include/reduce.glsl"
+
+layout(set = 0, binding = 0) readonly buffer X { float x[]; };
+layout(set = 0, binding = 1) readonly buffer Weight { float weight[]; };
+layout(set = 0, binding = 2) readonly buffer Stats { float stats[]; };
+layout(set = 0, binding = 3) readonly buffer DY { float dy[]; };
+layout(set = 0, binding = 4) writeonly buffer DX { float dx[]; };
+layout(push_constant) uniform Push { uint rows; uint cols; } push;
+
+void main() {
+    uint row = hlx_row();
+    uint end = row < push.rows ? push.cols : 0u;
+    uint base = row * push.cols;
+    precise float n = float(push.cols);
+    precise float mean = 0.0;
+    precise float rstd = 0.0;
+    if (row < push.rows) {
+        mean = stats[2u * row];
+        rstd = stats[2u * row + 1u];
+    }
+
+    precise vec4 g_lanes = vec4(0.0);
+    precise vec4 gn_lanes = vec4(0.0);
+    for (uint first = hlx_row_thread(); first < end; first += HLX_LANES)
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+            uint col = first + 32u * j;
+            if (col < end) {
+                precise float g = hlx_mul(dy[base + col], weight[col]);
+                precise float normal = hlx_mul(hlx_sub(x[base + col], mean), rstd);
+                g_lanes[j] = hlx_add(g_lanes[j], g);
+                gn_lanes[j] = hlx_add(gn_lanes[j], hlx_mul(g, normal));
+            }
+        }
+    precise float a = hlx_div(hlx_row_sum(g_lanes), n);
+    precise float b = hlx_div(hlx_row_sum(gn_lanes), n);
+
+    for (uint col = hlx_row_thread(); col < end; col += 32u) {
+        precise float g = hlx_mul(dy[base + col], weight[col]);
+        precise float normal = hlx_mul(hlx_sub(x[base + col], mean), rstd);
+        dx[base + col] = hlx_mul(rstd, hlx_sub(hlx_sub(g, a), hlx_mul(normal, b)));
+    }
+}
