@@ -8,13 +8,23 @@
 
 #[macro_use]
 mod macros;
+#[cfg(test)]
+mod arith_check;
 mod error;
+mod map;
 
+pub mod activation;
 pub mod attention;
 pub mod cross_entropy;
+pub mod dropout;
+pub mod elementwise;
+pub mod embedding;
 pub mod lanes;
 pub mod layer_norm;
 pub mod matmul;
+pub mod mse;
+pub mod optimizer;
+pub mod reduce;
 pub mod softmax;
 pub mod testing;
 
