@@ -41,31 +41,24 @@ fn inputs(seed: u64, n: usize, exponents: std::ops::RangeInclusive<i32>) -> Vec<
     all.iter().map(|x| flush(*x)).collect()
 }
 
-/// Asserts a bound in ulp over `inputs`, and returns the largest error seen.
-fn assert_bound(
-    name: &str,
-    inputs: &[f32],
-    got: &[f32],
-    exact: impl Fn(f64) -> f64,
-    bound: f64,
-) -> f64 {
-    let mut worst = (0.0, 0.0);
-    for (x, y) in inputs.iter().zip(got) {
-        let error = ulps(*y, exact(f64::from(*x)));
-        if error > worst.0 {
-            worst = (error, *x);
-        }
-    }
-    let (error, x) = worst;
+/// Asserts a bound in ulp over `inputs`.
+fn assert_bound(name: &str, inputs: &[f32], got: &[f32], exact: impl Fn(f64) -> f64, bound: f64) {
+    let errors = inputs
+        .iter()
+        .zip(got)
+        .map(|(x, y)| (ulps(*y, exact(f64::from(*x))), *x));
+    let (error, x) = errors.fold(
+        (0.0, 0.0),
+        |worst, one| if one.0 > worst.0 { one } else { worst },
+    );
     assert!(
         error <= bound,
         "{name}({x:e}) is {error:.3} ulp off, more than {bound}"
     );
-    eprintln!(
-        "{name}: {error:.3} ulp at {x:e} over {} inputs",
-        inputs.len()
+    assert!(
+        error >= 0.5 * bound,
+        "{name}: {error:.3} ulp seen, the bound {bound} is loose"
     );
-    error
 }
 
 macro_rules! bound_test {
@@ -219,7 +212,7 @@ fn emulated_fma_and_mul_have_the_hardwares_bits() {
             *y = [soft::softfma(*a, *b, *c), soft::softmul(*a, *b), soft::flushed_fma(*a, *b, *c)];
         }
     } }
-    let triples = triples(6_000_000);
+    let triples = triples(4_000_000);
     let mut want = vec![[0.0; 2]; triples.len()];
     with_flush(|| hardware(&triples, &mut want));
     let mut got = vec![[0.0; 3]; triples.len()];
@@ -288,7 +281,7 @@ fn the_division_sequence_rounds_the_hardest_quotients() {
                     for q in [q, q + (1 << s)] {
                         let whole = q.wrapping_mul(u64::from(b)).wrapping_add(k);
                         let a = (whole >> s) as u32;
-                        if a >= 1 << 23 && a < 1 << 24 && q >> 24 == 1 {
+                        if a >> 23 == 1 && q >> 24 == 1 {
                             let (a, b) = (a as f32, b as f32);
                             if soft::softdiv(a, b).to_bits() != (a / b).to_bits() {
                                 return Some([a, b]);
