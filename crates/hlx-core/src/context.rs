@@ -2,6 +2,7 @@
 
 mod transfer;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -383,6 +384,12 @@ impl Context {
     pub fn take_profile(&self) -> Result<ProfileReport, CoreError> {
         self.sync()?;
         Ok(self.inner.profiler.take())
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context({})", self.inner.info)
     }
 }
 
