@@ -1,1 +1,41 @@
-//! hlx-autograd
+//! `Tensor`, the tape and the differentiable operations of HLX.
+//!
+//! A [`Tensor`] is a contiguous row-major array on a device. Operations are methods that return
+//! new tensors and, where an input requires a gradient, record how to differentiate themselves.
+//! [`Tensor::backward`] walks the records in reverse.
+//!
+//! ```no_run
+//! use hlx_autograd::Tensor;
+//! use hlx_core::Context;
+//!
+//! let ctx = Context::open("auto")?;
+//! let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
+//! let loss = x.mul(&x)?.sum()?;
+//! loss.backward()?;
+//! assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0, 6.0]);
+//! # Ok::<(), hlx_autograd::AutogradError>(())
+//! ```
+//!
+//! The order of every sum of gradients is fixed: the walk goes by decreasing record number, the
+//! contributions to one tensor are added in that order, and a parameter's gradient follows the
+//! shard rule of [`BackwardPlan`]. A whole forward and backward can be recorded with
+//! `Context::record` and replayed, as nothing in it waits for the device.
+
+mod backward;
+mod error;
+mod gradcheck;
+mod ops;
+mod tape;
+mod tensor;
+
+pub use backward::{Backward, BackwardPlan, Gradient, ParameterTarget};
+pub use error::AutogradError;
+pub use gradcheck::{GradCheck, gradcheck};
+pub use hlx_kernels::activation::Activation;
+pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
+pub use ops::DropoutMask;
+pub use tape::{gradients_enabled, no_grad};
+pub use tensor::{DataType, Tensor};
+
+/// The result of an operation on tensors.
+pub type Result<T, E = AutogradError> = std::result::Result<T, E>;

@@ -1,0 +1,70 @@
+//! Causal attention of several heads over a packed query, key and value.
+
+use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+
+use crate::{DataType, Gradient, Result, Tensor};
+
+impl Tensor {
+    /// Computes causal attention, softmax(Q Kᵀ / sqrt(D)) V a head, from the packed \[B, T, 3C\]
+    /// (all heads' queries, then keys, then values; C = H D) into \[B, T, C\], as
+    /// `torch.nn.functional.scaled_dot_product_attention(is_causal=True)`.
+    ///
+    /// The T x T matrix is never stored; the backward pass computes it again from a maximum and
+    /// a sum a row.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\].
+    pub fn attention(&self, heads: usize) -> Result<Tensor> {
+        self.expect_type("attention", "qkv", DataType::F32)?;
+        let expected = || format!("[batch, time, 3 x {heads} heads x head width]");
+        let &[batch, time, packed] = self.shape() else {
+            return Err(self.shape_error("attention", "qkv", expected()));
+        };
+        if heads == 0 || packed % (3 * heads) != 0 {
+            return Err(self.shape_error("attention", "qkv", expected()));
+        }
+        let shape = AttentionShape {
+            batch,
+            time,
+            heads,
+            head_width: packed / (3 * heads),
+        };
+        let ctx = self.context();
+        let o = ctx.alloc(batch * time * packed / 3)?;
+        let stats = ctx.alloc(batch * heads * time * 2)?;
+        attention_forward(ctx, self.buffer(), &o, &stats, &shape)?;
+        let (qkv, saved) = (self.clone(), o.clone());
+        let out_shape = [batch, time, packed / 3];
+        Tensor::from_operation("attention", &[self], o, &out_shape, move |pass, d_o| {
+            let ctx = pass.context();
+            let delta = ctx.alloc(batch * heads * time)?;
+            let dqkv = ctx.alloc(qkv.n_elements())?;
+            let (qkv_buffer, d_o) = (qkv.buffer(), d_o.buffer());
+            attention_backward(ctx, qkv_buffer, &saved, &stats, d_o, &delta, &dqkv, &shape)?;
+            pass.add(&qkv, Gradient::owned(dqkv))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::test_support::{check, input, message};
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        check("attention", &[input(1, &[2, 5, 3 * 2 * 4])], |x| {
+            x[0].attention(2)
+        });
+        check("attention", &[input(2, &[1, 34, 3 * 2])], |x| {
+            x[0].attention(1)
+        });
+    }
+
+    #[test]
+    fn a_width_that_the_heads_do_not_divide_is_refused() {
+        let text = message(input(1, &[2, 5, 24]).attention(3));
+        let expected = "attention: qkv has shape [2, 5, 24], expected [batch, time, 3 x 3 heads x \
+                        head width]";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,117 @@
+//! Cross-entropy of logits against target ids, with ignored positions and label smoothing.
+
+use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
+
+use super::sum::{scaled_sum, upstream_factor};
+use crate::{DataType, Gradient, Result, Tensor};
+
+impl Tensor {
+    /// Computes the sum over rows of -log softmax(logits)\[target\], times `scale`, as
+    /// `torch.nn.functional.cross_entropy(reduction="sum", ignore_index=...)`.
+    ///
+    /// Logits are \[.., V\], targets the ids \[..\]; a target of [`IGNORE_INDEX`] counts nothing.
+    /// `scale` is a tensor of one element: one over the number of targets that count, in the
+    /// whole batch when this is a part. With label smoothing s a row's loss is (1 - s) times the
+    /// above plus s times the mean over all V.
+    ///
+    /// [`IGNORE_INDEX`]: crate::IGNORE_INDEX
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
+    /// [`AutogradError::DataType`](crate::AutogradError::DataType).
+    pub fn cross_entropy(
+        &self,
+        targets: &Tensor,
+        scale: &Tensor,
+        label_smoothing: f32,
+    ) -> Result<Tensor> {
+        Ok(self
+            .cross_entropy_with_rows(targets, scale, label_smoothing)?
+            .0)
+    }
+
+    /// As [`Tensor::cross_entropy`], and returns each row's loss (\[..\], unscaled, 0 where
+    /// ignored, no part of the tape) beside the total. The rows' bits do not depend on the batch.
+    ///
+    /// # Errors
+    /// As [`Tensor::cross_entropy`].
+    pub fn cross_entropy_with_rows(
+        &self,
+        targets: &Tensor,
+        scale: &Tensor,
+        label_smoothing: f32,
+    ) -> Result<(Tensor, Tensor)> {
+        let (rows, vocabulary) = self.rows_and_columns("cross_entropy")?;
+        targets.expect_type("cross_entropy", "targets", DataType::U32)?;
+        let leading = &self.shape()[..self.shape().len() - 1];
+        if targets.shape() != leading {
+            return Err(targets.shape_error("cross_entropy", "targets", format!("{leading:?}")));
+        }
+        scale.expect_shape("cross_entropy", "scale", &[1])?;
+        let ctx = self.context();
+        let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc(2 * rows)?);
+        let (x, ids) = (self.buffer(), targets.buffer());
+        cross_entropy_forward(
+            ctx,
+            x,
+            ids,
+            &losses,
+            &stats,
+            rows,
+            vocabulary,
+            label_smoothing,
+        )?;
+        let total = scaled_sum(ctx, &losses, scale.buffer())?;
+        let row_losses = Tensor::from_buffer(ctx, losses, leading)?;
+        let (logits, targets, scale) = (self.clone(), targets.clone(), scale.clone());
+        let loss =
+            Tensor::from_operation("cross_entropy", &[self], total, &[], move |pass, dy| {
+                let ctx = pass.context();
+                let factor = upstream_factor(ctx, scale.buffer(), &dy)?;
+                let dx = ctx.alloc(logits.n_elements())?;
+                cross_entropy_backward(
+                    ctx,
+                    logits.buffer(),
+                    targets.buffer(),
+                    &stats,
+                    &factor,
+                    &dx,
+                    rows,
+                    vocabulary,
+                    label_smoothing,
+                )?;
+                pass.add(&logits, Gradient::owned(dx))
+            })?;
+        Ok((loss, row_losses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::test_support::{check, ids, input, message};
+    use crate::{IGNORE_INDEX, Tensor};
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let logits = input(1, &[2, 3, 7]);
+        let ctx = logits.context().clone();
+        let targets = Tensor::ids(&ctx, &[6, IGNORE_INDEX, 0, 3, 3, 1], &[2, 3]).expect("uploads");
+        let scale = Tensor::from_slice(&ctx, &[0.7], &[1]).expect("uploads");
+        for smoothing in [0.0, 0.1] {
+            check("cross_entropy", std::slice::from_ref(&logits), |x| {
+                x[0].cross_entropy(&targets, &scale, smoothing)
+            });
+        }
+    }
+
+    #[test]
+    fn targets_of_another_shape_are_refused() {
+        let logits = input(1, &[2, 3, 7]);
+        let scale = Tensor::from_slice(logits.context(), &[1.0], &[1]).expect("uploads");
+        let text = message(logits.cross_entropy(&ids(1, 7, &[6]), &scale, 0.0));
+        assert_eq!(
+            text,
+            "cross_entropy: targets has shape [6], expected [2, 3]"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Dropout from a counter: the mask is a function of seed, purpose, step and place alone.
+
+use hlx_core::Buffer;
+use hlx_kernels::dropout::{Dropout, dropout};
+
+use crate::{Gradient, Result, Tensor};
+
+/// Which mask a dropout draws.
+#[derive(Clone, Debug)]
+pub struct DropoutMask {
+    /// The probability that an element is dropped, in [0, 1).
+    pub p: f32,
+    /// The run's seed.
+    pub seed: u64,
+    /// The place in the model: no two dropouts of one model share a number.
+    pub purpose: u32,
+    /// Two ids on the device: the step, and the number of the first sample in the whole batch.
+    pub counter: Buffer,
+}
+
+impl Tensor {
+    /// Zeroes each element with probability p and scales the rest by 1 / (1 - p), as
+    /// `torch.nn.functional.dropout`; the input is \[B, T, C\].
+    ///
+    /// The mask is drawn again in the backward pass, which must come before the counter moves
+    /// on. An element's draw depends on its sample and its place in it, not on the batch.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless there are three dimensions.
+    pub fn dropout(&self, mask: &DropoutMask) -> Result<Tensor> {
+        let &[batch, time, width] = self.shape() else {
+            return Err(self.shape_error("dropout", "the input", "[batch, time, width]"));
+        };
+        let DropoutMask {
+            p,
+            seed,
+            purpose,
+            ref counter,
+        } = *mask;
+        let spec = Dropout {
+            p,
+            seed,
+            purpose,
+            batch,
+            time,
+            width,
+        };
+        let ctx = self.context();
+        let y = ctx.alloc(self.n_elements())?;
+        dropout(ctx, self.buffer(), &y, counter, &spec)?;
+        let (x, counter) = (self.clone(), counter.clone());
+        Tensor::from_operation("dropout", &[self], y, self.shape(), move |pass, dy| {
+            let dx = pass.context().alloc(x.n_elements())?;
+            dropout(pass.context(), dy.buffer(), &dx, &counter, &spec)?;
+            pass.add(&x, Gradient::owned(dx))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::{check, input};
+
+    fn mask(x: &Tensor, counter: [u32; 2]) -> DropoutMask {
+        let counter = x.context().buffer_u32(&counter).expect("uploads");
+        DropoutMask {
+            p: 0.4,
+            seed: 11,
+            purpose: 3,
+            counter,
+        }
+    }
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let x = input(1, &[2, 3, 7]);
+        let mask = mask(&x, [5, 0]);
+        check("dropout", &[x], |x| x[0].dropout(&mask));
+    }
+
+    #[test]
+    fn a_sample_has_the_same_mask_in_any_batch() -> Result<()> {
+        let x = input(1, &[2, 3, 7]);
+        let values = x.to_vec()?;
+        let second = Tensor::from_slice(x.context(), &values[21..], &[1, 3, 7])?;
+        let both = x.dropout(&mask(&x, [5, 0]))?.to_vec()?;
+        let alone = second.dropout(&mask(&x, [5, 1]))?.to_vec()?;
+        assert_eq!(both[21..], alone);
+        assert_ne!(both[21..], second.dropout(&mask(&x, [6, 1]))?.to_vec()?[..]);
+        Ok(())
+    }
+}

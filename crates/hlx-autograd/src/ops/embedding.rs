@@ -1,0 +1,74 @@
+//! The lookup of rows by id.
+
+use hlx_kernels::embedding::{embedding_backward, embedding_forward};
+
+use crate::{DataType, Result, Tensor};
+
+impl Tensor {
+    /// Looks up a row of `weight` (\[V, C\]) for each of these ids: \[..\] to \[.., C\], as
+    /// `torch.nn.functional.embedding`.
+    ///
+    /// # Errors
+    /// [`AutogradError::DataType`](crate::AutogradError::DataType) unless this tensor holds ids,
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless `weight` is a matrix.
+    pub fn embedding(&self, weight: &Tensor) -> Result<Tensor> {
+        self.expect_type("embedding", "the index", DataType::U32)?;
+        weight.expect_type("embedding", "weight", DataType::F32)?;
+        let &[vocabulary, width] = weight.shape() else {
+            return Err(weight.shape_error("embedding", "weight", "[vocabulary, width]"));
+        };
+        let (ctx, n) = (self.context(), self.n_elements());
+        let y = ctx.alloc(n * width)?;
+        embedding_forward(
+            ctx,
+            self.buffer(),
+            weight.buffer(),
+            &y,
+            n,
+            vocabulary,
+            width,
+        )?;
+        let shape = [self.shape(), &[width]].concat();
+        let batch = self.shape().first().copied().unwrap_or(1);
+        let (ids, weight) = (self.clone(), weight.clone());
+        let inputs = [&weight.clone()];
+        Tensor::from_operation("embedding", &inputs, y, &shape, move |pass, dy| {
+            let target = pass.open(&weight, batch)?;
+            let shards = pass.shards();
+            embedding_backward(
+                pass.context(),
+                ids.buffer(),
+                dy.buffer(),
+                &target.buffer,
+                shards,
+                n / shards,
+                vocabulary,
+                width,
+                target.accumulate,
+            )?;
+            pass.close(target)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::test_support::{check, ids, input, message};
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let tokens = ids(1, 5, &[4, 3]);
+        check("embedding", &[input(2, &[5, 6])], move |x| {
+            tokens.embedding(&x[0])
+        });
+    }
+
+    #[test]
+    fn values_are_no_ids() {
+        let text = message(input(1, &[3]).embedding(&input(2, &[5, 6])));
+        assert_eq!(
+            text,
+            "embedding: the index holds f32 values, expected u32 ids"
+        );
+    }
+}

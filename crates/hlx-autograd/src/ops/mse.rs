@@ -1,0 +1,53 @@
+//! The mean squared error.
+
+use hlx_kernels::mse::{mse_backward, mse_forward};
+
+use super::sum::{constant, scaled_sum, upstream_factor};
+use crate::{Gradient, Result, Tensor};
+
+impl Tensor {
+    /// Computes the mean of (prediction - target)² over all elements, as
+    /// `torch.nn.functional.mse_loss`. No gradient flows into the target.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shapes are equal.
+    pub fn mse(&self, target: &Tensor) -> Result<Tensor> {
+        let factor = constant(self.context(), 1.0 / self.n_elements() as f32)?;
+        self.mse_scaled(target, &Tensor::from_buffer(self.context(), factor, &[1])?)
+    }
+
+    /// Computes the sum of (prediction - target)² times `scale`, a tensor of one element: for
+    /// the part of a batch, one over the number of elements in the whole.
+    ///
+    /// # Errors
+    /// As [`Tensor::mse`].
+    pub fn mse_scaled(&self, target: &Tensor, scale: &Tensor) -> Result<Tensor> {
+        target.expect_shape("mse", "the target", self.shape())?;
+        scale.expect_shape("mse", "scale", &[1])?;
+        let ctx = self.context();
+        let rows = ctx.alloc(self.n_elements())?;
+        mse_forward(ctx, self.buffer(), target.buffer(), &rows)?;
+        let loss = scaled_sum(ctx, &rows, scale.buffer())?;
+        let (prediction, target, scale) = (self.clone(), target.detach(), scale.clone());
+        Tensor::from_operation("mse", &[self], loss, &[], move |pass, dy| {
+            let ctx = pass.context();
+            let factor = upstream_factor(ctx, scale.buffer(), &dy)?;
+            let dx = ctx.alloc(prediction.n_elements())?;
+            mse_backward(ctx, prediction.buffer(), target.buffer(), &factor, &dx)?;
+            pass.add(&prediction, Gradient::owned(dx))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::test_support::{check, input};
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let target = input(2, &[3, 5]);
+        check("mse", &[input(1, &[3, 5])], |x| {
+            x[0].mse(&target)?.scale(3.0)
+        });
+    }
+}

@@ -1,0 +1,42 @@
+//! What the operations' tests share: inputs and the check against finite differences.
+
+use hlx_core::Context;
+use hlx_core::arith::philox4x32;
+
+use crate::{GradCheck, Result, Tensor, gradcheck};
+
+/// `n` values in [-1.5, 1.5), a different series for each seed.
+pub fn values(seed: u32, n: usize) -> Vec<f32> {
+    let unit =
+        |i: usize| (philox4x32([i as u32, 0, 0, 0], [seed, 7])[0] >> 8) as f32 / 16_777_216.0;
+    (0..n).map(|i| 3.0 * unit(i) - 1.5).collect()
+}
+
+/// A tensor of such values on the CPU device.
+pub fn input(seed: u32, shape: &[usize]) -> Tensor {
+    let ctx = Context::cpu().expect("the CPU device opens");
+    let n = shape.iter().product();
+    Tensor::from_slice(&ctx, &values(seed, n), shape).expect("the input uploads")
+}
+
+/// A tensor of ids below `limit` on the CPU device.
+pub fn ids(seed: u32, limit: u32, shape: &[usize]) -> Tensor {
+    let ctx = Context::cpu().expect("the CPU device opens");
+    let n: usize = shape.iter().product();
+    let ids: Vec<u32> = (0..n)
+        .map(|i| philox4x32([i as u32, 0, 0, 0], [seed, 9])[0] % limit)
+        .collect();
+    Tensor::ids(&ctx, &ids, shape).expect("the ids upload")
+}
+
+/// Compares every derivative of `operation` with finite differences.
+pub fn check(op: &str, inputs: &[Tensor], operation: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    gradcheck(op, inputs, operation, &GradCheck::default()).expect("derivatives agree");
+}
+
+/// The message of an operation that must fail.
+pub fn message(result: Result<Tensor>) -> String {
+    result
+        .expect_err("the operation refuses its arguments")
+        .to_string()
+}

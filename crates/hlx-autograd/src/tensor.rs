@@ -1,0 +1,420 @@
+//! `Tensor`: a contiguous row-major array on a device, with its place on the tape.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use hlx_core::{Buffer, Context};
+
+use crate::Result;
+use crate::backward::{Backward, Gradient};
+use crate::error::AutogradError;
+use crate::tape::{Node, gradients_enabled};
+
+/// What the 4-byte words of a tensor are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataType {
+    /// IEEE binary32 values.
+    F32,
+    /// Unsigned ids, such as tokens and targets.
+    U32,
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32 values",
+            Self::U32 => "u32 ids",
+        })
+    }
+}
+
+/// An array on a device. Clones share the memory and the place on the tape.
+#[derive(Clone)]
+pub struct Tensor(Arc<Inner>);
+
+struct Inner {
+    ctx: Context,
+    buffer: Buffer,
+    shape: Vec<usize>,
+    data_type: DataType,
+    source: Source,
+}
+
+/// Where a tensor comes from, as far as gradients are concerned.
+enum Source {
+    Constant,
+    Leaf(Leaf),
+    Operation(Arc<Node>),
+}
+
+/// A tensor whose gradient is wanted, and that gradient.
+pub(crate) struct Leaf {
+    pub name: String,
+    slot: Mutex<Slot>,
+}
+
+/// A leaf's gradient.
+pub(crate) struct Slot {
+    pub buffer: Option<Buffer>,
+    /// The buffer belongs to somebody else: gradients are written into it, never replaced.
+    pub external: bool,
+    /// The buffer holds a gradient (of this or, in a recording, a later time).
+    pub filled: bool,
+}
+
+impl Leaf {
+    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Tensor {
+    /// Uploads values: `shape` gives the extents, outermost first. Subnormals become zero.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the number of values.
+    pub fn from_slice(ctx: &Context, values: &[f32], shape: &[usize]) -> Result<Self> {
+        check_count("from_slice", values.len(), shape)?;
+        Self::from_buffer(ctx, ctx.buffer_f32(values)?, shape)
+    }
+
+    /// Uploads ids, such as tokens; no gradient flows into them.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the number of ids.
+    pub fn ids(ctx: &Context, ids: &[u32], shape: &[usize]) -> Result<Self> {
+        check_count("ids", ids.len(), shape)?;
+        Self::ids_from_buffer(ctx, ctx.buffer_u32(ids)?, shape)
+    }
+
+    /// Wraps a buffer of values; nothing is copied.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
+    pub fn from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
+        check_count("from_buffer", buffer.len(), shape)?;
+        Ok(Self::new(
+            ctx,
+            buffer,
+            shape,
+            DataType::F32,
+            Source::Constant,
+        ))
+    }
+
+    /// Wraps a buffer of ids; nothing is copied.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
+    pub fn ids_from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
+        check_count("ids_from_buffer", buffer.len(), shape)?;
+        Ok(Self::new(
+            ctx,
+            buffer,
+            shape,
+            DataType::U32,
+            Source::Constant,
+        ))
+    }
+
+    /// Wraps a named parameter and the buffer that its gradient is written into, such as a
+    /// window of the one flat gradient buffer of a model.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the length of both buffers.
+    pub fn parameter(
+        ctx: &Context,
+        name: &str,
+        values: Buffer,
+        gradient: Buffer,
+        shape: &[usize],
+    ) -> Result<Self> {
+        check_count("parameter", values.len(), shape)?;
+        check_count("parameter gradient", gradient.len(), shape)?;
+        let slot = Slot {
+            buffer: Some(gradient),
+            external: true,
+            filled: false,
+        };
+        let leaf = Leaf {
+            name: name.to_owned(),
+            slot: Mutex::new(slot),
+        };
+        Ok(Self::new(
+            ctx,
+            values,
+            shape,
+            DataType::F32,
+            Source::Leaf(leaf),
+        ))
+    }
+
+    /// Returns a leaf over the same memory whose gradient is collected, as PyTorch's
+    /// `detach().requires_grad_()`.
+    #[must_use]
+    pub fn with_gradient(&self) -> Self {
+        let slot = Slot {
+            buffer: None,
+            external: false,
+            filled: false,
+        };
+        let leaf = Leaf {
+            name: "(unnamed)".to_owned(),
+            slot: Mutex::new(slot),
+        };
+        let Inner {
+            ctx,
+            buffer,
+            shape,
+            data_type,
+            ..
+        } = &*self.0;
+        Self::new(ctx, buffer.clone(), shape, *data_type, Source::Leaf(leaf))
+    }
+
+    /// Returns a tensor over the same memory that is no part of the tape.
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        let Inner {
+            ctx,
+            buffer,
+            shape,
+            data_type,
+            ..
+        } = &*self.0;
+        Self::new(ctx, buffer.clone(), shape, *data_type, Source::Constant)
+    }
+
+    /// Makes the output of an operation and records how to differentiate it.
+    ///
+    /// `backward` takes the output's gradient and hands each input's to the pass (see
+    /// [`Backward`]). It is recorded, with all it captures, only if one of `inputs` requires a
+    /// gradient and this thread is not within [`no_grad`](crate::no_grad). To save the output
+    /// itself, capture its buffer: the tensor would keep itself alive.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
+    pub fn from_operation(
+        op: &'static str,
+        inputs: &[&Tensor],
+        buffer: Buffer,
+        shape: &[usize],
+        backward: impl FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send + 'static,
+    ) -> Result<Self> {
+        check_count(op, buffer.len(), shape)?;
+        let ctx = inputs[0].context();
+        let tracked = gradients_enabled() && inputs.iter().any(|input| input.requires_grad());
+        let source = if tracked {
+            Source::Operation(Arc::new(Node::new(op, Box::new(backward))))
+        } else {
+            Source::Constant
+        };
+        Ok(Self::new(ctx, buffer, shape, DataType::F32, source))
+    }
+
+    fn new(
+        ctx: &Context,
+        buffer: Buffer,
+        shape: &[usize],
+        data_type: DataType,
+        source: Source,
+    ) -> Self {
+        let ctx = ctx.clone();
+        Self(Arc::new(Inner {
+            ctx,
+            buffer,
+            shape: shape.to_vec(),
+            data_type,
+            source,
+        }))
+    }
+
+    /// The device's context.
+    pub fn context(&self) -> &Context {
+        &self.0.ctx
+    }
+
+    /// The memory.
+    pub fn buffer(&self) -> &Buffer {
+        &self.0.buffer
+    }
+
+    /// The extents, outermost first; empty for a scalar.
+    pub fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    /// The number of elements.
+    pub fn n_elements(&self) -> usize {
+        self.0.buffer.len()
+    }
+
+    /// What the elements are.
+    pub fn data_type(&self) -> DataType {
+        self.0.data_type
+    }
+
+    /// Whether a backward pass through this tensor collects or passes on a gradient.
+    pub fn requires_grad(&self) -> bool {
+        !matches!(self.0.source, Source::Constant)
+    }
+
+    /// Downloads the values; waits for the device.
+    ///
+    /// # Errors
+    /// [`AutogradError::DataType`] for ids, and what the device reports.
+    pub fn to_vec(&self) -> Result<Vec<f32>> {
+        self.expect_type("to_vec", "the tensor", DataType::F32)?;
+        Ok(self.0.ctx.download_f32(&self.0.buffer)?)
+    }
+
+    /// Downloads the ids; waits for the device.
+    ///
+    /// # Errors
+    /// [`AutogradError::DataType`] for values, and what the device reports.
+    pub fn to_ids(&self) -> Result<Vec<u32>> {
+        self.expect_type("to_ids", "the tensor", DataType::U32)?;
+        Ok(self.0.ctx.download_u32(&self.0.buffer)?)
+    }
+
+    /// The gradient that backward passes have left in this leaf since [`Tensor::zero_grad`];
+    /// `None` before, and for tensors that are no leaves.
+    pub fn grad(&self) -> Option<Tensor> {
+        let slot = self.leaf()?.slot();
+        let buffer = slot.buffer.as_ref().filter(|_| slot.filled)?;
+        Some(Self::new(
+            &self.0.ctx,
+            buffer.clone(),
+            &self.0.shape,
+            DataType::F32,
+            Source::Constant,
+        ))
+    }
+
+    /// Forgets this leaf's gradient: the next backward pass overwrites it. Nothing is written to
+    /// the device.
+    pub fn zero_grad(&self) {
+        if let Some(leaf) = self.leaf() {
+            let mut slot = leaf.slot();
+            slot.filled = false;
+            if !slot.external {
+                slot.buffer = None;
+            }
+        }
+    }
+
+    pub(crate) fn leaf(&self) -> Option<&Leaf> {
+        match &self.0.source {
+            Source::Leaf(leaf) => Some(leaf),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
+        match &self.0.source {
+            Source::Operation(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Tells tensors with equal contents apart: one address for all clones.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    pub(crate) fn expect_type(
+        &self,
+        op: &'static str,
+        argument: &'static str,
+        expected: DataType,
+    ) -> Result<()> {
+        let found = self.data_type();
+        if found == expected {
+            return Ok(());
+        }
+        Err(AutogradError::DataType {
+            op,
+            argument,
+            found,
+            expected,
+        })
+    }
+
+    /// Checks that this argument holds values of the given shape.
+    pub(crate) fn expect_shape(
+        &self,
+        op: &'static str,
+        argument: &'static str,
+        expected: &[usize],
+    ) -> Result<()> {
+        self.expect_type(op, argument, DataType::F32)?;
+        if self.shape() == expected {
+            return Ok(());
+        }
+        Err(self.shape_error(op, argument, format!("{expected:?}")))
+    }
+
+    pub(crate) fn shape_error(
+        &self,
+        op: &'static str,
+        argument: &'static str,
+        expected: impl Into<String>,
+    ) -> AutogradError {
+        let found = self.shape().to_vec();
+        AutogradError::Shape {
+            op,
+            argument,
+            found,
+            expected: expected.into(),
+        }
+    }
+
+    /// Splits the shape into rows (all but the last extent) and columns (the last).
+    pub(crate) fn rows_and_columns(&self, op: &'static str) -> Result<(usize, usize)> {
+        self.expect_type(op, "the input", DataType::F32)?;
+        match self.shape().split_last() {
+            Some((&columns, leading)) => Ok((leading.iter().product(), columns)),
+            None => Err(self.shape_error(op, "the input", "at least one dimension")),
+        }
+    }
+
+    /// The leading extent, over which the shard rule cuts; 1 for a single row.
+    pub(crate) fn batch(&self) -> usize {
+        if self.shape().len() > 1 {
+            self.shape()[0]
+        } else {
+            1
+        }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = match &self.0.source {
+            Source::Constant => "constant",
+            Source::Leaf(leaf) => leaf.name.as_str(),
+            Source::Operation(node) => node.op,
+        };
+        write!(
+            f,
+            "Tensor({:?} of {}, {source})",
+            self.shape(),
+            self.data_type()
+        )
+    }
+}
+
+fn check_count(op: &'static str, found: usize, shape: &[usize]) -> Result<()> {
+    if shape.iter().product::<usize>() == found && found > 0 {
+        return Ok(());
+    }
+    let expected = format!("one of {found} elements (and at least one)");
+    Err(AutogradError::Shape {
+        op,
+        argument: "the tensor",
+        found: shape.to_vec(),
+        expected,
+    })
+}

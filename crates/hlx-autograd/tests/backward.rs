@@ -1,0 +1,300 @@
+//! The backward pass as a whole: accumulation, order, shards, recording.
+
+use hlx_autograd::{AutogradError, BackwardPlan, Result, Tensor, no_grad};
+use hlx_core::{Context, Graph};
+
+fn series(seed: usize, n: usize) -> Vec<f32> {
+    (0..n)
+        .map(|i| (((i + 1) * (2 * seed + 37)) % 101) as f32 / 50.0 - 1.0)
+        .collect()
+}
+
+fn plan(shards: usize, accumulate: bool) -> BackwardPlan {
+    BackwardPlan {
+        shards,
+        accumulate,
+        whole_batch: false,
+    }
+}
+
+fn bits(tensor: &Tensor) -> Vec<u32> {
+    let values = tensor.to_vec().expect("downloads");
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// A network with every kind of parameter: embedding, norm, linear with bias.
+struct Network {
+    ctx: Context,
+    table: Tensor,
+    gain: Tensor,
+    shift: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+}
+
+const TIME: usize = 3;
+const WIDTH: usize = 6;
+
+impl Network {
+    fn new(ctx: &Context) -> Result<Self> {
+        let leaf = |seed, shape: &[usize]| -> Result<Tensor> {
+            let values = series(seed, shape.iter().product());
+            Ok(Tensor::from_slice(ctx, &values, shape)?.with_gradient())
+        };
+        Ok(Self {
+            ctx: ctx.clone(),
+            table: leaf(1, &[5, WIDTH])?,
+            gain: leaf(2, &[WIDTH])?,
+            shift: leaf(3, &[WIDTH])?,
+            weight: leaf(4, &[4, WIDTH])?,
+            bias: leaf(5, &[4])?,
+        })
+    }
+
+    fn inputs(&self, samples: std::ops::Range<usize>) -> Result<(Tensor, Tensor)> {
+        let batch = samples.len();
+        let ids: Vec<u32> = (samples.start * TIME..samples.end * TIME)
+            .map(|i| (i * 7 % 5) as u32)
+            .collect();
+        let targets: Vec<u32> = ids.iter().map(|id| id % 4).collect();
+        Ok((
+            Tensor::ids(&self.ctx, &ids, &[batch, TIME])?,
+            Tensor::ids(&self.ctx, &targets, &[batch, TIME])?,
+        ))
+    }
+
+    fn loss(&self, (ids, targets): &(Tensor, Tensor), scale: &Tensor) -> Result<Tensor> {
+        ids.embedding(&self.table)?
+            .layer_norm(&self.gain, &self.shift, 1e-5)?
+            .gelu()?
+            .linear(&self.weight, Some(&self.bias))?
+            .cross_entropy(targets, scale, 0.0)
+    }
+
+    /// Runs a part of the batch of 8.
+    fn pass(&self, samples: std::ops::Range<usize>, plan: &BackwardPlan) -> Result<()> {
+        let scale = Tensor::from_slice(&self.ctx, &[1.0 / 24.0], &[1])?;
+        self.loss(&self.inputs(samples)?, &scale)?
+            .backward_with(plan)
+    }
+
+    fn gradients(&self) -> Vec<Vec<f32>> {
+        [
+            &self.table,
+            &self.gain,
+            &self.shift,
+            &self.weight,
+            &self.bias,
+        ]
+        .map(|leaf| {
+            let gradient = leaf.grad().expect("the leaf has a gradient");
+            gradient.to_vec().expect("downloads")
+        })
+        .to_vec()
+    }
+}
+
+fn assert_same_bits(found: &[Vec<f32>], expected: &[Vec<f32>]) {
+    let words = |rows: &[Vec<f32>]| -> Vec<Vec<u32>> {
+        let row = |row: &Vec<f32>| row.iter().map(|value| value.to_bits()).collect();
+        rows.iter().map(row).collect()
+    };
+    assert_eq!(words(found), words(expected));
+}
+
+fn add(a: &[Vec<f32>], b: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let row = |(a, b): (&Vec<f32>, &Vec<f32>)| a.iter().zip(b).map(|(a, b)| a + b).collect();
+    a.iter().zip(b).map(row).collect()
+}
+
+#[test]
+fn shards_are_chains_added_pairwise() -> Result<()> {
+    let network = Network::new(&Context::cpu()?)?;
+    network.pass(0..8, &plan(4, false))?;
+    let whole = network.gradients();
+    let shards: Vec<_> = (0..4)
+        .map(|shard| {
+            network.pass(2 * shard..2 * shard + 2, &plan(1, false))?;
+            Ok(network.gradients())
+        })
+        .collect::<Result<_>>()?;
+    let tree = add(&add(&shards[0], &shards[1]), &add(&shards[2], &shards[3]));
+    assert_same_bits(&whole, &tree);
+    network.pass(0..8, &plan(1, false))?;
+    assert_ne!(
+        network.gradients(),
+        whole,
+        "the sums do depend on the shards"
+    );
+    Ok(())
+}
+
+#[test]
+fn an_accumulating_pass_continues_the_chain() -> Result<()> {
+    let network = Network::new(&Context::cpu()?)?;
+    network.pass(0..8, &plan(1, false))?;
+    let whole = network.gradients();
+    network.pass(0..3, &plan(1, false))?;
+    network.pass(3..7, &plan(1, true))?;
+    network.pass(7..8, &plan(1, true))?;
+    assert_same_bits(&network.gradients(), &whole);
+    Ok(())
+}
+
+#[test]
+fn shards_that_do_not_divide_the_batch_are_refused() -> Result<()> {
+    let network = Network::new(&Context::cpu()?)?;
+    let error = network
+        .pass(0..6, &plan(4, false))
+        .expect_err("4 shards of 6");
+    assert_eq!(
+        error.to_string(),
+        "linear: 4 shards do not divide a batch of 6"
+    );
+    Ok(())
+}
+
+#[test]
+fn every_device_gives_the_same_gradients_recorded_or_not() -> Result<()> {
+    let mut expected = None;
+    for ctx in Context::all()? {
+        let network = Network::new(&ctx)?;
+        let scale = Tensor::from_slice(&ctx, &[1.0 / 24.0], &[1])?;
+        let inputs = network.inputs(0..8)?;
+        network
+            .loss(&inputs, &scale)?
+            .backward_with(&plan(2, false))?;
+        let live = network.gradients();
+        let step = || {
+            network
+                .loss(&inputs, &scale)?
+                .backward_with(&plan(2, false))
+        };
+        let (graph, ()): (Graph, ()) = ctx.record::<_, AutogradError>(step)?;
+        graph.replay()?;
+        graph.replay()?;
+        assert_same_bits(&network.gradients(), &live);
+        let expected = expected.get_or_insert_with(|| live.clone());
+        assert_same_bits(&live, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn leaves_accumulate_until_they_are_zeroed() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let x = Tensor::from_slice(&ctx, &[1.0, -2.0], &[2])?.with_gradient();
+    assert!(x.grad().is_none());
+    x.mul(&x)?.sum()?.backward()?;
+    x.sum()?.backward()?;
+    assert_eq!(x.grad().expect("has one").to_vec()?, [3.0, -3.0]);
+    x.zero_grad();
+    assert!(x.grad().is_none());
+    x.sum()?.backward()?;
+    assert_eq!(x.grad().expect("has one").to_vec()?, [1.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let flat = ctx.buffer_f32(&[7.0; 66])?;
+    let (values, gradient) = (ctx.buffer_f32(&[3.0, 4.0])?, flat.slice(64, 2)?);
+    let w = Tensor::parameter(&ctx, "w", values, gradient, &[2])?;
+    w.mul(&w)?.sum()?.backward()?;
+    assert_eq!(ctx.download_f32(&flat)?[62..], [7.0, 7.0, 6.0, 8.0]);
+    w.sum()?.backward_with(&BackwardPlan::default())?;
+    assert_eq!(ctx.download_f32(&flat)?[62..], [7.0, 7.0, 1.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn contributions_are_added_from_the_last_consumer_to_the_first() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let factor = |value: f32| Tensor::from_slice(&ctx, &[value], &[1]);
+    // The order shows: 1 is lost beside 2^24, and the sum from the first would be 0.
+    let x = factor(1.0)?.with_gradient();
+    let first = x.mul(&factor(1.0)?)?;
+    let second = x.mul(&factor(16_777_216.0)?)?;
+    let third = x.mul(&factor(-16_777_216.0)?)?;
+    let y = first.add(&second)?.add(&third)?;
+    y.backward()?;
+    assert_eq!(x.grad().expect("has one").to_vec()?, [1.0]);
+    Ok(())
+}
+
+#[test]
+fn nothing_is_recorded_within_no_grad() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let y = no_grad(|| x.mul(&x)?.sum())?;
+    assert!(!y.requires_grad());
+    assert!(matches!(y.backward(), Err(AutogradError::NoGraph)));
+    assert!(x.sum()?.requires_grad(), "recording is on again");
+    Ok(())
+}
+
+#[test]
+fn a_second_pass_through_a_graph_is_refused() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let y = x.mul(&x)?.sum()?;
+    y.backward()?;
+    let error = y.backward().expect_err("freed");
+    let expected = "backward: sum was differentiated before and its saved tensors are gone";
+    assert_eq!(error.to_string(), expected);
+    Ok(())
+}
+
+#[test]
+fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
+    let y = x.mul(&x)?;
+    let error = y.backward().expect_err("two elements");
+    let expected = "backward: the tensor has shape [2], expected one element or a given gradient";
+    assert_eq!(error.to_string(), expected);
+    let upstream = Tensor::from_slice(&ctx, &[10.0, 100.0], &[2])?;
+    y.backward_from(&upstream, &BackwardPlan::default())?;
+    assert_eq!(
+        bits(&x.grad().expect("has one")),
+        [20.0_f32, 400.0].map(f32::to_bits)
+    );
+    Ok(())
+}
+
+#[test]
+fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let x = Tensor::from_slice(&ctx, &series(1, 12), &[4, 3])?;
+    let (values, gradient) = (ctx.buffer_f32(&series(2, 9))?, ctx.alloc(9)?);
+    let w = Tensor::parameter(&ctx, "tied", values, gradient, &[3, 3])?;
+    let loss = || x.linear(&w, None)?.linear(&w, None)?.sum();
+    let error = loss()?
+        .backward_with(&plan(2, false))
+        .expect_err("a part of the batch");
+    let expected = "linear: the parameter tied has a gradient from another operation of this \
+                    graph; with a part of the batch its sum would depend on the split";
+    assert_eq!(error.to_string(), expected);
+    let whole = BackwardPlan {
+        shards: 2,
+        ..BackwardPlan::default()
+    };
+    loss()?.backward_with(&whole)?;
+    let both = w.grad().expect("has one").to_vec()?;
+    let twice = w.detach().with_gradient();
+    x.linear(&w.detach(), None)?
+        .linear(&twice, None)?
+        .sum()?
+        .backward_with(&whole)?;
+    let once = w.detach().with_gradient();
+    x.linear(&once, None)?
+        .linear(&w.detach(), None)?
+        .sum()?
+        .backward_with(&whole)?;
+    let parts =
+        [twice, once].map(|leaf| leaf.grad().expect("has one").to_vec().expect("downloads"));
+    let sum: Vec<f32> = parts[0].iter().zip(&parts[1]).map(|(a, b)| a + b).collect();
+    assert_eq!(both, sum);
+    Ok(())
+}
