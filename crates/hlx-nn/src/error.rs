@@ -1,0 +1,101 @@
+//! What can go wrong with models, optimizers and their files.
+
+use std::path::Path;
+
+use hlx_autograd::AutogradError;
+use hlx_core::CoreError;
+use hlx_kernels::KernelError;
+use thiserror::Error;
+
+/// An error of a layer, a model, an optimizer or a model file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NnError {
+    /// A configuration that no model can have.
+    #[error("{what}: {reason}")]
+    Config {
+        /// The configuration, such as `transformer`.
+        what: &'static str,
+        /// The value and what was expected.
+        reason: String,
+    },
+    /// Two parameters of one name.
+    #[error("parameter {name} is declared twice")]
+    DuplicateParameter {
+        /// The name.
+        name: String,
+    },
+    /// A layer is used before the builder that it was declared to has been built.
+    #[error("parameter {name} has no values yet: build the parameters first")]
+    NotBuilt {
+        /// The parameter's name.
+        name: String,
+    },
+    /// The optimizer met a parameter that no backward pass has reached.
+    #[error("optimizer step: parameter {name} has no gradient")]
+    MissingGradient {
+        /// The parameter's name.
+        name: String,
+    },
+    /// An input's shape does not fit the model or the forward context.
+    #[error("{op}: {argument} has shape {found:?}, expected {expected}")]
+    Shape {
+        /// The operation.
+        op: &'static str,
+        /// The argument.
+        argument: &'static str,
+        /// Its shape.
+        found: Vec<usize>,
+        /// What would fit.
+        expected: String,
+    },
+    /// A batch that cannot be cut as asked.
+    #[error("micro-batches: {reason}")]
+    MicroBatches {
+        /// The numbers that do not fit.
+        reason: String,
+    },
+    /// Named values (a model file, an optimizer's state) that are not this model's.
+    #[error("{what}: {reason}")]
+    Mismatch {
+        /// What was loaded.
+        what: String,
+        /// The first tensor that does not fit, and how.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system or the parser said.
+        reason: String,
+    },
+    /// An operation on tensors failed.
+    #[error(transparent)]
+    Autograd(#[from] AutogradError),
+    /// A kernel refused its arguments.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The device failed.
+    #[error(transparent)]
+    Core(#[from] CoreError),
+}
+
+impl NnError {
+    /// Makes an [`NnError::File`] from a path and anything that can be shown.
+    pub(crate) fn file(path: &Path, reason: impl ToString) -> Self {
+        Self::File {
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Makes an [`NnError::Mismatch`].
+    pub(crate) fn mismatch(what: &str, reason: impl Into<String>) -> Self {
+        Self::Mismatch {
+            what: what.to_owned(),
+            reason: reason.into(),
+        }
+    }
+}

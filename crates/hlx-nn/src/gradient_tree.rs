@@ -1,0 +1,256 @@
+//! The tree over the shards of a batch, carried out a micro-batch at a time.
+//!
+//! A batch of B samples is cut into W shards of B / W samples, and its gradient is
+//! ((s0 + s1) + (s2 + s3)) + ..: the same bits however many samples a pass holds. A pass of
+//! several shards adds the lower levels itself; a pass of a part of a shard continues the shard's
+//! chain; [`GradientTree`] adds what passes leave, as a binary counter carries.
+
+use hlx_autograd::BackwardPlan;
+use hlx_core::Buffer;
+use hlx_kernels::elementwise::add_assign;
+
+use crate::error::NnError;
+use crate::{ParameterStore, Result};
+
+/// One pass of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MicroBatch {
+    /// The number of its first sample in the whole batch.
+    pub first_sample: usize,
+    /// How its backward pass sums.
+    pub plan: BackwardPlan,
+    /// Where what it leaves enters the tree: the level of the shards' sum in the gradient
+    /// buffer. `None` if the shard goes on in the next pass.
+    pub level: Option<u32>,
+}
+
+/// The passes of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MicroBatchPlan {
+    /// The samples of each pass.
+    pub micro_batch_size: usize,
+    /// The passes in order.
+    pub passes: Vec<MicroBatch>,
+}
+
+impl MicroBatchPlan {
+    /// Cuts a batch into passes. `shards` is a power of two that divides the batch; the
+    /// micro-batch is a power of two of shards, or divides a shard.
+    ///
+    /// # Errors
+    /// [`NnError::MicroBatches`] with the numbers that do not fit.
+    pub fn new(batch_size: usize, micro_batch_size: usize, shards: usize) -> Result<Self> {
+        let fail = |reason: String| Err(NnError::MicroBatches { reason });
+        if !shards.is_power_of_two() || batch_size == 0 || !batch_size.is_multiple_of(shards) {
+            let expected = format!("a power of two that divides the batch of {batch_size}");
+            return fail(format!("{shards} shards, expected {expected}"));
+        }
+        let shard_size = batch_size / shards;
+        let held = micro_batch_size / shard_size;
+        let whole_shards =
+            held.is_power_of_two() && held <= shards && micro_batch_size.is_multiple_of(shard_size);
+        let part_of_one = micro_batch_size > 0 && shard_size.is_multiple_of(micro_batch_size);
+        if !whole_shards && !part_of_one {
+            let expected =
+                format!("a divisor of {shard_size} or {shard_size} times a power of two");
+            return fail(format!("{micro_batch_size} samples, expected {expected}"));
+        }
+        let pass = |first_sample: usize| {
+            let end = first_sample + micro_batch_size;
+            let accumulate = !first_sample.is_multiple_of(shard_size);
+            let whole_batch = micro_batch_size == batch_size;
+            let plan = BackwardPlan {
+                shards: held.max(1),
+                accumulate,
+                whole_batch,
+            };
+            let level = end.is_multiple_of(shard_size).then(|| held.max(1).ilog2());
+            MicroBatch {
+                first_sample,
+                plan,
+                level,
+            }
+        };
+        let passes = (0..batch_size)
+            .step_by(micro_batch_size)
+            .map(pass)
+            .collect();
+        Ok(Self {
+            micro_batch_size,
+            passes,
+        })
+    }
+}
+
+/// Adds the gradients of micro-batches in the order of the tree over all shards.
+///
+/// After each backward pass that ends a shard, [`GradientTree::push`] takes the store's gradient
+/// buffer; [`GradientTree::finish`] leaves the root there. Both can be recorded.
+#[derive(Debug)]
+pub struct GradientTree {
+    /// One buffer a level, made when first needed.
+    buffers: Vec<Buffer>,
+    /// The levels of the sums that wait, oldest first; the i-th lies in buffer i.
+    waiting: Vec<u32>,
+}
+
+impl GradientTree {
+    /// Makes the tree for passes as planned, with the buffers that it needs: none for a batch
+    /// in one pass, the logarithm of the number of sums otherwise.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn new(store: &ParameterStore, plan: &MicroBatchPlan) -> Result<Self> {
+        let sums = plan
+            .passes
+            .iter()
+            .filter(|pass| pass.level.is_some())
+            .count();
+        let buffers = (0..sums.max(1).ilog2())
+            .map(|_| store.zeros_like())
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            buffers,
+            waiting: Vec::new(),
+        })
+    }
+
+    /// Adds the gradients that the store holds, the sum of 2^level shards, to the tree: while
+    /// the newest sum that waits has the same level, the new one is added onto it.
+    ///
+    /// # Errors
+    /// [`NnError::MicroBatches`] for more passes than planned, and what the device reports.
+    pub fn push(&mut self, store: &ParameterStore, level: u32) -> Result<()> {
+        let ctx = store.context();
+        let mut level = level;
+        let mut newest = store.gradients();
+        while self.waiting.last() == Some(&level) {
+            let older = &self.buffers[self.waiting.len() - 1];
+            add_assign(ctx, older, newest)?;
+            newest = older;
+            self.waiting.pop();
+            level += 1;
+        }
+        let place = self.waiting.len();
+        match self.buffers.get(place) {
+            // The sum already lies in its place if the last carry ended there.
+            Some(buffer) if newest.overlaps(buffer) => {}
+            Some(buffer) => ctx.copy(newest, buffer)?,
+            // A batch in one pass needs no buffer: its root is where it must end.
+            None if place == 0 => {}
+            None => {
+                let reason = "more gradients than the plan has".to_owned();
+                return Err(NnError::MicroBatches { reason });
+            }
+        }
+        self.waiting.push(level);
+        Ok(())
+    }
+
+    /// Ends a step: the store's gradient buffer holds the root, and the tree is empty.
+    ///
+    /// # Errors
+    /// [`NnError::MicroBatches`] if the sums that were pushed do not make one tree, and what the
+    /// device reports.
+    pub fn finish(&mut self, store: &ParameterStore) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.len() != 1 {
+            let reason = format!("{} sums are left, expected one root", waiting.len());
+            return Err(NnError::MicroBatches { reason });
+        }
+        if let Some(root) = self.buffers.first() {
+            store.context().copy(root, store.gradients())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Init, ParameterBuilder};
+    use hlx_core::Context;
+
+    fn passes(batch: usize, micro: usize, shards: usize) -> Vec<(usize, usize, bool, Option<u32>)> {
+        let plan = MicroBatchPlan::new(batch, micro, shards).expect("fits");
+        let row = |pass: &MicroBatch| {
+            (
+                pass.first_sample,
+                pass.plan.shards,
+                pass.plan.accumulate,
+                pass.level,
+            )
+        };
+        plan.passes.iter().map(row).collect()
+    }
+
+    #[test]
+    fn passes_follow_the_shards() {
+        assert_eq!(passes(8, 8, 4), [(0, 4, false, Some(2))]);
+        assert_eq!(
+            passes(8, 4, 4),
+            [(0, 2, false, Some(1)), (4, 2, false, Some(1))]
+        );
+        let parts = [
+            (0, 1, false, None),
+            (1, 1, true, Some(0)),
+            (2, 1, false, None),
+            (3, 1, true, Some(0)),
+        ];
+        assert_eq!(passes(4, 1, 2), parts);
+    }
+
+    #[test]
+    fn cuts_across_shards_are_refused() {
+        let message = |numbers: [usize; 3]| {
+            let [batch, micro, shards] = numbers;
+            MicroBatchPlan::new(batch, micro, shards)
+                .expect_err("refused")
+                .to_string()
+        };
+        let text = message([12, 8, 4]);
+        let expected =
+            "micro-batches: 8 samples, expected a divisor of 3 or 3 times a power of two";
+        assert_eq!(text, expected);
+        let text = message([12, 3, 8]);
+        let expected =
+            "micro-batches: 8 shards, expected a power of two that divides the batch of 12";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn eight_sums_are_added_as_a_tree() -> Result<()> {
+        let ctx = Context::cpu()?;
+        let mut builder = ParameterBuilder::new();
+        builder.add("w", &[1], Init::Zeros);
+        let store = builder.build(&ctx, 0)?;
+        let mut tree = GradientTree::new(&store, &MicroBatchPlan::new(8, 1, 8)?)?;
+        // Values whose sum depends on the order: 1 is lost beside 2^24, but 2 is not.
+        let shards = [
+            16_777_216.0,
+            1.0,
+            1.0,
+            1.0,
+            -16_777_216.0,
+            1.0,
+            1.0,
+            1.0_f32,
+        ];
+        for _ in 0..2 {
+            for &shard in &shards {
+                ctx.fill(store.gradients(), shard.to_bits())?;
+                tree.push(&store, 0)?;
+            }
+            tree.finish(&store)?;
+            let s = shards;
+            let left = (s[0] + s[1]) + (s[2] + s[3]);
+            let root = left + ((s[4] + s[5]) + (s[6] + s[7]));
+            assert_eq!(
+                ctx.download_f32(store.gradients())?[0].to_bits(),
+                root.to_bits()
+            );
+            assert_ne!(root, shards.iter().sum::<f32>());
+        }
+        Ok(())
+    }
+}

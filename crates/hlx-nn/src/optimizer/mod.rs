@@ -1,0 +1,86 @@
+//! Optimizers over the flat buffers of a parameter store.
+//!
+//! A step has two parts. [`Optimizer::prepare`] counts the step and uploads its numbers (rate,
+//! bias corrections) to a small buffer; [`Optimizer::update`] launches the gradient norm, the
+//! clip and the update, all of which read that buffer, so that a recorded update stays true.
+
+mod adam;
+mod drive;
+mod sgd;
+mod state;
+
+use hlx_core::Buffer;
+
+pub use adam::{Adam, AdamConfig, AdamW, AdamWConfig};
+pub use sgd::{Sgd, SgdConfig};
+pub use state::{OptimizerState, StateTensor};
+
+use crate::{ParameterStore, Result};
+
+/// What all optimizers do.
+pub trait Optimizer {
+    /// The name of the algorithm, which its saved state carries.
+    fn name(&self) -> &'static str;
+
+    /// The number of steps prepared so far.
+    fn step_count(&self) -> u64;
+
+    /// Begins the next step with a learning rate: uploads its numbers. Not to be recorded.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn prepare(&mut self, learning_rate: f64) -> Result<()>;
+
+    /// Launches the step that [`Optimizer::prepare`] began: the norm of all gradients, the clip
+    /// and the update of all parameters. Can be recorded and replayed.
+    ///
+    /// # Errors
+    /// [`NnError::MissingGradient`](crate::NnError::MissingGradient), and what the device
+    /// reports.
+    fn update(&self, store: &ParameterStore) -> Result<()>;
+
+    /// Prepares and launches a step.
+    ///
+    /// # Errors
+    /// As its two parts.
+    fn step(&mut self, store: &ParameterStore, learning_rate: f64) -> Result<()> {
+        store.check_gradients()?;
+        self.prepare(learning_rate)?;
+        self.update(store)
+    }
+
+    /// The global norm of the last step's gradients before the clip, one element on the device.
+    fn gradient_norm(&self) -> &Buffer;
+
+    /// The state's buffers with their names, in the store's layout.
+    fn buffers(&self) -> Vec<(&'static str, &Buffer)>;
+
+    /// Sets the number of steps prepared so far, for a run that goes on.
+    fn set_step_count(&mut self, steps: u64);
+
+    /// Downloads the state: the step and one tensor a buffer and parameter.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn state(&self, store: &ParameterStore) -> Result<OptimizerState> {
+        state::export(self.name(), self.step_count(), &self.buffers(), store)
+    }
+
+    /// Restores a state; nothing is written unless all of it fits.
+    ///
+    /// # Errors
+    /// [`NnError::Mismatch`](crate::NnError::Mismatch) for a state of another algorithm or model.
+    fn load_state(&mut self, store: &ParameterStore, saved: &OptimizerState) -> Result<()> {
+        state::import(self.name(), &self.buffers(), store, saved)?;
+        self.set_step_count(saved.step);
+        Ok(())
+    }
+
+    /// Returns the SHA-256 over the state's tensors, in the order of their names.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn digest(&self, store: &ParameterStore) -> Result<String> {
+        Ok(self.state(store)?.digest())
+    }
+}

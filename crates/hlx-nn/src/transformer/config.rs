@@ -1,0 +1,169 @@
+//! The sizes of a transformer, with three that are measured and named.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::error::NnError;
+
+/// The largest head width that the attention kernels take.
+const MAX_HEAD_WIDTH: usize = 128;
+
+/// The sizes of a [`Transformer`](crate::Transformer).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformerConfig {
+    /// The number of token ids, V.
+    pub vocabulary: usize,
+    /// The width of the residual stream, C.
+    pub width: usize,
+    /// The number of blocks.
+    pub n_layers: usize,
+    /// The number of attention heads, H; it divides C, and C / H is at most 128.
+    pub n_heads: usize,
+    /// The hidden width of the feed-forward networks, F.
+    pub feed_forward_width: usize,
+    /// The largest number of positions.
+    pub positions: usize,
+    /// The probability of every dropout, in [0, 1).
+    pub dropout: f32,
+}
+
+impl TransformerConfig {
+    /// Bytes, width 256, 4 layers of 4 heads, 128 positions: 3,323,392 parameters.
+    pub fn tiny() -> Self {
+        Self::preset(256, 4, 4, 128)
+    }
+
+    /// Bytes, width 512, 6 layers of 8 heads, 256 positions: 19,308,544 parameters.
+    pub fn small() -> Self {
+        Self::preset(512, 6, 8, 256)
+    }
+
+    /// Bytes, width 768, 12 layers of 12 heads, 512 positions: 85,842,432 parameters.
+    pub fn medium() -> Self {
+        Self::preset(768, 12, 12, 512)
+    }
+
+    fn preset(width: usize, n_layers: usize, n_heads: usize, positions: usize) -> Self {
+        let (vocabulary, feed_forward_width, dropout) = (256, 4 * width, 0.0);
+        Self {
+            vocabulary,
+            width,
+            n_layers,
+            n_heads,
+            feed_forward_width,
+            positions,
+            dropout,
+        }
+    }
+
+    /// The number of parameters:
+    /// 2 V C + P C + 2 C + layers (4 C² + 2 C F + F + 9 C).
+    pub fn parameter_count(&self) -> usize {
+        let (c, f) = (self.width, self.feed_forward_width);
+        let block = 4 * c * c + 2 * c * f + f + 9 * c;
+        (2 * self.vocabulary + self.positions + 2) * c + self.n_layers * block
+    }
+
+    /// Checks that such a model can be made.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] with the size that cannot be.
+    pub fn validate(&self) -> Result<()> {
+        let fail = |reason: String| {
+            Err(NnError::Config {
+                what: "transformer",
+                reason,
+            })
+        };
+        let sizes = [
+            ("vocabulary", self.vocabulary),
+            ("width", self.width),
+            ("n_layers", self.n_layers),
+            ("n_heads", self.n_heads),
+            ("feed_forward_width", self.feed_forward_width),
+            ("positions", self.positions),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
+            return fail(format!("{name} is 0, expected at least 1"));
+        }
+        let (width, n_heads) = (self.width, self.n_heads);
+        if !width.is_multiple_of(n_heads) {
+            return fail(format!(
+                "n_heads is {n_heads}, expected a divisor of the width {width}"
+            ));
+        }
+        if width / n_heads > MAX_HEAD_WIDTH {
+            let found = width / n_heads;
+            return fail(format!(
+                "a head is {found} wide, expected at most {MAX_HEAD_WIDTH}"
+            ));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return fail(format!(
+                "dropout is {}, expected 0 or more, below 1",
+                self.dropout
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Transformer;
+    use hlx_core::Context;
+
+    #[test]
+    fn the_documented_parameter_counts_are_true() {
+        assert_eq!(TransformerConfig::tiny().parameter_count(), 3_323_392);
+        assert_eq!(TransformerConfig::small().parameter_count(), 19_308_544);
+        assert_eq!(TransformerConfig::medium().parameter_count(), 85_842_432);
+    }
+
+    #[test]
+    fn the_formula_counts_what_the_model_declares() -> Result<()> {
+        let ctx = Context::cpu()?;
+        let odd = TransformerConfig {
+            vocabulary: 31,
+            width: 12,
+            n_layers: 3,
+            n_heads: 2,
+            feed_forward_width: 17,
+            positions: 9,
+            dropout: 0.0,
+        };
+        for config in [TransformerConfig::tiny(), odd] {
+            let model = Transformer::zeroed(&ctx, &config)?;
+            assert_eq!(model.store().n_elements(), config.parameter_count());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        let message = |change: &dyn Fn(&mut TransformerConfig)| {
+            let mut config = TransformerConfig::tiny();
+            change(&mut config);
+            config.validate().expect_err("refused").to_string()
+        };
+        let heads = message(&|config| config.n_heads = 3);
+        assert_eq!(
+            heads,
+            "transformer: n_heads is 3, expected a divisor of the width 256"
+        );
+        let layers = message(&|config| config.n_layers = 0);
+        assert_eq!(layers, "transformer: n_layers is 0, expected at least 1");
+        let dropout = message(&|config| config.dropout = 1.0);
+        assert_eq!(
+            dropout,
+            "transformer: dropout is 1, expected 0 or more, below 1"
+        );
+        let head = message(&|config| config.n_heads = 1);
+        assert_eq!(
+            head,
+            "transformer: a head is 256 wide, expected at most 128"
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! What must not change the bits: the batch, padding, micro-batches, recording, the device.
+
+use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
+use hlx_core::Context;
+use hlx_nn::{
+    AdamW, AdamWConfig, ForwardContext, GradientTree, MicroBatchPlan, NnError, Optimizer, Result,
+    Transformer, TransformerConfig, cross_entropy,
+};
+
+const BATCH: usize = 8;
+const TIME: usize = 11;
+
+fn config(dropout: f32) -> TransformerConfig {
+    TransformerConfig {
+        vocabulary: 29,
+        width: 24,
+        n_layers: 2,
+        n_heads: 3,
+        feed_forward_width: 40,
+        positions: 37,
+        dropout,
+    }
+}
+
+fn token(sample: usize, time: usize) -> u32 {
+    ((sample * 31 + time * 17 + sample * time) % 29) as u32
+}
+
+fn logits(model: &Transformer, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
+    let ctx = model.store().context();
+    let time = ids.len() / batch;
+    let ids = Tensor::ids(ctx, ids, &[batch, time])?;
+    let logits = model.forward(&ids, &ForwardContext::new(ctx, batch, time)?)?;
+    Ok(logits.to_vec()?)
+}
+
+fn words(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn a_sequence_has_the_same_logits_alone_and_in_a_batch_padded_or_not() -> Result<()> {
+    let lengths = [37, 1, 2, 31, 32, 33, 5, 36, 7, 20, 3, 4, 34, 35, 16, 17];
+    let sequence = |sample: usize, n: usize| (0..n).map(move |time| token(sample, time));
+    let mut expected = None;
+    for ctx in Context::all()? {
+        let model = Transformer::new(&ctx, &config(0.0), 3)?;
+        let padded = |(sample, &length): (usize, &usize)| -> Vec<u32> {
+            sequence(sample, length)
+                .chain(std::iter::repeat_n(0, 37 - length))
+                .collect()
+        };
+        let ids: Vec<u32> = lengths.iter().enumerate().flat_map(padded).collect();
+        let together = words(&logits(&model, &ids, 16)?);
+        // On a software Vulkan device a few lengths at the edges of the key blocks are enough.
+        let alone = if ctx.is_cpu() { 16 } else { 6 };
+        for (sample, &length) in lengths.iter().enumerate().take(alone) {
+            let ids: Vec<u32> = sequence(sample, length).collect();
+            let alone = words(&logits(&model, &ids, 1)?);
+            let start = sample * 37 * 29;
+            assert_eq!(
+                alone,
+                together[start..start + length * 29],
+                "sequence {sample}"
+            );
+        }
+        let expected = expected.get_or_insert_with(|| together.clone());
+        assert_eq!(&together, expected, "{:?}", ctx.info());
+    }
+    Ok(())
+}
+
+/// The batch: some targets are ignored, as in pairs whose loss is on the output alone.
+struct Batch {
+    ids: Vec<u32>,
+    targets: Vec<u32>,
+    scale: f32,
+}
+
+fn batch() -> Batch {
+    let places = || (0..BATCH).flat_map(|sample| (0..TIME).map(move |time| (sample, time)));
+    let ids = places().map(|(sample, time)| token(sample, time)).collect();
+    let target = |(sample, time): (usize, usize)| match time < sample {
+        true => IGNORE_INDEX,
+        false => token(sample, time + 1),
+    };
+    let targets: Vec<u32> = places().map(target).collect();
+    let counted = targets
+        .iter()
+        .filter(|target| **target != IGNORE_INDEX)
+        .count();
+    Batch {
+        ids,
+        targets,
+        scale: 1.0 / counted as f32,
+    }
+}
+
+/// Computes the gradient of the batch in passes; dropout is on.
+fn gradient(model: &Transformer, micro: usize, shards: usize, step: u32) -> Result<()> {
+    let ctx = model.store().context();
+    let Batch {
+        ids,
+        targets,
+        scale,
+    } = batch();
+    let plan = MicroBatchPlan::new(BATCH, micro, shards)?;
+    let mut tree = GradientTree::new(model.store(), &plan)?;
+    let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
+    let context = ForwardContext::new(ctx, micro, TIME)?.with_dropout(77)?;
+    for pass in &plan.passes {
+        let range = pass.first_sample * TIME..(pass.first_sample + micro) * TIME;
+        let ids = Tensor::ids(ctx, &ids[range.clone()], &[micro, TIME])?;
+        let targets = Tensor::ids(ctx, &targets[range], &[micro, TIME])?;
+        context.set_counter(step, pass.first_sample as u32)?;
+        let logits = model.forward(&ids, &context)?;
+        cross_entropy(&logits, &targets, &scale, 0.1)?.backward_with(&pass.plan)?;
+        if let Some(level) = pass.level {
+            tree.push(model.store(), level)?;
+        }
+    }
+    tree.finish(model.store())
+}
+
+#[test]
+fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
+    let mut expected = None;
+    for ctx in Context::all()? {
+        let model = Transformer::new(&ctx, &config(0.2), 3)?;
+        let store = model.store();
+        let sizes: &[usize] = if ctx.is_cpu() { &[8, 4, 2, 1] } else { &[8, 2] };
+        for &micro in sizes {
+            gradient(&model, micro, 4, 5)?;
+            let digest = store.digest_of(&[("", store.gradients())])?;
+            let expected = expected.get_or_insert_with(|| digest.clone());
+            assert_eq!(
+                &digest,
+                expected,
+                "{micro} samples a pass on {:?}",
+                ctx.info()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let model = Transformer::new(&ctx, &config(0.2), 3)?;
+    let digest = |shards, step| -> Result<String> {
+        gradient(&model, 8, shards, step)?;
+        model.store().digest_of(&[("", model.store().gradients())])
+    };
+    let first = digest(4, 5)?;
+    assert_ne!(digest(2, 5)?, first);
+    assert_ne!(digest(4, 6)?, first);
+    assert_eq!(digest(4, 5)?, first);
+    Ok(())
+}
+
+/// Trains three steps and returns the digests of parameters and of optimizer state.
+fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
+    let model = Transformer::new(ctx, &config(0.1), 3)?;
+    let clipped = AdamWConfig {
+        clip_norm: Some(0.5),
+        ..AdamWConfig::default()
+    };
+    let mut optimizer = AdamW::new(model.store(), clipped)?;
+    let Batch {
+        ids,
+        targets,
+        scale,
+    } = batch();
+    let ids = Tensor::ids(ctx, &ids, &[BATCH, TIME])?;
+    let targets = Tensor::ids(ctx, &targets, &[BATCH, TIME])?;
+    let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
+    let context = ForwardContext::new(ctx, BATCH, TIME)?.with_dropout(77)?;
+    let plan = BackwardPlan {
+        shards: 8,
+        ..BackwardPlan::default()
+    };
+    let launch = |optimizer: &AdamW| -> Result<()> {
+        let logits = model.forward(&ids, &context)?;
+        cross_entropy(&logits, &targets, &scale, 0.0)?.backward_with(&plan)?;
+        optimizer.update(model.store())
+    };
+    let graph = match recorded {
+        true => Some(ctx.record::<_, NnError>(|| launch(&optimizer))?.0),
+        false => None,
+    };
+    for step in 0..3 {
+        context.set_counter(step, 0)?;
+        optimizer.prepare(1e-2)?;
+        match &graph {
+            Some(graph) => graph.replay()?,
+            None => launch(&optimizer)?,
+        }
+    }
+    Ok([model.store().digest()?, optimizer.digest(model.store())?])
+}
+
+#[test]
+fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> {
+    let expected = train(&Context::cpu()?, false)?;
+    for ctx in Context::all()? {
+        assert_eq!(train(&ctx, true)?, expected, "{:?}", ctx.info());
+    }
+    Ok(())
+}
+
+#[test]
+fn ids_of_another_shape_are_refused() -> Result<()> {
+    let ctx = Context::cpu()?;
+    let model = Transformer::new(&ctx, &config(0.0), 3)?;
+    let ids = Tensor::ids(&ctx, &[1, 2, 3], &[1, 3])?;
+    let error = model
+        .forward(&ids, &ForwardContext::new(&ctx, 1, 2)?)
+        .expect_err("another length");
+    let expected = "transformer: ids has shape [1, 3], expected [1, 2] and at most 37 positions";
+    assert_eq!(error.to_string(), expected);
+    Ok(())
+}
