@@ -250,13 +250,7 @@ fn gelu_tanh_slope(x: f32) -> f32 {
 /// Within [-16, 16]; NaN stays.
 #[inline(always)]
 fn within_16(x: f32) -> f32 {
-    if x > 16.0 {
-        16.0
-    } else if x < -16.0 {
-        -16.0
-    } else {
-        x
-    }
+    x.clamp(-16.0, 16.0)
 }
 
 /// NaN compares false, and so passes; -0 does not.

@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn binary_operations_match_the_reference() {
         type Launcher = fn(&Context, &Buffer, &Buffer, &Buffer) -> Result<(), KernelError>;
-        let cases: [(&str, Launcher, fn(f64, f64) -> f64); 3] = [
+        type Reference = fn(f64, f64) -> f64;
+        let cases: [(&str, Launcher, Reference); 3] = [
             ("add", add, |a, b| a + b),
             ("sub", sub, |a, b| a - b),
             ("mul", mul, |a, b| a * b),

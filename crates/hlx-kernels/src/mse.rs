@@ -1,8 +1,8 @@
 //! Squared error of each element, and its derivative.
 //!
 //! `loss[i] = (pred[i] - target[i])^2` and `dpred[i] = (2 (pred[i] - target[i])) scale[0]`, each
-//! operation rounded. The mean is a [`sum`](crate::sum()) of the losses times 1/n; `scale` then holds
-//! 1/n.
+//! operation rounded. The mean is a [`sum`](crate::reduce::sum) of the losses times 1/n; `scale`
+//! then holds 1/n.
 
 use hlx_core::{Binding, Buffer, Context};
 
