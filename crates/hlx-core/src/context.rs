@@ -68,24 +68,21 @@ impl Context {
         if selected == Selector::Cpu {
             return Self::cpu();
         }
-        let _instance = vulkan::hold();
-        match selected {
-            Selector::Cpu => Self::cpu(),
-            Selector::Auto => Self::open_auto(),
-            Selector::Vulkan => {
-                let devices = vulkan::list();
-                let best = devices
-                    .iter()
-                    .position(|info| info.kind == DeviceKind::VulkanGpu)
-                    .or(if devices.is_empty() { None } else { Some(0) });
-                match best {
-                    Some(index) => Self::vulkan(index),
-                    None => Err(no_such_device(selector)),
-                }
-            }
-            Selector::VulkanIndex(index) if index < vulkan::list().len() => Self::vulkan(index),
-            Selector::VulkanIndex(_) => Err(no_such_device(selector)),
+        if selected == Selector::Auto {
+            return Self::open_auto();
         }
+        let devices = vulkan::list().map_err(|error| no_such_device(selector, Some(&error)))?;
+        let first_gpu = devices
+            .iter()
+            .position(|info| info.kind == DeviceKind::VulkanGpu);
+        let index = match selected {
+            Selector::VulkanIndex(index) => index,
+            _ => first_gpu.unwrap_or(0),
+        };
+        if index >= devices.len() {
+            return Err(no_such_device(selector, None));
+        }
+        Self::vulkan(index)
     }
 
     /// Opens the device named by the environment variable `HLX_DEVICE`, else by `selector`.
@@ -100,7 +97,7 @@ impl Context {
     }
 
     fn open_auto() -> Result<Self, CoreError> {
-        for (index, info) in vulkan::list().iter().enumerate() {
+        for (index, info) in vulkan_devices().iter().enumerate() {
             if info.kind != DeviceKind::VulkanGpu {
                 continue;
             }
@@ -176,7 +173,9 @@ impl Context {
 
     /// Lists the devices of this machine: the CPU device, then every Vulkan device.
     pub fn devices() -> Vec<DeviceInfo> {
-        std::iter::once(cpu_info()).chain(vulkan::list()).collect()
+        std::iter::once(cpu_info())
+            .chain(vulkan_devices())
+            .collect()
     }
 
     /// Opens the CPU device and every Vulkan device that passes the probe.
@@ -184,9 +183,8 @@ impl Context {
     /// # Errors
     /// As [`Context::open`]: a device that is there and cannot be opened is an error.
     pub fn all() -> Result<Vec<Self>, CoreError> {
-        let _instance = vulkan::hold();
         let mut contexts = vec![Self::cpu()?];
-        for index in 0..vulkan::list().len() {
+        for index in 0..vulkan_devices().len() {
             contexts.push(Self::vulkan(index)?);
         }
         Ok(contexts)
@@ -405,10 +403,21 @@ impl Drop for RecordingGuard<'_> {
     }
 }
 
-fn no_such_device(asked: &str) -> CoreError {
+/// The Vulkan devices; none, and a line in the log, where Vulkan itself does not answer.
+fn vulkan_devices() -> Vec<DeviceInfo> {
+    vulkan::list().unwrap_or_else(|error| {
+        tracing::info!("no Vulkan: {error}");
+        Vec::new()
+    })
+}
+
+fn no_such_device(asked: &str, reason: Option<&CoreError>) -> CoreError {
     let names: Vec<String> = Context::devices().iter().map(ToString::to_string).collect();
+    let why = reason
+        .map(|error| format!(" ({error})"))
+        .unwrap_or_default();
     CoreError::NoSuchDevice {
         asked: asked.to_owned(),
-        available: format!("there is {}", names.join(", ")),
+        available: format!("there is {}{why}", names.join(", ")),
     }
 }

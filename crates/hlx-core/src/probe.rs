@@ -320,19 +320,33 @@ fn probe(context: &Context, device: &Arc<VulkanDevice>) -> Result<(Modes, ProbeR
     for column in &inputs.0 {
         buffers.push(context.buffer_u32(column)?);
     }
-    let mut native = [false; 3];
-    for (slot, (op, _, twin)) in native.iter_mut().zip(BARE) {
+    let mut differences = [None, None, None];
+    for (slot, (op, _, twin)) in differences.iter_mut().zip(BARE) {
         let outputs = run_operation(context, &buffers, op)?;
-        *slot = inputs.first_difference(twin, &outputs).is_none();
+        *slot = inputs.first_difference(twin, &outputs);
     }
-    let flushes = native[1] && native[2];
+    let [fma_difference, mul_difference, add_difference] = differences;
+    let flush_difference = mul_difference.or(add_difference);
+    let flushes = flush_difference.is_none();
     let modes = Modes {
-        native_fma: u32::from(native[0] && flushes),
+        native_fma: u32::from(fma_difference.is_none() && flushes),
         native_flush: u32::from(flushes),
     };
-    let word = |native: u32| if native == 1 { "native" } else { "emulated" };
-    report.add("fused multiply-add", word(modes.native_fma), true);
-    report.add("flush of subnormals", word(modes.native_flush), true);
+    let finding = |native: u32, difference: Option<String>| match difference {
+        None if native == 1 => "native".to_owned(),
+        None => "emulated, as the flush is".to_owned(),
+        Some(difference) => format!("emulated: the bare instruction {difference}"),
+    };
+    report.add(
+        "fused multiply-add",
+        finding(modes.native_fma, fma_difference),
+        true,
+    );
+    report.add(
+        "flush of subnormals",
+        finding(modes.native_flush, flush_difference),
+        true,
+    );
     let _ = device.modes.set(modes);
     for (op, name, twin) in FUNCTIONS {
         let outputs = run_operation(context, &buffers, op)?;

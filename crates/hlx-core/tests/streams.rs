@@ -227,46 +227,6 @@ fn profiles_name_the_kernels() {
     }
 }
 
-/// The resident memory of this process in bytes.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok())
-        .unwrap_or(0)
-        * 4096
-}
-
-#[test]
-fn a_hundred_contexts_leave_nothing_behind() {
-    let selectors: Vec<String> = Context::devices()
-        .into_iter()
-        .map(|device| device.selector)
-        .collect();
-    for selector in selectors {
-        let mut settled = 0;
-        for round in 0..100 {
-            let ctx = Context::open(&selector).expect("open");
-            let a = ctx.buffer_f32(&[1.0; 10_000]).expect("buffer");
-            let c = ctx.alloc(10_000).expect("buffer");
-            let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
-            graph.replay().expect("replay");
-            drop((graph, a));
-            assert_eq!(ctx.download_f32(&c).expect("download")[9_999], 2.0);
-            if round == 20 {
-                settled = resident_bytes();
-            }
-        }
-        let grown = resident_bytes().saturating_sub(settled);
-        assert!(
-            grown < 24 << 20,
-            "{selector}: {grown} bytes grown over 80 contexts"
-        );
-    }
-    assert_eq!(hlx_core::validation_messages(), 0);
-}
-
 #[test]
 fn the_validation_layer_is_there_when_asked_for() {
     let asked = std::env::var("HLX_VALIDATION").is_ok_and(|value| value == "1");

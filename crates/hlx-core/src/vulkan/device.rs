@@ -53,11 +53,13 @@ pub(super) struct HostMemory {
 // SAFETY: the pointer is to mapped memory that `buffer` owns; users lock around it.
 unsafe impl Send for HostMemory {}
 
-/// Lists the Vulkan devices, GPUs before software drivers; empty without a loader or driver.
-pub(crate) fn list() -> Vec<DeviceInfo> {
-    physical_devices()
-        .map(|list| list.into_iter().map(|(_, info)| info).collect())
-        .unwrap_or_default()
+/// Lists the Vulkan devices, GPUs before software drivers. Without a loader, a driver or a
+/// working instance the answer is the error that says so.
+pub(crate) fn list() -> Result<Vec<DeviceInfo>, CoreError> {
+    Ok(physical_devices()?
+        .into_iter()
+        .map(|(_, info)| info)
+        .collect())
 }
 
 fn physical_devices() -> Result<Vec<(Arc<PhysicalDevice>, DeviceInfo)>, CoreError> {
@@ -197,7 +199,6 @@ impl VulkanDevice {
             preserve_zero_inf_nan: properties
                 .shader_signed_zero_inf_nan_preserve_float32
                 .unwrap_or(false),
-            round_to_even: properties.shader_rounding_mode_rte_float32.unwrap_or(false),
             flush_subnormals: properties
                 .shader_denorm_flush_to_zero_float32
                 .unwrap_or(false),

@@ -1,9 +1,9 @@
-//! The Vulkan instance, shared by all contexts alive, and the validation layer's messages.
+//! The Vulkan instance, shared by all contexts, and the validation layer's messages.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vulkano::instance::debug::{
     DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessengerCallback,
@@ -16,9 +16,10 @@ use crate::error::CoreError;
 
 const VALIDATION_LAYER: &str = "VK_LAYER_KHRONOS_validation";
 
-/// Instances are dear to make (the loader reads every driver), so contexts share one while any
-/// of them lives.
-static SHARED: Mutex<Weak<Instance>> = Mutex::new(Weak::new());
+/// One instance a process, made at first use and kept: it costs a tenth of a second and more (the
+/// loader reads every driver), and NVIDIA's driver 580 refuses to make one after some 80 have
+/// been made and destroyed.
+static SHARED: Mutex<Option<Arc<Instance>>> = Mutex::new(None);
 
 static VALIDATION_MESSAGES: AtomicU64 = AtomicU64::new(0);
 
@@ -29,21 +30,13 @@ pub fn validation_messages() -> u64 {
     VALIDATION_MESSAGES.load(Ordering::Relaxed)
 }
 
-/// Keeps the shared instance, if there is one, until the answer is dropped: between listing
-/// devices and opening one it would otherwise be made twice.
-pub(crate) fn hold() -> Option<Arc<Instance>> {
-    shared().ok()
-}
-
 /// Returns the shared instance, or an error that says why there is none (no loader, no layer).
 pub(super) fn shared() -> Result<Arc<Instance>, CoreError> {
     let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(instance) = slot.upgrade() {
-        return Ok(instance);
+    match &*slot {
+        Some(instance) => Ok(Arc::clone(instance)),
+        None => Ok(Arc::clone(slot.insert(create()?))),
     }
-    let instance = create()?;
-    *slot = Arc::downgrade(&instance);
-    Ok(instance)
 }
 
 fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {

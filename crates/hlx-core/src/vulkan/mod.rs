@@ -16,7 +16,6 @@ mod user;
 use vulkano::{Validated, VulkanError};
 
 pub(crate) use device::{Modes, VulkanDevice, list};
-pub(crate) use instance::hold;
 pub use instance::validation_messages;
 pub(crate) use pipeline::{cache_dir, write_atomically};
 pub(crate) use stream::{RecordedStream, VulkanStream};

@@ -1,14 +1,15 @@
 //! Adds the float-control execution modes that a device supports to a module.
 //!
 //! The modules in `shaders/spv` ask for none, because a device refuses one that it lacks. HLX
-//! wants SignedZeroInfNanPreserve and round-to-even where they exist (without, compilers rewrite
-//! `a*0` to `0`), and flushed subnormals where a device can be told to flush.
+//! wants SignedZeroInfNanPreserve where it exists (without, compilers rewrite `a*0` to `0`), and
+//! flushed subnormals where a device can be told to flush. It does not ask for round-to-even:
+//! every device rounds so by itself, which the probe checks, and on an NVIDIA H200 (driver
+//! 580.159) the mode makes multiplications keep subnormals that they flush without it.
 
 /// Which float controls a device has for 32-bit floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FloatControls {
     pub preserve_zero_inf_nan: bool,
-    pub round_to_even: bool,
     pub flush_subnormals: bool,
 }
 
@@ -19,10 +20,8 @@ const OP_CAPABILITY: u32 = 17;
 const HEADER_WORDS: usize = 5;
 const DENORM_FLUSH_CAPABILITY: u32 = 4465;
 const PRESERVE_CAPABILITY: u32 = 4466;
-const ROUND_TO_EVEN_CAPABILITY: u32 = 4467;
 const DENORM_FLUSH_MODE: u32 = 4460;
 const PRESERVE_MODE: u32 = 4461;
-const ROUND_TO_EVEN_MODE: u32 = 4462;
 
 /// Returns the module with the modes added. The module is SPIR-V 1.4 or later, where float
 /// controls are part of the core.
@@ -37,11 +36,6 @@ pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec
             controls.preserve_zero_inf_nan,
             PRESERVE_CAPABILITY,
             PRESERVE_MODE,
-        ),
-        (
-            controls.round_to_even,
-            ROUND_TO_EVEN_CAPABILITY,
-            ROUND_TO_EVEN_MODE,
         ),
     ]
     .into_iter()

@@ -1,0 +1,72 @@
+//! A hundred contexts opened, used and closed: nothing grows. Alone in its file, and so in its
+//! process, because it measures the process's memory.
+
+use hlx_core::{Binding, Context, CoreError, Launch, Shader, groups_1d};
+
+static VECTOR_ADD: Shader = Shader {
+    name: "examples/vector_add",
+    bytes: include_bytes!("../../../shaders/spv/examples/vector_add.spv"),
+};
+
+/// `c = a + b` through the shader or its twin.
+fn add(
+    ctx: &Context,
+    a: &hlx_core::Buffer,
+    b: &hlx_core::Buffer,
+    c: &hlx_core::Buffer,
+) -> Result<(), CoreError> {
+    let launch = Launch {
+        name: "vector_add",
+        shader: &VECTOR_ADD,
+        specialization: &[],
+        bindings: &[Binding::Read(a), Binding::Read(b), Binding::Write(c)],
+        push: &(c.len() as u32).to_le_bytes(),
+        groups: groups_1d(c.len().div_ceil(64)),
+    };
+    ctx.launch(launch, |bindings| {
+        let ([a, b], [c]) = bindings.split();
+        for (c, (a, b)) in c.iter_mut().zip(a.iter().zip(b)) {
+            *c = a + b;
+        }
+    })
+}
+
+/// The resident memory of this process in bytes.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 4096
+}
+
+#[test]
+fn a_hundred_contexts_leave_nothing_behind() {
+    let selectors: Vec<String> = Context::devices()
+        .into_iter()
+        .map(|device| device.selector)
+        .collect();
+    for selector in selectors {
+        let mut settled = 0;
+        for round in 0..100 {
+            let ctx = Context::open(&selector).expect("open");
+            let a = ctx.buffer_f32(&[1.0; 10_000]).expect("buffer");
+            let c = ctx.alloc(10_000).expect("buffer");
+            let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
+            graph.replay().expect("replay");
+            drop((graph, a));
+            assert_eq!(ctx.download_f32(&c).expect("download")[9_999], 2.0);
+            if round == 20 {
+                settled = resident_bytes();
+            }
+        }
+        let grown = resident_bytes().saturating_sub(settled);
+        assert!(
+            grown < 24 << 20,
+            "{selector}: {grown} bytes grown over 80 contexts"
+        );
+    }
+    assert_eq!(hlx_core::validation_messages(), 0);
+}
