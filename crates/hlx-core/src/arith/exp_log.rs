@@ -34,7 +34,7 @@ pub(super) fn exp_core(x: f32) -> f32 {
     f32::from_bits(y.to_bits().wrapping_add(n << 23))
 }
 
-/// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1 ulp.
+/// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1.02 ulp.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     let y = exp_core(x);
@@ -58,7 +58,7 @@ pub fn sigmoid(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 1 ulp.
+/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
 #[inline(always)]
 pub fn log(x: f32) -> f32 {
     let bits = x.to_bits();
