@@ -57,6 +57,7 @@ pub fn max(row: &[f32]) -> f32 {
 /// Calls `step(lane, values)` for each column in increasing order; whole blocks of 128 go
 /// through arrays, so that the compiler sees their length.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // One index for the lane and for all rows.
 fn for_each_block<const N: usize>(rows: [&[f32]; N], mut step: impl FnMut(usize, [f32; N])) {
     let n_cols = rows[0].len();
     let whole = rows.map(|row| row[..n_cols].as_chunks::<LANES>());
