@@ -5,7 +5,7 @@
 //! [`chunks2`] spread the CPU twin over the worker threads. Both sides compute each element on
 //! its own, so windows, chunks and threads never show in the bits.
 
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len};
@@ -18,9 +18,6 @@ pub(crate) const GROUP_THREADS: usize = 256;
 
 /// Elements of one workgroup, four a thread.
 const GROUP: usize = 4 * GROUP_THREADS;
-
-/// Windows start at multiples of this many words on every device.
-const WINDOW_ALIGNMENT: usize = 64;
 
 /// An argument of a map, with its name for errors.
 #[derive(Clone, Copy)]
@@ -55,9 +52,7 @@ impl Map<'_> {
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
         let len = self.common_len(args)?;
-        let window = ctx.max_binding_words() / WINDOW_ALIGNMENT * WINDOW_ALIGNMENT;
-        for start in (0..len).step_by(window) {
-            let count = window.min(len - start);
+        for (start, count) in windows(len, ALIGNMENT_WORDS, ctx.max_binding_words()) {
             let buffers = args
                 .iter()
                 .map(|arg| match arg {
@@ -107,6 +102,19 @@ impl Map<'_> {
     }
 }
 
+/// Cuts `len` elements into windows (start, count) of at most `limit`, each but the last a multiple
+/// of `unit`.
+pub(crate) fn windows(
+    len: usize,
+    unit: usize,
+    limit: usize,
+) -> impl Iterator<Item = (usize, usize)> {
+    let window = (limit / unit).max(1) * unit;
+    (0..len)
+        .step_by(window)
+        .map(move |start| (start, window.min(len - start)))
+}
+
 /// Runs `body` over chunks of one input and one output, on all worker threads.
 pub(crate) fn chunks1(x: &[f32], y: &mut [f32], body: impl Fn(&[f32], &mut [f32]) + Sync) {
     y.par_chunks_mut(CHUNK)
@@ -138,5 +146,30 @@ pub(crate) fn each1(x: &[f32], y: &mut [f32], f: impl Fn(f32) -> f32) {
 pub(crate) fn each2(a: &[f32], b: &[f32], y: &mut [f32], f: impl Fn(f32, f32) -> f32) {
     for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
         *y = f(*a, *b);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_every_element_once_from_aligned_starts() {
+        for (len, limit) in [
+            (0, 100),
+            (1, 100),
+            (640, 64),
+            (1000, 200),
+            (1000, 1 << 30),
+            (7, 3),
+        ] {
+            let mut end = 0;
+            for (start, count) in windows(len, 64, limit) {
+                assert_eq!((start, start % 64), (end, 0));
+                assert!(count > 0 && count <= limit.max(64));
+                end = start + count;
+            }
+            assert_eq!(end, len);
+        }
     }
 }

@@ -448,6 +448,31 @@ mod tests {
         }
     }
 
+    /// A step recorded once and replayed with the next step's numbers is the step itself.
+    #[test]
+    fn a_recorded_step_follows_its_hyper_buffer() {
+        let (initial, n) = (normal(4, 333), 333);
+        let eager = five_steps(Kind::AdamW, &initial);
+        let replayed = run_everywhere("adamw_step", |ctx, mem| {
+            let params = mem.input(ctx, &initial)?;
+            let (m, v) = (
+                mem.input(ctx, &vec![0.0; n])?,
+                mem.input(ctx, &vec![0.0; n])?,
+            );
+            let (grads, clip) = (mem.output(ctx, n)?, mem.input(ctx, &[CLIP])?);
+            let words = mem.input_u32(ctx, &[0; HYPER_LEN])?;
+            let (graph, ()) =
+                ctx.record(|| adamw_step(ctx, &params, &grads, &m, &v, &words, &clip))?;
+            for step in 1..=STEPS {
+                ctx.upload_f32(&grads, &gradient(step, n))?;
+                ctx.upload_u32(&words, &hyper(Kind::AdamW, step).to_words())?;
+                graph.replay()?;
+            }
+            Ok(vec![params, m, v])
+        });
+        assert_eq!(eager, replayed);
+    }
+
     /// Large, tiny and zero gradients: equal bits everywhere, nothing but finite numbers.
     #[test]
     fn extreme_gradients_stay_finite() {

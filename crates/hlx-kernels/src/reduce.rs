@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_that};
 use crate::lanes;
-use crate::map::{CHUNK, GROUP_THREADS};
+use crate::map::{CHUNK, GROUP_THREADS, windows};
 
 shader!(rows_shader, "../../shaders/spv/reduce/rows.spv");
 shader!(columns_shader, "../../shaders/spv/reduce/columns.spv");
@@ -149,9 +149,7 @@ fn reduce_flat(
         let sums = ctx.alloc(rows)?;
         // Windows of whole rows, whose sums start where a binding may start.
         let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
-        let window = (ctx.max_binding_words() / unit).max(1) * unit;
-        for start in (0..current.len()).step_by(window) {
-            let count = window.min(current.len() - start);
+        for (start, count) in windows(current.len(), unit, ctx.max_binding_words()) {
             let piece = current.slice(start, count)?;
             let target = sums.slice(start / FLAT_ROW, count.div_ceil(FLAT_ROW))?;
             launch_rows(ctx, name, &piece, &target, FLAT_ROW, (operation, false))?;
