@@ -38,7 +38,7 @@ struct Inner {
 
 pub(crate) enum Backend {
     Cpu(ThreadPool),
-    Vulkan(VulkanStream),
+    Vulkan(Box<VulkanStream>),
 }
 
 #[derive(Default)]
@@ -139,8 +139,13 @@ impl Context {
         ));
         let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&profiler))?;
         let unproved = ProbeReport::default();
-        let mut context =
-            Self::from_parts(Backend::Vulkan(stream), source, info, unproved, profiler);
+        let mut context = Self::from_parts(
+            Backend::Vulkan(Box::new(stream)),
+            source,
+            info,
+            unproved,
+            profiler,
+        );
         let report = probe::run_vulkan(&context, &device)?;
         report.check(&context.inner.info.name)?;
         if let Some(inner) = Arc::get_mut(&mut context.inner) {

@@ -9,7 +9,7 @@
 //! the rows of each shard in order: `dweight = fma(dy, n, dweight)`, `dbias = dbias + dy`.
 //!
 //! Shapes: `x`, `y`, `dx`, `dy` `[rows, C]`; `weight`, `bias` `[C]`; `stats` `[rows, 2]`;
-//! `dweight`, `dbias` `[shards, C]`. Row sums have the order of [`lanes`].
+//! `dweight`, `dbias` `[shards, C]`. Row sums have the order of [`lanes`](crate::lanes).
 //! PyTorch: `torch.nn.functional.layer_norm`.
 
 use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
