@@ -51,3 +51,8 @@ pub use transformer::{Transformer, TransformerConfig};
 
 /// The result of an operation on models.
 pub type Result<T, E = NnError> = std::result::Result<T, E>;
+
+/// The README's example is compiled and run with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
