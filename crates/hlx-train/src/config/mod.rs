@@ -1,0 +1,364 @@
+//! The configuration of a run: its keys, their defaults, and what they may be.
+//!
+//! A file is read by [`Config::load`], which names the file, the line and the key of whatever is
+//! wrong in it. `docs/configuration.md` lists the keys for users.
+
+mod check;
+mod read;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use read::Override;
+
+/// Keys that decide no bit of a step.
+const FREE_KEYS: [&str; 7] = [
+    "data.path",
+    "train.micro_batch_size",
+    "train.target_loss",
+    "train.log_every",
+    "train.eval_every",
+    "train.checkpoint_every",
+    "train.keep",
+];
+/// Keys that decide none either if the rate does not depend on the run's length.
+const LENGTH_KEYS: [&str; 2] = ["train.epochs", "train.max_steps"];
+
+/// A run's whole configuration, as a TOML file holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Keys every random number of the run.
+    #[serde(default)]
+    pub seed: u64,
+    /// The model's sizes.
+    pub model: ModelSection,
+    /// The corpus.
+    pub data: DataSection,
+    /// How to train.
+    pub train: TrainSection,
+}
+
+/// `[model]`: a preset, or sizes, or a preset with some sizes replaced.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSection {
+    /// `tiny`, `small` or `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+    /// Width of the residual stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// Number of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_layers: Option<usize>,
+    /// Number of attention heads; divides the width.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_heads: Option<usize>,
+    /// Width of the feed-forward layer; four times the width if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed_forward_width: Option<usize>,
+    /// The longest sequence; 128 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positions: Option<usize>,
+    /// Probability that an activation is dropped in training.
+    #[serde(default)]
+    pub dropout: f64,
+}
+
+/// The named sizes of `[model]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Width 256, 4 layers, 4 heads, 128 positions.
+    Tiny,
+    /// Width 512, 6 layers, 8 heads, 256 positions.
+    Small,
+    /// Width 768, 12 layers, 12 heads, 512 positions.
+    Medium,
+}
+
+/// `[data]`: where the corpus lies and how it is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSection {
+    /// The file, relative to the configuration file.
+    pub path: String,
+    /// `pairs` (JSONL) or `text`.
+    pub format: Format,
+    /// The part of the samples held out for evaluation, from 0 (none) to below 1.
+    #[serde(default)]
+    pub eval_fraction: f64,
+}
+
+/// How a corpus is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A line holds `{"input": ..., "output": ...}`; the loss is on the output alone.
+    Pairs,
+    /// Plain text, cut into contiguous windows.
+    Text,
+}
+
+/// `[train]`: length, batches, optimizer, and how often to log, evaluate and save.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainSection {
+    /// Passes over the corpus; this or `max_steps` is needed, and the sooner one ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u64>,
+    /// Optimizer steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u64>,
+    /// Samples of one optimizer step.
+    #[serde(default = "default_batch_size")]
+    pub batch_size: usize,
+    /// Samples computed at a time: memory falls with it, and no bit changes. `batch_size` if
+    /// left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_batch_size: Option<usize>,
+    /// Shards of the gradient's summation tree, a power of two; the largest up to 8 that
+    /// divides the batch if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<usize>,
+    /// The peak rate.
+    #[serde(default = "default_learning_rate")]
+    pub learning_rate: f64,
+    /// How the rate goes after the warm-up.
+    #[serde(default)]
+    pub schedule: ScheduleKind,
+    /// Steps over which the rate rises linearly to its peak.
+    #[serde(default)]
+    pub warmup_steps: u64,
+    /// The optimizer.
+    #[serde(default)]
+    pub optimizer: OptimizerKind,
+    /// Weight decay, as the optimizer defines it.
+    #[serde(default = "default_weight_decay")]
+    pub weight_decay: f64,
+    /// Largest norm of the gradient; 0 turns clipping off.
+    #[serde(default = "default_clip_norm")]
+    pub clip_norm: f64,
+    /// Probability spread over all bytes in the training loss.
+    #[serde(default)]
+    pub label_smoothing: f64,
+    /// Ends the run when the mean loss over the training corpus is at most this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_loss: Option<f64>,
+    /// Steps between log lines.
+    #[serde(default = "default_log_every")]
+    pub log_every: u64,
+    /// Steps between evaluations of the held-out samples; 0 evaluates at the end alone.
+    #[serde(default)]
+    pub eval_every: u64,
+    /// Steps between checkpoints; 0 saves at the end alone.
+    #[serde(default = "default_checkpoint_every")]
+    pub checkpoint_every: u64,
+    /// Newest checkpoints kept, besides the best.
+    #[serde(default = "default_keep")]
+    pub keep: usize,
+}
+
+/// How the learning rate goes after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleKind {
+    /// Stays at the peak.
+    Constant,
+    /// Falls in a straight line to zero at the last step.
+    Linear,
+    /// Falls along half a cosine to zero at the last step.
+    #[default]
+    Cosine,
+}
+
+/// The optimizers; their formulas and constants are those of `torch.optim`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptimizerKind {
+    /// Gradient descent with momentum 0.9.
+    Sgd,
+    /// Adam with betas 0.9 and 0.999.
+    Adam,
+    /// AdamW with betas 0.9 and 0.999.
+    #[default]
+    Adamw,
+}
+
+fn default_batch_size() -> usize {
+    16
+}
+
+fn default_learning_rate() -> f64 {
+    1e-3
+}
+
+fn default_weight_decay() -> f64 {
+    0.01
+}
+
+fn default_clip_norm() -> f64 {
+    1.0
+}
+
+fn default_log_every() -> u64 {
+    10
+}
+
+fn default_checkpoint_every() -> u64 {
+    200
+}
+
+fn default_keep() -> usize {
+    3
+}
+
+impl Config {
+    /// Fills in what a key's absence means, so that the written configuration says everything.
+    fn resolve(&mut self) {
+        let preset = self.model.preset.map(Preset::sizes);
+        let model = &mut self.model;
+        let from_preset = |at: usize| preset.map(|sizes| sizes[at]);
+        model.width = model.width.or(from_preset(0));
+        model.n_layers = model.n_layers.or(from_preset(1));
+        model.n_heads = model.n_heads.or(from_preset(2));
+        model.positions = model.positions.or(from_preset(3)).or(Some(128));
+        model.feed_forward_width = model
+            .feed_forward_width
+            .or(model.width.map(|width| width * 4));
+        let train = &mut self.train;
+        train.micro_batch_size = train.micro_batch_size.or(Some(train.batch_size));
+        train.shards = train.shards.or(Some(default_shards(train.batch_size)));
+    }
+
+    /// The configuration as the text that a run folder holds.
+    ///
+    /// # Errors
+    /// Whatever the serialiser answers; it has no reason to fail.
+    pub fn to_toml(&self) -> anyhow::Result<String> {
+        Ok(toml::to_string(self)?)
+    }
+
+    /// SHA-256 of what decides the bits of every step. Left out is what does not: where the
+    /// corpus lies (its own digest stands beside this one), the micro-batch, what is logged and
+    /// saved when, and at which loss to stop.
+    ///
+    /// # Errors
+    /// As [`Config::to_toml`].
+    pub fn digest(&self) -> anyhow::Result<String> {
+        let mut bits = self.clone();
+        bits.data.path = String::new();
+        let free = &mut bits.train;
+        (free.micro_batch_size, free.target_loss) = (None, None);
+        (
+            free.log_every,
+            free.eval_every,
+            free.checkpoint_every,
+            free.keep,
+        ) = (0, 0, 0, 0);
+        Ok(hlx_core::digest::sha256_hex(bits.to_toml()?.as_bytes()))
+    }
+
+    /// Fails unless a run of the saved configuration can go on under this one: every key that
+    /// decides a step's bits must be the same.
+    ///
+    /// # Errors
+    /// The first key that differs, with both values.
+    pub fn check_resumes(&self, saved: &Self) -> anyhow::Result<()> {
+        let (new, old) = (self.flat()?, saved.flat()?);
+        let free = |key: &str| {
+            let constant = self.train.schedule == ScheduleKind::Constant;
+            FREE_KEYS.contains(&key) || (constant && LENGTH_KEYS.contains(&key))
+        };
+        let keys: std::collections::BTreeSet<&String> = new.keys().chain(old.keys()).collect();
+        for key in keys.into_iter().filter(|key| !free(key)) {
+            let text = |flat: &BTreeMap<String, String>| {
+                flat.get(key)
+                    .cloned()
+                    .unwrap_or_else(|| "not set".to_owned())
+            };
+            let (there, here) = (text(&old), text(&new));
+            let kind = if key.starts_with("model.") {
+                "another model"
+            } else {
+                "another run"
+            };
+            anyhow::ensure!(
+                there == here,
+                "is of {kind}: {key} is {there} there and {here} here"
+            );
+        }
+        Ok(())
+    }
+
+    /// Every value as text, by its dotted key.
+    fn flat(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let table = toml::Table::try_from(self)?;
+        let mut flat = BTreeMap::new();
+        for (section, value) in &table {
+            match value {
+                toml::Value::Table(inner) => flat.extend(
+                    inner
+                        .iter()
+                        .map(|(key, value)| (format!("{section}.{key}"), value.to_string())),
+                ),
+                _ => _ = flat.insert(section.clone(), value.to_string()),
+            }
+        }
+        // The preset says nothing that the sizes do not say.
+        flat.remove("model.preset");
+        Ok(flat)
+    }
+
+    /// The model that the sizes describe; none is missing after [`Config::load`].
+    pub fn transformer(&self) -> hlx_nn::TransformerConfig {
+        let model = &self.model;
+        hlx_nn::TransformerConfig {
+            vocabulary: crate::data::VOCABULARY,
+            width: model.width.unwrap_or(0),
+            n_layers: model.n_layers.unwrap_or(0),
+            n_heads: model.n_heads.unwrap_or(0),
+            feed_forward_width: model.feed_forward_width.unwrap_or(0),
+            positions: self.positions(),
+            dropout: model.dropout as f32,
+        }
+    }
+
+    /// Samples computed at a time.
+    pub fn micro_batch_size(&self) -> usize {
+        self.train.micro_batch_size.unwrap_or(self.train.batch_size)
+    }
+
+    /// Shards of the gradient's tree.
+    pub fn shards(&self) -> usize {
+        self.train
+            .shards
+            .unwrap_or_else(|| default_shards(self.train.batch_size))
+    }
+
+    /// The longest sequence.
+    pub fn positions(&self) -> usize {
+        self.model.positions.unwrap_or(128)
+    }
+}
+
+impl Preset {
+    /// Width, layers, heads, positions.
+    fn sizes(self) -> [usize; 4] {
+        match self {
+            Self::Tiny => [256, 4, 4, 128],
+            Self::Small => [512, 6, 8, 256],
+            Self::Medium => [768, 12, 12, 512],
+        }
+    }
+}
+
+/// The largest power of two up to 8 that divides the batch.
+fn default_shards(batch_size: usize) -> usize {
+    [8, 4, 2]
+        .into_iter()
+        .find(|&shards| batch_size.is_multiple_of(shards))
+        .unwrap_or(1)
+}

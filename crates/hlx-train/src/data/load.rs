@@ -1,0 +1,180 @@
+//! Reading a corpus from a file, with the line of whatever is wrong in it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use serde::Deserialize;
+
+use super::{Dataset, END, SEPARATOR, Span};
+use crate::config::Format;
+
+/// A line of a file of pairs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pair {
+    input: String,
+    output: String,
+}
+
+impl Dataset {
+    /// Reads a file and cuts it into samples of at most `positions` positions.
+    ///
+    /// # Errors
+    /// One line with the file, and the line where there is one: a file that cannot be read, is
+    /// empty or not UTF-8; malformed JSON; a pair that is empty, holds a reserved byte, or is
+    /// longer than the positions.
+    pub fn load(path: &Path, format: Format, positions: usize) -> Result<Self> {
+        let name = path.display().to_string();
+        let file = std::fs::read(path).with_context(|| name.clone())?;
+        Self::from_bytes(&file, &name, format, positions)
+    }
+
+    /// As [`Dataset::load`], from the file's bytes; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// As [`Dataset::load`].
+    pub fn from_bytes(file: &[u8], name: &str, format: Format, positions: usize) -> Result<Self> {
+        let text = std::str::from_utf8(file).map_err(|error| {
+            let at = error.valid_up_to();
+            let line = file[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+            anyhow!("{name}:{line}: not UTF-8 at byte {at}")
+        })?;
+        ensure!(!text.trim().is_empty(), "{name}: holds no data");
+        let (bytes, spans) = match format {
+            Format::Pairs => read_pairs(text, name, positions)?,
+            Format::Text => (file.to_vec(), cut_text(file.len(), name, positions)?),
+        };
+        Ok(Self::new(format, bytes, spans, file))
+    }
+}
+
+/// Lays the pairs end to end as `input 0x1e output 0x04`; blank lines are skipped.
+fn read_pairs(text: &str, name: &str, positions: usize) -> Result<(Vec<u8>, Vec<Span>)> {
+    let (mut bytes, mut spans) = (Vec::with_capacity(text.len()), Vec::new());
+    for (line_idx, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let line_number = line_idx + 1;
+        let pair: Pair = serde_json::from_str(line)
+            .map_err(|error| anyhow!("{name}:{line_number}: malformed pair: {error}"))?;
+        check_pair(&pair, positions).with_context(|| format!("{name}:{line_number}"))?;
+        let start = bytes.len();
+        bytes.extend_from_slice(pair.input.as_bytes());
+        bytes.push(SEPARATOR);
+        let n_given = bytes.len() - start;
+        bytes.extend_from_slice(pair.output.as_bytes());
+        bytes.push(END);
+        spans.push(Span {
+            start,
+            end: bytes.len(),
+            n_given,
+        });
+    }
+    Ok((bytes, spans))
+}
+
+fn check_pair(pair: &Pair, positions: usize) -> Result<()> {
+    for (what, text) in [("input", &pair.input), ("output", &pair.output)] {
+        ensure!(!text.is_empty(), "the {what} is empty");
+        if let Some(byte) = text.bytes().find(|byte| [SEPARATOR, END].contains(byte)) {
+            bail!("the {what} holds the byte {byte:#04x}, which is reserved");
+        }
+    }
+    let time = pair.input.len() + 1 + pair.output.len();
+    ensure!(
+        time <= positions,
+        "the pair takes {time} positions (input {}, separator 1, output {}), and the model has \
+         {positions}",
+        pair.input.len(),
+        pair.output.len(),
+    );
+    Ok(())
+}
+
+/// Cuts a text into windows of `positions` predicted bytes, one after the other; the last may be
+/// shorter. Windows share one byte: what one predicts last, the next reads first.
+fn cut_text(len: usize, name: &str, positions: usize) -> Result<Vec<Span>> {
+    ensure!(
+        len >= 2,
+        "{name}: a text of {len} bytes has nothing to predict"
+    );
+    let window = |start: usize| Span {
+        start,
+        end: (start + positions + 1).min(len),
+        n_given: 1,
+    };
+    Ok((0..len - 1).step_by(positions).map(window).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Sample;
+
+    fn fails(file: &[u8], format: Format) -> String {
+        let error = Dataset::from_bytes(file, "d", format, 16).expect_err("must fail");
+        let line = format!("{error:#}");
+        assert!(!line.contains('\n'), "{line}");
+        line
+    }
+
+    #[test]
+    fn a_pair_is_given_up_to_its_separator() {
+        let file = b"{\"input\": \"ab\", \"output\": \"c\"}\n\n";
+        let data = Dataset::from_bytes(file, "d", Format::Pairs, 16).expect("loads");
+        assert_eq!(data.len(), 1);
+        assert_eq!(
+            data.sample(0),
+            Sample {
+                tokens: b"ab\x1ec\x04",
+                n_given: 3
+            }
+        );
+        assert_eq!(data.sample(0).n_targets(), 2);
+        assert_eq!(data.pair(0), (&b"ab"[..], &b"c"[..]));
+    }
+
+    #[test]
+    fn a_text_predicts_each_byte_but_the_first_once() {
+        for len in [2_usize, 16, 17, 18, 33, 40] {
+            let file = vec![b'x'; len];
+            let data = Dataset::from_bytes(&file, "d", Format::Text, 16).expect("loads");
+            let targets: usize = (0..data.len())
+                .map(|index| data.sample(index).n_targets())
+                .sum();
+            assert_eq!(targets, len - 1, "{len}");
+        }
+    }
+
+    #[test]
+    fn faults_name_the_line() {
+        assert_eq!(fails(b"", Format::Pairs), "d: holds no data");
+        assert_eq!(fails(b" \n", Format::Text), "d: holds no data");
+        assert_eq!(fails(b"a\nb\xff", Format::Text), "d:2: not UTF-8 at byte 3");
+        assert!(fails(b"x", Format::Text).contains("nothing to predict"));
+        let good = "{\"input\": \"a\", \"output\": \"b\"}\n";
+        let after = |line: &str| fails(format!("{good}{line}\n").as_bytes(), Format::Pairs);
+        assert!(after("{\"input\": \"a\"").starts_with("d:2: malformed pair: EOF"));
+        assert!(after("{\"input\": \"a\"}").contains("missing field `output`"));
+        assert!(
+            after("{\"input\": \"a\", \"output\": \"\"}").starts_with("d:2: the output is empty")
+        );
+        assert!(after("{\"input\": \"a\\u0004\", \"output\": \"b\"}").contains("byte 0x04"));
+        let long = "{\"input\": \"twelve bytes\", \"output\": \"1234\"}";
+        assert!(after(long).starts_with("d:2: the pair takes 17 positions"));
+    }
+
+    #[test]
+    fn splits_hold_every_sample_once() {
+        let file = "{\"input\": \"a\", \"output\": \"b\"}\n".repeat(20);
+        let data = Dataset::from_bytes(file.as_bytes(), "d", Format::Pairs, 16).expect("loads");
+        let split = data.split(0.25, 3);
+        assert_eq!((split.train.len(), split.eval.len()), (15, 5));
+        let mut all = [split.train, split.eval].concat();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..20));
+        assert!(data.split(0.0, 3).eval.is_empty());
+        assert_eq!(data.split(0.001, 3).eval.len(), 1);
+    }
+}

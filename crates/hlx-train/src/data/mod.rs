@@ -1,0 +1,142 @@
+//! A corpus as samples: what is read, what is predicted, and in which order and batches.
+//!
+//! The tokenizer is the byte: 256 ids. A pair becomes `input 0x1e output 0x04`: ASCII's record
+//! separator between, its end-of-transmission at the end, neither of which a pair may hold
+//! itself. The model is trained on the output's bytes and on the end byte, as it must learn to
+//! stop; the mean that runs report counts the output's bytes alone (see
+//! [`evaluate`](crate::evaluate)).
+
+mod batch;
+mod load;
+
+use hlx_core::digest::sha256_hex;
+
+pub use batch::{Batch, Batches, MicroBatch};
+
+use crate::config::Format;
+use crate::random::{Purpose, permutation};
+
+/// Number of token ids: a token is a byte.
+pub const VOCABULARY: usize = 256;
+/// Stands between the input and the output of a pair.
+pub const SEPARATOR: u8 = 0x1e;
+/// Ends the output of a pair.
+pub const END: u8 = 0x04;
+
+/// A corpus in memory, cut into samples.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    format: Format,
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    digest: String,
+}
+
+/// Where a sample lies in the corpus's bytes.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: usize,
+    end: usize,
+    /// Bytes given rather than predicted.
+    n_given: usize,
+}
+
+/// One sample: the model reads `tokens` but the last, and predicts each from `n_given` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample<'a> {
+    /// The bytes.
+    pub tokens: &'a [u8],
+    /// How many of them are given: the input and the separator, or the first byte of a window.
+    pub n_given: usize,
+}
+
+impl Sample<'_> {
+    /// Positions the model computes.
+    pub fn time(&self) -> usize {
+        self.tokens.len() - 1
+    }
+
+    /// Bytes predicted.
+    pub fn n_targets(&self) -> usize {
+        self.tokens.len() - self.n_given
+    }
+}
+
+impl Dataset {
+    fn new(format: Format, bytes: Vec<u8>, spans: Vec<Span>, file: &[u8]) -> Self {
+        Self {
+            format,
+            bytes,
+            spans,
+            digest: sha256_hex(file),
+        }
+    }
+
+    /// How the corpus was read.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no sample; a loaded corpus has one at least.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// SHA-256 of the file.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The sample of this number.
+    pub fn sample(&self, index: usize) -> Sample<'_> {
+        let Span {
+            start,
+            end,
+            n_given,
+        } = self.spans[index];
+        Sample {
+            tokens: &self.bytes[start..end],
+            n_given,
+        }
+    }
+
+    /// The input and the output of a pair, without separator and end.
+    pub fn pair(&self, index: usize) -> (&[u8], &[u8]) {
+        let Sample { tokens, n_given } = self.sample(index);
+        (&tokens[..n_given - 1], &tokens[n_given..tokens.len() - 1])
+    }
+
+    /// Splits the samples into those to train on and those held out: `fraction` of them, one at
+    /// least if it is above 0. Pairs are drawn by the seed; of a text the end is held out.
+    pub fn split(&self, fraction: f64, seed: u64) -> Split {
+        let n = self.len();
+        let wanted = ((n as f64 * fraction) as usize).max(usize::from(fraction > 0.0));
+        let n_eval = wanted.min(n.saturating_sub(1));
+        let order = match self.format {
+            Format::Pairs => permutation(seed, Purpose::EvalSplit, 0, n),
+            Format::Text => (0..n).collect(),
+        };
+        let (train, eval) = order.split_at(n - n_eval);
+        let mut split = Split {
+            train: train.to_vec(),
+            eval: eval.to_vec(),
+        };
+        split.train.sort_unstable();
+        split.eval.sort_unstable();
+        split
+    }
+}
+
+/// Which samples are for what, each in the corpus's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Trained on.
+    pub train: Vec<usize>,
+    /// Held out.
+    pub eval: Vec<usize>,
+}
