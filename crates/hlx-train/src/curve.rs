@@ -1,0 +1,286 @@
+//! The picture of a run: loss and learning rate by step, as SVG made of `metrics.jsonl`.
+
+use std::fmt::Write;
+
+use anyhow::{Result, ensure};
+
+use crate::run::Metric;
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 400.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 44.0;
+const BOTTOM: f64 = 52.0;
+const TRAIN_COLOUR: &str = "#2563eb";
+const EVAL_COLOUR: &str = "#ea580c";
+const TARGET_COLOUR: &str = "#16a34a";
+
+/// A point of a curve: a step and a positive loss.
+type Point = (f64, f64);
+
+/// The picture's scales: steps to the right, the logarithm of the loss up.
+struct Scales {
+    last_step: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Scales {
+    fn of(points: &[Point], target: Option<f64>) -> Self {
+        let losses = || points.iter().map(|point| point.1).chain(target);
+        let lowest = losses().fold(f64::INFINITY, f64::min);
+        let highest = losses().fold(0.0, f64::max);
+        let last_step = points.iter().map(|point| point.0).fold(1.0, f64::max);
+        let (low, high) = (lowest.log10() - 0.05, highest.log10() + 0.05);
+        Self {
+            last_step,
+            low,
+            high: high.max(low + 0.1),
+        }
+    }
+
+    fn x(&self, step: f64) -> f64 {
+        LEFT + step / self.last_step * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, loss: f64) -> f64 {
+        let share = (loss.log10() - self.low) / (self.high - self.low);
+        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+/// Draws the losses of a run on a logarithmic scale, with the target as a line where there is
+/// one.
+///
+/// # Errors
+/// A run that has measured no loss yet.
+pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<String> {
+    let (train, eval) = curves(metrics);
+    let all = [train.clone(), eval.clone()].concat();
+    ensure!(!all.is_empty(), "the run has measured no loss yet");
+    let scales = Scales::of(&all, target);
+    let mut svg = String::new();
+    frame(&mut svg, title, &scales)?;
+    if let Some(target) = target {
+        let y = scales.y(target);
+        writeln!(
+            svg,
+            "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" \
+             stroke=\"{TARGET_COLOUR}\" stroke-dasharray=\"6 4\"/>",
+            WIDTH - RIGHT
+        )?;
+    }
+    curve(&mut svg, &scales, &train, TRAIN_COLOUR, false)?;
+    curve(&mut svg, &scales, &eval, EVAL_COLOUR, true)?;
+    legend(&mut svg, !train.is_empty(), !eval.is_empty(), target)?;
+    svg.push_str("</svg>\n");
+    Ok(svg)
+}
+
+/// The training losses and the evaluation losses; what a logarithm cannot show is left out.
+fn curves(metrics: &[Metric]) -> (Vec<Point>, Vec<Point>) {
+    let (mut train, mut eval) = (Vec::new(), Vec::new());
+    for metric in metrics {
+        match metric {
+            Metric::Train { step, loss, .. } if *loss > 0.0 && loss.is_finite() => {
+                train.push((*step as f64, *loss));
+            }
+            Metric::Eval { step, loss, .. } if *loss > 0.0 && loss.is_finite() => {
+                eval.push((*step as f64, *loss));
+            }
+            _ => {}
+        }
+    }
+    (train, eval)
+}
+
+fn frame(svg: &mut String, title: &str, scales: &Scales) -> Result<()> {
+    writeln!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#475569\">\n\
+         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n\
+         <text x=\"{LEFT}\" y=\"24\" font-size=\"15\" fill=\"#0f172a\">{}</text>",
+        escape(title)
+    )?;
+    for loss in loss_ticks(scales) {
+        let y = scales.y(loss);
+        writeln!(
+            svg,
+            "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"#e2e8f0\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{loss}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            y + 4.0
+        )?;
+    }
+    let base = HEIGHT - BOTTOM;
+    for step in step_ticks(scales.last_step) {
+        let x = scales.x(step);
+        writeln!(
+            svg,
+            "<line x1=\"{x:.1}\" y1=\"{base}\" x2=\"{x:.1}\" y2=\"{:.1}\" stroke=\"#94a3b8\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{step}</text>",
+            base + 5.0,
+            base + 19.0
+        )?;
+    }
+    writeln!(
+        svg,
+        "<line x1=\"{LEFT}\" y1=\"{base}\" x2=\"{:.1}\" y2=\"{base}\" stroke=\"#94a3b8\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">step</text>\
+         <text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">\
+         loss a byte (nats)</text>",
+        WIDTH - RIGHT,
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 14.0,
+        (TOP + base) / 2.0
+    )?;
+    Ok(())
+}
+
+fn curve(
+    svg: &mut String,
+    scales: &Scales,
+    points: &[Point],
+    colour: &str,
+    dots: bool,
+) -> Result<()> {
+    if points.is_empty() {
+        return Ok(());
+    }
+    let place = |&(step, loss): &Point| (scales.x(step), scales.y(loss));
+    let path: Vec<String> = points
+        .iter()
+        .map(place)
+        .map(|(x, y)| format!("{x:.1},{y:.1}"))
+        .collect();
+    writeln!(
+        svg,
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
+         stroke-linejoin=\"round\"/>",
+        path.join(" ")
+    )?;
+    if dots {
+        for (x, y) in points.iter().map(place) {
+            writeln!(
+                svg,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn legend(svg: &mut String, train: bool, eval: bool, target: Option<f64>) -> Result<()> {
+    let entries = [
+        train.then(|| ("training loss".to_owned(), TRAIN_COLOUR)),
+        eval.then(|| ("evaluation".to_owned(), EVAL_COLOUR)),
+        target.map(|target| (format!("target {target}"), TARGET_COLOUR)),
+    ];
+    for (row, (label, colour)) in entries.into_iter().flatten().enumerate() {
+        let y = TOP + 14.0 + 18.0 * row as f64;
+        let x = WIDTH - RIGHT - 140.0;
+        writeln!(
+            svg,
+            "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" stroke=\"{colour}\" \
+             stroke-width=\"2\"/><text x=\"{}\" y=\"{}\">{label}</text>",
+            x + 22.0,
+            x + 30.0,
+            y + 4.0
+        )?;
+    }
+    Ok(())
+}
+
+/// 1, 2 and 5 times the powers of ten within the scale.
+fn loss_ticks(scales: &Scales) -> Vec<f64> {
+    let (first, last) = (scales.low.floor() as i32, scales.high.ceil() as i32);
+    let decades = (first..=last).flat_map(|power| {
+        // The text of a decimal is read back, so that 0.02 is printed as such.
+        [1, 2, 5].map(|digit| {
+            format!("{digit}e{power}")
+                .parse::<f64>()
+                .unwrap_or(f64::NAN)
+        })
+    });
+    decades
+        .filter(|tick| (scales.low..=scales.high).contains(&tick.log10()))
+        .collect()
+}
+
+/// Round steps, about six of them.
+fn step_ticks(last_step: f64) -> Vec<f64> {
+    let rough = (last_step / 6.0).max(1.0);
+    let power = 10_f64.powf(rough.log10().floor());
+    let stride = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|stride| *stride >= rough)
+        .unwrap_or(rough);
+    let count = (last_step / stride).floor() as u64;
+    (0..=count).map(|tick| tick as f64 * stride).collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::EvalSplit;
+
+    fn train(step: u64, loss: f64) -> Metric {
+        Metric::Train {
+            step,
+            epoch: 0.0,
+            loss,
+            grad_norm: 1.0,
+            learning_rate: 0.1,
+            ms_per_step: 1.0,
+            tokens_per_second: 1.0,
+        }
+    }
+
+    #[test]
+    fn every_loss_is_a_point_within_the_frame() {
+        let eval = Metric::Eval {
+            step: 20,
+            split: EvalSplit::Train,
+            loss: 0.01,
+            loss_with_end: 0.01,
+            n_bytes: 9,
+        };
+        let metrics = [train(10, 5.5), train(20, 0.5), train(30, 0.0), eval];
+        let svg = draw(&metrics, "a < b", Some(0.0131)).expect("draws");
+        assert!(svg.contains("a &lt; b") && svg.contains("target 0.0131"));
+        let points = svg
+            .lines()
+            .find(|line| line.starts_with("<polyline"))
+            .expect("a curve");
+        assert_eq!(points.matches(',').count(), 2);
+        assert_eq!(svg.matches("<circle").count(), 1);
+        assert!(draw(&[], "empty", None).is_err());
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(
+            step_ticks(1200.0),
+            [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0]
+        );
+        let scales = Scales {
+            last_step: 1.0,
+            low: -2.0,
+            high: 0.5,
+        };
+        assert_eq!(
+            loss_ticks(&scales),
+            [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
+        );
+    }
+}

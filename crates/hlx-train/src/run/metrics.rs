@@ -1,0 +1,136 @@
+//! `metrics.jsonl`: what a run measured, a line each.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow};
+use serde::{Deserialize, Serialize};
+
+use super::files::write_atomically;
+
+/// One line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Metric {
+    /// A log period of training.
+    Train {
+        /// Steps done.
+        step: u64,
+        /// Epochs done, in part.
+        epoch: f64,
+        /// Mean loss a predicted byte over the period, as trained (dropout and smoothing on).
+        loss: f64,
+        /// The last step's gradient norm, before clipping.
+        grad_norm: f32,
+        /// The last step's learning rate.
+        learning_rate: f32,
+        /// Mean milliseconds a step.
+        ms_per_step: f64,
+        /// Bytes read a second, padding left out.
+        tokens_per_second: f64,
+    },
+    /// An evaluation: no dropout, no smoothing.
+    Eval {
+        /// Steps done.
+        step: u64,
+        /// Which samples.
+        split: EvalSplit,
+        /// Mean cross-entropy a byte; over a pair's output bytes alone.
+        loss: f64,
+        /// The same with the end bytes of pairs counted.
+        loss_with_end: f64,
+        /// Bytes that the first loss is a mean of.
+        n_bytes: u64,
+    },
+}
+
+/// Which samples an evaluation went over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvalSplit {
+    /// Those that the model is trained on.
+    Train,
+    /// Those held out.
+    HeldOut,
+}
+
+impl Metric {
+    /// Steps done when it was measured.
+    pub fn step(&self) -> u64 {
+        match self {
+            Self::Train { step, .. } | Self::Eval { step, .. } => *step,
+        }
+    }
+}
+
+/// The open file; lines are appended.
+pub struct MetricsFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl MetricsFile {
+    /// Opens the file of a run that goes on after `step`: later lines, of steps that will be
+    /// done again, are taken out, and so is a last line cut short by a crash.
+    ///
+    /// # Errors
+    /// The file and the system's words.
+    pub fn open_after(path: &Path, step: u64) -> Result<Self> {
+        if path.exists() {
+            let mut kept = Vec::new();
+            for metric in read_metrics(path)?
+                .iter()
+                .filter(|metric| metric.step() <= step)
+            {
+                serde_json::to_writer(&mut kept, metric)?;
+                kept.push(b'\n');
+            }
+            write_atomically(path, &kept)?;
+        }
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(|| path.display().to_string())?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    /// The file and the system's words, such as a full disk.
+    pub fn append(&mut self, metric: &Metric) -> Result<()> {
+        let mut line = serde_json::to_vec(metric)?;
+        line.push(b'\n');
+        let name = || format!("{}: cannot be written", self.path.display());
+        self.file.write_all(&line).with_context(name)
+    }
+}
+
+/// Reads every whole line of a metrics file.
+///
+/// # Errors
+/// The file, the line and what is wrong in it; a last line without its end is no fault.
+pub fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| name.to_string())?;
+    let mut reader = BufReader::new(file);
+    let (mut metrics, mut line) = (Vec::new(), String::new());
+    for line_number in 1.. {
+        line.clear();
+        reader
+            .read_line(&mut line)
+            .with_context(|| name.to_string())?;
+        if !line.ends_with('\n') {
+            break;
+        }
+        let metric =
+            serde_json::from_str(&line).map_err(|e| anyhow!("{name}:{line_number}: {e}"))?;
+        metrics.push(metric);
+    }
+    Ok(metrics)
+}

@@ -1,0 +1,23 @@
+//! The run folder: what a run leaves on disk, and how it comes back.
+//!
+//! ```text
+//! runs/NAME/
+//!   config.toml      the configuration, every default filled in
+//!   run.json         profile, device, versions, digests of configuration, corpus and shaders
+//!   metrics.jsonl    one line a log period and an evaluation
+//!   checkpoints/
+//!     step-000240/   model.safetensors, config.json, state.bin, digests.json
+//! ```
+
+mod checkpoint;
+mod files;
+mod folder;
+mod manifest;
+mod metrics;
+mod state;
+
+pub use checkpoint::{Checkpoint, Digests, Retention};
+pub use folder::{RunFolder, fresh_folder, latest_folder};
+pub use manifest::{Manifest, Session, shaders_digest};
+pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};
+pub use state::{LossSum, Progress, STATE_FILE, State};

@@ -1,0 +1,140 @@
+//! `state.bin`: what a run needs besides the parameters to go on as if it had never stopped.
+
+use anyhow::{Result, anyhow, ensure};
+use hlx_nn::OptimizerState;
+use serde::{Deserialize, Serialize};
+
+/// The checkpoint's file of everything but the parameters.
+pub const STATE_FILE: &str = "state.bin";
+/// The layout's number; a file of another is refused.
+const VERSION: u32 = 1;
+
+/// A run's state after a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    version: u32,
+    /// Where the run stands.
+    pub progress: Progress,
+    /// The optimizer's step and moments.
+    pub optimizer: OptimizerState,
+}
+
+/// Where a run stands. Random numbers come from counters, so the seed, the step and the place in
+/// the epoch are the whole state of the generator.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Keys every random number.
+    pub seed: u64,
+    /// Steps done.
+    pub step: u64,
+    /// The epoch of the next step.
+    pub epoch: u64,
+    /// The next step's batch within the epoch.
+    pub batch_idx: u64,
+    /// The losses of the epoch so far.
+    pub epoch_loss: LossSum,
+    /// The losses of the log period so far.
+    pub period_loss: LossSum,
+    /// The newest evaluation's loss, which ranks the checkpoints of the run.
+    pub ranking_loss: Option<f64>,
+    /// Whether the target loss has been reached.
+    pub reached_target: bool,
+}
+
+/// A sum of losses and the number of bytes that they are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LossSum {
+    /// The sum.
+    pub sum: f64,
+    /// Bytes predicted.
+    pub n_targets: u64,
+}
+
+impl LossSum {
+    /// Adds a step's losses.
+    pub fn add(&mut self, sum: f64, n_targets: u64) {
+        self.sum += sum;
+        self.n_targets += n_targets;
+    }
+
+    /// The mean loss a byte; `None` of no byte.
+    pub fn mean(&self) -> Option<f64> {
+        (self.n_targets > 0).then(|| self.sum / self.n_targets as f64)
+    }
+}
+
+impl State {
+    /// Puts a state together.
+    pub fn new(progress: Progress, optimizer: OptimizerState) -> Self {
+        Self {
+            version: VERSION,
+            progress,
+            optimizer,
+        }
+    }
+
+    /// The file's bytes.
+    ///
+    /// # Errors
+    /// The encoder's words; it has no reason to fail.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(bincode::serde::encode_to_vec(
+            self,
+            bincode::config::standard(),
+        )?)
+    }
+
+    /// Reads the file's bytes.
+    ///
+    /// # Errors
+    /// Bytes that are no state, are cut short or of another version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (state, used): (Self, usize) =
+            bincode::serde::decode_from_slice(bytes, bincode::config::standard())
+                .map_err(|error| anyhow!("is no training state: {error}"))?;
+        ensure!(
+            used == bytes.len(),
+            "has {} bytes too many",
+            bytes.len() - used
+        );
+        ensure!(
+            state.version == VERSION,
+            "has version {}, expected {VERSION}",
+            state.version
+        );
+        Ok(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hlx_nn::StateTensor;
+
+    #[test]
+    fn states_come_back_whole_or_not_at_all() {
+        let progress = Progress {
+            seed: 9,
+            step: 40,
+            ..Progress::default()
+        };
+        let (name, shape, values) = ("mean/a".to_owned(), vec![2], vec![1.5, -0.0]);
+        let tensors = vec![StateTensor {
+            name,
+            shape,
+            values,
+        }];
+        let moments = OptimizerState {
+            optimizer: "adamw".to_owned(),
+            step: 40,
+            tensors,
+        };
+        let state = State::new(progress, moments);
+        let bytes = state.to_bytes().expect("encodes");
+        assert_eq!(State::from_bytes(&bytes).expect("decodes"), state);
+        for cut in 0..bytes.len() {
+            assert!(State::from_bytes(&bytes[..cut]).is_err(), "{cut}");
+        }
+        assert!(State::from_bytes(&[bytes, vec![0]].concat()).is_err());
+    }
+}
