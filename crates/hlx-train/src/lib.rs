@@ -1,1 +1,20 @@
-//! hlx-train
+//! Data, schedules, the training loop, checkpoints and reports of HLX, and the `hlx` program.
+//!
+//! A [`Config`](config::Config) says what to train on what; a [`Trainer`](train::Trainer) does it
+//! and leaves a [run folder](run). The library prints nothing: a run tells an
+//! [`Observer`](train::Observer), and the program prints.
+//!
+//! This crate knows models through `hlx-nn`. It knows no Vulkan.
+
+pub mod config;
+pub mod curve;
+pub mod data;
+pub mod demo;
+pub mod evaluate;
+pub mod generate;
+mod random;
+pub mod run;
+pub mod sample;
+mod schedule;
+pub mod train;
+pub mod trained;

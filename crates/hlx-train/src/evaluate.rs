@@ -1,0 +1,106 @@
+//! The mean loss over samples: no dropout, no label smoothing, and the same bits in any batch.
+//!
+//! The mean over pairs counts the bytes of the outputs. The end byte, which the model is trained
+//! on too, is left out of it, as it is no part of the answer and the easiest byte of all;
+//! [`Evaluation::loss_with_end`] has it in.
+
+use anyhow::Result;
+use hlx_autograd::{Tensor, no_grad};
+use hlx_nn::{ForwardContext, Transformer};
+use serde::Serialize;
+
+use crate::config::Format;
+use crate::data::{Dataset, MicroBatch};
+
+/// The mean loss over samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Mean cross-entropy in nats a byte.
+    pub loss: f64,
+    /// The same with the end bytes of pairs counted.
+    pub loss_with_end: f64,
+    /// Bytes that the first is a mean of.
+    pub n_bytes: u64,
+    /// Samples.
+    pub n_samples: u64,
+}
+
+/// The losses of one sample.
+#[derive(Clone, Copy, Default)]
+struct SampleLoss {
+    sum: f64,
+    end: f64,
+    n_bytes: u64,
+    n_ends: u64,
+}
+
+/// Computes the mean loss over `samples`, `batch_size` at a time.
+///
+/// A sample's losses do not depend on the batch that it rides in, and the samples' sums are added
+/// in the order of `samples`, so that the mean does not depend on `batch_size`.
+///
+/// # Errors
+/// What the device reports.
+pub fn evaluate(
+    model: &Transformer,
+    data: &Dataset,
+    samples: &[usize],
+    batch_size: usize,
+) -> Result<Evaluation> {
+    // Samples of like length together: the less padding, the faster.
+    let mut places: Vec<usize> = (0..samples.len()).collect();
+    places.sort_by_key(|&place| data.sample(samples[place]).time());
+    let mut losses = vec![SampleLoss::default(); samples.len()];
+    for part in places.chunks(batch_size.max(1)) {
+        let chosen: Vec<Option<usize>> = part.iter().map(|&place| Some(samples[place])).collect();
+        let rows = MicroBatch::new(data, &chosen, model.config().positions);
+        let row_losses = no_grad(|| row_losses(model, &rows))?;
+        for ((&place, index), row) in part.iter().zip(&chosen).zip(row_losses.chunks(rows.time)) {
+            losses[place] = sample_loss(data, index.unwrap_or(0), row);
+        }
+    }
+    Ok(mean(&losses))
+}
+
+/// The loss of every position, 0 where nothing is predicted.
+fn row_losses(model: &Transformer, rows: &MicroBatch) -> Result<Vec<f32>> {
+    let ctx = model.store().context();
+    let shape = [rows.batch, rows.time];
+    let ids = Tensor::ids(ctx, &rows.ids, &shape)?;
+    let targets = Tensor::ids(ctx, &rows.targets, &shape)?;
+    let context = ForwardContext::new(ctx, rows.batch, rows.time)?;
+    let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
+    let logits = model.forward(&ids, &context)?;
+    let (_, losses) = logits.cross_entropy_with_rows(&targets, &one, 0.0)?;
+    Ok(losses.to_vec()?)
+}
+
+fn sample_loss(data: &Dataset, index: usize, row: &[f32]) -> SampleLoss {
+    let sample = data.sample(index);
+    let predicted = &row[sample.n_given - 1..sample.time()];
+    let n_ends = usize::from(data.format() == Format::Pairs);
+    let (bytes, ends) = predicted.split_at(predicted.len() - n_ends);
+    let total = |losses: &[f32]| losses.iter().map(|&loss| f64::from(loss)).sum();
+    SampleLoss {
+        sum: total(bytes),
+        end: total(ends),
+        n_bytes: bytes.len() as u64,
+        n_ends: ends.len() as u64,
+    }
+}
+
+fn mean(losses: &[SampleLoss]) -> Evaluation {
+    let (mut sum, mut end, mut n_bytes, mut n_ends) = (0.0, 0.0, 0, 0);
+    for loss in losses {
+        sum += loss.sum;
+        end += loss.end;
+        n_bytes += loss.n_bytes;
+        n_ends += loss.n_ends;
+    }
+    Evaluation {
+        loss: sum / n_bytes.max(1) as f64,
+        loss_with_end: (sum + end) / (n_bytes + n_ends).max(1) as f64,
+        n_bytes,
+        n_samples: losses.len() as u64,
+    }
+}

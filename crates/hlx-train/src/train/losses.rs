@@ -1,0 +1,113 @@
+//! The losses of the last steps, kept on the device until somebody asks.
+//!
+//! A step's loss is a sum with the gradient's own order: one chain over the rows of each shard,
+//! made by the recorded passes, and the shards pairwise, made here. So the printed loss has the
+//! same bits for every micro-batch and device.
+
+use anyhow::Result;
+use hlx_core::arith::add;
+use hlx_core::cpu::with_flush;
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
+use hlx_nn::{MicroBatch, MicroBatchPlan};
+
+/// Steps that fit before the ring must be read.
+const CAPACITY: usize = 64;
+
+/// Losses and gradient norms of up to [`CAPACITY`] steps.
+pub(super) struct LossRing {
+    words: Buffer,
+    /// Words a step: an aligned window for each shard and one for the norm.
+    stride: usize,
+    shard_size: usize,
+    n_shards: usize,
+    n_targets: Vec<u64>,
+}
+
+/// What one step left.
+pub(super) struct StepLoss {
+    /// Sum of the losses of the bytes predicted.
+    pub loss: f64,
+    pub n_targets: u64,
+    pub grad_norm: f32,
+}
+
+impl LossRing {
+    pub fn new(ctx: &Context, n_shards: usize, batch_size: usize) -> Result<Self> {
+        let stride = (n_shards + 1) * ALIGNMENT_WORDS;
+        let words = ctx.alloc(CAPACITY * stride)?;
+        ctx.fill(&words, 0)?;
+        let shard_size = batch_size / n_shards;
+        Ok(Self {
+            words,
+            stride,
+            shard_size,
+            n_shards,
+            n_targets: Vec::new(),
+        })
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.n_targets.len() == CAPACITY
+    }
+
+    /// Keeps the sums of the shards that a pass has ended.
+    pub fn take(&self, ctx: &Context, losses: &Buffer, pass: &MicroBatch) -> Result<()> {
+        let held = pass.plan.shards;
+        let place = self.n_targets.len() * self.stride + self.shard_of(pass) * ALIGNMENT_WORDS;
+        ctx.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?;
+        Ok(())
+    }
+
+    /// Keeps the step's gradient norm and moves to the next step.
+    pub fn end_step(&mut self, ctx: &Context, norm: &Buffer, n_targets: usize) -> Result<()> {
+        let place = self.n_targets.len() * self.stride + self.n_shards * ALIGNMENT_WORDS;
+        ctx.copy(norm, &self.words.slice(place, 1)?)?;
+        self.n_targets.push(n_targets as u64);
+        Ok(())
+    }
+
+    /// Downloads what the steps since the last call left, and empties the ring.
+    pub fn drain(&mut self, ctx: &Context, plan: &MicroBatchPlan) -> Result<Vec<StepLoss>> {
+        if self.n_targets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let used = self.words.slice(0, self.n_targets.len() * self.stride)?;
+        let words = ctx.download_f32(&used)?;
+        let counts = std::mem::take(&mut self.n_targets);
+        let steps = words
+            .chunks(self.stride)
+            .zip(counts)
+            .map(|(words, n_targets)| StepLoss {
+                loss: f64::from(self.total(words, plan)),
+                n_targets,
+                grad_norm: words[self.n_shards * ALIGNMENT_WORDS],
+            });
+        Ok(steps.collect())
+    }
+
+    /// Adds a step's shards pairwise.
+    fn total(&self, words: &[f32], plan: &MicroBatchPlan) -> f32 {
+        let mut sums = Vec::with_capacity(self.n_shards);
+        for pass in plan.passes.iter().filter(|pass| pass.level.is_some()) {
+            let place = self.shard_of(pass) * ALIGNMENT_WORDS;
+            sums.extend_from_slice(&words[place..place + pass.plan.shards]);
+        }
+        with_flush(|| pairwise(&mut sums))
+    }
+
+    fn shard_of(&self, pass: &MicroBatch) -> usize {
+        pass.first_sample / self.shard_size
+    }
+}
+
+/// (s0 + s1) + (s2 + s3), and so on, of a power of two of sums.
+fn pairwise(sums: &mut [f32]) -> f32 {
+    let mut n = sums.len();
+    while n > 1 {
+        for pair in 0..n / 2 {
+            sums[pair] = add(sums[2 * pair], sums[2 * pair + 1]);
+        }
+        n /= 2;
+    }
+    sums.first().copied().unwrap_or(0.0)
+}

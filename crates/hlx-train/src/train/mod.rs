@@ -1,0 +1,376 @@
+//! The training loop.
+//!
+//! A step: the batch's rows go up, the recorded forward and backward of each micro-batch is
+//! replayed, the gradients go through the tree over the shards, and the recorded update runs.
+//! Nothing waits for the device but the losses, which come back once a log period.
+
+mod losses;
+mod observer;
+mod pass;
+mod setup;
+
+use std::time::Instant;
+
+use anyhow::Result;
+use hlx_core::{Context, Graph};
+use hlx_nn::{GradientTree, MicroBatchPlan, Optimizer, Transformer};
+
+pub use observer::{Observer, Silent};
+pub(crate) use setup::load_model;
+pub use setup::{Start, TrainOptions};
+
+use crate::config::Config;
+use crate::data::{Batch, Batches, Dataset, Split};
+use crate::evaluate::{Evaluation, evaluate};
+use crate::run::{
+    Checkpoint, Digests, EvalSplit, Metric, MetricsFile, Progress, Retention, RunFolder,
+    STATE_FILE, State,
+};
+use crate::schedule::Schedule;
+use losses::LossRing;
+use pass::PassGraphs;
+
+/// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
+/// many times the target.
+const CLOSE: f64 = 4.0;
+
+/// A run in memory.
+pub struct Trainer {
+    ctx: Context,
+    config: Config,
+    folder: RunFolder,
+    metrics: MetricsFile,
+    data: Dataset,
+    split: Split,
+    batches: Batches,
+    schedule: Schedule,
+    total_steps: u64,
+    model: Transformer,
+    optimizer: Box<dyn Optimizer>,
+    plan: MicroBatchPlan,
+    tree: GradientTree,
+    passes: PassGraphs,
+    update: Option<Graph>,
+    ring: LossRing,
+    progress: Progress,
+    /// The order of the epoch that `progress` is in.
+    order: Vec<usize>,
+    /// The digest of the newest checkpoint's listing, and its step.
+    chain: (String, Option<u64>),
+    period: Period,
+}
+
+/// What a log period has measured beside its losses.
+struct Period {
+    start: Instant,
+    n_steps: u64,
+    n_tokens: u64,
+    grad_norm: f32,
+    rate: f32,
+}
+
+impl Period {
+    fn begin() -> Self {
+        Self {
+            start: Instant::now(),
+            n_steps: 0,
+            n_tokens: 0,
+            grad_norm: 0.0,
+            rate: 0.0,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Steps done.
+    pub step: u64,
+    /// Epochs done, in part.
+    pub epochs: f64,
+    /// Whether the target loss ended it.
+    pub reached_target: bool,
+    /// The loss over the training corpus, without dropout and smoothing.
+    pub train: Evaluation,
+    /// The loss over the held-out samples, if there are any.
+    pub held_out: Option<Evaluation>,
+    /// The last checkpoint's digests.
+    pub digests: Digests,
+}
+
+impl Trainer {
+    /// The model.
+    pub fn model(&self) -> &Transformer {
+        &self.model
+    }
+
+    /// The device.
+    pub fn context(&self) -> &Context {
+        &self.ctx
+    }
+
+    /// The configuration, every default filled in.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The run folder.
+    pub fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// The corpus.
+    pub fn data(&self) -> &Dataset {
+        &self.data
+    }
+
+    /// Which samples are trained on, and which are held out.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.progress.step
+    }
+
+    /// Steps of the whole run, if no target loss ends it before.
+    pub fn total_steps(&self) -> u64 {
+        self.total_steps
+    }
+
+    /// Trains to the end of the run, evaluates, and saves the last checkpoint.
+    ///
+    /// # Errors
+    /// What the device or the disk reports; the checkpoints written before stay whole.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        while self.progress.step < self.total_steps && !self.progress.reached_target {
+            self.one_step()?;
+            observer.step(self.progress.step, self.total_steps);
+            self.after_step(observer)?;
+        }
+        self.finish(observer)
+    }
+
+    /// Launches one optimizer step and moves the cursor on.
+    fn one_step(&mut self) -> Result<()> {
+        let (step, batch_idx) = (self.progress.step, self.progress.batch_idx as usize);
+        let positions = self.config.positions();
+        let batch = self
+            .batches
+            .batch(&self.data, &self.order, batch_idx, positions);
+        let rate = self.schedule.rate(step);
+        self.optimizer.prepare(f64::from(rate))?;
+        self.passes.set_target_count(batch.n_targets)?;
+        self.gradient(&batch, step)?;
+        self.apply()?;
+        self.ring
+            .end_step(&self.ctx, self.optimizer.gradient_norm(), batch.n_targets)?;
+        self.period.n_steps += 1;
+        self.period.n_tokens += batch.n_tokens as u64;
+        self.period.rate = rate;
+        self.progress.step += 1;
+        self.progress.batch_idx += 1;
+        Ok(())
+    }
+
+    /// Leaves the batch's gradient in the store.
+    fn gradient(&mut self, batch: &Batch, step: u64) -> Result<()> {
+        for (rows, pass) in batch.micro_batches.iter().zip(&self.plan.passes) {
+            self.passes.replay(&self.model, rows, pass, step)?;
+            if let Some(level) = pass.level {
+                self.ring.take(&self.ctx, self.passes.losses(), pass)?;
+                self.tree.push(self.model.store(), level)?;
+            }
+        }
+        Ok(self.tree.finish(self.model.store())?)
+    }
+
+    /// Clips the gradient and updates the parameters.
+    fn apply(&mut self) -> Result<()> {
+        if self.update.is_none() {
+            let (graph, ()) = self
+                .ctx
+                .record(|| self.optimizer.update(self.model.store()))?;
+            self.update = Some(graph);
+        }
+        if let Some(update) = &self.update {
+            update.replay()?;
+        }
+        Ok(())
+    }
+
+    /// Logs, evaluates, saves and ends the epoch, each when its time has come.
+    fn after_step(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let (step, train) = (self.progress.step, &self.config.train);
+        let due = |every: u64| every > 0 && step.is_multiple_of(every);
+        let (log, eval, save) = (
+            due(train.log_every),
+            due(train.eval_every),
+            due(train.checkpoint_every),
+        );
+        let epoch_ends = self.progress.batch_idx as usize >= self.batches.per_epoch();
+        if log || save || epoch_ends || self.ring.is_full() {
+            self.read_losses()?;
+        }
+        if log {
+            self.log(observer)?;
+        }
+        if epoch_ends {
+            self.end_epoch(observer)?;
+        }
+        if eval && !self.split.eval.is_empty() {
+            self.evaluate(EvalSplit::HeldOut, observer)?;
+        }
+        if save {
+            self.save(observer)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the losses of the steps since the last time back.
+    fn read_losses(&mut self) -> Result<()> {
+        for step in self.ring.drain(&self.ctx, &self.plan)? {
+            self.progress.epoch_loss.add(step.loss, step.n_targets);
+            self.progress.period_loss.add(step.loss, step.n_targets);
+            self.period.grad_norm = step.grad_norm;
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let period = std::mem::replace(&mut self.period, Period::begin());
+        let losses = std::mem::take(&mut self.progress.period_loss);
+        let seconds = period.start.elapsed().as_secs_f64();
+        let metric = Metric::Train {
+            step: self.progress.step,
+            epoch: self.epochs(),
+            loss: losses.mean().unwrap_or(0.0),
+            grad_norm: period.grad_norm,
+            learning_rate: period.rate,
+            ms_per_step: seconds * 1e3 / period.n_steps.max(1) as f64,
+            tokens_per_second: period.n_tokens as f64 / seconds.max(1e-9),
+        };
+        self.note(&metric, observer)
+    }
+
+    fn note(&mut self, metric: &Metric, observer: &mut dyn Observer) -> Result<()> {
+        self.metrics.append(metric)?;
+        observer.metric(metric);
+        Ok(())
+    }
+
+    /// Moves to the next epoch; looks whether the target has been reached if the epoch's losses
+    /// came close to it.
+    fn end_epoch(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let losses = std::mem::take(&mut self.progress.epoch_loss);
+        self.progress.epoch += 1;
+        self.progress.batch_idx = 0;
+        self.order = self.batches.order(self.progress.epoch);
+        let Some(target) = self.config.train.target_loss else {
+            return Ok(());
+        };
+        if losses.mean().is_some_and(|mean| mean <= CLOSE * target) {
+            let evaluation = self.evaluate(EvalSplit::Train, observer)?;
+            self.progress.reached_target = evaluation.loss <= target;
+        }
+        Ok(())
+    }
+
+    /// Evaluates samples, and notes it; the log period's clock stands still meanwhile.
+    fn evaluate(&mut self, split: EvalSplit, observer: &mut dyn Observer) -> Result<Evaluation> {
+        let paused = Instant::now();
+        let samples = match split {
+            EvalSplit::Train => &self.split.train,
+            EvalSplit::HeldOut => &self.split.eval,
+        };
+        let batch_size = self.config.micro_batch_size();
+        let found = evaluate(&self.model, &self.data, samples, batch_size)?;
+        let metric = Metric::Eval {
+            step: self.progress.step,
+            split,
+            loss: found.loss,
+            loss_with_end: found.loss_with_end,
+            n_bytes: found.n_bytes,
+        };
+        self.note(&metric, observer)?;
+        if split == EvalSplit::HeldOut || self.split.eval.is_empty() {
+            self.progress.ranking_loss = Some(found.loss);
+        }
+        self.period.start += paused.elapsed();
+        Ok(found)
+    }
+
+    fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        self.read_losses()?;
+        let train = self.evaluate(EvalSplit::Train, observer)?;
+        let held_out = if self.split.eval.is_empty() {
+            None
+        } else {
+            Some(self.evaluate(EvalSplit::HeldOut, observer)?)
+        };
+        if let Some(target) = self.config.train.target_loss {
+            self.progress.reached_target |= train.loss <= target;
+        }
+        if self.chain.1 != Some(self.progress.step) {
+            self.save(observer)?;
+        }
+        let newest = self.folder.newest()?;
+        let digests = newest.map(|checkpoint| checkpoint.digests);
+        Ok(Outcome {
+            step: self.progress.step,
+            epochs: self.epochs(),
+            reached_target: self.progress.reached_target,
+            train,
+            held_out,
+            digests: digests.ok_or_else(|| anyhow::anyhow!("the run has no checkpoint"))?,
+        })
+    }
+
+    fn epochs(&self) -> f64 {
+        let within = self.progress.batch_idx as f64 / self.batches.per_epoch() as f64;
+        self.progress.epoch as f64 + within
+    }
+
+    /// Writes a checkpoint and removes those that need not stay.
+    fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let paused = Instant::now();
+        let store = self.model.store();
+        let optimizer = self.optimizer.state(store)?;
+        let digests = Digests {
+            step: self.progress.step,
+            parameters: store.digest()?,
+            optimizer: optimizer.digest(),
+            config: self.config.digest()?,
+            data: self.data.digest().to_owned(),
+            loss: self
+                .progress
+                .ranking_loss
+                .or(self.progress.epoch_loss.mean()),
+            previous: self.chain.0.clone(),
+            files: Default::default(),
+        };
+        let mut sizes = serde_json::to_vec_pretty(self.model.config())?;
+        sizes.push(b'\n');
+        let files = [
+            (hlx_nn::MODEL_FILE, store.to_safetensors()?),
+            (hlx_nn::CONFIG_FILE, sizes),
+            (
+                STATE_FILE,
+                State::new(self.progress.clone(), optimizer).to_bytes()?,
+            ),
+        ];
+        let parent = self.folder.checkpoints();
+        self.chain = (
+            Checkpoint::write(&parent, digests, &files)?,
+            Some(self.progress.step),
+        );
+        Retention {
+            keep: self.config.train.keep,
+        }
+        .apply(&parent)?;
+        observer.checkpoint(self.progress.step, &parent);
+        self.period.start += paused.elapsed();
+        Ok(())
+    }
+}

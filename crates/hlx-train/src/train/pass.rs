@@ -1,0 +1,160 @@
+//! The forward and backward pass of a micro-batch, recorded once a shape and replayed.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use hlx_autograd::Tensor;
+use hlx_core::arith::div;
+use hlx_core::cpu::with_flush;
+use hlx_core::{Buffer, Context, Graph};
+use hlx_kernels::reduce::column_sum;
+use hlx_nn::{ForwardContext, MicroBatch, NnError, Transformer};
+
+use crate::data;
+
+/// Recordings kept; the one used longest ago makes room. Each holds its activations, and pairs
+/// of many lengths ask for many shapes.
+const MAX_RECORDINGS: usize = 16;
+
+/// What a recording depends on: its columns, and whether it continues a shard's chain.
+type Shape = (usize, bool);
+
+/// The recordings of a run, and the buffers that they share.
+pub(super) struct PassGraphs {
+    ctx: Context,
+    seed: u64,
+    label_smoothing: f32,
+    dropout: bool,
+    /// One over the bytes predicted in the whole batch.
+    scale: Tensor,
+    /// The chains over the shards that a pass holds.
+    losses: Buffer,
+    recordings: HashMap<Shape, Recording>,
+    clock: u64,
+}
+
+/// One recorded pass with its inputs.
+struct Recording {
+    graph: Graph,
+    ids: Tensor,
+    targets: Tensor,
+    context: ForwardContext,
+    used: u64,
+}
+
+impl PassGraphs {
+    pub fn new(
+        ctx: &Context,
+        seed: u64,
+        label_smoothing: f32,
+        dropout: bool,
+        n_shards: usize,
+    ) -> Result<Self> {
+        Ok(Self {
+            ctx: ctx.clone(),
+            seed,
+            label_smoothing,
+            dropout,
+            scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
+            losses: ctx.alloc(n_shards)?,
+            recordings: HashMap::new(),
+            clock: 0,
+        })
+    }
+
+    /// Sets what the coming passes divide the loss by.
+    pub fn set_target_count(&self, n_targets: usize) -> Result<()> {
+        let scale = with_flush(|| div(1.0, n_targets as f32));
+        Ok(self.ctx.upload_f32(self.scale.buffer(), &[scale])?)
+    }
+
+    /// The sums of the losses of the shards in the last pass.
+    pub fn losses(&self) -> &Buffer {
+        &self.losses
+    }
+
+    /// Runs a micro-batch: its gradients and losses are left in the store and in
+    /// [`PassGraphs::losses`].
+    pub fn replay(
+        &mut self,
+        model: &Transformer,
+        rows: &data::MicroBatch,
+        pass: &MicroBatch,
+        step: u64,
+    ) -> Result<()> {
+        let shape = (rows.time, pass.plan.accumulate);
+        if !self.recordings.contains_key(&shape) {
+            self.make_room();
+            let recording = self.record(model, rows, pass)?;
+            self.recordings.insert(shape, recording);
+        }
+        self.clock += 1;
+        let Some(recording) = self.recordings.get_mut(&shape) else {
+            return Ok(());
+        };
+        recording.used = self.clock;
+        self.ctx.upload_u32(recording.ids.buffer(), &rows.ids)?;
+        self.ctx
+            .upload_u32(recording.targets.buffer(), &rows.targets)?;
+        recording
+            .context
+            .set_counter(step as u32, pass.first_sample as u32)?;
+        Ok(recording.graph.replay()?)
+    }
+
+    fn make_room(&mut self) {
+        if self.recordings.len() < MAX_RECORDINGS {
+            return;
+        }
+        let oldest = self
+            .recordings
+            .iter()
+            .min_by_key(|(_, recording)| recording.used);
+        if let Some(shape) = oldest.map(|(shape, _)| *shape) {
+            self.recordings.remove(&shape);
+        }
+    }
+
+    fn record(
+        &self,
+        model: &Transformer,
+        rows: &data::MicroBatch,
+        pass: &MicroBatch,
+    ) -> Result<Recording> {
+        let (batch, time) = (rows.batch, rows.time);
+        let ids = Tensor::ids(&self.ctx, &rows.ids, &[batch, time])?;
+        let targets = Tensor::ids(&self.ctx, &rows.targets, &[batch, time])?;
+        let mut context = ForwardContext::new(&self.ctx, batch, time)?;
+        if self.dropout {
+            context = context.with_dropout(self.seed)?;
+        }
+        let held = pass.plan.shards;
+        let losses = self.losses.slice(0, held)?;
+        let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
+            let logits = model.forward(&ids, &context)?;
+            let (loss, row_losses) =
+                logits.cross_entropy_with_rows(&targets, &self.scale, self.label_smoothing)?;
+            let rows_per_shard = batch * time / held;
+            let accumulate = pass.plan.accumulate;
+            let rows = row_losses.buffer();
+            column_sum(
+                &self.ctx,
+                rows,
+                &losses,
+                held,
+                rows_per_shard,
+                1,
+                accumulate,
+            )?;
+            Ok(loss.backward_with(&pass.plan)?)
+        })?;
+        tracing::debug!(batch, time, launches = graph.len(), "recorded a pass");
+        Ok(Recording {
+            graph,
+            ids,
+            targets,
+            context,
+            used: 0,
+        })
+    }
+}
