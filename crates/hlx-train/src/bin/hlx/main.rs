@@ -1,0 +1,89 @@
+//! `hlx`: trains, evaluates and runs HLX's models from the command line.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod demo;
+mod digest;
+mod doctor;
+mod eval;
+mod generate;
+mod plot;
+mod report;
+mod train;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use hlx_core::Context;
+use tracing_subscriber::EnvFilter;
+
+/// Neural networks with the same bits on any Vulkan GPU and on the CPU.
+#[derive(Parser)]
+#[command(name = "hlx", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Train a model as a configuration file says.
+    Train(train::Arguments),
+    /// Measure a trained model's loss on a file.
+    Eval(eval::Arguments),
+    /// Continue a text, or answer an input, with a trained model.
+    Generate(generate::Arguments),
+    /// Print the SHA-256 over the parameters, and over the optimizer's state.
+    Digest(digest::Arguments),
+    /// Draw a run's loss curve as SVG.
+    Plot(plot::Arguments),
+    /// List the devices, their limits and what the start-up probe found.
+    Doctor(doctor::Arguments),
+    /// Small experiments through the real kernels.
+    Demo(demo::Arguments),
+}
+
+/// The device to run on.
+#[derive(clap::Args)]
+struct DeviceArgument {
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: String,
+}
+
+impl DeviceArgument {
+    fn open(&self) -> Result<Context> {
+        Ok(Context::open_from_env(&self.device)?)
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    let done = match arguments.verb {
+        Verb::Train(arguments) => train::run(&arguments),
+        Verb::Eval(arguments) => eval::run(&arguments),
+        Verb::Generate(arguments) => generate::run(&arguments),
+        Verb::Digest(arguments) => digest::run(&arguments),
+        Verb::Plot(arguments) => plot::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Demo(arguments) => demo::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let line = format!("{error:#}");
+            eprintln!(
+                "error: {}",
+                line.split_whitespace().collect::<Vec<_>>().join(" ")
+            );
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The end of a run: its loss, a handful of translations, its digests, and where it lies.
+
+use anyhow::Result;
+use hlx_train::config::Format;
+use hlx_train::generate::{Answer, answer_pairs};
+use hlx_train::train::{Outcome, Trainer};
+
+/// Pairs answered at most; a larger corpus is sampled evenly.
+const MAX_ANSWERS: usize = 512;
+/// Translations shown.
+const SHOWN: usize = 6;
+
+/// Prints the outcome; of pairs, how many the model answers exactly with greedy decoding.
+pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
+    let answers = match trainer.data().format() {
+        Format::Pairs => {
+            let samples = evenly(&trainer.split().train, MAX_ANSWERS);
+            answer_pairs(trainer.model(), trainer.data(), &samples)?
+        }
+        Format::Text => Vec::new(),
+    };
+    let n_exact = answers.iter().filter(|answer| answer.is_exact()).count();
+    if json {
+        let end = serde_json::json!({
+            "kind": "end", "step": outcome.step, "epochs": outcome.epochs,
+            "reached_target": outcome.reached_target, "train": outcome.train,
+            "held_out": outcome.held_out, "answers": answers.len(), "exact_answers": n_exact,
+            "parameters": outcome.digests.parameters, "optimizer": outcome.digests.optimizer,
+            "run": trainer.folder().path(),
+        });
+        println!("{end}");
+        return Ok(());
+    }
+    print_losses(outcome);
+    print_answers(&answers, n_exact);
+    println!("\nparameters {}", outcome.digests.parameters);
+    println!("optimizer  {}", outcome.digests.optimizer);
+    println!("run        {}", trainer.folder().path().display());
+    Ok(())
+}
+
+fn print_losses(outcome: &Outcome) {
+    let target = if outcome.reached_target {
+        ", the target is reached"
+    } else {
+        ""
+    };
+    println!(
+        "\n{} steps, {:.2} epochs{target}",
+        outcome.step, outcome.epochs
+    );
+    let train = outcome.train;
+    println!(
+        "loss       {:.5} over the {} bytes of the corpus",
+        train.loss, train.n_bytes
+    );
+    if let Some(held_out) = outcome.held_out {
+        println!(
+            "           {:.5} over {} held-out bytes",
+            held_out.loss, held_out.n_bytes
+        );
+    }
+}
+
+fn print_answers(answers: &[Answer], n_exact: usize) {
+    if answers.is_empty() {
+        return;
+    }
+    println!(
+        "exact      {n_exact} of {} answers (greedy decoding)\n",
+        answers.len()
+    );
+    let shown: Vec<&Answer> = evenly_of(answers, SHOWN);
+    let width = shown
+        .iter()
+        .map(|answer| answer.input.chars().count())
+        .max()
+        .unwrap_or(0);
+    for Answer { input, found, .. } in &shown {
+        println!("  {input:width$}  ->  {found}");
+    }
+    let wrong: Vec<&Answer> = answers.iter().filter(|answer| !answer.is_exact()).collect();
+    for Answer {
+        input,
+        expected,
+        found,
+    } in wrong.iter().take(SHOWN)
+    {
+        println!("  {input}: answered {found}, expected {expected}");
+    }
+}
+
+/// At most `count` of the values, evenly spread.
+fn evenly(values: &[usize], count: usize) -> Vec<usize> {
+    evenly_of(values, count).into_iter().copied().collect()
+}
+
+fn evenly_of<T>(values: &[T], count: usize) -> Vec<&T> {
+    let n = values.len().min(count);
+    (0..n)
+        .map(|place| &values[place * values.len() / n])
+        .collect()
+}

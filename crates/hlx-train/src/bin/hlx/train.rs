@@ -1,0 +1,220 @@
+//! `hlx train`: a run from its configuration, with a log line a period and a closing report.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use hlx_core::{Context, DeviceKind};
+use hlx_train::config::{Config, Override};
+use hlx_train::run::{EvalSplit, Metric, fresh_folder, latest_folder};
+use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::DeviceArgument;
+use crate::report::report;
+
+/// Where runs without `--out` lie, in the folder that the program is started in.
+const RUNS: &str = "runs";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The configuration file (TOML).
+    config: PathBuf,
+    #[command(flatten)]
+    device: DeviceArgument,
+    /// The run folder; runs/NAME of the configuration's name if left out, or runs/NAME-2, ...
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on after the newest checkpoint of the run folder.
+    #[arg(long)]
+    resume: bool,
+    /// Replace a value of the configuration: --set train.max_steps=40.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<Override>,
+    /// Print JSON lines instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let config = Config::load(&arguments.config, &arguments.overrides)?;
+    let folder = arguments.config.parent().unwrap_or(Path::new("."));
+    let data_path = folder.join(&config.data.path);
+    let options = TrainOptions {
+        start: arguments.start()?,
+        data_path,
+    };
+    let ctx = arguments.device.open()?;
+    let mut trainer = Trainer::new(&ctx, config, &options)?;
+    let mut screen = Screen::new(arguments.json, &trainer);
+    screen.head(&trainer)?;
+    let outcome = trainer.run(&mut screen)?;
+    screen.bar.finish_and_clear();
+    report(&trainer, &outcome, arguments.json)
+}
+
+impl Arguments {
+    fn start(&self) -> Result<Start> {
+        let name = self
+            .config
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let runs = Path::new(RUNS);
+        Ok(match (&self.out, self.resume) {
+            (Some(out), true) => Start::Resume(out.clone()),
+            (Some(out), false) => Start::New(out.clone()),
+            (None, false) => Start::New(fresh_folder(runs, &name)),
+            (None, true) => {
+                let latest = latest_folder(runs, &name);
+                Start::Resume(latest.with_context(|| format!("{RUNS}/{name}: there is no run"))?)
+            }
+        })
+    }
+}
+
+/// The course of the run on the screen: a bar on a terminal, lines everywhere.
+struct Screen {
+    json: bool,
+    bar: ProgressBar,
+}
+
+impl Screen {
+    fn new(json: bool, trainer: &Trainer) -> Self {
+        let shown = !json && std::io::stderr().is_terminal();
+        let target = if shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(trainer.total_steps()), target);
+        let template = "{bar:32} step {pos}/{len}  {elapsed} of about {duration}  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_position(trainer.step());
+        bar.reset_eta();
+        Self { json, bar }
+    }
+
+    /// Says what is about to run.
+    fn head(&self, trainer: &Trainer) -> Result<()> {
+        let ctx = trainer.context();
+        let info = ctx.info();
+        let parameters = trainer.model().store().n_elements();
+        let (n_train, n_eval) = (trainer.split().train.len(), trainer.split().eval.len());
+        let (step, total) = (trainer.step(), trainer.total_steps());
+        if self.json {
+            let head = serde_json::json!({
+                "kind": "start", "device": info.name, "selector": info.selector,
+                "profile": info.profile, "parameters": parameters, "train_samples": n_train,
+                "eval_samples": n_eval, "step": step, "total_steps": total,
+                "run": trainer.folder().path(),
+            });
+            return self.line(&head.to_string());
+        }
+        self.line(&format!(
+            "device   {info}, profile {}{}",
+            info.profile,
+            why_cpu(ctx)
+        ))?;
+        self.line(&format!("model    {} parameters", with_commas(parameters)))?;
+        let held_out = if n_eval > 0 {
+            format!(", {n_eval} held out")
+        } else {
+            String::new()
+        };
+        self.line(&format!("corpus   {n_train} samples{held_out}"))?;
+        let from = if step > 0 {
+            format!(", from step {step}")
+        } else {
+            String::new()
+        };
+        self.line(&format!(
+            "run      {} ({total} steps{from})",
+            trainer.folder().path().display()
+        ))
+    }
+
+    /// Prints a line above the bar.
+    fn line(&self, text: &str) -> Result<()> {
+        let printed = self.bar.suspend(|| writeln!(std::io::stdout(), "{text}"));
+        printed.context("standard output")
+    }
+}
+
+impl Observer for Screen {
+    fn step(&mut self, step: u64, _total_steps: u64) {
+        self.bar.set_position(step);
+    }
+
+    fn metric(&mut self, metric: &Metric) {
+        let text = if self.json {
+            serde_json::to_string(metric).unwrap_or_default()
+        } else {
+            line_of(metric)
+        };
+        // A reader that went away is no reason to stop the run.
+        let _ = self.line(&text);
+    }
+
+    fn checkpoint(&mut self, step: u64, folder: &Path) {
+        tracing::info!(step, folder = %folder.display(), "checkpoint");
+    }
+}
+
+fn line_of(metric: &Metric) -> String {
+    match metric {
+        Metric::Train {
+            step,
+            epoch,
+            loss,
+            grad_norm,
+            learning_rate,
+            ms_per_step,
+            tokens_per_second,
+        } => format!(
+            "step {step:>6}  epoch {epoch:>6.2}  loss {loss:.5}  norm {grad_norm:.4}  rate \
+             {learning_rate:.3e}  {ms_per_step:.1} ms/step  {tokens_per_second:.0} tokens/s"
+        ),
+        Metric::Eval {
+            step,
+            split,
+            loss,
+            n_bytes,
+            ..
+        } => {
+            let samples = match split {
+                EvalSplit::Train => "training corpus",
+                EvalSplit::HeldOut => "held-out samples",
+            };
+            format!("step {step:>6}  {samples}: loss {loss:.5} over {n_bytes} bytes")
+        }
+    }
+}
+
+/// Says why the CPU device runs where `auto` would rather have had a GPU.
+fn why_cpu(ctx: &Context) -> &'static str {
+    let has_gpu = || {
+        Context::devices()
+            .iter()
+            .any(|info| info.kind == DeviceKind::VulkanGpu)
+    };
+    if ctx.is_cpu() && !has_gpu() {
+        " (no Vulkan GPU found)"
+    } else {
+        ""
+    }
+}
+
+/// 3323392 as 3,323,392.
+fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
+    groups.join(",")
+}
