@@ -1,0 +1,243 @@
+//! The program: what it prints, what it generates, and that the library prints nothing.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Workplace, text};
+use hlx_core::Context;
+use hlx_train::config::Format;
+use hlx_train::generate::{Generation, answer_pairs, generate};
+use hlx_train::sample::Sampling;
+
+const TRAIN: [&str; 4] = ["train", "config.toml", "--out", "run"];
+
+#[test]
+fn the_founding_experiment_gives_its_numbers_on_every_device() {
+    let mut runs = Vec::new();
+    for ctx in Context::all().expect("devices open") {
+        let mut epochs = Vec::new();
+        hlx_train::demo::scalar(&ctx, |epoch| epochs.push(epoch)).expect("runs");
+        runs.push(epochs);
+    }
+    let epochs = &runs[0];
+    assert_eq!(epochs.len(), 18);
+    for (epoch, (loss, weight)) in
+        epochs
+            .iter()
+            .zip([(219.735, 1.439470), (69.039, 1.685806), (21.692, 1.823885)])
+    {
+        assert!((f64::from(epoch.loss) - loss).abs() < 5e-4, "{epoch:?}");
+        assert!((f64::from(epoch.weight) - weight).abs() < 5e-7, "{epoch:?}");
+    }
+    assert_eq!(format!("{:.6}", epochs[17].weight), "1.999970");
+    for other in &runs {
+        let bits = |epochs: &[hlx_train::demo::Epoch]| -> Vec<(u32, u32)> {
+            epochs
+                .iter()
+                .map(|epoch| (epoch.loss.to_bits(), epoch.weight.to_bits()))
+                .collect()
+        };
+        assert_eq!(bits(other), bits(epochs));
+    }
+    let printed = Workplace::new("demo").succeeds(&["demo", "scalar"]);
+    assert!(
+        printed.contains("219.735  w 1.439470") && printed.contains("w = 1.999970"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_seed_gives_one_text_on_every_device() {
+    let place = Workplace::new("generate");
+    let contexts = Context::all().expect("devices open");
+    let mut texts = Vec::new();
+    for (number, ctx) in contexts.iter().enumerate() {
+        let mut trainer = place.trainer(ctx, &format!("run-{number}"), &["train.max_steps=2"]);
+        trainer.run(&mut hlx_train::train::Silent).expect("trains");
+        let sampling = Sampling {
+            temperature: 1.3,
+            top_k: 90,
+            top_p: 0.97,
+            seed: 5,
+        };
+        let generation = Generation {
+            max_tokens: 16,
+            sampling,
+            format: Format::Pairs,
+        };
+        let prompts: [&[u8]; 3] = [b"one", b"two three", b"five"];
+        let together = generate(trainer.model(), &prompts, &generation).expect("generates");
+        let alone = generate(trainer.model(), &prompts[..1], &generation).expect("generates");
+        assert_eq!(alone[0], together[0]);
+        let other = Generation {
+            sampling: Sampling {
+                seed: 6,
+                ..sampling
+            },
+            ..generation
+        };
+        assert_ne!(
+            generate(trainer.model(), &prompts, &other).expect("generates"),
+            together
+        );
+        texts.push(together);
+    }
+    assert!(texts.iter().all(|text| *text == texts[0]));
+}
+
+#[test]
+fn the_program_generates_what_the_seed_says() {
+    let place = Workplace::new("seeds");
+    place.succeeds(&TRAIN);
+    let say = |seed: &str| {
+        let options = ["--temperature", "1.5", "--seed", seed, "--max-tokens", "12"];
+        let arguments = [&["generate", "run", "--prompt", "one"], &options[..]].concat();
+        place.hlx(&arguments).output().expect("starts").stdout
+    };
+    assert_eq!(say("3"), say("3"));
+    assert_ne!(say("3"), say("4"));
+    let greedy = place
+        .hlx(&["generate", "run", "--prompt", "one"])
+        .output()
+        .expect("starts");
+    assert!(greedy.status.success());
+}
+
+#[test]
+fn a_model_learns_its_pairs_and_stops_at_the_target() {
+    let place = Workplace::new("learns");
+    let sets = [
+        "model.width=32",
+        "model.dropout=0",
+        "train.label_smoothing=0",
+        "train.max_steps=600",
+        "train.target_loss=0.02",
+        "train.micro_batch_size=8",
+    ];
+    let mut trainer = place.trainer(&Context::cpu().expect("opens"), "run", &sets);
+    let outcome = trainer.run(&mut hlx_train::train::Silent).expect("trains");
+    assert!(outcome.reached_target && outcome.step < 600, "{outcome:?}");
+    assert!(outcome.train.loss <= 0.02, "{outcome:?}");
+    let answers = answer_pairs(trainer.model(), trainer.data(), &trainer.split().train);
+    let answers = answers.expect("answers");
+    let exact = answers.iter().filter(|answer| answer.is_exact()).count();
+    assert!(exact >= 19, "{answers:?}");
+}
+
+#[test]
+fn text_is_learnt_in_windows() {
+    let place = Workplace::new("text");
+    place.write("text.txt", &"the cat sat on the mat. ".repeat(40));
+    let sets = [
+        "data.path=text.txt",
+        "data.format=text",
+        "data.eval_fraction=0.1",
+        "train.max_steps=60",
+        "train.eval_every=20",
+        "model.dropout=0",
+    ];
+    let arguments: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+    let printed = place.succeeds(&[&TRAIN[..], &arguments, &["--json"]].concat());
+    let lines: Vec<serde_json::Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines[0]["kind"], "start");
+    let evaluations = lines
+        .iter()
+        .filter(|line| line["split"] == "held_out")
+        .count();
+    assert_eq!(evaluations, 4);
+    let end = lines.last().expect("an end");
+    assert!(
+        end["train"]["loss"].as_f64().expect("a loss") < 2.5,
+        "{end}"
+    );
+    let options = ["--prompt", "the cat ", "--max-tokens", "40"];
+    let text = place.succeeds(&[&["generate", "run"], &options[..]].concat());
+    assert_eq!(text.trim_end_matches('\n').len(), 40);
+    place.succeeds(&["plot", "run", "--out", "curve.svg"]);
+    let svg = fs::read_to_string(place.join("curve.svg")).expect("reads");
+    assert!(svg.starts_with("<svg") && svg.contains("evaluation"));
+}
+
+#[test]
+fn a_run_folder_holds_what_the_run_was() {
+    let place = Workplace::new("folder");
+    place.succeeds(&[&TRAIN[..], &["--set", "train.checkpoint_every=2"]].concat());
+    let read = |name: &str| fs::read_to_string(place.join("run").join(name)).expect(name);
+    assert!(read("config.toml").contains("micro_batch_size = 8"));
+    let manifest: serde_json::Value = serde_json::from_str(&read("run.json")).expect("JSON");
+    assert_eq!(manifest["profile"], "portable");
+    assert_eq!(manifest["sessions"][0]["selector"], "cpu");
+    for name in ["step-000002", "step-000004", "step-000006"] {
+        assert!(place.join("run/checkpoints").join(name).is_dir(), "{name}");
+    }
+    assert_eq!(read("metrics.jsonl").lines().count(), 4);
+    let first = place.succeeds(&["digest", "run/checkpoints/step-000002"]);
+    assert!(first.starts_with("step       2\nparameters "), "{first}");
+    let loss = place.succeeds(&["eval", "run", "--data", "corpus.jsonl", "--exact"]);
+    assert!(
+        loss.contains("loss ") && loss.contains("of 20 answers"),
+        "{loss}"
+    );
+}
+
+#[test]
+fn the_doctor_lists_the_cpu_device() {
+    let printed = Workplace::new("doctor").succeeds(&["doctor"]);
+    assert!(
+        printed.contains("[cpu]") && printed.contains("profile     portable"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_log_goes_where_rust_log_says() {
+    let place = Workplace::new("log");
+    let quiet = place.hlx(&TRAIN).output().expect("starts");
+    assert_eq!(text(&quiet.stderr), "");
+    let mut command = place.hlx(&["train", "config.toml", "--out", "loud"]);
+    let loud = command
+        .env("RUST_LOG", "hlx_train=debug")
+        .output()
+        .expect("starts");
+    assert!(
+        text(&loud.stderr).contains("recorded a pass"),
+        "{}",
+        text(&loud.stderr)
+    );
+}
+
+#[test]
+fn no_library_crate_prints() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for entry in fs::read_dir(crates).expect("reads") {
+        check_folder(&entry.expect("an entry").path().join("src"));
+    }
+}
+
+/// Looks for macros that print outside of programs and tests.
+fn check_folder(folder: &Path) {
+    for entry in fs::read_dir(folder).expect("reads") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            if !path.ends_with("bin") {
+                check_folder(&path);
+            }
+            continue;
+        }
+        let source = fs::read_to_string(&path).expect("reads");
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+        {
+            for name in ["print!(", "println!(", "dbg!("] {
+                assert!(!line.contains(name), "{}: {line}", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! One digest for one configuration: on every device, with any threads, in any micro-batches,
+//! stopped and resumed.
+
+mod common;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::{Workplace, proof};
+use hlx_core::Context;
+use hlx_train::run::Digests;
+
+fn cpu() -> Context {
+    Context::cpu().expect("the CPU device opens")
+}
+
+#[test]
+fn every_device_gives_the_same_bits_twice() {
+    let place = Workplace::new("devices");
+    let reference = place.train(&cpu(), "reference", &[]);
+    for (number, ctx) in Context::all().expect("devices open").iter().enumerate() {
+        let outcome = place.train(ctx, &format!("run-{number}"), &[]);
+        let device = ctx.info();
+        assert_eq!(
+            proof(&outcome.digests),
+            proof(&reference.digests),
+            "{device}"
+        );
+        assert_eq!(outcome.train, reference.train, "{device}");
+        // The losses and norms of every step too, but not the times.
+        assert_eq!(outcome.digests.loss, reference.digests.loss, "{device}");
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let place = Workplace::new("threads");
+    let digests: Vec<(String, String)> = ["1", "2", "3"]
+        .iter()
+        .map(|threads| {
+            let out = format!("run-{threads}");
+            let mut command = place.hlx(&["train", "config.toml", "--out", &out]);
+            let output = command
+                .env("HLX_THREADS", threads)
+                .output()
+                .expect("starts");
+            assert!(output.status.success(), "{}", common::text(&output.stderr));
+            proof(&place.digests(&out))
+        })
+        .collect();
+    assert_eq!(digests[0], digests[1]);
+    assert_eq!(digests[0], digests[2]);
+}
+
+#[test]
+fn micro_batches_change_nothing() {
+    for ctx in Context::all().expect("devices open") {
+        let place = Workplace::new("micro");
+        let digests: Vec<(String, String)> = [8, 4, 2, 1]
+            .iter()
+            .map(|size| {
+                let set = format!("train.micro_batch_size={size}");
+                let sets = [set.as_str(), "train.max_steps=3"];
+                proof(&place.train(&ctx, &format!("run-{size}"), &sets).digests)
+            })
+            .collect();
+        for other in &digests[1..] {
+            assert_eq!(*other, digests[0], "{}", ctx.info());
+        }
+    }
+}
+
+#[test]
+fn seeds_shards_and_data_do_change_it() {
+    let place = Workplace::new("changes");
+    let reference = place.train(&cpu(), "reference", &[]);
+    for (number, set) in ["seed=8", "train.shards=1", "model.dropout=0.2"]
+        .iter()
+        .enumerate()
+    {
+        let outcome = place.train(&cpu(), &format!("run-{number}"), &[set]);
+        assert_ne!(proof(&outcome.digests), proof(&reference.digests), "{set}");
+    }
+}
+
+/// The run that the two tests of interruption make: a checkpoint each step, evaluations, and an
+/// epoch that ends between two log lines.
+const STEPS: u64 = 150;
+const LONG: [&str; 9] = [
+    "train",
+    "config.toml",
+    "--set",
+    "train.max_steps=150",
+    "--set",
+    "train.checkpoint_every=1",
+    "--set",
+    "data.eval_fraction=0.2",
+    "--out",
+];
+
+/// Everything that `digests.json` states but the chain's links.
+fn without_links(digests: Digests) -> Digests {
+    Digests {
+        previous: String::new(),
+        ..digests
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_run_killed_at_a_random_step_goes_on_to_the_same_bits() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let place = Workplace::new("killed");
+    place.succeeds(&[&LONG[..], &["whole"]].concat());
+    let nanos = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a clock")
+        .subsec_nanos();
+    let step = 3 + u64::from(nanos / 1000) % (STEPS / 2);
+    let mut child = place
+        .hlx(&[&LONG[..], &["killed"]].concat())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let reached = place.join(&format!("killed/checkpoints/step-{step:06}"));
+    while !reached.exists() && child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().expect("SIGKILL");
+    let status = child.wait().expect("a child");
+    assert_eq!(
+        status.signal(),
+        Some(9),
+        "the run ended before step {step} was seen: {status}"
+    );
+    place.succeeds(&[&LONG[..], &["killed", "--resume"]].concat());
+    let (whole, killed) = (place.digests("whole"), place.digests("killed"));
+    assert_eq!(killed.step, STEPS);
+    assert_eq!(
+        without_links(killed),
+        without_links(whole),
+        "killed at step {step}"
+    );
+    let steps = |run: &str| {
+        let metrics = hlx_train::run::read_metrics(&place.join(run).join("metrics.jsonl"));
+        metrics
+            .expect("metrics")
+            .iter()
+            .map(|metric| metric.step())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(steps("killed"), steps("whole"));
+}
+
+#[test]
+fn a_run_resumed_on_another_device_and_in_other_micro_batches_has_the_same_bits() {
+    use hlx_train::config::Config;
+    use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
+
+    let place = Workplace::new("moved");
+    // The same length, so the same rates; the stop comes from outside.
+    let sets = ["train.schedule=constant", "train.max_steps=6"];
+    let whole = place.train(&cpu(), "whole", &sets);
+    let devices = Context::all().expect("devices open");
+    place.train(
+        &cpu(),
+        "moved",
+        &["train.schedule=constant", "train.max_steps=3"],
+    );
+    let sets = common::overrides(&[&sets[..], &["train.micro_batch_size=2"]].concat());
+    let config = Config::load(&place.join("config.toml"), &sets).expect("loads");
+    let options = TrainOptions {
+        start: Start::Resume(place.join("moved")),
+        data_path: place.join("corpus.jsonl"),
+    };
+    let last = devices.last().expect("a device");
+    let mut trainer = Trainer::new(last, config, &options).expect("resumes");
+    assert_eq!(trainer.step(), 3);
+    let moved = trainer.run(&mut Silent).expect("trains");
+    assert_eq!(
+        proof(&moved.digests),
+        proof(&whole.digests),
+        "{}",
+        last.info()
+    );
+}
