@@ -119,7 +119,10 @@ fn a_model_learns_its_pairs_and_stops_at_the_target() {
     let mut trainer = place.trainer(&Context::cpu().expect("opens"), "run", &sets);
     let outcome = trainer.run(&mut hlx_train::train::Silent).expect("trains");
     assert!(outcome.reached_target && outcome.step < 600, "{outcome:?}");
-    assert!(outcome.train.loss <= 0.02, "{outcome:?}");
+    assert!(
+        outcome.train.is_some_and(|train| train.loss <= 0.02),
+        "{outcome:?}"
+    );
     let answers = answer_pairs(trainer.model(), trainer.data(), &trainer.split().train);
     let answers = answers.expect("answers");
     let exact = answers.iter().filter(|answer| answer.is_exact()).count();
@@ -149,10 +152,10 @@ fn text_is_learnt_in_windows() {
         .iter()
         .filter(|line| line["split"] == "held_out")
         .count();
-    assert_eq!(evaluations, 4);
+    assert_eq!(evaluations, 3);
     let end = lines.last().expect("an end");
     assert!(
-        end["train"]["loss"].as_f64().expect("a loss") < 2.5,
+        end["held_out"]["loss"].as_f64().expect("a loss") < 2.5,
         "{end}"
     );
     let options = ["--prompt", "the cat ", "--max-tokens", "40"];

@@ -64,10 +64,22 @@ impl Metric {
     }
 }
 
+impl Metric {
+    /// The step and the samples of an evaluation.
+    fn evaluation(&self) -> Option<(u64, EvalSplit)> {
+        match self {
+            Self::Eval { step, split, .. } => Some((*step, *split)),
+            Self::Train { .. } => None,
+        }
+    }
+}
+
 /// The open file; lines are appended.
 pub struct MetricsFile {
     file: File,
     path: PathBuf,
+    /// The evaluations that it holds: a run taken up at its end measures nothing new.
+    evaluations: Vec<(u64, EvalSplit)>,
 }
 
 impl MetricsFile {
@@ -77,6 +89,7 @@ impl MetricsFile {
     /// # Errors
     /// The file and the system's words.
     pub fn open_after(path: &Path, step: u64) -> Result<Self> {
+        let mut evaluations = Vec::new();
         if path.exists() {
             let mut kept = Vec::new();
             for metric in read_metrics(path)?
@@ -85,6 +98,7 @@ impl MetricsFile {
             {
                 serde_json::to_writer(&mut kept, metric)?;
                 kept.push(b'\n');
+                evaluations.extend(metric.evaluation());
             }
             write_atomically(path, &kept)?;
         }
@@ -93,21 +107,30 @@ impl MetricsFile {
             .append(true)
             .open(path)
             .with_context(|| path.display().to_string())?;
+        let path = path.to_owned();
         Ok(Self {
             file,
-            path: path.to_owned(),
+            path,
+            evaluations,
         })
     }
 
-    /// Appends a line.
+    /// Appends a line; an evaluation that the file holds already is left out (`false`).
     ///
     /// # Errors
     /// The file and the system's words, such as a full disk.
-    pub fn append(&mut self, metric: &Metric) -> Result<()> {
+    pub fn append(&mut self, metric: &Metric) -> Result<bool> {
+        if let Some(evaluation) = metric.evaluation() {
+            if self.evaluations.contains(&evaluation) {
+                return Ok(false);
+            }
+            self.evaluations.push(evaluation);
+        }
         let mut line = serde_json::to_vec(metric)?;
         line.push(b'\n');
         let name = || format!("{}: cannot be written", self.path.display());
-        self.file.write_all(&line).with_context(name)
+        self.file.write_all(&line).with_context(name)?;
+        Ok(true)
     }
 }
 

@@ -19,7 +19,7 @@ pub use observer::{Observer, Silent};
 pub(crate) use setup::load_model;
 pub use setup::{Start, TrainOptions};
 
-use crate::config::Config;
+use crate::config::{Config, Format};
 use crate::data::{Batch, Batches, Dataset, Split};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::run::{
@@ -58,6 +58,8 @@ pub struct Trainer {
     /// The digest of the newest checkpoint's listing, and its step.
     chain: (String, Option<u64>),
     period: Period,
+    /// The mean training loss of the last log period.
+    last_loss: Option<f64>,
 }
 
 /// What a log period has measured beside its losses.
@@ -90,8 +92,11 @@ pub struct Outcome {
     pub epochs: f64,
     /// Whether the target loss ended it.
     pub reached_target: bool,
-    /// The loss over the training corpus, without dropout and smoothing.
-    pub train: Evaluation,
+    /// The loss over the training corpus, without dropout and smoothing: of pairs, and of a
+    /// text with a target loss.
+    pub train: Option<Evaluation>,
+    /// The mean training loss of the last log period.
+    pub last_loss: Option<f64>,
     /// The loss over the held-out samples, if there are any.
     pub held_out: Option<Evaluation>,
     /// The last checkpoint's digests.
@@ -241,6 +246,7 @@ impl Trainer {
     fn log(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let period = std::mem::replace(&mut self.period, Period::begin());
         let losses = std::mem::take(&mut self.progress.period_loss);
+        self.last_loss = losses.mean();
         let seconds = period.start.elapsed().as_secs_f64();
         let metric = Metric::Train {
             step: self.progress.step,
@@ -255,8 +261,9 @@ impl Trainer {
     }
 
     fn note(&mut self, metric: &Metric, observer: &mut dyn Observer) -> Result<()> {
-        self.metrics.append(metric)?;
-        observer.metric(metric);
+        if self.metrics.append(metric)? {
+            observer.metric(metric);
+        }
         Ok(())
     }
 
@@ -303,13 +310,18 @@ impl Trainer {
 
     fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         self.read_losses()?;
-        let train = self.evaluate(EvalSplit::Train, observer)?;
+        // A large text is not read once more unless its loss was asked for.
+        let wanted = self.data.format() == Format::Pairs || self.config.train.target_loss.is_some();
+        let train = match wanted {
+            true => Some(self.evaluate(EvalSplit::Train, observer)?),
+            false => None,
+        };
         let held_out = if self.split.eval.is_empty() {
             None
         } else {
             Some(self.evaluate(EvalSplit::HeldOut, observer)?)
         };
-        if let Some(target) = self.config.train.target_loss {
+        if let (Some(target), Some(train)) = (self.config.train.target_loss, train) {
             self.progress.reached_target |= train.loss <= target;
         }
         if self.chain.1 != Some(self.progress.step) {
@@ -322,6 +334,7 @@ impl Trainer {
             epochs: self.epochs(),
             reached_target: self.progress.reached_target,
             train,
+            last_loss: self.last_loss,
             held_out,
             digests: digests.ok_or_else(|| anyhow::anyhow!("the run has no checkpoint"))?,
         })

@@ -99,6 +99,7 @@ impl Trainer {
             },
             update: None,
             period: Period::begin(),
+            last_loss: None,
             folder,
             config,
             data,

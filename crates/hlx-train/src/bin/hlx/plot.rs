@@ -16,6 +16,9 @@ pub struct Arguments {
     /// The line above the picture; the run's model, corpus and device if left out.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+    /// The loss to draw a line at; the configuration's target if left out.
+    #[arg(long, value_name = "LOSS")]
+    target: Option<f64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -42,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let svg = draw(
         &read_metrics(&folder.metrics_path())?,
         &title,
-        config.train.target_loss,
+        arguments.target.or(config.train.target_loss),
     )?;
     let written = std::fs::write(&arguments.out, svg);
     written.with_context(|| arguments.out.display().to_string())?;

@@ -49,11 +49,14 @@ fn print_losses(outcome: &Outcome) {
         "\n{} steps, {:.2} epochs{target}",
         outcome.step, outcome.epochs
     );
-    let train = outcome.train;
-    println!(
-        "loss       {:.5} over the {} bytes of the corpus",
-        train.loss, train.n_bytes
-    );
+    match (outcome.train, outcome.last_loss) {
+        (Some(train), _) => println!(
+            "loss       {:.5} over the {} bytes of the corpus",
+            train.loss, train.n_bytes
+        ),
+        (None, Some(loss)) => println!("loss       {loss:.5} in the last log period"),
+        (None, None) => {}
+    }
     if let Some(held_out) = outcome.held_out {
         println!(
             "           {:.5} over {} held-out bytes",
