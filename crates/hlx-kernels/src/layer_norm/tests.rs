@@ -132,7 +132,6 @@ fn awkward_values_have_equal_bits() {
 
 /// A shard's gradient in one piece and in two, the second going on from the first.
 #[test]
-#[expect(clippy::single_range_in_vec_init, reason = "one piece, not its rows")]
 fn accumulation_continues_the_chain() {
     let (rows, cut, cols) = (13, 5, 70);
     let data = data(normal, rows, cols);
