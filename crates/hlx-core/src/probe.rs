@@ -276,42 +276,54 @@ pub(crate) fn run_vulkan(
     context: &Context,
     device: &Arc<VulkanDevice>,
 ) -> Result<ProbeReport, CoreError> {
-    // One probe at a time: the others of this process then find its answer on disk.
+    // One probe at a time; the others of this process then find its answer.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = kept_path(device);
-    let kept = path
-        .as_ref()
-        .and_then(|path| std::fs::read(path).ok())
-        .and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
-        .filter(|kept| kept.report.passed() && !kept.report.checks.is_empty());
-    if let Some(kept) = kept {
-        let modes = Modes {
-            native_fma: kept.native_fma,
-            native_flush: kept.native_flush,
-        };
-        let _ = device.modes.set(modes);
-        return Ok(kept.report);
+    if let Some(report) = device.probe.get() {
+        return Ok(report.clone());
     }
-    let (modes, report) = probe(context, device)?;
-    if let Some(path) = path.filter(|_| report.passed()) {
-        let Modes {
-            native_fma,
-            native_flush,
-        } = modes;
-        let kept = Kept {
-            native_fma,
-            native_flush,
-            report: report.clone(),
-        };
-        let written = serde_json::to_vec_pretty(&kept)
-            .map_err(std::io::Error::other)
-            .and_then(|bytes| write_atomically(&path, &bytes));
-        if let Err(error) = written {
-            tracing::warn!("probe cache {}: {error}", path.display());
+    let report = match read_kept(device) {
+        Some(kept) => {
+            let modes = Modes {
+                native_fma: kept.native_fma,
+                native_flush: kept.native_flush,
+            };
+            let _ = device.modes.set(modes);
+            kept.report
         }
+        None => {
+            let (modes, report) = probe(context, device)?;
+            if report.passed() {
+                keep(device, modes, &report);
+            }
+            report
+        }
+    };
+    Ok(device.probe.get_or_init(|| report).clone())
+}
+
+fn read_kept(device: &VulkanDevice) -> Option<Kept> {
+    let bytes = std::fs::read(kept_path(device)?).ok()?;
+    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    (kept.report.passed() && !kept.report.checks.is_empty()).then_some(kept)
+}
+
+/// Writes what the probe found; if that fails, the next start probes again, so it is only logged.
+fn keep(device: &VulkanDevice, modes: Modes, report: &ProbeReport) {
+    let Some(path) = kept_path(device) else {
+        return;
+    };
+    let kept = Kept {
+        native_fma: modes.native_fma,
+        native_flush: modes.native_flush,
+        report: report.clone(),
+    };
+    let written = serde_json::to_vec_pretty(&kept)
+        .map_err(std::io::Error::other)
+        .and_then(|bytes| write_atomically(&path, &bytes));
+    if let Err(error) = written {
+        tracing::warn!("probe cache {}: {error}", path.display());
     }
-    Ok(report)
 }
 
 fn probe(context: &Context, device: &Arc<VulkanDevice>) -> Result<(Modes, ProbeReport), CoreError> {

@@ -1,6 +1,7 @@
 //! A Vulkan device: choosing it, opening it, its memory types, its limits.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ash::vk;
 use vulkano::VulkanObject;
@@ -19,6 +20,7 @@ use super::spirv::FloatControls;
 use super::{instance, translate, translate_validated};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
+use crate::probe::ProbeReport;
 
 /// How the device does arithmetic: 1 where it does as HLX wants by itself, 0 where kernels must
 /// emulate. Found by the probe; goes into every pipeline as specialization constants.
@@ -36,6 +38,8 @@ pub(crate) struct VulkanDevice {
     pub float_controls: FloatControls,
     pub timestamp_period_ns: f64,
     pub modes: OnceLock<Modes>,
+    /// What the probe found; set once it has run.
+    pub probe: OnceLock<ProbeReport>,
     pub pipelines: Mutex<PipelineStore>,
     physical: Arc<PhysicalDevice>,
     memory_type: u32,
@@ -172,8 +176,23 @@ fn memory_type(
 }
 
 impl VulkanDevice {
-    /// Opens the device of this index in [`list`]'s order.
+    /// Returns the device of this index in [`list`]'s order, opened at its first use.
+    ///
+    /// Contexts share it, and it stays open until the process ends; what a context takes of it
+    /// (memory, command buffers, staging) goes with the context. NVIDIA's driver 580 deadlocks
+    /// when one thread closes a device while another submits to a second one.
     pub fn open(index: usize) -> Result<Arc<Self>, CoreError> {
+        static OPENED: Mutex<BTreeMap<usize, Arc<VulkanDevice>>> = Mutex::new(BTreeMap::new());
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = opened.get(&index) {
+            return Ok(Arc::clone(device));
+        }
+        let device = Self::open_anew(index)?;
+        opened.insert(index, Arc::clone(&device));
+        Ok(device)
+    }
+
+    fn open_anew(index: usize) -> Result<Arc<Self>, CoreError> {
         let (physical, info) =
             physical_devices()?
                 .into_iter()
@@ -219,6 +238,7 @@ impl VulkanDevice {
             float_controls,
             timestamp_period_ns,
             modes: OnceLock::new(),
+            probe: OnceLock::new(),
             pipelines,
             physical,
             memory_type,

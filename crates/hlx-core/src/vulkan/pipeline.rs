@@ -191,7 +191,7 @@ impl PipelineStore {
         })
     }
 
-    /// Writes the cache to disk if pipelines were made since it was opened. A cache that cannot
+    /// Writes the cache to disk if pipelines were made since it was last written. A cache that cannot
     /// be written costs time at the next start and nothing else, so that is only logged.
     pub fn save(&mut self) {
         let Some(path) = self.cache_path.as_ref().filter(|_| self.created > 0) else {
@@ -205,12 +205,6 @@ impl PipelineStore {
         if let Err(error) = write_atomically(path, &data) {
             tracing::warn!("pipeline cache {}: {error}", path.display());
         }
-    }
-}
-
-impl Drop for PipelineStore {
-    fn drop(&mut self) {
-        self.save();
     }
 }
 

@@ -282,5 +282,10 @@ impl Drop for VulkanStream {
         if let Err(error) = self.sync() {
             tracing::error!("closing {}: {error}", self.device.info.name);
         }
+        let pipelines = &self.device.pipelines;
+        pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .save();
     }
 }
