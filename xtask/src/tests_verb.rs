@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every test, on the CPU and on each Vulkan device under validation.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::command::{self, step};
@@ -56,7 +57,7 @@ pub fn run(args: &[String]) -> Outcome {
     match (status, messages) {
         (0, 0) => Ok(0),
         (0, count) => Err(format!(
-            "test: {count} lines from the validation layer (above)"
+            "test: {count} messages of the validation layer (above)"
         )),
         (status, _) => Ok(status),
     }
@@ -83,25 +84,35 @@ fn parse(args: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Shows what the layer wrote; gives the number of lines.
+/// Shows what the layer wrote, each kind of message once; gives the number of messages.
 fn validation_messages(log: &Path) -> Result<usize, String> {
     let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
-    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
-    if lines > 0 {
-        // One fault repeats at every dispatch; the first screens of it are enough.
-        let start: Vec<&str> = text.lines().take(200).collect();
-        eprintln!("{}", start.join("\n"));
+    let kinds = by_kind(&text);
+    for (first, count) in kinds.values() {
+        eprintln!("{first}\n  ({count} of this kind)");
+    }
+    if !kinds.is_empty() {
         eprintln!(
             "xtask: the validation layer spoke; all of it is in {}",
             log.display()
         );
     }
-    Ok(lines)
+    Ok(kinds.values().map(|(_, count)| count).sum())
+}
+
+/// Messages by the identifier they start with: the first of each, and how many there are.
+fn by_kind(log: &str) -> BTreeMap<&str, (&str, usize)> {
+    let mut kinds = BTreeMap::new();
+    for line in log.lines().filter(|line| !line.trim().is_empty()) {
+        let kind = line.split(": ").next().unwrap_or(line);
+        kinds.entry(kind).or_insert((line, 0)).1 += 1;
+    }
+    kinds
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{by_kind, parse};
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_string).collect()
@@ -124,5 +135,18 @@ mod tests {
         );
         assert_eq!(error("--device"), "test: --device takes cpu or vulkan");
         assert!(error("--quick").starts_with("test: unknown argument `--quick`"));
+    }
+
+    #[test]
+    fn counts_validation_messages_by_kind() {
+        let kinds = by_kind("SYNC-A: one\n\nVUID-B: two\nSYNC-A: three\n");
+        let found: Vec<_> = kinds.into_iter().collect();
+        assert_eq!(
+            found,
+            [
+                ("SYNC-A", ("SYNC-A: one", 2)),
+                ("VUID-B", ("VUID-B: two", 1))
+            ]
+        );
     }
 }

@@ -1,16 +1,17 @@
 //! The Vulkan instance, shared by all contexts, and the validation layer's messages.
 
+use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vulkano::instance::debug::{
-    DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessengerCallback,
-    DebugUtilsMessengerCreateInfo, ValidationFeatureEnable,
+    DebugUtilsMessageSeverity, DebugUtilsMessageType, DebugUtilsMessenger,
+    DebugUtilsMessengerCallback, DebugUtilsMessengerCreateInfo, ValidationFeatureEnable,
 };
 use vulkano::instance::{Instance, InstanceCreateFlags, InstanceCreateInfo, InstanceExtensions};
-use vulkano::{Version, VulkanLibrary};
+use vulkano::{Version, VulkanLibrary, VulkanObject};
 
 use crate::error::CoreError;
 
@@ -19,9 +20,19 @@ const VALIDATION_LAYER: &str = "VK_LAYER_KHRONOS_validation";
 /// One instance a process, made at first use and kept: it costs a tenth of a second and more (the
 /// loader reads every driver), and NVIDIA's driver 580 refuses to make one after some 80 have
 /// been made and destroyed.
-static SHARED: Mutex<Option<Arc<Instance>>> = Mutex::new(None);
+static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
+
+/// The instance, and what receives the layer's messages for as long as it lives.
+struct Shared {
+    instance: Arc<Instance>,
+    _messenger: Option<DebugUtilsMessenger>,
+}
 
 static VALIDATION_MESSAGES: AtomicU64 = AtomicU64::new(0);
+
+/// The name of the message that we send ourselves, and how many of them arrived.
+const SELF_TEST: &CStr = c"HLX-SELF-TEST";
+static SELF_TESTS: AtomicU64 = AtomicU64::new(0);
 
 /// The number of warnings and errors that the validation layer has reported to this process.
 /// The layer is on when the environment variable `HLX_VALIDATION` is `1`; its messages go to the
@@ -33,10 +44,11 @@ pub fn validation_messages() -> u64 {
 /// Returns the shared instance, or an error that says why there is none (no loader, no layer).
 pub(super) fn shared() -> Result<Arc<Instance>, CoreError> {
     let mut slot = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*slot {
-        Some(instance) => Ok(Arc::clone(instance)),
-        None => Ok(Arc::clone(slot.insert(create()?))),
-    }
+    let shared = match &mut *slot {
+        Some(shared) => shared,
+        None => slot.insert(create()?),
+    };
+    Ok(Arc::clone(&shared.instance))
 }
 
 fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
@@ -46,7 +58,7 @@ fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
     }
 }
 
-fn create() -> Result<Arc<Instance>, CoreError> {
+fn create() -> Result<Shared, CoreError> {
     let library = VulkanLibrary::new().map_err(|error| vulkan_error("load Vulkan", error))?;
     let validate = std::env::var("HLX_VALIDATION").is_ok_and(|value| value == "1");
     let mut info = InstanceCreateInfo {
@@ -63,10 +75,57 @@ fn create() -> Result<Arc<Instance>, CoreError> {
     if validate {
         add_validation(&library, &mut info)?;
     }
-    Instance::new(library, info).map_err(|error| vulkan_error("create the Vulkan instance", error))
+    let instance = Instance::new(library, info)
+        .map_err(|error| vulkan_error("create the Vulkan instance", error))?;
+    let messenger = validate.then(|| listen(&instance)).transpose()?;
+    Ok(Shared {
+        instance,
+        _messenger: messenger,
+    })
 }
 
-/// Turns on the Khronos layer with synchronization validation and our message callback.
+/// Listens to the layer, and proves with a message of our own that its messages arrive.
+fn listen(instance: &Arc<Instance>) -> Result<DebugUtilsMessenger, CoreError> {
+    let during = "listen to the validation layer";
+    let messenger = DebugUtilsMessenger::new(Arc::clone(instance), messenger_info())
+        .map_err(|error| vulkan_error(during, error))?;
+    let data = ash::vk::DebugUtilsMessengerCallbackDataEXT::default()
+        .message_id_name(SELF_TEST)
+        .message(SELF_TEST);
+    // SAFETY: the instance has the extension, and the structure lives through the call.
+    unsafe {
+        (instance
+            .fns()
+            .ext_debug_utils
+            .submit_debug_utils_message_ext)(
+            instance.handle(),
+            ash::vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
+            ash::vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION,
+            &data,
+        );
+    }
+    if SELF_TESTS.load(Ordering::Relaxed) == 0 {
+        return Err(vulkan_error(during, "its messages do not arrive"));
+    }
+    Ok(messenger)
+}
+
+/// Warnings and errors of validation, to [`report`].
+fn messenger_info() -> DebugUtilsMessengerCreateInfo {
+    // SAFETY: the callback makes no call to Vulkan.
+    let callback = unsafe {
+        DebugUtilsMessengerCallback::new(|_severity, _kind, data| {
+            report(data.message_id_name.unwrap_or("unnamed"), data.message);
+        })
+    };
+    DebugUtilsMessengerCreateInfo {
+        message_severity: DebugUtilsMessageSeverity::ERROR | DebugUtilsMessageSeverity::WARNING,
+        message_type: DebugUtilsMessageType::VALIDATION | DebugUtilsMessageType::PERFORMANCE,
+        ..DebugUtilsMessengerCreateInfo::user_callback(callback)
+    }
+}
+
+/// Turns on the Khronos layer with synchronization validation.
 fn add_validation(
     library: &Arc<VulkanLibrary>,
     info: &mut InstanceCreateInfo,
@@ -88,22 +147,17 @@ fn add_validation(
         info.enabled_extensions.ext_validation_features = true;
         info.enabled_validation_features = vec![ValidationFeatureEnable::SynchronizationValidation];
     }
-    // SAFETY: the callback makes no call to Vulkan.
-    let callback = unsafe {
-        DebugUtilsMessengerCallback::new(|_severity, _kind, data| {
-            report(data.message_id_name.unwrap_or("unnamed"), data.message);
-        })
-    };
-    info.debug_utils_messengers = vec![DebugUtilsMessengerCreateInfo {
-        message_severity: DebugUtilsMessageSeverity::ERROR | DebugUtilsMessageSeverity::WARNING,
-        message_type: DebugUtilsMessageType::VALIDATION | DebugUtilsMessageType::PERFORMANCE,
-        ..DebugUtilsMessengerCreateInfo::user_callback(callback)
-    }];
+    // This one hears what is said while the instance is made and destroyed, and no more.
+    info.debug_utils_messengers = vec![messenger_info()];
     Ok(())
 }
 
 /// Counts a message and writes it to the log and to `HLX_VALIDATION_LOG`.
 fn report(id: &str, message: &str) {
+    if id.as_bytes() == SELF_TEST.to_bytes() {
+        SELF_TESTS.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     VALIDATION_MESSAGES.fetch_add(1, Ordering::Relaxed);
     tracing::error!("Vulkan validation: {id}: {message}");
     let Some(path) = std::env::var_os("HLX_VALIDATION_LOG") else {
