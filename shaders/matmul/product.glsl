@@ -35,6 +35,10 @@ layout(constant_id = 4) const bool VECTOR_C = false;
 // Where the chain starts: 0 at zero, 1 at the bias, 2 at what C holds.
 layout(constant_id = 5) const uint START = 0;
 
+// M, N and K are multiples of the tile and of K_STEP, and whole vectors are loaded: nothing lies
+// past an edge. Without the tests for it an H200 is 1.4 times as fast (docs/benchmarks.md).
+layout(constant_id = 6) const bool EXACT = false;
+
 layout(push_constant) uniform Push {
     uint m;
     uint n;
@@ -106,7 +110,7 @@ void fetch(uint block, uint k_first, uvec2 corner, uvec2 base, out vec4 v[4]) {
     uint columns = k_contiguous ? push.k : elements;
     uint left = left_of(column, columns);
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint here = row + i < rows ? left : 0u;
+        uint here = EXACT ? 4u : row + i < rows ? left : 0u;
         uint at = (row + i) * columns + column;
         if (is_a) {
             v[i] = load_a(base.x + at, here);
@@ -132,6 +136,27 @@ void keep(uint block, uint half_idx, vec4 v[4]) {
         }
     }
 }
+
+// The terms of one k of a step: each element's chain goes on by one fma.
+#define TERMS(k)                                                                                \
+    {                                                                                           \
+        uint permutation = SWIZZLE((k) >> 2);                                                   \
+        vec4 x[GROUPS_M];                                                                       \
+        vec4 y[GROUPS_N];                                                                       \
+        [[unroll]] for (uint g = 0u; g < GROUPS_M; ++g) {                                       \
+            uint unit = (thread_m + g * THREADS_M) ^ permutation;                               \
+            x[g] = a_tile[half_idx][(k) * (TILE_M / 4) + unit];                                 \
+        }                                                                                       \
+        [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {                                       \
+            uint unit = (thread_n + g * THREADS_N) ^ permutation;                               \
+            y[g] = b_tile[half_idx][(k) * (TILE_N / 4) + unit];                                 \
+        }                                                                                       \
+        [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {                                       \
+            [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {                                   \
+                acc[i][j] = hlx_fma(x[i / 4u][i % 4u], y[j / 4u][j % 4u], acc[i][j]);           \
+            }                                                                                   \
+        }                                                                                       \
+    }
 
 void main() {
     uint thread = gl_LocalInvocationIndex;
@@ -171,23 +196,11 @@ void main() {
                 fetch(thread + l * THREADS, (step + 1u) * K_STEP, corner, base, staged[l]);
             }
         }
-        UNROLL_K for (uint k = 0u; k < K_STEP; ++k) {
-            uint permutation = SWIZZLE(k >> 2);
-            vec4 x[GROUPS_M];
-            vec4 y[GROUPS_N];
-            [[unroll]] for (uint g = 0u; g < GROUPS_M; ++g) {
-                uint unit = (thread_m + g * THREADS_M) ^ permutation;
-                x[g] = a_tile[half_idx][k * (TILE_M / 4) + unit];
-            }
-            [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {
-                uint unit = (thread_n + g * THREADS_N) ^ permutation;
-                y[g] = b_tile[half_idx][k * (TILE_N / 4) + unit];
-            }
-            [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
-                [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {
-                    acc[i][j] = hlx_fma(x[i / 4u][i % 4u], y[j / 4u][j % 4u], acc[i][j]);
-                }
-            }
+        // Unrolled where an fma is one instruction; emulated ones would fill the program.
+        if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u) {
+            [[unroll]] for (uint k = 0u; k < K_STEP; ++k) TERMS(k)
+        } else {
+            for (uint k = 0u; k < K_STEP; ++k) TERMS(k)
         }
         if (more) {
             [[unroll]] for (uint l = 0u; l < LOADS; ++l) {

@@ -6,5 +6,4 @@
 #define THREAD_M 8
 #define THREAD_N 8
 #define K_STEP 16
-#define UNROLL_K
 #include "product.glsl"

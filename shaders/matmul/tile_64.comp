@@ -6,5 +6,4 @@
 #define THREAD_M 4
 #define THREAD_N 4
 #define K_STEP 32
-#define UNROLL_K
 #include "product.glsl"

@@ -176,6 +176,14 @@ impl Tile {
         }
     }
 
+    /// Terms of k that a step of the shader takes.
+    fn k_step(self) -> usize {
+        match self {
+            Self::Large | Self::Small => 16,
+            Self::Medium => 32,
+        }
+    }
+
     fn shader(self) -> &'static Shader {
         match self {
             Self::Large => &tile_128::SHADER,
@@ -206,13 +214,20 @@ fn matmul_in(
         Some(_) => 1,
         None => 0,
     };
+    let (vector_a, vector_b) = (
+        vectors(columns_a, s.stride_a),
+        vectors(columns_b, s.stride_b),
+    );
+    let whole_tiles = s.m.is_multiple_of(tile.size()) && s.n.is_multiple_of(tile.size());
+    let exact = whole_tiles && s.k.is_multiple_of(tile.k_step());
     let specialization = [
         (0, u32::from(s.trans_a)),
         (1, u32::from(s.trans_b)),
-        (2, vectors(columns_a, s.stride_a)),
-        (3, vectors(columns_b, s.stride_b)),
+        (2, vector_a),
+        (3, vector_b),
         (4, vectors(s.n, s.stride_c)),
         (5, start),
+        (6, u32::from(exact) & vector_a & vector_b),
     ];
     let target = if s.accumulate || s.stride_c > s.m * s.n {
         Binding::ReadWrite(c)

@@ -175,6 +175,18 @@ fn sizes_around_the_tiles_on_every_device() {
 }
 
 #[test]
+fn whole_tiles_on_every_device() {
+    for (i, trans) in TRANSPOSES.into_iter().enumerate() {
+        let case = Case::new(shape(64, 32, 48, trans), STARTS[i % 3], values);
+        assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+    }
+    for (tile, trans) in [(Tile::Medium, [true, false]), (Tile::Large, [false, true])] {
+        let case = Case::new(shape(128, 128, 64, trans), From::Zero, values);
+        assert_same_bits("matmul", &case.run(tile), &case.chain());
+    }
+}
+
+#[test]
 fn batches_with_gaps_and_shared_operands_on_every_device() {
     for (stride_a, stride_b, gap) in [(0, 9 * 13, 0), (7 * 9 + 5, 0, 3), (64, 120, 1), (0, 0, 0)] {
         for from in STARTS {
