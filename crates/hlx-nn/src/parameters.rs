@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use half::{bf16, f16};
 use hlx_autograd::Tensor;
 use hlx_core::digest::TensorHasher;
 use hlx_core::{Buffer, Context, align_words};
@@ -306,11 +307,11 @@ impl ParameterStore {
     }
 
     /// Replaces all values by those of a safetensors file in memory; nothing is written unless
-    /// every tensor fits.
+    /// every tensor fits. f16 and bf16 become f32 exactly.
     ///
     /// # Errors
     /// [`NnError::Mismatch`] for bytes that are no safetensors file, a missing, extra or
-    /// mis-shaped tensor, or one that is not f32.
+    /// mis-shaped tensor, or one that is neither f32, f16 nor bf16.
     pub fn load_safetensors(&self, bytes: &[u8]) -> Result<()> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
         let unknown = |name: &&str| self.get(name).is_none();
@@ -333,19 +334,21 @@ fn read_tensor(file: &SafeTensors<'_>, parameter: &Parameter) -> Result<Vec<f32>
     let Ok(view) = file.tensor(name) else {
         return Err(NnError::mismatch("model", format!("{name} is missing")));
     };
-    if view.dtype() != Dtype::F32 {
-        let reason = format!("{name} holds {:?}, expected F32", view.dtype());
-        return Err(NnError::mismatch("model", reason));
-    }
     if view.shape() != expected {
         let reason = format!("{name} has shape {:?}, expected {expected:?}", view.shape());
         return Err(NnError::mismatch("model", reason));
     }
-    let words = view.data().as_chunks::<4>().0;
-    Ok(words
-        .iter()
-        .map(|&bytes| f32::from_le_bytes(bytes))
-        .collect())
+    let words = view.data().as_chunks::<4>().0.iter();
+    let halves = view.data().as_chunks::<2>().0.iter();
+    match view.dtype() {
+        Dtype::F32 => Ok(words.map(|&bytes| f32::from_le_bytes(bytes)).collect()),
+        Dtype::F16 => Ok(halves.map(|&b| f16::from_le_bytes(b).to_f32()).collect()),
+        Dtype::BF16 => Ok(halves.map(|&b| bf16::from_le_bytes(b).to_f32()).collect()),
+        other => {
+            let reason = format!("{name} holds {other:?}, expected F32, F16 or BF16");
+            Err(NnError::mismatch("model", reason))
+        }
+    }
 }
 
 fn format_error(error: &safetensors::SafeTensorError) -> NnError {
@@ -397,6 +400,38 @@ mod tests {
         assert_ne!(second.digest()?, digest);
         second.load_safetensors(&first.to_safetensors()?)?;
         assert_eq!(second.digest()?, digest);
+        Ok(())
+    }
+
+    #[test]
+    fn half_precision_files_are_read_exactly() -> Result<()> {
+        let ctx = Context::cpu()?;
+        let mut builder = ParameterBuilder::new();
+        builder.add("w", &[3], Init::Zeros);
+        let store = builder.build(&ctx, 0)?;
+        let values = [1.5_f32, -0.0, 65_504.0]; // f16 holds all three; bf16 rounds the last.
+        let as_f16: Vec<u8> = values
+            .iter()
+            .flat_map(|&v| f16::from_f32(v).to_le_bytes())
+            .collect();
+        let as_bf16: Vec<u8> = values
+            .iter()
+            .flat_map(|&v| bf16::from_f32(v).to_le_bytes())
+            .collect();
+        for (dtype, bytes, last) in [
+            (Dtype::F16, as_f16, 65_504.0),
+            (Dtype::BF16, as_bf16, 65_536.0),
+        ] {
+            let view = TensorView::new(dtype, vec![3], &bytes).map_err(|e| format_error(&e))?;
+            let file = safetensors::serialize([("w", view)], None).map_err(|e| format_error(&e))?;
+            store.load_safetensors(&file)?;
+            let read = ctx.download_u32(&store.values().slice(0, 3)?)?;
+            assert_eq!(
+                read,
+                [1.5_f32.to_bits(), 0x8000_0000, f32::to_bits(last)],
+                "{dtype:?}"
+            );
+        }
         Ok(())
     }
 

@@ -5,13 +5,13 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Workplace, contents, failure};
+use common::{Scratch, contents, failure};
 
 const TRAIN: [&str; 4] = ["train", "config.toml", "--out", "run"];
 
 /// Trains with the configuration changed and returns the line that it fails with.
 fn with_config(change: impl Fn(String) -> String) -> String {
-    let place = Workplace::new("config");
+    let place = Scratch::new("config");
     let config = fs::read_to_string(place.join("config.toml")).expect("reads");
     place.write("config.toml", &change(config));
     let line = place.fails(&TRAIN);
@@ -21,7 +21,7 @@ fn with_config(change: impl Fn(String) -> String) -> String {
 
 /// Trains on a corpus of these bytes and returns the line that it fails with.
 fn with_corpus(bytes: &[u8]) -> String {
-    let place = Workplace::new("corpus");
+    let place = Scratch::new("corpus");
     fs::write(place.join("corpus.jsonl"), bytes).expect("writes");
     let line = place.fails(&TRAIN);
     assert!(!place.join("run").exists(), "{line}");
@@ -30,7 +30,7 @@ fn with_corpus(bytes: &[u8]) -> String {
 
 #[test]
 fn a_configuration_is_refused_with_its_key_and_line() {
-    let place = Workplace::new("missing");
+    let place = Scratch::new("missing");
     let line = place.fails(&["train", "no.toml"]);
     assert!(line.starts_with("error: no.toml: No such file"), "{line}");
     let line = with_config(|config| config.replace("seed = 7", "seed = = 7"));
@@ -80,7 +80,7 @@ fn a_corpus_is_refused_with_its_line() {
 
 /// Trains, damages a file of the checkpoint, and returns the lines that all readers fail with.
 fn with_damage(name: &str, damage: impl Fn(&mut Vec<u8>)) -> Vec<String> {
-    let place = Workplace::new("damage");
+    let place = Scratch::new("damage");
     place.succeeds(&TRAIN);
     let file = place.join("run/checkpoints/step-000006").join(name);
     let mut bytes = fs::read(&file).expect("reads");
@@ -128,7 +128,7 @@ fn a_damaged_checkpoint_is_found_by_its_digest() {
 
 #[test]
 fn a_run_of_another_model_is_refused_and_stays_whole() {
-    let place = Workplace::new("another");
+    let place = Scratch::new("another");
     place.succeeds(&TRAIN);
     let before = contents(&place.join("run"));
     let resume = |set: &str| place.fails(&[&TRAIN[..], &["--resume", "--set", set]].concat());
@@ -150,7 +150,7 @@ fn a_run_of_another_model_is_refused_and_stays_whole() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let place = Workplace::new("device");
+    let place = Scratch::new("device");
     for (device, expected) in [
         ("vulkan:99", "no device `vulkan:99` on this machine"),
         (
@@ -175,7 +175,7 @@ fn a_device_that_is_not_there_is_named() {
 
 #[test]
 fn more_memory_than_the_device_has_is_refused() {
-    let place = Workplace::new("memory");
+    let place = Scratch::new("memory");
     let sets = ["--set", "model.width=65536", "--set", "model.n_heads=1024"];
     let line = place.fails(&[&TRAIN[..], &sets].concat());
     assert!(line.contains("out of memory on"), "{line}");
@@ -218,7 +218,7 @@ impl Drop for SmallDisk<'_> {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_leaves_the_checkpoints_before_it_whole() {
-    let place = Workplace::new("disk");
+    let place = Scratch::new("disk");
     let folder = place.join("disk");
     let Some(disk) = SmallDisk::mount(&folder) else {
         eprintln!("left out: mounting a file system of 1 MiB needs root");
@@ -257,7 +257,7 @@ fn a_full_disk_leaves_the_checkpoints_before_it_whole() {
 #[test]
 #[cfg(unix)]
 fn a_file_that_cannot_grow_is_named() {
-    let place = Workplace::new("limit");
+    let place = Scratch::new("limit");
     let program = env!("CARGO_BIN_EXE_hlx");
     let script = format!("trap '' XFSZ; ulimit -f 16; exec {program} \"$@\"");
     let mut shell = std::process::Command::new("sh");
@@ -277,7 +277,7 @@ fn a_file_that_cannot_grow_is_named() {
 
 #[test]
 fn prompts_and_numbers_are_checked() {
-    let place = Workplace::new("prompts");
+    let place = Scratch::new("prompts");
     place.succeeds(&TRAIN);
     let ask = |arguments: &[&str]| place.fails(&[&["generate", "run"], arguments].concat());
     assert!(ask(&["--prompt", ""]).contains("the prompt is empty"));

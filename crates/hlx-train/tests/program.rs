@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Workplace, text};
+use common::{Scratch, text};
 use hlx_core::Context;
 use hlx_train::config::Format;
 use hlx_train::generate::{Generation, answer_pairs, generate};
@@ -41,7 +41,7 @@ fn the_founding_experiment_gives_its_numbers_on_every_device() {
         };
         assert_eq!(bits(other), bits(epochs));
     }
-    let printed = Workplace::new("demo").succeeds(&["demo", "scalar"]);
+    let printed = Scratch::new("demo").succeeds(&["demo", "scalar"]);
     assert!(
         printed.contains("219.735  w 1.439470") && printed.contains("w = 1.999970"),
         "{printed}"
@@ -50,7 +50,7 @@ fn the_founding_experiment_gives_its_numbers_on_every_device() {
 
 #[test]
 fn a_seed_gives_one_text_on_every_device() {
-    let place = Workplace::new("generate");
+    let place = Scratch::new("generate");
     let contexts = Context::all().expect("devices open");
     let mut texts = Vec::new();
     for (number, ctx) in contexts.iter().enumerate() {
@@ -89,7 +89,7 @@ fn a_seed_gives_one_text_on_every_device() {
 
 #[test]
 fn the_program_generates_what_the_seed_says() {
-    let place = Workplace::new("seeds");
+    let place = Scratch::new("seeds");
     place.succeeds(&TRAIN);
     let say = |seed: &str| {
         let options = ["--temperature", "1.5", "--seed", seed, "--max-tokens", "12"];
@@ -107,7 +107,7 @@ fn the_program_generates_what_the_seed_says() {
 
 #[test]
 fn a_model_learns_its_pairs_and_stops_at_the_target() {
-    let place = Workplace::new("learns");
+    let place = Scratch::new("learns");
     let sets = [
         "model.width=32",
         "model.dropout=0",
@@ -131,7 +131,7 @@ fn a_model_learns_its_pairs_and_stops_at_the_target() {
 
 #[test]
 fn text_is_learnt_in_windows() {
-    let place = Workplace::new("text");
+    let place = Scratch::new("text");
     place.write("text.txt", &"the cat sat on the mat. ".repeat(40));
     let sets = [
         "data.path=text.txt",
@@ -168,7 +168,7 @@ fn text_is_learnt_in_windows() {
 
 #[test]
 fn a_run_folder_holds_what_the_run_was() {
-    let place = Workplace::new("folder");
+    let place = Scratch::new("folder");
     place.succeeds(&[&TRAIN[..], &["--set", "train.checkpoint_every=2"]].concat());
     let read = |name: &str| fs::read_to_string(place.join("run").join(name)).expect(name);
     assert!(read("config.toml").contains("micro_batch_size = 8"));
@@ -190,7 +190,7 @@ fn a_run_folder_holds_what_the_run_was() {
 
 #[test]
 fn the_doctor_lists_the_cpu_device() {
-    let printed = Workplace::new("doctor").succeeds(&["doctor"]);
+    let printed = Scratch::new("doctor").succeeds(&["doctor"]);
     assert!(
         printed.contains("[cpu]") && printed.contains("profile     portable"),
         "{printed}"
@@ -199,7 +199,7 @@ fn the_doctor_lists_the_cpu_device() {
 
 #[test]
 fn the_log_goes_where_rust_log_says() {
-    let place = Workplace::new("log");
+    let place = Scratch::new("log");
     let quiet = place.hlx(&TRAIN).output().expect("starts");
     assert_eq!(text(&quiet.stderr), "");
     let mut command = place.hlx(&["train", "config.toml", "--out", "loud"]);

@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Workplace, proof};
+use common::{Scratch, proof};
 use hlx_core::Context;
 use hlx_train::run::Digests;
 
@@ -15,7 +15,7 @@ fn cpu() -> Context {
 
 #[test]
 fn every_device_gives_the_same_bits_twice() {
-    let place = Workplace::new("devices");
+    let place = Scratch::new("devices");
     let reference = place.train(&cpu(), "reference", &[]);
     for (number, ctx) in Context::all().expect("devices open").iter().enumerate() {
         let outcome = place.train(ctx, &format!("run-{number}"), &[]);
@@ -33,7 +33,7 @@ fn every_device_gives_the_same_bits_twice() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let place = Workplace::new("threads");
+    let place = Scratch::new("threads");
     let digests: Vec<(String, String)> = ["1", "2", "3"]
         .iter()
         .map(|threads| {
@@ -54,7 +54,7 @@ fn the_number_of_threads_changes_nothing() {
 #[test]
 fn micro_batches_change_nothing() {
     for ctx in Context::all().expect("devices open") {
-        let place = Workplace::new("micro");
+        let place = Scratch::new("micro");
         let digests: Vec<(String, String)> = [8, 4, 2, 1]
             .iter()
             .map(|size| {
@@ -71,7 +71,7 @@ fn micro_batches_change_nothing() {
 
 #[test]
 fn seeds_shards_and_data_do_change_it() {
-    let place = Workplace::new("changes");
+    let place = Scratch::new("changes");
     let reference = place.train(&cpu(), "reference", &[]);
     for (number, set) in ["seed=8", "train.shards=1", "model.dropout=0.2"]
         .iter()
@@ -110,7 +110,7 @@ fn without_links(digests: Digests) -> Digests {
 fn a_run_killed_at_a_random_step_goes_on_to_the_same_bits() {
     use std::os::unix::process::ExitStatusExt;
 
-    let place = Workplace::new("killed");
+    let place = Scratch::new("killed");
     place.succeeds(&[&LONG[..], &["whole"]].concat());
     let nanos = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -157,7 +157,7 @@ fn a_run_resumed_on_another_device_and_in_other_micro_batches_has_the_same_bits(
     use hlx_train::config::Config;
     use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
 
-    let place = Workplace::new("moved");
+    let place = Scratch::new("moved");
     // The same length, so the same rates; the stop comes from outside.
     let sets = ["train.schedule=constant", "train.max_steps=6"];
     let whole = place.train(&cpu(), "whole", &sets);

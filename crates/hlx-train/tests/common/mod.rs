@@ -38,11 +38,11 @@ checkpoint_every = 0
 "#;
 
 /// A folder of its own for a test, removed when the test ends.
-pub struct Workplace {
+pub struct Scratch {
     pub path: PathBuf,
 }
 
-impl Workplace {
+impl Scratch {
     /// Makes the folder with `config.toml` and a corpus of 20 pairs.
     pub fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -114,7 +114,7 @@ impl Workplace {
     }
 }
 
-impl Drop for Workplace {
+impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
