@@ -142,8 +142,7 @@ impl VulkanStream {
         for chunk in data.chunks(Staging::chunk_words()) {
             let target = buffer.slice(offset, chunk.len())?;
             offset += chunk.len();
-            if self.staging(&mut state)?.fits(chunk.len()) {
-            } else {
+            if !self.staging(&mut state)?.fits(chunk.len()) {
                 self.flush(&mut state)?;
                 self.wait_all(&mut state)?;
                 self.staging(&mut state)?.restart();
