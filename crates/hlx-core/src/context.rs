@@ -14,7 +14,7 @@ use crate::graph::Graph;
 use crate::launch::{CpuBindings, CpuLaunch, Launch};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, TensorPool};
 use crate::probe::{self, ProbeReport};
-use crate::profile::{ProfileReport, Profiler};
+use crate::profile::{ProfileReport, Profiler, Work};
 use crate::vulkan::{self, VulkanDevice, VulkanStream};
 
 /// One opened device with its memory and its stream. Clones share it; work runs in the order it
@@ -272,12 +272,25 @@ impl Context {
     where
         F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     {
+        self.launch_counted(launch, launch.work(), cpu)
+    }
+
+    /// As [`Context::launch`], with what profiles are to count for it: the operations, and the
+    /// bytes where they are not those of the bound windows.
+    /// `ctx.launch_counted(launch, Work { flops, ..launch.work() }, ..)`.
+    ///
+    /// # Errors
+    /// As [`Context::launch`].
+    pub fn launch_counted<F>(&self, launch: Launch<'_>, work: Work, cpu: F) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
         launch.check()?;
         let mut state = self.stream();
         match &self.inner.backend {
-            Backend::Vulkan(stream) => stream.dispatch(&launch),
+            Backend::Vulkan(stream) => stream.dispatch(&launch, work),
             Backend::Cpu(threads) => {
-                let ready = CpuLaunch::new(launch.name, launch.bindings, Box::new(cpu))?;
+                let ready = CpuLaunch::new((launch.name, work), launch.bindings, Box::new(cpu))?;
                 match &mut state.recording {
                     Some(recording) => recording.cpu.push(ready),
                     None => self.run_cpu(threads, std::slice::from_ref(&ready), state.profiling),
@@ -295,7 +308,9 @@ impl Context {
                 let start = profiling.then(Instant::now);
                 launch.run();
                 if let Some(start) = start {
-                    profiler.add(launch.name, start.elapsed().as_secs_f64() * 1e3);
+                    let began_ns = start.duration_since(profiler.origin).as_secs_f64() * 1e9;
+                    let duration_ns = start.elapsed().as_secs_f64() * 1e9;
+                    profiler.add(launch.name, launch.work, began_ns, duration_ns);
                 }
             }
         });

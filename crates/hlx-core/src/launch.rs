@@ -6,6 +6,7 @@ use vulkano::buffer::BufferContents;
 
 use crate::error::CoreError;
 use crate::memory::{Block, BlockMemory, Buffer};
+use crate::profile::Work;
 use crate::shader::Shader;
 
 /// A buffer argument and what the kernel does with it.
@@ -56,6 +57,12 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// What profiles count for this launch if its launcher says nothing else: the bytes of the
+    /// bound windows, and no operations.
+    pub fn work(&self) -> Work {
+        Work::of(self.bindings)
+    }
+
     /// Checks what holds on every device: no written range may overlap another binding.
     pub(crate) fn check(&self) -> Result<(), CoreError> {
         for (index, binding) in self.bindings.iter().enumerate() {
@@ -132,6 +139,7 @@ pub(crate) type CpuBody = Box<dyn Fn(&mut CpuBindings<'_>) + Send + Sync>;
 /// A launch made ready for the CPU: its body, and its slots with the memory they point into.
 pub(crate) struct CpuLaunch {
     pub name: &'static str,
+    pub work: Work,
     slots: Vec<Slot>,
     body: CpuBody,
     /// Keeps the memory alive as long as the launch may run; not the buffers, whose ranges later
@@ -147,7 +155,7 @@ unsafe impl Sync for CpuLaunch {}
 
 impl CpuLaunch {
     pub fn new(
-        name: &'static str,
+        (name, work): (&'static str, Work),
         bindings: &[Binding<'_>],
         body: CpuBody,
     ) -> Result<Self, CoreError> {
@@ -173,6 +181,7 @@ impl CpuLaunch {
             .collect();
         Ok(Self {
             name,
+            work,
             slots,
             body,
             _blocks: blocks,

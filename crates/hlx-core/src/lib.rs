@@ -29,7 +29,7 @@ pub use graph::Graph;
 pub use launch::{Binding, CpuBindings, Launch, as_u32, groups_1d, push_bytes};
 pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words};
 pub use probe::{ProbeCheck, ProbeReport};
-pub use profile::{KernelTime, ProfileReport};
+pub use profile::{KernelTime, LaunchTime, ProfileReport, Work};
 pub use shader::Shader;
 pub use vulkan::{
     CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,

@@ -1,9 +1,46 @@
-//! Time by kernel name.
+//! Time, bytes and arithmetic by kernel name, and when each launch ran.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use serde::Serialize;
+
+use crate::launch::Binding;
+
+/// Launches of a profile that are kept one by one; later ones are only counted by their kernel.
+const MAX_LAUNCHES: usize = 1 << 18;
+
+/// What a launch moves and computes, for profiles alone: no result depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Floating-point operations, a multiply-add counted as two; 0 where nobody counted them.
+    pub flops: u64,
+}
+
+impl Work {
+    /// The bytes of all bound windows: what is read and written counts twice, a window that is
+    /// bound twice to be read counts once.
+    pub fn of(bindings: &[Binding<'_>]) -> Self {
+        let again = |index: usize, binding: &Binding<'_>| {
+            let mut before = bindings[..index].iter();
+            !binding.writes() && before.any(|other| other.buffer().overlaps(binding.buffer()))
+        };
+        let words = bindings.iter().enumerate().map(|(index, binding)| {
+            let times = u64::from(binding.reads()) + u64::from(binding.writes());
+            match again(index, binding) {
+                true => 0,
+                false => times * binding.buffer().len() as u64,
+            }
+        });
+        Self {
+            bytes: 4 * words.sum::<u64>(),
+            flops: 0,
+        }
+    }
+}
 
 /// One kernel's share of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -14,13 +51,30 @@ pub struct KernelTime {
     pub calls: u64,
     /// Its time in all, in milliseconds.
     pub total_ms: f64,
+    /// Its bytes and operations in all.
+    pub work: Work,
 }
 
-/// The kernels that ran while profiling was on, longest first.
+/// When one launch ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LaunchTime {
+    /// The launch's name.
+    pub name: &'static str,
+    /// Its start after the profile's first launch, in microseconds of the device's clock.
+    pub start_us: f64,
+    /// How long it took, in microseconds.
+    pub duration_us: f64,
+    /// Its bytes and operations.
+    pub work: Work,
+}
+
+/// The kernels that ran while profiling was on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProfileReport {
-    /// One entry a kernel.
+    /// One entry a kernel, longest first.
     pub kernels: Vec<KernelTime>,
+    /// One entry a launch, by their start; the first 262,144 of them.
+    pub launches: Vec<LaunchTime>,
 }
 
 impl ProfileReport {
@@ -31,30 +85,65 @@ impl ProfileReport {
 }
 
 /// Collects times; shared by both kinds of device.
-#[derive(Default)]
 pub(crate) struct Profiler {
-    times: Mutex<BTreeMap<&'static str, (u64, f64)>>,
+    /// The zero of the CPU device's clock.
+    pub origin: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    kernels: BTreeMap<&'static str, KernelTime>,
+    launches: Vec<LaunchTime>,
+}
+
+impl Default for Profiler {
+    fn default() -> Self {
+        Self {
+            origin: Instant::now(),
+            state: Mutex::default(),
+        }
+    }
 }
 
 impl Profiler {
-    pub fn add(&self, name: &'static str, milliseconds: f64) {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = times.entry(name).or_default();
-        entry.0 += 1;
-        entry.1 += milliseconds;
+    /// Notes a launch that started `start_ns` after the zero of the device's clock.
+    pub fn add(&self, name: &'static str, work: Work, start_ns: f64, duration_ns: f64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernel = state.kernels.entry(name).or_default();
+        kernel.calls += 1;
+        kernel.total_ms += duration_ns * 1e-6;
+        kernel.work.bytes += work.bytes;
+        kernel.work.flops += work.flops;
+        if state.launches.len() < MAX_LAUNCHES {
+            state.launches.push(LaunchTime {
+                name,
+                start_us: start_ns * 1e-3,
+                duration_us: duration_ns * 1e-3,
+                work,
+            });
+        }
     }
 
     pub fn take(&self) -> ProfileReport {
-        let times = std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut kernels: Vec<KernelTime> = times
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State {
+            kernels,
+            mut launches,
+        } = std::mem::take(&mut *state);
+        let mut kernels: Vec<KernelTime> = kernels
             .into_iter()
-            .map(|(name, (calls, total_ms))| KernelTime {
+            .map(|(name, kernel)| KernelTime {
                 name: name.to_owned(),
-                calls,
-                total_ms,
+                ..kernel
             })
             .collect();
         kernels.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
-        ProfileReport { kernels }
+        launches.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
+        let first = launches.first().map_or(0.0, |launch| launch.start_us);
+        for launch in &mut launches {
+            launch.start_us -= first;
+        }
+        ProfileReport { kernels, launches }
     }
 }

@@ -199,6 +199,10 @@ fn profiles_name_the_kernels() {
             .collect();
         assert_eq!(calls, [("vector_add", 4)], "{}", ctx.info());
         assert!(report.total_ms() > 0.0);
+        // Two windows of 4,096 words, of which the one that is read twice counts once.
+        assert_eq!(report.kernels[0].work.bytes, 4 * 2 * 4096 * 4);
+        let starts: Vec<f64> = report.launches.iter().map(|l| l.start_us).collect();
+        assert!(starts.len() == 4 && starts[0] == 0.0 && starts.is_sorted());
     }
 }
 

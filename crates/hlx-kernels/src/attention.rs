@@ -20,7 +20,7 @@
 //! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`.
 
 use hlx_core::cpu::with_flush;
-use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Work, arith, groups_1d, push_bytes};
 
 use crate::KernelError;
 use crate::error::{check_len, check_that};
@@ -65,6 +65,16 @@ impl AttentionShape {
     /// Queries of all heads: `B H T`.
     fn queries(&self) -> usize {
         self.batch * self.heads * self.time
+    }
+
+    /// What a kernel that carries out `products` products of T x T x D a head counts: those at
+    /// or below the diagonal.
+    fn work(&self, launch: &Launch<'_>, products: u64) -> Work {
+        let pairs = self.queries() as u64 * (self.time as u64 + 1) / 2;
+        Work {
+            flops: 2 * products * pairs * self.head_width as u64,
+            ..launch.work()
+        }
     }
 
     fn check(&self, operation: &'static str) -> Result<(), KernelError> {
@@ -130,7 +140,7 @@ pub fn attention_forward(
         push: push_bytes(&push),
         groups: shape.groups(),
     };
-    ctx.launch(launch, move |b| {
+    ctx.launch_counted(launch, shape.work(&launch, 2), move |b| {
         let ([qkv], [o, stats]) = b.split();
         cpu::forward(qkv, o, stats, &shape, scale);
     })?;
@@ -197,7 +207,7 @@ fn backward_query(
         push: push_bytes(&push),
         groups: shape.groups(),
     };
-    ctx.launch(launch, move |b| {
+    ctx.launch_counted(launch, shape.work(&launch, 3), move |b| {
         let ([qkv, o, stats, d_o], [delta, dqkv]) = b.split();
         cpu::backward_query([qkv, o, stats, d_o], delta, dqkv, &shape, scale);
     })?;
@@ -231,7 +241,7 @@ fn backward_key_value(
         push: push_bytes(&push),
         groups: shape.groups(),
     };
-    ctx.launch(launch, move |b| {
+    ctx.launch_counted(launch, shape.work(&launch, 4), move |b| {
         let ([qkv, stats, d_o, delta], [dqkv]) = b.split();
         cpu::backward_key_value([qkv, stats, d_o, delta], dqkv, &shape, scale);
     })?;

@@ -10,7 +10,7 @@
 //! without a position are +0, or keep their value when accumulating. An id outside the
 //! vocabulary adds nothing.
 
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_that};
@@ -49,7 +49,12 @@ pub fn embedding_forward(
         push: push_bytes(&push),
         groups: groups_1d((n * width).div_ceil(GROUP_THREADS)),
     };
-    ctx.launch(launch, move |bindings| {
+    // Of the weight only the rows that are looked up are read.
+    let work = Work {
+        bytes: 4 * (n + 2 * n * width) as u64,
+        flops: 0,
+    };
+    ctx.launch_counted(launch, work, move |bindings| {
         let ([ids, weight], [y]) = bindings.split::<2, 1>();
         y.par_chunks_mut(width)
             .zip(as_u32(ids))

@@ -15,7 +15,7 @@ mod pack;
 mod simd;
 mod tile;
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
 
 use crate::error::check_that;
 use crate::{KernelError, check_len};
@@ -266,7 +266,12 @@ fn matmul_in(
                 chunk.min(s.batch - batch_first) as u32,
             ],
         };
-        ctx.launch(launch, move |bindings| {
+        let flops = 2 * launch.groups[2] as u64 * (s.m * s.n * s.k) as u64;
+        let work = Work {
+            flops,
+            ..launch.work()
+        };
+        ctx.launch_counted(launch, work, move |bindings| {
             let ([a, b, bias], [c]) = bindings.split();
             let level = hlx_core::cpu::simd_level();
             cpu::matmul(level, &s, a, b, has_bias.then_some(bias), c);

@@ -20,7 +20,7 @@ use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 use crate::launch::Binding;
 use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory, Buffer};
-use crate::profile::Profiler;
+use crate::profile::{Profiler, Work};
 
 /// A command buffer being recorded.
 pub(super) struct Recorder {
@@ -188,7 +188,7 @@ impl Recorder {
     /// Records a dispatch. The caller has checked that written bindings overlap no other.
     pub fn dispatch(
         &mut self,
-        name: &'static str,
+        (name, work): (&'static str, Work),
         pipeline: &Arc<Pipeline>,
         bindings: &[Binding<'_>],
         push: &[u8],
@@ -210,7 +210,7 @@ impl Recorder {
             .collect();
         self.order(&reads, &writes);
         self.bind(name, pipeline, bindings, push)?;
-        let start = self.stamp_before(name);
+        let start = self.stamp_before(name, work);
         // SAFETY: pipeline, set and push constants are bound; group counts are within limits.
         unsafe { (self.fns().cmd_dispatch)(self.handle(), groups[0], groups[1], groups[2]) };
         self.stamp_after(start);
@@ -353,7 +353,8 @@ impl Recorder {
         }
         self.order(&[], &[range_of(buffer)]);
         let (offset, bytes) = (buffer.offset() as u64 * 4, buffer.len() as u64 * 4);
-        let start = self.stamp_before("fill");
+        let work = Work::of(&[Binding::Write(buffer)]);
+        let start = self.stamp_before("fill", work);
         // SAFETY: the range lies inside the buffer, in whole words.
         unsafe { (self.fns().cmd_fill_buffer)(self.handle(), handle, offset, bytes, word) };
         self.stamp_after(start);
@@ -365,7 +366,8 @@ impl Recorder {
     pub fn copy(&mut self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
         let (from, to) = (self.keep("copy", source)?, self.keep("copy", target)?);
         self.order(&[range_of(source)], &[range_of(target)]);
-        let start = self.stamp_before("copy");
+        let work = Work::of(&[Binding::Read(source), Binding::Write(target)]);
+        let start = self.stamp_before("copy", work);
         let (source_offset, target_offset) =
             (source.offset() as u64 * 4, target.offset() as u64 * 4);
         self.copy_raw(
@@ -426,9 +428,9 @@ impl Recorder {
         unsafe { (self.fns().cmd_copy_buffer)(self.handle(), from, to, 1, &region) };
     }
 
-    fn stamp_before(&mut self, name: &'static str) -> Option<u32> {
+    fn stamp_before(&mut self, name: &'static str, work: Work) -> Option<u32> {
         let commands = self.handle();
-        self.timing.as_mut()?.before(commands, name)
+        self.timing.as_mut()?.before(commands, name, work)
     }
 
     fn stamp_after(&self, start: Option<u32>) {

@@ -15,7 +15,7 @@ use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 use crate::launch::Launch;
 use crate::memory::Buffer;
-use crate::profile::Profiler;
+use crate::profile::{Profiler, Work};
 
 /// A recorded command buffer that is submitted again and again.
 pub(crate) type RecordedStream = Recorded;
@@ -99,11 +99,11 @@ impl VulkanStream {
     }
 
     /// Launches a kernel of the program.
-    pub fn dispatch(&self, launch: &Launch<'_>) -> Result<(), CoreError> {
+    pub fn dispatch(&self, launch: &Launch<'_>, work: Work) -> Result<(), CoreError> {
         let pipeline = self.pipeline(launch)?;
         self.with_recorder(|recorder| {
             recorder.dispatch(
-                launch.name,
+                (launch.name, work),
                 &pipeline,
                 launch.bindings,
                 launch.push,

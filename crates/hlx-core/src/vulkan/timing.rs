@@ -8,16 +8,16 @@ use vulkano::query::{QueryPool, QueryPoolCreateInfo, QueryResultFlags, QueryType
 
 use super::{VulkanDevice, translate_validated};
 use crate::error::CoreError;
-use crate::profile::Profiler;
+use crate::profile::{Profiler, Work};
 
 /// Launches that one profiled command buffer can time; later ones go untimed.
 const TIMED_LAUNCHES: u32 = 8192;
 
-/// The queries of one command buffer and the names of the launches they time.
+/// The queries of one command buffer and the launches they time.
 pub(super) struct Timing {
     device: Arc<VulkanDevice>,
     queries: Arc<QueryPool>,
-    names: Vec<&'static str>,
+    launches: Vec<(&'static str, Work)>,
 }
 
 impl Timing {
@@ -32,7 +32,7 @@ impl Timing {
         Ok(Self {
             device: Arc::clone(device),
             queries,
-            names: Vec::new(),
+            launches: Vec::new(),
         })
     }
 
@@ -44,12 +44,17 @@ impl Timing {
     }
 
     /// Records the timestamp before a launch; the answer goes to [`Timing::after`].
-    pub fn before(&mut self, commands: vk::CommandBuffer, name: &'static str) -> Option<u32> {
-        let index = self.names.len() as u32;
+    pub fn before(
+        &mut self,
+        commands: vk::CommandBuffer,
+        name: &'static str,
+        work: Work,
+    ) -> Option<u32> {
+        let index = self.launches.len() as u32;
         if index >= TIMED_LAUNCHES {
             return None;
         }
-        self.names.push(name);
+        self.launches.push((name, work));
         self.stamp(commands, 2 * index);
         Some(index)
     }
@@ -68,19 +73,20 @@ impl Timing {
 
     /// Adds the times of the last run to the profile; the run must be done.
     pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
-        if self.names.is_empty() {
+        if self.launches.is_empty() {
             return Ok(());
         }
-        let count = self.names.len() as u32 * 2;
+        let count = self.launches.len() as u32 * 2;
         let mut ticks = vec![0_u64; count as usize];
         self.queries
             .get_results(0..count, &mut ticks, QueryResultFlags::WAIT)
             .map_err(|error| {
                 translate_validated(&self.device.info.name, "read timestamps", error)
             })?;
-        for (name, pair) in self.names.iter().zip(ticks.chunks_exact(2)) {
+        let period_ns = self.device.timestamp_period_ns;
+        for (&(name, work), pair) in self.launches.iter().zip(ticks.chunks_exact(2)) {
             let elapsed = pair[1].saturating_sub(pair[0]) as f64;
-            profiler.add(name, elapsed * self.device.timestamp_period_ns * 1e-6);
+            profiler.add(name, work, pair[0] as f64 * period_ns, elapsed * period_ns);
         }
         Ok(())
     }

@@ -36,6 +36,7 @@ use crate::context::{Backend, Context};
 use crate::error::CoreError;
 use crate::launch::Binding;
 use crate::memory::Buffer;
+use crate::profile::Work;
 
 fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {
     match context.backend() {
@@ -233,8 +234,13 @@ impl CommandRecorder {
                 Access::ReadWrite => Binding::ReadWrite(buffer),
             })
             .collect();
-        self.0
-            .dispatch(pipeline.name, &pipeline.inner, &list, push, groups)
+        self.0.dispatch(
+            (pipeline.name, Work::of(&list)),
+            &pipeline.inner,
+            &list,
+            push,
+            groups,
+        )
     }
 }
 
