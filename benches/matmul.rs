@@ -1,5 +1,5 @@
 //! Times the matrix product on the CPU device and on every hardware GPU: squares, and the
-//! products of a transformer's step. `cargo bench -p hlx-kernels --bench matmul`.
+//! products of a transformer's step. `cargo bench -p hlx-bench --bench matmul`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hlx_core::{Context, DeviceKind};

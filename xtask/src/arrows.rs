@@ -72,6 +72,15 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             wrong.extend(check_sources(root, dir, &name)?);
         }
     }
+    let benches = root.join("benches");
+    let known = dependencies(&files::text(&benches.join("Cargo.toml"))?);
+    let vulkan = ["vulkano", "vulkano-shaders", "ash"];
+    wrong.extend(
+        known
+            .iter()
+            .filter(|name| vulkan.contains(&name.as_str()))
+            .map(|name| format!("benches depends on {name}; it launches kernels alone")),
+    );
     let xtask = dependencies(&files::text(&root.join("xtask/Cargo.toml"))?);
     wrong.extend(
         xtask

@@ -1,39 +1,43 @@
-//! `cargo xtask bench`: runs the benchmark targets of the workspace.
+//! `cargo xtask bench`: builds the benchmark program and runs it.
 
 use crate::Outcome;
 use crate::command::{self, step};
-use crate::files;
 
 pub const HELP: &str = "\
-cargo xtask bench [-- ARGUMENTS OF CRITERION]
+cargo xtask bench [--kernel NAME] [--device D] [--csv FILE] [--compare OLD.csv] [OPTIONS]
+cargo xtask bench VERB [OPTIONS]
 
-Runs every benchmark target of the workspace in release mode. What follows `--` goes to
-criterion: a name to select by, or `--save-baseline NAME`.";
+Builds hlx-bench in release mode and runs it: the throughput of kernels and training steps over
+at least 100 runs (median, mean, standard deviation, extremes), and their share of the peak that
+the device reaches in the same run with multiply-adds or copies.
+
+  --kernel NAME      matmul, softmax, layer_norm, gelu, cross_entropy, attention, reduce,
+                     optimizer, embedding, elementwise or step; or one operation of these
+  --device D         auto, cpu, vulkan or vulkan:N
+  --csv FILE         write the rows to a file
+  --compare OLD.csv  fail if the median rate of a case is more than 5% below an earlier file's
+  --quick            small sizes and 10 runs
+  help               lists the other options and verbs, among them the comparison with PyTorch
+
+The criterion benchmarks, one file a kernel family: `cargo bench -p hlx-bench`.";
 
 pub fn run(args: &[String]) -> Outcome {
-    let rest = match args.split_first() {
-        None => &[],
-        Some((first, rest)) if first == "--" => rest,
-        Some((first, _)) => return Err(crate::unknown_argument("bench", first)),
-    };
-    if !has_benchmarks()? {
-        eprintln!("xtask: this workspace has no benchmark targets");
-        return Ok(0);
+    const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-bench", "--bin", "hlx-bench"];
+    step("building hlx-bench", || {
+        let mut build = command::quiet_cargo(&["build"]);
+        command::succeed("the build", build.args(PROGRAM))
+    })?;
+    let manifest = command::root().join("Cargo.toml");
+    let mut bench = command::cargo(&["run", "--quiet"]);
+    bench
+        .args(PROGRAM)
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--")
+        .args(args);
+    // Paths that the user wrote are relative to where the user stands.
+    if let Ok(here) = std::env::current_dir() {
+        bench.current_dir(here);
     }
-    step("benchmarks", || {
-        command::status(command::cargo(&["bench", "--bench", "*", "--"]).args(rest))
-    })
-}
-
-/// Whether a crate declares a benchmark or keeps one where Cargo looks for it.
-fn has_benchmarks() -> Result<bool, String> {
-    for manifest in files::under(&command::root().join("crates"), &["toml"])? {
-        if manifest.ends_with("Cargo.toml") {
-            let beside = manifest.with_file_name("benches");
-            if files::text(&manifest)?.contains("[[bench]]") || beside.is_dir() {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+    command::status(&mut bench)
 }

@@ -24,6 +24,7 @@ pub mod layer_norm;
 pub mod matmul;
 pub mod mse;
 pub mod optimizer;
+pub mod peak;
 pub mod reduce;
 pub mod softmax;
 pub mod testing;

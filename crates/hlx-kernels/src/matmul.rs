@@ -12,7 +12,7 @@
 
 mod cpu;
 mod pack;
-mod simd;
+pub(crate) mod simd;
 mod tile;
 
 use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};

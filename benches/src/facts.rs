@@ -1,0 +1,63 @@
+//! What stands above a table: when, where and how it was measured.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hlx_core::Context;
+
+/// The facts of a run on a device.
+pub fn facts(ctx: &Context) -> Vec<(String, String)> {
+    let info = ctx.info();
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let mut facts = vec![
+        ("date".to_owned(), today()),
+        ("device".to_owned(), info.name.clone()),
+        ("driver".to_owned(), info.driver.clone()),
+        (
+            "command".to_owned(),
+            format!("cargo xtask bench {}", command.join(" ")),
+        ),
+    ];
+    if ctx.is_cpu() {
+        facts.push(("threads".to_owned(), ctx.cpu_threads().to_string()));
+    }
+    facts
+}
+
+/// Today's date in UTC, 2026-11-21.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    date(since.map_or(0, |since| since.as_secs() / 86_400) as i64)
+}
+
+/// The date so many days after 1970-01-01 (Hinnant, "chrono-compatible low-level date
+/// algorithms": years begin in March, eras have 400 of them).
+fn date(days: i64) -> String {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_are_the_calendars() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(19_782), "2024-02-29");
+        assert_eq!(date(20_453), "2025-12-31");
+        assert_eq!(date(20_454), "2026-01-01");
+    }
+}

@@ -1,0 +1,183 @@
+//! `hlx-bench`: how fast HLX's kernels and training steps are, alone and beside PyTorch.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod cases;
+mod facts;
+mod measure;
+mod serve;
+mod statistics;
+mod step;
+mod table;
+mod work;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use hlx_core::{Context, DeviceKind};
+use hlx_kernels::peak::{Peak, measure};
+
+use cases::{Amount, Case, Scale};
+use measure::Ready;
+use statistics::{Statistics, median};
+use table::{Row, Run};
+
+/// Measures kernels and training steps: their rates over at least 100 runs, and their share of
+/// what the device reached in the same run with nothing but multiply-adds, or copies.
+#[derive(Parser)]
+#[command(name = "hlx-bench", version, max_term_width = 100)]
+struct Arguments {
+    #[command(flatten)]
+    kernels: KernelArguments,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Answer requests line by line: one side of a comparison.
+    Serve {
+        /// The device.
+        #[arg(long, default_value = "auto")]
+        device: String,
+    },
+    /// Run the first training step of a configuration in a fresh process.
+    FirstStep {
+        /// tiny, small, medium or gpt2.
+        configuration: String,
+        /// The device.
+        #[arg(long, default_value = "auto")]
+        device: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct KernelArguments {
+    /// A family (matmul, softmax, .., step), one of its operations, or one case.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: String,
+    /// Write the rows to a file.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Compare the medians with an earlier file's; fails if one is more than 5% slower.
+    #[arg(long, value_name = "OLD.csv")]
+    compare: Option<PathBuf>,
+    /// Timed runs a case.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Small sizes and 10 runs, to see that everything works.
+    #[arg(long)]
+    quick: bool,
+    /// List the cases of the device and measure nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.verb {
+        None => run_kernels(&arguments.kernels),
+        Some(Verb::Serve { device }) => serve::serve(device).map(|()| ExitCode::SUCCESS),
+        Some(Verb::FirstStep {
+            configuration,
+            device,
+        }) => serve::first_step(device, configuration).map(|()| ExitCode::SUCCESS),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The sizes that suit a device.
+fn scale_of(ctx: &Context, quick: bool) -> Scale {
+    match ctx.info().kind {
+        _ if quick => Scale::Small,
+        DeviceKind::VulkanGpu => Scale::Gpu,
+        DeviceKind::Cpu => Scale::Processor,
+        DeviceKind::VulkanSoftware => Scale::Small,
+    }
+}
+
+fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
+    // What is wrong with the arguments is said before anything is measured.
+    let old = arguments.compare.as_deref().map(Run::read).transpose()?;
+    let ctx = Context::open_from_env(&arguments.device)?;
+    let all = cases::cases(scale_of(&ctx, arguments.quick));
+    let chosen = cases::select(all, arguments.kernel.as_deref())?;
+    if arguments.list {
+        chosen.iter().for_each(|case| println!("{}", case.name()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runs = if arguments.quick {
+        10
+    } else {
+        arguments.runs as usize
+    };
+    let run = measure_cases(&ctx, &chosen, runs)?;
+    if let Some(path) = &arguments.csv {
+        std::fs::write(path, run.to_csv()).with_context(|| path.display().to_string())?;
+        eprintln!("wrote {}", path.display());
+    }
+    let Some(old) = old else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (lines, slower) = run.compare(&old)?;
+    println!("\nmedian rates, before and now:\n{}", lines.join("\n"));
+    if slower > 0 {
+        println!("{slower} of {} cases are more than 5% slower", lines.len());
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("none of {} cases is more than 5% slower", lines.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure_cases(ctx: &Context, cases: &[Case], runs: usize) -> Result<Run> {
+    eprintln!("{}: measuring the peak", ctx.info());
+    let peak = measure(ctx)?;
+    println!("{}, {}", ctx.info(), ctx.info().driver);
+    println!(
+        "peak: {} TFLOP/s in multiply-adds, {} GB/s in copies; {runs} runs a case\n",
+        table::digits(peak.flops * 1e-12),
+        table::digits(peak.bytes * 1e-9)
+    );
+    println!("{}", table::heading());
+    let mut run = Run {
+        facts: facts::facts(ctx),
+        rows: Vec::new(),
+    };
+    for (place, case) in cases.iter().enumerate() {
+        eprintln!("{}/{} {}", place + 1, cases.len(), case.name());
+        let row = measure_case(ctx, case, runs, peak).with_context(|| case.name())?;
+        println!("{}", row.line());
+        run.rows.push(row);
+    }
+    Ok(run)
+}
+
+fn measure_case(ctx: &Context, case: &Case, runs: usize, peak: Peak) -> Result<Row> {
+    let mut ready = Ready::new(ctx, case)?;
+    let times = ready.single_runs(ctx, runs)?;
+    drop(ready);
+    ctx.sync()?;
+    ctx.trim_memory();
+    let amount = case.amount();
+    let rates: Vec<f64> = times.iter().map(|&time| amount.rate(time)).collect();
+    Ok(Row {
+        case: case.name(),
+        unit: amount.unit().to_owned(),
+        rate: Statistics::of(&rates),
+        peak: match amount {
+            Amount::Flops(_) => peak.flops * 1e-12,
+            Amount::Bytes(_) => peak.bytes * 1e-9,
+        },
+        median_ms: median(&times),
+    })
+}

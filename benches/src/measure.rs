@@ -1,0 +1,181 @@
+//! Times a case: run by run for its statistics, and many in a row for comparisons.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_core::{Context, Graph};
+
+use crate::cases::Case;
+use crate::statistics::median;
+use crate::step::{Training, configuration};
+use crate::work::{Launches, prepare};
+
+/// Runs recorded at once.
+const RUNS_A_RECORDING: usize = 20;
+/// Untimed runs before the timed ones.
+const WARM_UP: usize = 3;
+
+/// A case on a device, ready to run.
+pub enum Ready {
+    /// An operation.
+    Launches(Launches),
+    /// A training step.
+    Step(Box<Training>),
+}
+
+impl Ready {
+    /// Prepares a case.
+    ///
+    /// # Errors
+    /// What the device reports, and a configuration that does not exist.
+    pub fn new(ctx: &Context, case: &Case) -> Result<Self> {
+        let Some(label) = &case.label else {
+            return Ok(Self::Launches(prepare(ctx, case)?));
+        };
+        let found = configuration(label).with_context(|| {
+            let names = crate::step::NAMES.join(", ");
+            format!("no configuration `{label}`; there are {names}")
+        })?;
+        Ok(Self::Step(Box::new(Training::new(ctx, &found)?)))
+    }
+
+    /// Measures single runs, in milliseconds each.
+    ///
+    /// On a GPU an operation's time is that between timestamps of the device; a run of several
+    /// launches reaches from the first's start to the last's end. Elsewhere, and for a training
+    /// step, it is the time until the device is done by the host's clock.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn single_runs(&mut self, ctx: &Context, runs: usize) -> Result<Vec<f64>> {
+        match self {
+            Self::Launches(launches) if !ctx.is_cpu() => stamped_runs(ctx, launches, runs),
+            Self::Launches(launches) => clocked_runs(ctx, runs, || Ok(launches()?)),
+            Self::Step(training) => clocked_runs(ctx, runs, || training.step()),
+        }
+    }
+
+    /// Measures runs one behind the other as a training step has them, by the host's clock:
+    /// milliseconds a run, the median of several tries of about `seconds` in all.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn run_in_a_row(&mut self, ctx: &Context, seconds: f64) -> Result<f64> {
+        match self {
+            Self::Step(training) => in_a_row(ctx, seconds, |count| {
+                (0..count).try_for_each(|_| training.step())
+            }),
+            Self::Launches(launches) => {
+                let (graph, ()) = ctx.record(&*launches)?;
+                let once = in_a_row(ctx, seconds / 10.0, |count| replay(&graph, count))?;
+                // Short runs are recorded many at once, or the host's submissions would count.
+                let many = (2.0 / once).clamp(1.0, 200.0) as usize;
+                let (graph, ()) = ctx.record(|| (0..many).try_for_each(|_| launches()))?;
+                let row = in_a_row(ctx, seconds, |count| replay(&graph, count))?;
+                Ok(row / many as f64)
+            }
+        }
+    }
+}
+
+fn replay(graph: &Graph, count: usize) -> Result<()> {
+    Ok((0..count).try_for_each(|_| graph.replay())?)
+}
+
+/// Times of single runs by the host's clock.
+fn clocked_runs(
+    ctx: &Context,
+    runs: usize,
+    mut run: impl FnMut() -> Result<()>,
+) -> Result<Vec<f64>> {
+    (0..WARM_UP).try_for_each(|_| run())?;
+    ctx.sync()?;
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let start = Instant::now();
+        run()?;
+        ctx.sync()?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(times)
+}
+
+/// Times of single runs by the device's timestamps.
+fn stamped_runs(ctx: &Context, launches: &Launches, runs: usize) -> Result<Vec<f64>> {
+    let count = runs.min(RUNS_A_RECORDING);
+    ctx.set_profiling(true);
+    let recorded = ctx.record(|| (0..count).try_for_each(|_| launches()));
+    let result = recorded
+        .map_err(anyhow::Error::from)
+        .and_then(|(graph, ())| collect(ctx, &graph, count, runs));
+    ctx.set_profiling(false);
+    result
+}
+
+fn collect(ctx: &Context, graph: &Graph, count: usize, runs: usize) -> Result<Vec<f64>> {
+    graph.replay()?;
+    ctx.take_profile()?;
+    let mut times = Vec::new();
+    while times.len() < runs {
+        graph.replay()?;
+        let launches = ctx.take_profile()?.launches;
+        ensure!(
+            !launches.is_empty() && launches.len().is_multiple_of(count),
+            "{} timestamps for {count} runs",
+            launches.len()
+        );
+        let spans = launches.chunks_exact(launches.len() / count).map(|run| {
+            let (first, last) = (&run[0], &run[run.len() - 1]);
+            (last.start_us + last.duration_us - first.start_us) * 1e-3
+        });
+        times.extend(spans);
+    }
+    times.truncate(runs);
+    Ok(times)
+}
+
+/// Tries of which the median counts.
+const TRIES: usize = 5;
+
+/// Milliseconds a run of `run(count)`, which launches `count` runs.
+fn in_a_row(ctx: &Context, seconds: f64, mut run: impl FnMut(usize) -> Result<()>) -> Result<f64> {
+    let mut timed = |count: usize| -> Result<f64> {
+        let start = Instant::now();
+        run(count)?;
+        ctx.sync()?;
+        Ok(start.elapsed().as_secs_f64() * 1e3 / count as f64)
+    };
+    timed(1)?;
+    let once = timed(2)?;
+    let count = (seconds * 1e3 / (TRIES as f64 * once)).clamp(1.0, 1e5) as usize;
+    let times: Result<Vec<f64>> = (0..TRIES).map(|_| timed(count)).collect();
+    Ok(median(&times?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::{Scale, cases};
+
+    #[test]
+    fn every_small_case_runs_on_every_device() -> Result<()> {
+        for ctx in Context::all()? {
+            for case in cases(Scale::Small) {
+                let mut ready = Ready::new(&ctx, &case)?;
+                let times = ready.single_runs(&ctx, 3)?;
+                assert_eq!(times.len(), 3, "{}", case.name());
+                assert!(times.iter().all(|time| *time > 0.0), "{}", case.name());
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn runs_in_a_row_are_timed() -> Result<()> {
+        let ctx = Context::cpu()?;
+        let mut ready = Ready::new(&ctx, &Case::parse("matmul 32x32x32")?)?;
+        assert!(ready.run_in_a_row(&ctx, 0.01)? > 0.0);
+        assert!(Ready::new(&ctx, &Case::parse("step large")?).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! The line protocol that HLX's and PyTorch's side speak when they are measured in turns.
+//!
+//! A side says `ready DESCRIPTION`, then answers each line `run CASE` with `ok KEY=VALUE ..`
+//! (`ms`, the time of a run, is always there) or with `error MESSAGE`; it ends with its input.
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use hlx_core::Context;
+
+use crate::cases::Case;
+use crate::measure::Ready;
+use crate::step::{Training, configuration};
+
+/// Seconds that the tries of one answer take.
+const SECONDS: f64 = 0.25;
+
+/// Answers requests until the input ends. What was prepared is kept.
+///
+/// # Errors
+/// A device that cannot be opened, or an output that went away.
+pub fn serve(device: &str) -> Result<()> {
+    let ctx = Context::open_from_env(device)?;
+    let info = ctx.info();
+    say(&format!(
+        "ready HLX {}, {}, {}",
+        env!("CARGO_PKG_VERSION"),
+        info.name,
+        info.driver
+    ))?;
+    let mut prepared = HashMap::new();
+    for line in std::io::stdin().lock().lines() {
+        match answer(&ctx, &mut prepared, &line?) {
+            Ok(ms) => say(&format!("ok ms={ms:.6}"))?,
+            Err(error) => say(&format!("error {error:#}"))?,
+        }
+    }
+    Ok(())
+}
+
+fn answer(ctx: &Context, prepared: &mut HashMap<String, Ready>, line: &str) -> Result<f64> {
+    let Some(name) = line.strip_prefix("run ") else {
+        bail!("`{line}` is no request");
+    };
+    if !prepared.contains_key(name) {
+        let ready = Ready::new(ctx, &Case::parse(name)?)?;
+        prepared.insert(name.to_owned(), ready);
+    }
+    let ready = prepared.get_mut(name).context("prepared above")?;
+    ready.run_in_a_row(ctx, SECONDS)
+}
+
+fn say(line: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// Runs one training step in a fresh process and says when it was done; then some more for the
+/// memory, and waits until its input ends, so that the device's memory can be looked at.
+///
+/// # Errors
+/// An unknown configuration, and what the device reports.
+pub fn first_step(device: &str, name: &str) -> Result<()> {
+    let start = Instant::now();
+    let ctx = Context::open_from_env(device)?;
+    let opened = start.elapsed().as_secs_f64();
+    let found = configuration(name).with_context(|| format!("no configuration `{name}`"))?;
+    let mut training = Training::new(&ctx, &found)?;
+    let recorded = start.elapsed().as_secs_f64();
+    training.step()?;
+    let loss = training.loss()?;
+    say(&format!(
+        "ok opened_s={opened:.3} recorded_s={recorded:.3} first_step_s={:.3} loss={loss:.5} held_bytes={}",
+        start.elapsed().as_secs_f64(),
+        ctx.held_bytes()
+    ))?;
+    for _ in 0..3 {
+        training.step()?;
+    }
+    ctx.sync()?;
+    say(&format!("ok held_bytes={}", ctx.held_bytes()))?;
+    let mut rest = String::new();
+    std::io::stdin().read_line(&mut rest)?;
+    Ok(())
+}
