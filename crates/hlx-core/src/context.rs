@@ -12,7 +12,7 @@ use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
 use crate::error::CoreError;
 use crate::graph::Graph;
 use crate::launch::{CpuBindings, CpuLaunch, Launch};
-use crate::memory::{BlockSource, Buffer, MemoryStatistics, TensorPool};
+use crate::memory::{BlockSource, Buffer, MemoryPlan, MemoryStatistics, TensorPool};
 use crate::probe::{self, ProbeReport};
 use crate::profile::{ProfileReport, Profiler, Work};
 use crate::vulkan::{self, VulkanDevice, VulkanStream};
@@ -47,10 +47,18 @@ struct StreamState {
     profiling: bool,
 }
 
-/// A graph being recorded: its own pool, and on the CPU its launches.
+/// A graph being recorded: where its buffers come from, and on the CPU its launches.
 struct Recording {
-    pool: Arc<TensorPool>,
+    memory: RecordingMemory,
     cpu: Vec<CpuLaunch>,
+}
+
+/// On the CPU a graph has a pool of its own; a Vulkan graph's buffers get their places when it
+/// is known which launches run side by side.
+#[derive(Clone)]
+enum RecordingMemory {
+    Pool(Arc<TensorPool>),
+    Plan(Arc<MemoryPlan>),
 }
 
 impl Context {
@@ -254,12 +262,12 @@ impl Context {
     /// # Errors
     /// [`CoreError::OutOfMemory`], which names what was asked and what is in use.
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
-        let pool = self
-            .stream()
-            .recording
-            .as_ref()
-            .map(|recording| Arc::clone(&recording.pool));
-        pool.as_ref().unwrap_or(&self.inner.pool).allocate(len)
+        let recording = self.stream().recording.as_ref().map(|r| r.memory.clone());
+        match recording {
+            None => self.inner.pool.allocate(len),
+            Some(RecordingMemory::Pool(pool)) => pool.allocate(len),
+            Some(RecordingMemory::Plan(plan)) => Ok(plan.allocate(len)),
+        }
     }
 
     /// Launches a kernel: the shader on a Vulkan device, `cpu` on the CPU device. While a graph
@@ -328,8 +336,10 @@ impl Context {
     }
 
     /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
-    /// the body's result. Buffers allocated inside come from the graph's own memory. Uploads and
-    /// downloads inside are errors; other threads must not launch on this context meanwhile. Buffers
+    /// the body's result. On a Vulkan device launches that do not depend on each other run side
+    /// by side, and buffers allocated inside get their memory at the end: one whose handle is
+    /// still held keeps its own, the others share what all graphs work in. Uploads and downloads
+    /// inside are errors; other threads must not launch on this context meanwhile. Buffers
     /// from outside that the launches use must live as long as the graph is replayed: a dropped
     /// buffer's memory goes to others.
     ///
@@ -339,7 +349,11 @@ impl Context {
         &self,
         body: impl FnOnce() -> Result<T, E>,
     ) -> Result<(Graph, T), E> {
-        let pool = TensorPool::new(Arc::clone(&self.inner.source));
+        let source = &self.inner.source;
+        let (pool, plan) = (
+            TensorPool::new(Arc::clone(source)),
+            MemoryPlan::new(Arc::clone(source)),
+        );
         {
             let mut state = self.stream();
             if state.recording.is_some() {
@@ -347,11 +361,15 @@ impl Context {
                     CoreError::invalid("record", "a graph is already being recorded").into(),
                 );
             }
-            if let Backend::Vulkan(stream) = &self.inner.backend {
-                stream.begin_recording()?;
-            }
+            let memory = match &self.inner.backend {
+                Backend::Vulkan(stream) => {
+                    stream.begin_recording()?;
+                    RecordingMemory::Plan(Arc::clone(&plan))
+                }
+                Backend::Cpu(_) => RecordingMemory::Pool(Arc::clone(&pool)),
+            };
             state.recording = Some(Recording {
-                pool: Arc::clone(&pool),
+                memory,
                 cpu: Vec::new(),
             });
         }
@@ -367,7 +385,10 @@ impl Context {
         };
         std::mem::forget(guard);
         let graph = match &self.inner.backend {
-            Backend::Vulkan(stream) => Graph::vulkan(self.clone(), stream.end_recording()?, pool),
+            Backend::Vulkan(stream) => {
+                let (recorded, memory) = stream.end_recording(&plan, &self.inner.pool)?;
+                Graph::vulkan(self.clone(), recorded, memory)
+            }
             Backend::Cpu(_) => Graph::cpu(self.clone(), launches, pool),
         };
         Ok((graph, result))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::context::{Backend, Context};
 use crate::error::CoreError;
 use crate::launch::CpuLaunch;
-use crate::memory::{MemoryStatistics, TensorPool};
+use crate::memory::{MemoryStatistics, PlannedMemory, TensorPool};
 use crate::vulkan::RecordedStream;
 
 /// Launches recorded by [`Context::record`], with the memory they allocated.
@@ -14,32 +14,29 @@ use crate::vulkan::RecordedStream;
 pub struct Graph {
     work: Work,
     context: Context,
-    pool: Arc<TensorPool>,
 }
 
 enum Work {
-    Cpu(Vec<CpuLaunch>),
-    Vulkan(Arc<RecordedStream>),
+    Cpu(Vec<CpuLaunch>, Arc<TensorPool>),
+    Vulkan(Arc<RecordedStream>, PlannedMemory),
 }
 
 impl Graph {
     pub(crate) fn cpu(context: Context, launches: Vec<CpuLaunch>, pool: Arc<TensorPool>) -> Self {
         Self {
-            work: Work::Cpu(launches),
+            work: Work::Cpu(launches, pool),
             context,
-            pool,
         }
     }
 
     pub(crate) fn vulkan(
         context: Context,
         recorded: RecordedStream,
-        pool: Arc<TensorPool>,
+        memory: PlannedMemory,
     ) -> Self {
         Self {
-            work: Work::Vulkan(Arc::new(recorded)),
+            work: Work::Vulkan(Arc::new(recorded), memory),
             context,
-            pool,
         }
     }
 
@@ -49,12 +46,12 @@ impl Graph {
     /// [`CoreError::DeviceLost`] or what the driver answers.
     pub fn replay(&self) -> Result<(), CoreError> {
         match (&self.work, self.context.backend()) {
-            (Work::Vulkan(recorded), Backend::Vulkan(stream)) => stream.replay(recorded),
-            (Work::Cpu(launches), _) => {
+            (Work::Vulkan(recorded, _), Backend::Vulkan(stream)) => stream.replay(recorded),
+            (Work::Cpu(launches, _), _) => {
                 self.context.replay_cpu(launches);
                 Ok(())
             }
-            (Work::Vulkan(_), Backend::Cpu(_)) => Err(CoreError::invalid(
+            (Work::Vulkan(..), Backend::Cpu(_)) => Err(CoreError::invalid(
                 "replay",
                 "a Vulkan graph on the CPU device",
             )),
@@ -64,8 +61,8 @@ impl Graph {
     /// The number of launches.
     pub fn len(&self) -> usize {
         match &self.work {
-            Work::Cpu(launches) => launches.len(),
-            Work::Vulkan(recorded) => recorded.launches(),
+            Work::Cpu(launches, _) => launches.len(),
+            Work::Vulkan(recorded, _) => recorded.launches(),
         }
     }
 
@@ -74,8 +71,12 @@ impl Graph {
         self.len() == 0
     }
 
-    /// The memory that the graph's own buffers take.
+    /// The memory that the graph works in. On a Vulkan device most of it is shared with the
+    /// context's other graphs.
     pub fn memory(&self) -> MemoryStatistics {
-        self.pool.statistics()
+        match &self.work {
+            Work::Cpu(_, pool) => pool.statistics(),
+            Work::Vulkan(_, memory) => memory.statistics,
+        }
     }
 }

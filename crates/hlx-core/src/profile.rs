@@ -21,6 +21,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// A fill or a copy that moves this many bytes.
+    pub(crate) fn transfer(bytes: u64) -> Self {
+        Self { bytes, flops: 0 }
+    }
+
     /// The bytes of all bound windows: what is read and written counts twice, a window that is
     /// bound twice to be read counts once.
     pub fn of(bindings: &[Binding<'_>]) -> Self {

@@ -103,6 +103,97 @@ fn a_graph_replays_with_new_inputs() {
 }
 
 #[test]
+fn a_graph_computes_what_its_launches_in_order_do() {
+    for ctx in contexts() {
+        // Sums of sums, picked by a small generator: many can run side by side, some overwrite
+        // what others read, and most buffers are dropped while later launches still need words.
+        let run = |record: bool| -> Result<(Vec<f32>, Vec<f32>), CoreError> {
+            let (mut seed, start) = (7_usize, [1.0_f32; 130]);
+            let mut next = |n: usize| {
+                seed = (seed * 1_103_515_245 + 12_345) % (1 << 31);
+                (seed >> 8) % n
+            };
+            let outside = ctx.buffer_f32(&start)?;
+            let mut body = || -> Result<hlx_core::Buffer, CoreError> {
+                let mut live = Vec::new();
+                for _ in 0..6 {
+                    let buffer = ctx.alloc(130)?;
+                    ctx.copy(&outside, &buffer)?;
+                    live.push(buffer);
+                }
+                for _ in 0..120 {
+                    let (a, b, slot) = (next(6), next(6), next(6));
+                    let out = if next(4) == 0 && slot != a && slot != b {
+                        live[slot].clone()
+                    } else {
+                        ctx.alloc(130)?
+                    };
+                    add(&ctx, &live[a], &live[b], &out)?;
+                    // Every eighth starts anew, so that no sum overflows.
+                    if next(8) == 0 {
+                        ctx.fill(&out, 1.5_f32.to_bits())?;
+                    }
+                    live[slot] = out;
+                }
+                let total = ctx.alloc(130)?;
+                ctx.copy(&live[0], &total)?;
+                for other in &live[1..] {
+                    let sum = ctx.alloc(130)?;
+                    add(&ctx, &total, other, &sum)?;
+                    ctx.copy(&sum, &total)?;
+                }
+                ctx.copy(&live[2], &outside)?;
+                Ok(total)
+            };
+            let total = if record {
+                let (graph, total) = ctx.record(body)?;
+                graph.replay()?;
+                total
+            } else {
+                body()?
+            };
+            Ok((ctx.download_f32(&total)?, ctx.download_f32(&outside)?))
+        };
+        let (recorded, eager) = (run(true).expect("runs"), run(false).expect("runs"));
+        assert_eq!(recorded, eager, "{}", ctx.info());
+    }
+}
+
+#[test]
+fn graphs_share_the_memory_they_work_in() {
+    for ctx in contexts().into_iter().filter(|ctx| !ctx.is_cpu()) {
+        let (words, before) = (1 << 21, ctx.held_bytes());
+        let one = ctx.buffer_f32(&vec![1.0; words]).expect("buffer");
+        let record = || {
+            ctx.record(|| -> Result<_, CoreError> {
+                let mut sum = ctx.alloc(words)?;
+                add(&ctx, &one, &one.clone(), &sum)?;
+                for _ in 0..20 {
+                    let next = ctx.alloc(words)?;
+                    add(&ctx, &sum, &one, &next)?;
+                    sum = next;
+                }
+                Ok(sum)
+            })
+            .expect("record")
+        };
+        let graphs = [record(), record(), record()];
+        // Of each graph the sum that is still held, and two more for all of them; the pool takes
+        // memory in blocks of four such buffers.
+        let words_held = (ctx.held_bytes() - before) / 4;
+        assert!(words_held <= 12 * words as u64, "{words_held}");
+        for (graph, _) in &graphs {
+            graph.replay().expect("replay");
+        }
+        for (_, sum) in &graphs {
+            let found = ctx.download_f32(sum).expect("download");
+            let wrong = found.iter().position(|value| *value != 22.0);
+            assert_eq!(wrong.map(|at| (at, found[at])), None, "{}", ctx.info());
+        }
+    }
+}
+
+#[test]
 fn a_failed_recording_leaves_the_context_usable() {
     for ctx in contexts() {
         let buffer = ctx.buffer_f32(&[1.0; 64]).expect("buffer");

@@ -2,8 +2,8 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::error::CoreError;
 use crate::vulkan::VulkanDevice;
@@ -14,6 +14,14 @@ pub(crate) enum BlockMemory {
     Cpu(CpuMemory),
     /// One device-local Vulkan buffer.
     Vulkan(Arc<vulkano::buffer::Buffer>),
+    /// A buffer of a graph being recorded; its place is chosen when the whole graph is known.
+    Planned(OnceLock<Placement>),
+}
+
+/// Where a planned buffer came to lie.
+pub(crate) struct Placement {
+    pub block: Arc<Block>,
+    pub offset: usize,
 }
 
 /// One large allocation.
@@ -27,11 +35,24 @@ pub(crate) struct Block {
     source: Arc<BlockSource>,
 }
 
+impl Block {
+    /// The block and the word in it where this one's words lie: itself, or the place of a
+    /// planned buffer once it has one.
+    pub fn placed(self: &Arc<Self>) -> (&Arc<Self>, usize) {
+        match &self.memory {
+            BlockMemory::Planned(place) => place.get().map_or((self, 0), |p| (&p.block, p.offset)),
+            BlockMemory::Cpu(_) | BlockMemory::Vulkan(_) => (self, 0),
+        }
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
-        self.source
-            .held_bytes
-            .fetch_sub(self.words as u64 * 4, Ordering::Relaxed);
+        if !matches!(self.memory, BlockMemory::Planned(_)) {
+            self.source
+                .held_bytes
+                .fetch_sub(self.words as u64 * 4, Ordering::Relaxed);
+        }
     }
 }
 
@@ -42,6 +63,9 @@ pub(crate) struct BlockSource {
     /// The Vulkan device; none on the CPU.
     pub vulkan: Option<Arc<VulkanDevice>>,
     held_bytes: AtomicU64,
+    /// The memory that graphs work in. They run one after the other and leave nothing in it, so
+    /// all share it; it goes with the last of them.
+    scratch: Mutex<Vec<Weak<Block>>>,
 }
 
 static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
@@ -52,7 +76,36 @@ impl BlockSource {
             device_name,
             vulkan,
             held_bytes: AtomicU64::new(0),
+            scratch: Mutex::default(),
         }
+    }
+
+    /// Returns the blocks that graphs work in, at least as large as `words` says of each.
+    pub fn scratch(self: &Arc<Self>, words: &[usize]) -> Result<Vec<Arc<Block>>, CoreError> {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = scratch.len().max(words.len());
+        scratch.resize_with(count, Weak::new);
+        let blocks = words.iter().zip(scratch.iter_mut());
+        blocks
+            .map(|(&words, slot)| match slot.upgrade() {
+                Some(block) if block.words >= words => Ok(block),
+                _ => {
+                    let block = self.allocate(words)?;
+                    *slot = Arc::downgrade(&block);
+                    Ok(block)
+                }
+            })
+            .collect()
+    }
+
+    /// Makes a block without memory, for a buffer whose place is chosen later.
+    pub fn planned(self: &Arc<Self>, words: usize) -> Arc<Block> {
+        Arc::new(Block {
+            id: NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed),
+            words,
+            memory: BlockMemory::Planned(OnceLock::new()),
+            source: Arc::clone(self),
+        })
     }
 
     /// The bytes of all blocks alive.

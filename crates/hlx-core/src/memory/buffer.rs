@@ -8,7 +8,8 @@ use crate::error::CoreError;
 
 /// A range of a block, given back to its pool when the last buffer over it is dropped.
 pub(crate) struct Allocation {
-    pub pool: Arc<TensorPool>,
+    /// None for a buffer of a recorded graph: the plan of the graph's memory has its place.
+    pub pool: Option<Arc<TensorPool>>,
     pub block: Arc<Block>,
     pub offset: usize,
     pub words: usize,
@@ -16,7 +17,9 @@ pub(crate) struct Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        Arc::clone(&self.pool).give_back(self);
+        if let Some(pool) = self.pool.clone() {
+            pool.give_back(self);
+        }
     }
 }
 
@@ -75,17 +78,21 @@ impl Buffer {
     /// Whether two windows share a word.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.block().id == other.block().id
-            && self.offset < other.offset + other.len
-            && other.offset < self.offset + self.len
+            && self.offset() < other.offset() + other.len
+            && other.offset() < self.offset() + self.len
     }
 
     pub(crate) fn block(&self) -> &Arc<Block> {
-        &self.allocation.block
+        self.allocation.block.placed().0
+    }
+
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        &self.allocation
     }
 
     /// The first word's place in the block.
     pub(crate) fn offset(&self) -> usize {
-        self.offset
+        self.allocation.block.placed().1 + self.offset
     }
 }
 
@@ -96,7 +103,7 @@ impl fmt::Debug for Buffer {
             "Buffer({} words at {}+{})",
             self.len,
             self.block().id,
-            self.offset
+            self.offset()
         )
     }
 }

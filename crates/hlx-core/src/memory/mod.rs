@@ -3,12 +3,14 @@
 mod arena;
 mod block;
 mod buffer;
+mod plan;
 mod pool;
 
 pub use arena::MemoryArena;
-pub(crate) use block::{Block, BlockMemory, BlockSource};
+pub(crate) use block::{Block, BlockMemory, BlockSource, Placement};
 pub(crate) use buffer::Allocation;
 pub use buffer::Buffer;
+pub(crate) use plan::{Lifetimes, MemoryPlan, PlannedMemory};
 pub use pool::{MemoryStatistics, TensorPool};
 
 /// Every allocation starts at a multiple of this many words: 256 bytes, the largest storage

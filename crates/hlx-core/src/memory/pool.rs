@@ -67,7 +67,7 @@ impl TensorPool {
         drop(state);
         Ok(Buffer::whole(
             Allocation {
-                pool: Arc::clone(self),
+                pool: Some(Arc::clone(self)),
                 block,
                 offset,
                 words,

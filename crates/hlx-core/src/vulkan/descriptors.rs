@@ -7,7 +7,7 @@ use vulkano::VulkanObject;
 use vulkano::descriptor_set::layout::DescriptorType;
 use vulkano::descriptor_set::pool::{DescriptorPool, DescriptorPoolCreateInfo};
 
-use super::{VulkanDevice, check_raw, translate_validated};
+use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 
 /// Descriptor sets a pool holds before the next is made.
@@ -31,6 +31,19 @@ impl DescriptorSets {
             sets_left: 0,
             buffers_left: 0,
         }
+    }
+
+    /// Frees all sets, which no command under way may use, and keeps one pool for new ones.
+    pub fn reset(&mut self) -> Result<(), CoreError> {
+        self.pools.truncate(1);
+        if let Some(pool) = self.pools.first() {
+            // SAFETY: the caller vouches that the sets are not in use.
+            unsafe { pool.reset() }
+                .map_err(|error| translate(&self.device.info.name, "reset descriptors", error))?;
+            self.sets_left = SETS_PER_POOL;
+            self.buffers_left = BUFFERS_PER_POOL;
+        }
+        Ok(())
     }
 
     /// Makes a set of these buffers. The caller keeps them alive as long as the set.

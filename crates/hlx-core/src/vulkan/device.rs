@@ -1,7 +1,7 @@
 //! A Vulkan device: choosing it, opening it, its memory types, its limits.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::vk;
 use vulkano::VulkanObject;
@@ -40,7 +40,7 @@ pub(crate) struct VulkanDevice {
     pub modes: OnceLock<Modes>,
     /// What the probe found; set once it has run.
     pub probe: OnceLock<ProbeReport>,
-    pub pipelines: Mutex<PipelineStore>,
+    pipelines: Mutex<PipelineStore>,
     physical: Arc<PhysicalDevice>,
     memory_type: u32,
     heap_index: usize,
@@ -245,6 +245,13 @@ impl VulkanDevice {
             heap_index,
             has_memory_budget,
         }))
+    }
+
+    /// The device's pipelines; one lock for all contexts.
+    pub fn pipelines(&self) -> MutexGuard<'_, PipelineStore> {
+        self.pipelines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes that HLX may hold: what it holds and what the driver still grants.

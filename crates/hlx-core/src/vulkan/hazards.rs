@@ -9,7 +9,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         self.block == other.block && self.start < other.end && other.start < self.end
     }
 }

@@ -7,6 +7,8 @@ mod hazards;
 mod instance;
 mod pipeline;
 mod recorder;
+mod recording;
+mod schedule;
 mod spirv;
 mod staging;
 mod stream;

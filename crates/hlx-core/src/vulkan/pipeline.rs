@@ -1,23 +1,29 @@
 //! Compute pipelines: made once a shader and set of constants, cached in memory and on disk.
 
 use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::hash::Hash;
+use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
 
+use ash::vk;
+use vulkano::VulkanObject;
 use vulkano::descriptor_set::layout::{
     DescriptorSetLayout, DescriptorSetLayoutBinding, DescriptorSetLayoutCreateInfo, DescriptorType,
 };
 use vulkano::device::Device;
-use vulkano::pipeline::PipelineShaderStageCreateInfo;
 use vulkano::pipeline::cache::{PipelineCache, PipelineCacheCreateInfo};
-use vulkano::pipeline::compute::{ComputePipeline, ComputePipelineCreateInfo};
 use vulkano::pipeline::layout::{PipelineLayout, PipelineLayoutCreateInfo, PushConstantRange};
-use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo, ShaderStages, SpecializationConstant};
+use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo, ShaderStages};
 
 use super::spirv::with_float_controls;
-use super::{VulkanDevice, translate_validated};
+use super::{VulkanDevice, check_raw, translate_validated};
 use crate::device::DeviceInfo;
 use crate::error::CoreError;
+use crate::launch::Launch;
 use crate::shader::Shader;
 
 /// Specialization constants that every HLX shader may declare (`shaders/include/arith.glsl`).
@@ -26,25 +32,74 @@ const NATIVE_FLUSH_ID: u32 = 1001;
 
 /// A pipeline with the layout of its one descriptor set: storage buffers 0, 1, 2, ...
 pub(crate) struct Pipeline {
-    pub pipeline: Arc<ComputePipeline>,
+    pub handle: vk::Pipeline,
     pub layout: Arc<PipelineLayout>,
     pub set_layout: Option<Arc<DescriptorSetLayout>>,
+    device: Arc<Device>,
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        let destroy = self.device.fns().v1_0.destroy_pipeline;
+        // SAFETY: the pipeline is of this device; who records it keeps it until the device is
+        // done with it.
+        unsafe { destroy(self.device.handle(), self.handle, std::ptr::null()) };
+    }
 }
 
 /// What makes two pipelines the same.
-#[derive(PartialEq, Eq, Hash)]
-struct Key {
-    shader: usize,
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PipelineRequest {
+    shader: ByAddress,
     specialization: Vec<(u32, u32)>,
     bindings: usize,
     push_bytes: usize,
 }
 
+/// A shader of the program: there is one of each.
+#[derive(Clone, Copy)]
+struct ByAddress(&'static Shader);
+
+impl PartialEq for ByAddress {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for ByAddress {}
+
+impl std::hash::Hash for ByAddress {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.0).hash(state);
+    }
+}
+
+impl PipelineRequest {
+    pub fn of(launch: &Launch<'_>, device: &VulkanDevice) -> Self {
+        let mut specialization = launch.specialization.to_vec();
+        // The probe, which finds the modes, runs without.
+        if let Some(modes) = device.modes.get() {
+            specialization.push((NATIVE_FMA_ID, modes.native_fma));
+            specialization.push((NATIVE_FLUSH_ID, modes.native_flush));
+        }
+        Self {
+            shader: ByAddress(launch.shader),
+            specialization,
+            bindings: launch.bindings.len(),
+            push_bytes: launch.push.len(),
+        }
+    }
+}
+
+/// Pipelines by what was asked for.
+pub(crate) type Pipelines = HashMap<PipelineRequest, Arc<Pipeline>>;
+
 /// The pipelines of one device.
 pub(crate) struct PipelineStore {
     cache: Arc<PipelineCache>,
     cache_path: Option<PathBuf>,
-    pipelines: HashMap<Key, Arc<Pipeline>>,
+    pipelines: Pipelines,
+    layouts: HashMap<(usize, usize), Layouts>,
     created: usize,
     device_name: String,
 }
@@ -96,49 +151,72 @@ impl PipelineStore {
             cache,
             cache_path,
             pipelines: HashMap::new(),
+            layouts: HashMap::new(),
             created: 0,
             device_name,
         })
     }
 
-    /// Returns the pipeline for a shader of the program.
+    /// Returns the pipeline of a launch.
     pub fn get(
         &mut self,
         device: &VulkanDevice,
-        shader: &'static Shader,
-        specialization: &[(u32, u32)],
-        bindings: usize,
-        push_bytes: usize,
+        request: &PipelineRequest,
     ) -> Result<Arc<Pipeline>, CoreError> {
-        let mut constants = specialization.to_vec();
-        if let Some(modes) = device.modes.get() {
-            constants.push((NATIVE_FMA_ID, modes.native_fma));
-            constants.push((NATIVE_FLUSH_ID, modes.native_flush));
-        }
-        let key = Key {
-            shader: std::ptr::from_ref(shader) as usize,
-            specialization: constants,
-            bindings,
-            push_bytes,
-        };
-        if let Some(pipeline) = self.pipelines.get(&key) {
+        if let Some(pipeline) = self.pipelines.get(request) {
             return Ok(Arc::clone(pipeline));
         }
-        let words = shader.words();
-        let pipeline = Arc::new(self.create(
-            device,
-            shader.name,
-            &words,
-            "main",
-            &key.specialization,
-            bindings,
-            push_bytes,
-        )?);
-        self.pipelines.insert(key, Arc::clone(&pipeline));
-        Ok(pipeline)
+        let mut found = self.prepare(device, std::iter::once(request))?;
+        let missing = || CoreError::invalid(request.shader.0.name, "no pipeline was made");
+        found.remove(request).ok_or_else(missing)
     }
 
-    /// Makes a pipeline. Constants that the module does not declare are left out.
+    /// Returns the pipelines of many launches; those that are missing are made side by side, as
+    /// a driver takes from one to several hundred milliseconds for each.
+    pub fn prepare<'a>(
+        &mut self,
+        device: &VulkanDevice,
+        requests: impl Iterator<Item = &'a PipelineRequest>,
+    ) -> Result<Pipelines, CoreError> {
+        let (mut ready, mut missing) = (HashMap::new(), HashMap::new());
+        for request in requests {
+            if let Some(pipeline) = self.pipelines.get(request) {
+                ready.insert(request.clone(), Arc::clone(pipeline));
+            } else if !missing.contains_key(request) {
+                let layouts = self.layouts(device, request.bindings, request.push_bytes)?;
+                missing.insert(request.clone(), layouts);
+            }
+        }
+        self.created += missing.len();
+        let cache = &self.cache;
+        for (request, pipeline) in in_parallel(missing, |request, layouts| {
+            make(device, cache, request, layouts)
+        }) {
+            let pipeline = Arc::new(pipeline?);
+            self.pipelines
+                .insert(request.clone(), Arc::clone(&pipeline));
+            ready.insert(request, pipeline);
+        }
+        Ok(ready)
+    }
+
+    fn layouts(
+        &mut self,
+        device: &VulkanDevice,
+        bindings: usize,
+        push_bytes: usize,
+    ) -> Result<Layouts, CoreError> {
+        if let Some(layouts) = self.layouts.get(&(bindings, push_bytes)) {
+            return Ok(layouts.clone());
+        }
+        let layouts = make_layout(&device.device, bindings, push_bytes).map_err(|error| {
+            translate_validated(&self.device_name, "create a pipeline layout", error)
+        })?;
+        self.layouts.insert((bindings, push_bytes), layouts.clone());
+        Ok(layouts)
+    }
+
+    /// Makes a pipeline from a module of the user's.
     #[allow(clippy::too_many_arguments)]
     pub fn create(
         &mut self,
@@ -150,45 +228,33 @@ impl PipelineStore {
         bindings: usize,
         push_bytes: usize,
     ) -> Result<Pipeline, CoreError> {
-        let translate = |during: &str, error| {
-            translate_validated(&self.device_name, &format!("{name}: {during}"), error)
-        };
         let words = with_float_controls(words, device.float_controls);
         // SAFETY: vulkano's parser checks the module's structure; that it means what Vulkan
-        // allows is proved by spirv-val when it is compiled, or is the caller's word.
+        // allows is the caller's word.
         let module = unsafe {
             ShaderModule::new(
                 Arc::clone(&device.device),
                 ShaderModuleCreateInfo::new(&words),
             )
         }
-        .map_err(|error| translate("create the shader module", error))?;
-        let declared = module.specialization_constants();
-        let values = constants
-            .iter()
-            .filter_map(|&(id, word)| declared.get(&id).map(|kind| (id, typed(kind, word))))
-            .collect();
-        let entry = module
-            .specialize(values)
-            .map_err(|error| translate("specialize", error.into()))?
-            .entry_point(entry_point)
-            .ok_or_else(|| CoreError::invalid(name, format!("no entry point `{entry_point}`")))?;
-        let (layout, set_layout) = make_layout(&device.device, bindings, push_bytes)
-            .map_err(|error| translate("create the layout", error))?;
-        let stage = PipelineShaderStageCreateInfo::new(entry);
-        let create_info = ComputePipelineCreateInfo::stage_layout(stage, Arc::clone(&layout));
-        let pipeline = ComputePipeline::new(
-            Arc::clone(&device.device),
-            Some(Arc::clone(&self.cache)),
-            create_info,
-        )
-        .map_err(|error| translate("create the pipeline", error))?;
+        .map_err(|error| {
+            let during = format!("{name}: create the shader module");
+            translate_validated(&self.device_name, &during, error)
+        })?;
+        let no_entry = || CoreError::invalid(name, format!("no entry point `{entry_point}`"));
+        if module.entry_point(entry_point).is_none() {
+            return Err(no_entry());
+        }
+        let entry = CString::new(entry_point).map_err(|_| no_entry())?;
+        let layouts = self.layouts(device, bindings, push_bytes)?;
         self.created += 1;
-        Ok(Pipeline {
-            pipeline,
-            layout,
-            set_layout,
-        })
+        let stage = Stage {
+            name,
+            module: module.handle(),
+            entry: &entry,
+            constants,
+        };
+        compile(device, &self.cache, &stage, &layouts)
     }
 
     /// Writes the cache to disk if pipelines were made since it was last written. A cache that cannot
@@ -208,14 +274,123 @@ impl PipelineStore {
     }
 }
 
-/// Gives a constant's word the type that the module declares.
-fn typed(declared: &SpecializationConstant, word: u32) -> SpecializationConstant {
-    match declared {
-        SpecializationConstant::Bool(_) => SpecializationConstant::Bool(word != 0),
-        SpecializationConstant::I32(_) => SpecializationConstant::I32(word as i32),
-        SpecializationConstant::F32(_) => SpecializationConstant::F32(f32::from_bits(word)),
-        _ => SpecializationConstant::U32(word),
-    }
+/// Runs `body` on every entry of a map, on all cores.
+fn in_parallel<K: Eq + Hash + Sync, V: Sync, R: Send + Sync>(
+    map: HashMap<K, V>,
+    body: impl Fn(&K, &V) -> R + Sync,
+) -> Vec<(K, R)> {
+    let entries: Vec<(K, V)> = map.into_iter().collect();
+    let results: Vec<OnceLock<R>> = entries.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let idx = next.fetch_add(1, Ordering::Relaxed);
+            let (Some((key, value)), Some(result)) = (entries.get(idx), results.get(idx)) else {
+                return;
+            };
+            let _ = result.set(body(key, value));
+        }
+    };
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 1..cores.min(entries.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let keys = entries.into_iter().map(|(key, _)| key);
+    keys.zip(results)
+        .filter_map(|(key, result)| Some((key, result.into_inner()?)))
+        .collect()
+}
+
+/// Makes the pipeline of a launch. Vulkan is called directly: vulkano would parse the module
+/// again for each set of constants, which costs more than a driver with a warm cache.
+fn make(
+    device: &VulkanDevice,
+    cache: &PipelineCache,
+    request: &PipelineRequest,
+    layouts: &Layouts,
+) -> Result<Pipeline, CoreError> {
+    let name = request.shader.0.name;
+    let words = with_float_controls(&request.shader.0.words(), device.float_controls);
+    let info = vk::ShaderModuleCreateInfo::default().code(&words);
+    let (fns, handle) = (&device.device.fns().v1_0, device.device.handle());
+    let mut module = vk::ShaderModule::null();
+    // SAFETY: spirv-val has passed the module when it was compiled; `words` lives through the
+    // call.
+    let result =
+        unsafe { (fns.create_shader_module)(handle, &info, std::ptr::null(), &mut module) };
+    let during = format!("{name}: create the shader module");
+    check_raw(&device.info.name, &during, result)?;
+    let stage = Stage {
+        name,
+        module,
+        entry: c"main",
+        constants: &request.specialization,
+    };
+    let pipeline = compile(device, cache, &stage, layouts);
+    // SAFETY: the module is ours, and pipelines do not need it once they are made.
+    unsafe { (fns.destroy_shader_module)(handle, module, std::ptr::null()) };
+    pipeline
+}
+
+/// A module with its entry point and constants.
+struct Stage<'a> {
+    name: &'a str,
+    module: vk::ShaderModule,
+    entry: &'a CStr,
+    /// Those that the module does not declare have no effect.
+    constants: &'a [(u32, u32)],
+}
+
+fn compile(
+    device: &VulkanDevice,
+    cache: &PipelineCache,
+    stage: &Stage<'_>,
+    (layout, set_layout): &Layouts,
+) -> Result<Pipeline, CoreError> {
+    let words: Vec<u32> = stage.constants.iter().map(|&(_, word)| word).collect();
+    let data: &[u8] = bytemuck::cast_slice(&words);
+    let entry = |(idx, &(id, _)): (usize, &(u32, u32))| vk::SpecializationMapEntry {
+        constant_id: id,
+        offset: 4 * idx as u32,
+        size: 4,
+    };
+    let entries: Vec<_> = stage.constants.iter().enumerate().map(entry).collect();
+    let specialization = vk::SpecializationInfo::default()
+        .map_entries(&entries)
+        .data(data);
+    let shader_stage = vk::PipelineShaderStageCreateInfo::default()
+        .stage(vk::ShaderStageFlags::COMPUTE)
+        .module(stage.module)
+        .name(stage.entry)
+        .specialization_info(&specialization);
+    let info = vk::ComputePipelineCreateInfo::default()
+        .stage(shader_stage)
+        .layout(layout.handle());
+    let vulkan = &device.device;
+    let mut pipeline = vk::Pipeline::null();
+    // SAFETY: module and layout are alive, the structures live through the call, and the cache
+    // is one that the driver guards itself.
+    let result = unsafe {
+        (vulkan.fns().v1_0.create_compute_pipelines)(
+            vulkan.handle(),
+            cache.handle(),
+            1,
+            &info,
+            std::ptr::null(),
+            &mut pipeline,
+        )
+    };
+    let during = format!("{}: create the pipeline", stage.name);
+    check_raw(&device.info.name, &during, result)?;
+    Ok(Pipeline {
+        handle: pipeline,
+        layout: Arc::clone(layout),
+        set_layout: set_layout.clone(),
+        device: Arc::clone(vulkan),
+    })
 }
 
 type Layouts = (Arc<PipelineLayout>, Option<Arc<DescriptorSetLayout>>);

@@ -1,4 +1,4 @@
-//! Records one command buffer: dispatches, copies and fills, with a barrier where a hazard asks
+//! Writes one command buffer: dispatches, copies and fills, with a barrier where a hazard asks
 //! for one, and keeps alive what they use.
 
 use std::collections::HashMap;
@@ -9,6 +9,7 @@ use vulkano::VulkanObject;
 use vulkano::command_buffer::CommandBufferLevel;
 use vulkano::command_buffer::pool::{
     CommandBufferAllocateInfo, CommandPool, CommandPoolAlloc, CommandPoolCreateInfo,
+    CommandPoolResetFlags,
 };
 
 use super::descriptors::DescriptorSets;
@@ -19,7 +20,7 @@ use super::timing::Timing;
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 use crate::launch::Binding;
-use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory, Buffer};
+use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory};
 use crate::profile::{Profiler, Work};
 
 /// A command buffer being recorded.
@@ -32,9 +33,53 @@ pub(super) struct Recorder {
     pipelines: HashMap<usize, Arc<Pipeline>>,
     bound: usize,
     launches: usize,
+    barriers: usize,
     timing: Option<Timing>,
     // Last, so that the command buffer and the sets go first.
     pool: CommandPool,
+}
+
+/// Checks a launch's arguments against the device's limits.
+pub(super) fn check(
+    device: &VulkanDevice,
+    name: &str,
+    views: &[View],
+    push: &[u8],
+    groups: [u32; 3],
+) -> Result<(), CoreError> {
+    let properties = device.device.physical_device().properties();
+    let limit = device.info.max_binding_words;
+    for (index, view) in views.iter().enumerate() {
+        let start = view.range().start;
+        if start % ALIGNMENT_WORDS != 0 {
+            let reason = format!(
+                "binding {index} starts at word {start} of its block, not at a multiple of \
+                 {ALIGNMENT_WORDS}"
+            );
+            return Err(CoreError::invalid(name, reason));
+        }
+        if view.len as u64 > limit {
+            let reason = format!(
+                "binding {index} has {} words, {} binds at most {limit}",
+                view.len, device.info.name
+            );
+            return Err(CoreError::invalid(name, reason));
+        }
+    }
+    if push.len() as u32 > properties.max_push_constants_size {
+        let reason = format!(
+            "{} bytes of push constants, the device takes {}",
+            push.len(),
+            properties.max_push_constants_size
+        );
+        return Err(CoreError::invalid(name, reason));
+    }
+    let most = properties.max_compute_work_group_count;
+    if groups.iter().zip(most).any(|(&count, most)| count > most) {
+        let reason = format!("{groups:?} workgroups, the device takes {most:?}");
+        return Err(CoreError::invalid(name, reason));
+    }
+    Ok(())
 }
 
 /// A finished command buffer with what it uses; may be submitted any number of times. The pools
@@ -43,11 +88,11 @@ pub(crate) struct Recorded {
     handle: vk::CommandBuffer,
     launches: usize,
     timing: Option<Timing>,
-    _sets: Mutex<DescriptorSets>,
+    sets: Mutex<DescriptorSets>,
     _blocks: Vec<Arc<Block>>,
     _pipelines: Vec<Arc<Pipeline>>,
-    _command_buffer: CommandPoolAlloc,
-    _pool: Mutex<CommandPool>,
+    command_buffer: CommandPoolAlloc,
+    pool: Mutex<CommandPool>,
 }
 
 fn compute_and_transfer() -> vk::PipelineStageFlags {
@@ -62,18 +107,64 @@ fn reads() -> vk::AccessFlags {
     vk::AccessFlags::SHADER_READ | vk::AccessFlags::TRANSFER_READ
 }
 
-fn range_of(buffer: &Buffer) -> Range {
-    let start = buffer.offset();
-    Range {
-        block: buffer.block().id,
-        start,
-        end: start + buffer.len(),
+/// A window of memory and what a command does with it. It keeps the memory alive, not the
+/// buffer: the words may be another buffer's once the command has run.
+pub(super) struct View {
+    block: Arc<Block>,
+    offset: usize,
+    len: usize,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+impl View {
+    pub fn of(binding: &Binding<'_>) -> Self {
+        let buffer = binding.buffer();
+        Self {
+            block: Arc::clone(buffer.block()),
+            offset: buffer.offset(),
+            len: buffer.len(),
+            reads: binding.reads(),
+            writes: binding.writes(),
+        }
+    }
+
+    pub fn block_id(&self) -> u64 {
+        self.block.placed().0.id
+    }
+
+    /// The words, where they lie now: a planned buffer's own until it has its place.
+    pub fn range(&self) -> Range {
+        let (block, offset) = self.block.placed();
+        let start = offset + self.offset;
+        Range {
+            block: block.id,
+            start,
+            end: start + self.len,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.len as u64 * 4
     }
 }
 
-impl Recorder {
-    /// Begins a command buffer that waits for all earlier ones.
-    pub fn begin(device: &Arc<VulkanDevice>, profiling: bool) -> Result<Self, CoreError> {
+/// What a dispatch works on.
+pub(super) struct Arguments<'a> {
+    pub views: &'a [View],
+    pub push: &'a [u8],
+    pub groups: [u32; 3],
+}
+
+/// The pools of a command buffer that is done, to be used again.
+pub(crate) struct Parts {
+    sets: DescriptorSets,
+    command_buffer: CommandPoolAlloc,
+    pool: CommandPool,
+}
+
+impl Parts {
+    fn new(device: &Arc<VulkanDevice>) -> Result<Self, CoreError> {
         let name = &device.info.name;
         let create_info = CommandPoolCreateInfo {
             queue_family_index: device.queue.queue_family_index(),
@@ -91,6 +182,25 @@ impl Recorder {
             .map_err(|error| translate(name, "allocate a command buffer", error))?
             .next()
             .ok_or_else(|| CoreError::invalid("record", "the driver gave no command buffer"))?;
+        Ok(Self {
+            sets: DescriptorSets::new(Arc::clone(device)),
+            command_buffer,
+            pool,
+        })
+    }
+}
+
+impl Recorder {
+    /// Begins a command buffer that waits for all earlier ones.
+    pub fn begin(
+        device: &Arc<VulkanDevice>,
+        profiling: bool,
+        reuse: Option<Parts>,
+    ) -> Result<Self, CoreError> {
+        let parts = match reuse {
+            Some(parts) => parts,
+            None => Parts::new(device)?,
+        };
         let timing = if profiling {
             Some(Timing::new(device)?)
         } else {
@@ -98,15 +208,16 @@ impl Recorder {
         };
         let recorder = Self {
             device: Arc::clone(device),
-            command_buffer,
-            sets: DescriptorSets::new(Arc::clone(device)),
+            command_buffer: parts.command_buffer,
+            sets: parts.sets,
             hazards: Hazards::default(),
             blocks: HashMap::new(),
             pipelines: HashMap::new(),
             bound: 0,
             launches: 0,
+            barriers: 0,
             timing,
-            pool,
+            pool: parts.pool,
         };
         recorder.start()?;
         Ok(recorder)
@@ -115,7 +226,6 @@ impl Recorder {
     fn fns(&self) -> &ash::DeviceFnV1_0 {
         &self.device.device.fns().v1_0
     }
-
     fn handle(&self) -> vk::CommandBuffer {
         self.command_buffer.handle()
     }
@@ -175,6 +285,7 @@ impl Recorder {
     fn order(&mut self, reads: &[Range], writes: &[Range]) {
         if self.timing.is_some() || self.hazards.conflicts(reads, writes) {
             self.barrier();
+            self.barriers += 1;
             self.hazards.clear();
         }
         self.hazards.add(reads, writes);
@@ -185,31 +296,33 @@ impl Recorder {
         self.launches
     }
 
+    /// The number of barriers between them.
+    pub fn barriers(&self) -> usize {
+        self.barriers
+    }
+
     /// Records a dispatch. The caller has checked that written bindings overlap no other.
     pub fn dispatch(
         &mut self,
         (name, work): (&'static str, Work),
         pipeline: &Arc<Pipeline>,
-        bindings: &[Binding<'_>],
-        push: &[u8],
-        groups: [u32; 3],
+        arguments: &Arguments<'_>,
     ) -> Result<(), CoreError> {
-        self.check(name, bindings, push, groups)?;
+        let &Arguments {
+            views,
+            push,
+            groups,
+        } = arguments;
+        check(&self.device, name, views, push, groups)?;
         if groups.contains(&0) {
             return Ok(());
         }
-        let reads: Vec<Range> = bindings
-            .iter()
-            .filter(|b| b.reads())
-            .map(|b| range_of(b.buffer()))
-            .collect();
-        let writes: Vec<Range> = bindings
-            .iter()
-            .filter(|b| b.writes())
-            .map(|b| range_of(b.buffer()))
-            .collect();
-        self.order(&reads, &writes);
-        self.bind(name, pipeline, bindings, push)?;
+        let ranges = |wanted: fn(&View) -> bool| -> Vec<Range> {
+            let used = views.iter().filter(|view| wanted(view));
+            used.map(View::range).collect()
+        };
+        self.order(&ranges(|view| view.reads), &ranges(|view| view.writes));
+        self.bind(name, pipeline, views, push)?;
         let start = self.stamp_before(name, work);
         // SAFETY: pipeline, set and push constants are bound; group counts are within limits.
         unsafe { (self.fns().cmd_dispatch)(self.handle(), groups[0], groups[1], groups[2]) };
@@ -218,55 +331,12 @@ impl Recorder {
         Ok(())
     }
 
-    fn check(
-        &self,
-        name: &str,
-        bindings: &[Binding<'_>],
-        push: &[u8],
-        groups: [u32; 3],
-    ) -> Result<(), CoreError> {
-        let properties = self.device.device.physical_device().properties();
-        let limit = self.device.info.max_binding_words;
-        for (index, binding) in bindings.iter().enumerate() {
-            let buffer = binding.buffer();
-            if buffer.offset() % ALIGNMENT_WORDS != 0 {
-                let reason = format!(
-                    "binding {index} starts at word {} of its block, not at a multiple of {ALIGNMENT_WORDS}",
-                    buffer.offset()
-                );
-                return Err(CoreError::invalid(name, reason));
-            }
-            if buffer.len() as u64 > limit {
-                let reason = format!(
-                    "binding {index} has {} words, {} binds at most {limit}",
-                    buffer.len(),
-                    self.device.info.name
-                );
-                return Err(CoreError::invalid(name, reason));
-            }
-        }
-        if push.len() as u32 > properties.max_push_constants_size {
-            let reason = format!(
-                "{} bytes of push constants, the device takes {}",
-                push.len(),
-                properties.max_push_constants_size
-            );
-            return Err(CoreError::invalid(name, reason));
-        }
-        let most = properties.max_compute_work_group_count;
-        if groups.iter().zip(most).any(|(&count, most)| count > most) {
-            let reason = format!("{groups:?} workgroups, the device takes {most:?}");
-            return Err(CoreError::invalid(name, reason));
-        }
-        Ok(())
-    }
-
     /// Binds pipeline, buffers and push constants.
     fn bind(
         &mut self,
         name: &str,
         pipeline: &Arc<Pipeline>,
-        bindings: &[Binding<'_>],
+        views: &[View],
         push: &[u8],
     ) -> Result<(), CoreError> {
         let key = Arc::as_ptr(pipeline) as usize;
@@ -278,13 +348,13 @@ impl Recorder {
                 .or_insert_with(|| Arc::clone(pipeline));
             // SAFETY: the pipeline is kept alive by `pipelines`.
             unsafe {
-                (self.fns().cmd_bind_pipeline)(self.handle(), compute, pipeline.pipeline.handle());
+                (self.fns().cmd_bind_pipeline)(self.handle(), compute, pipeline.handle);
             }
         }
         if let Some(set_layout) = &pipeline.set_layout {
-            let mut buffers = Vec::with_capacity(bindings.len());
-            for binding in bindings {
-                buffers.push(self.descriptor(name, binding.buffer())?);
+            let mut buffers = Vec::with_capacity(views.len());
+            for view in views {
+                buffers.push(self.descriptor(name, view)?);
             }
             let set = self.sets.make(set_layout.handle(), &buffers)?;
             // SAFETY: the set is from a pool that this recorder keeps, made with this layout.
@@ -320,41 +390,41 @@ impl Recorder {
     fn descriptor(
         &mut self,
         name: &str,
-        buffer: &Buffer,
+        view: &View,
     ) -> Result<vk::DescriptorBufferInfo, CoreError> {
+        let (buffer, offset) = self.keep(name, view)?;
         Ok(vk::DescriptorBufferInfo {
-            buffer: self.keep(name, buffer)?,
-            offset: buffer.offset() as u64 * 4,
+            buffer,
+            offset,
             // An empty window binds one word: Vulkan has no empty range.
-            range: buffer.len().max(1) as u64 * 4,
+            range: view.bytes().max(4),
         })
     }
 
-    /// Keeps the buffer's block alive and returns its Vulkan buffer.
-    fn keep(&mut self, name: &str, buffer: &Buffer) -> Result<vk::Buffer, CoreError> {
-        let block = buffer.block();
+    /// Keeps the window's block alive; returns its Vulkan buffer and the window's first byte.
+    fn keep(&mut self, name: &str, view: &View) -> Result<(vk::Buffer, u64), CoreError> {
+        let (block, offset) = view.block.placed();
         let BlockMemory::Vulkan(memory) = &block.memory else {
             return Err(CoreError::invalid(
                 name,
-                "a buffer of the CPU device on a Vulkan device",
+                "a buffer of the CPU device, or of a recording that failed, on a Vulkan device",
             ));
         };
         self.blocks
             .entry(block.id)
             .or_insert_with(|| Arc::clone(block));
-        Ok(memory.handle())
+        Ok((memory.handle(), (offset + view.offset) as u64 * 4))
     }
 
     /// Records a fill with one word.
-    pub fn fill(&mut self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
-        let handle = self.keep("fill", buffer)?;
-        if buffer.is_empty() {
+    pub fn fill(&mut self, target: &View, word: u32) -> Result<(), CoreError> {
+        let (handle, offset) = self.keep("fill", target)?;
+        if target.len == 0 {
             return Ok(());
         }
-        self.order(&[], &[range_of(buffer)]);
-        let (offset, bytes) = (buffer.offset() as u64 * 4, buffer.len() as u64 * 4);
-        let work = Work::of(&[Binding::Write(buffer)]);
-        let start = self.stamp_before("fill", work);
+        self.order(&[], &[target.range()]);
+        let bytes = target.bytes();
+        let start = self.stamp_before("fill", Work::transfer(bytes));
         // SAFETY: the range lies inside the buffer, in whole words.
         unsafe { (self.fns().cmd_fill_buffer)(self.handle(), handle, offset, bytes, word) };
         self.stamp_after(start);
@@ -362,42 +432,31 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records a copy between device buffers of equal length that do not overlap.
-    pub fn copy(&mut self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
+    /// Records a copy between windows of equal length that do not overlap.
+    pub fn copy(&mut self, source: &View, target: &View) -> Result<(), CoreError> {
         let (from, to) = (self.keep("copy", source)?, self.keep("copy", target)?);
-        self.order(&[range_of(source)], &[range_of(target)]);
-        let work = Work::of(&[Binding::Read(source), Binding::Write(target)]);
-        let start = self.stamp_before("copy", work);
-        let (source_offset, target_offset) =
-            (source.offset() as u64 * 4, target.offset() as u64 * 4);
-        self.copy_raw(
-            from,
-            source_offset,
-            to,
-            target_offset,
-            source.len() as u64 * 4,
-        );
+        self.order(&[source.range()], &[target.range()]);
+        let start = self.stamp_before("copy", Work::transfer(2 * source.bytes()));
+        self.copy_raw(from, to, source.bytes());
         self.stamp_after(start);
         self.launches += 1;
         Ok(())
     }
 
     /// Records a copy from staging memory.
-    pub fn upload(&mut self, source: HostRange, target: &Buffer) -> Result<(), CoreError> {
+    pub fn upload(&mut self, source: HostRange, target: &View) -> Result<(), CoreError> {
         let to = self.keep("upload", target)?;
-        self.order(&[], &[range_of(target)]);
-        let (offset, bytes) = (target.offset() as u64 * 4, target.len() as u64 * 4);
-        self.copy_raw(source.buffer, source.offset, to, offset, bytes);
+        self.order(&[], &[target.range()]);
+        self.copy_raw((source.buffer, source.offset), to, target.bytes());
         self.launches += 1;
         Ok(())
     }
 
     /// Records a copy to staging memory, made visible to the host.
-    pub fn read_back(&mut self, source: &Buffer, target: HostRange) -> Result<(), CoreError> {
+    pub fn read_back(&mut self, source: &View, target: HostRange) -> Result<(), CoreError> {
         let from = self.keep("download", source)?;
-        self.order(&[range_of(source)], &[]);
-        let (offset, bytes) = (source.offset() as u64 * 4, source.len() as u64 * 4);
-        self.copy_raw(from, offset, target.buffer, target.offset, bytes);
+        self.order(&[source.range()], &[]);
+        self.copy_raw(from, (target.buffer, target.offset), source.bytes());
         self.memory_barrier(
             vk::PipelineStageFlags::TRANSFER,
             vk::AccessFlags::TRANSFER_WRITE,
@@ -408,24 +467,18 @@ impl Recorder {
         Ok(())
     }
 
-    fn copy_raw(
-        &self,
-        from: vk::Buffer,
-        source_offset: u64,
-        to: vk::Buffer,
-        target_offset: u64,
-        bytes: u64,
-    ) {
+    /// Copies from a buffer's byte to another's.
+    fn copy_raw(&self, (from, src_offset): (vk::Buffer, u64), to: (vk::Buffer, u64), bytes: u64) {
         if bytes == 0 {
             return;
         }
         let region = vk::BufferCopy {
-            src_offset: source_offset,
-            dst_offset: target_offset,
+            src_offset,
+            dst_offset: to.1,
             size: bytes,
         };
         // SAFETY: both ranges lie inside live buffers and do not overlap.
-        unsafe { (self.fns().cmd_copy_buffer)(self.handle(), from, to, 1, &region) };
+        unsafe { (self.fns().cmd_copy_buffer)(self.handle(), from, to.0, 1, &region) };
     }
 
     fn stamp_before(&mut self, name: &'static str, work: Work) -> Option<u32> {
@@ -448,11 +501,11 @@ impl Recorder {
             handle: self.command_buffer.handle(),
             launches: self.launches,
             timing: self.timing,
-            _sets: Mutex::new(self.sets),
+            sets: Mutex::new(self.sets),
             _blocks: self.blocks.into_values().collect(),
             _pipelines: self.pipelines.into_values().collect(),
-            _command_buffer: self.command_buffer,
-            _pool: Mutex::new(self.pool),
+            command_buffer: self.command_buffer,
+            pool: Mutex::new(self.pool),
         })
     }
 }
@@ -475,5 +528,19 @@ impl Recorded {
         self.timing
             .as_ref()
             .map_or(Ok(()), |timing| timing.collect(profiler))
+    }
+
+    /// Takes the command buffer apart for another; the device must be done with it.
+    pub fn into_parts(self) -> Option<Parts> {
+        let mut sets = self.sets.into_inner().ok()?;
+        let pool = self.pool.into_inner().ok()?;
+        sets.reset().ok()?;
+        // SAFETY: the device is done with the pool's one command buffer.
+        unsafe { pool.reset(CommandPoolResetFlags::empty()) }.ok()?;
+        Some(Parts {
+            sets,
+            command_buffer: self.command_buffer,
+            pool,
+        })
     }
 }

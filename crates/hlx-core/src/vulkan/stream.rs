@@ -8,13 +8,14 @@ use ash::vk;
 use vulkano::VulkanObject;
 use vulkano::sync::fence::Fence;
 
-use super::pipeline::Pipeline;
-use super::recorder::{Recorded, Recorder};
+use super::pipeline::PipelineRequest;
+use super::recorder::{Arguments, Parts, Recorded, Recorder, View};
+use super::recording::Recording;
 use super::staging::Staging;
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
-use crate::launch::Launch;
-use crate::memory::Buffer;
+use crate::launch::{Binding, Launch};
+use crate::memory::{Buffer, MemoryPlan, PlannedMemory, TensorPool};
 use crate::profile::{Profiler, Work};
 
 /// A recorded command buffer that is submitted again and again.
@@ -34,16 +35,20 @@ pub(crate) struct VulkanStream {
 
 struct State {
     eager: Option<Recorder>,
-    recording: Option<Recorder>,
+    recording: Option<Recording>,
     under_way: VecDeque<Submission>,
     staging: Option<Staging>,
+    /// Of eager command buffers that are done; making a pool costs more than filling it.
+    spare: Vec<Parts>,
     profiling: bool,
 }
 
-/// A command buffer on the device, and the fence that tells when it is done.
+/// Command buffers on the device, and the fence that tells when they are done.
 struct Submission {
     fence: Fence,
-    work: Arc<Recorded>,
+    /// The eager work that went first, if there was any.
+    eager: Option<Recorded>,
+    graph: Option<Arc<Recorded>>,
 }
 
 impl VulkanStream {
@@ -53,6 +58,7 @@ impl VulkanStream {
             recording: None,
             under_way: VecDeque::new(),
             staging: None,
+            spare: Vec::new(),
             profiling: false,
         };
         Ok(Self {
@@ -70,69 +76,71 @@ impl VulkanStream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `body` with the recorder that work goes to now.
-    fn with_recorder<R>(
+    /// Runs `body` with the recorder of eager work.
+    fn with_eager(
         &self,
-        body: impl FnOnce(&mut Recorder) -> Result<R, CoreError>,
-    ) -> Result<R, CoreError> {
-        let mut state = self.state();
-        if let Some(recorder) = &mut state.recording {
-            return body(recorder);
+        state: &mut State,
+        body: impl FnOnce(&mut Recorder) -> Result<(), CoreError>,
+    ) -> Result<(), CoreError> {
+        body(self.eager(state)?)?;
+        let gathered = state.eager.as_ref().map_or(0, Recorder::launches);
+        if gathered >= LAUNCHES_PER_SUBMISSION {
+            self.submit(state, None)?;
         }
-        let result = body(self.eager(&mut state)?)?;
-        if state
-            .eager
-            .as_ref()
-            .is_some_and(|e| e.launches() >= LAUNCHES_PER_SUBMISSION)
-        {
-            self.flush(&mut state)?;
-        }
-        Ok(result)
+        Ok(())
     }
 
     fn eager<'a>(&self, state: &'a mut State) -> Result<&'a mut Recorder, CoreError> {
         let profiling = state.profiling;
         match &mut state.eager {
             Some(recorder) => Ok(recorder),
-            slot => Ok(slot.insert(Recorder::begin(&self.device, profiling)?)),
+            slot => {
+                let spare = state.spare.pop();
+                Ok(slot.insert(Recorder::begin(&self.device, profiling, spare)?))
+            }
         }
     }
 
     /// Launches a kernel of the program.
     pub fn dispatch(&self, launch: &Launch<'_>, work: Work) -> Result<(), CoreError> {
-        let pipeline = self.pipeline(launch)?;
-        self.with_recorder(|recorder| {
-            recorder.dispatch(
-                (launch.name, work),
-                &pipeline,
-                launch.bindings,
-                launch.push,
-                launch.groups,
-            )
+        let mut state = self.state();
+        if let Some(recording) = &mut state.recording {
+            return recording.dispatch(launch, work);
+        }
+        let request = PipelineRequest::of(launch, &self.device);
+        let pipeline = self.device.pipelines().get(&self.device, &request)?;
+        let views: Vec<View> = launch.bindings.iter().map(View::of).collect();
+        let arguments = Arguments {
+            views: &views,
+            push: launch.push,
+            groups: launch.groups,
+        };
+        self.with_eager(&mut state, |recorder| {
+            recorder.dispatch((launch.name, work), &pipeline, &arguments)
         })
     }
 
-    fn pipeline(&self, launch: &Launch<'_>) -> Result<Arc<Pipeline>, CoreError> {
-        let mut store = self
-            .device
-            .pipelines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        store.get(
-            &self.device,
-            launch.shader,
-            launch.specialization,
-            launch.bindings.len(),
-            launch.push.len(),
-        )
-    }
-
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
-        self.with_recorder(|recorder| recorder.fill(buffer, word))
+        let mut state = self.state();
+        if let Some(recording) = &mut state.recording {
+            recording.fill(buffer, word);
+            return Ok(());
+        }
+        let target = View::of(&Binding::Write(buffer));
+        self.with_eager(&mut state, |recorder| recorder.fill(&target, word))
     }
 
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
-        self.with_recorder(|recorder| recorder.copy(source, target))
+        let mut state = self.state();
+        if let Some(recording) = &mut state.recording {
+            recording.copy(source, target);
+            return Ok(());
+        }
+        let (source, target) = (
+            View::of(&Binding::Read(source)),
+            View::of(&Binding::Write(target)),
+        );
+        self.with_eager(&mut state, |recorder| recorder.copy(&source, &target))
     }
 
     /// Copies words to the device through the staging ring.
@@ -143,11 +151,12 @@ impl VulkanStream {
             let target = buffer.slice(offset, chunk.len())?;
             offset += chunk.len();
             if !self.staging(&mut state)?.fits(chunk.len()) {
-                self.flush(&mut state)?;
+                self.submit(&mut state, None)?;
                 self.wait_all(&mut state)?;
                 self.staging(&mut state)?.restart();
             }
             let source = self.staging(&mut state)?.write(chunk);
+            let target = View::of(&Binding::Write(&target));
             self.eager(&mut state)?.upload(source, &target)?;
         }
         Ok(())
@@ -161,8 +170,11 @@ impl VulkanStream {
             let count = (buffer.len() - words.len()).min(Staging::chunk_words());
             let source = buffer.slice(words.len(), count)?;
             let window = self.staging(&mut state)?.window();
+            let source = View::of(&Binding::Read(&source));
             self.eager(&mut state)?.read_back(&source, window)?;
-            self.flush(&mut state)?;
+            self.submit(&mut state, None)?;
+            // The host has nothing better to do, and a run that is broken off later has them.
+            self.device.pipelines().save();
             self.wait_all(&mut state)?;
             self.staging(&mut state)?.read(count, &mut words);
         }
@@ -176,36 +188,39 @@ impl VulkanStream {
         }
     }
 
-    /// Submits the eager work gathered so far.
-    fn flush(&self, state: &mut State) -> Result<(), CoreError> {
-        match state.eager.take() {
-            Some(recorder) if recorder.launches() > 0 => {
-                self.submit(state, Arc::new(recorder.finish()?))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn submit(&self, state: &mut State, work: Arc<Recorded>) -> Result<(), CoreError> {
+    /// Submits the eager work gathered so far and, behind it, a graph.
+    fn submit(&self, state: &mut State, graph: Option<&Arc<Recorded>>) -> Result<(), CoreError> {
         let name = &self.device.info.name;
+        let gathered = state.eager.take().filter(|eager| eager.launches() > 0);
+        let eager = gathered.map(Recorder::finish).transpose()?;
+        let command_buffers: Vec<vk::CommandBuffer> = eager
+            .iter()
+            .chain(graph.map(Arc::as_ref))
+            .map(Recorded::handle)
+            .collect();
+        if command_buffers.is_empty() {
+            return Ok(());
+        }
         let fence = Fence::from_pool(Arc::clone(&self.device.device))
             .map_err(|error| translate(name, "create a fence", error))?;
-        let command_buffer = work.handle();
-        let info = vk::SubmitInfo {
-            command_buffer_count: 1,
-            p_command_buffers: &command_buffer,
-            ..vk::SubmitInfo::default()
-        };
+        let info = vk::SubmitInfo::default().command_buffers(&command_buffers);
         let submit = self.device.device.fns().v1_0.queue_submit;
-        // SAFETY: `with` holds the queue's lock; the command buffer and all it uses are kept
-        // alive by `work` until the fence is signalled.
+        // SAFETY: `with` holds the queue's lock; the command buffers and all they use are kept
+        // alive by the submission until the fence is signalled.
         let result = self
             .device
             .queue
             .with(|_guard| unsafe { submit(self.device.queue.handle(), 1, &info, fence.handle()) });
         check_raw(name, "submit", result)?;
-        let timed = work.is_timed();
-        state.under_way.push_back(Submission { fence, work });
+        let timed = eager
+            .iter()
+            .chain(graph.map(Arc::as_ref))
+            .any(Recorded::is_timed);
+        state.under_way.push_back(Submission {
+            fence,
+            eager,
+            graph: graph.cloned(),
+        });
         if timed {
             return self.wait_all(state);
         }
@@ -226,9 +241,13 @@ impl VulkanStream {
                 vulkano::Validated::Error(error),
             )
         })?;
-        if let Some(done) = state.under_way.pop_front() {
-            done.work.collect(&self.profiler)?;
+        let Some(Submission { eager, graph, .. }) = state.under_way.pop_front() else {
+            return Ok(());
+        };
+        for work in eager.iter().chain(graph.as_deref()) {
+            work.collect(&self.profiler)?;
         }
+        state.spare.extend(eager.and_then(Recorded::into_parts));
         Ok(())
     }
 
@@ -242,33 +261,36 @@ impl VulkanStream {
     /// Submits what is gathered and waits until the device is done.
     pub fn sync(&self) -> Result<(), CoreError> {
         let mut state = self.state();
-        self.flush(&mut state)?;
+        self.submit(&mut state, None)?;
         self.wait_all(&mut state)
     }
 
     /// Starts a graph: launches go to it until it ends or is abandoned.
     pub fn begin_recording(&self) -> Result<(), CoreError> {
         let mut state = self.state();
-        state.recording = Some(Recorder::begin(&self.device, state.profiling)?);
+        state.recording = Some(Recording::new(&self.device, state.profiling));
         Ok(())
     }
 
-    pub fn end_recording(&self) -> Result<Recorded, CoreError> {
-        match self.state().recording.take() {
-            Some(recorder) => recorder.finish(),
-            None => Err(CoreError::invalid("record", "no graph is being recorded")),
-        }
+    /// Ends the graph; its buffers get their places.
+    pub fn end_recording(
+        &self,
+        plan: &MemoryPlan,
+        pool: &Arc<TensorPool>,
+    ) -> Result<(Recorded, PlannedMemory), CoreError> {
+        let recording = self.state().recording.take();
+        recording
+            .ok_or_else(|| CoreError::invalid("record", "no graph is being recorded"))?
+            .finish(plan, pool)
     }
 
     pub fn abandon_recording(&self) {
         self.state().recording = None;
     }
 
-    /// Submits a graph after all eager work.
+    /// Submits all eager work and a graph behind it, together.
     pub fn replay(&self, graph: &Arc<Recorded>) -> Result<(), CoreError> {
-        let mut state = self.state();
-        self.flush(&mut state)?;
-        self.submit(&mut state, Arc::clone(graph))
+        self.submit(&mut self.state(), Some(graph))
     }
 
     pub fn set_profiling(&self, on: bool) {
@@ -281,10 +303,6 @@ impl Drop for VulkanStream {
         if let Err(error) = self.sync() {
             tracing::error!("closing {}: {error}", self.device.info.name);
         }
-        let pipelines = &self.device.pipelines;
-        pipelines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .save();
+        self.device.pipelines().save();
     }
 }

@@ -27,10 +27,10 @@
 //! # }
 //! ```
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::pipeline::Pipeline;
-use super::recorder::{Recorded, Recorder};
+use super::recorder::{Arguments, Recorded, Recorder, View};
 use super::{VulkanDevice, VulkanStream};
 use crate::context::{Backend, Context};
 use crate::error::CoreError;
@@ -75,11 +75,7 @@ impl ComputePipeline {
         push_bytes: usize,
     ) -> Result<Self, CoreError> {
         let device = stream(context, name)?.device();
-        let mut store = device
-            .pipelines
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let inner = store.create(
+        let inner = device.pipelines().create(
             device,
             name,
             words,
@@ -191,7 +187,7 @@ impl CommandBufferPool {
         &self,
         body: impl FnOnce(&mut CommandRecorder) -> Result<(), CoreError>,
     ) -> Result<RecordedCommands, CoreError> {
-        let mut recorder = CommandRecorder(Recorder::begin(&self.device, false)?);
+        let mut recorder = CommandRecorder(Recorder::begin(&self.device, false, None)?);
         body(&mut recorder)?;
         let recorded = Arc::new(recorder.0.finish()?);
         Ok(RecordedCommands {
@@ -234,12 +230,16 @@ impl CommandRecorder {
                 Access::ReadWrite => Binding::ReadWrite(buffer),
             })
             .collect();
+        let views: Vec<View> = list.iter().map(View::of).collect();
+        let arguments = Arguments {
+            views: &views,
+            push,
+            groups,
+        };
         self.0.dispatch(
             (pipeline.name, Work::of(&list)),
             &pipeline.inner,
-            &list,
-            push,
-            groups,
+            &arguments,
         )
     }
 }

@@ -1,7 +1,8 @@
 //! The training loop.
 //!
 //! A step: the batch's rows go up, the recorded forward and backward of each micro-batch is
-//! replayed, the gradients go through the tree over the shards, and the recorded update runs.
+//! replayed, the gradients go through the tree over the shards, and the recorded update runs; a
+//! batch in one pass is one graph, update included.
 //! Nothing waits for the device but the losses, which come back once a log period.
 
 mod losses;
@@ -182,7 +183,8 @@ impl Trainer {
     /// Leaves the batch's gradient in the store.
     fn gradient(&mut self, batch: &Batch, step: u64) -> Result<()> {
         for (rows, pass) in batch.micro_batches.iter().zip(&self.plan.passes) {
-            self.passes.replay(&self.model, rows, pass, step)?;
+            let acted_on = (&self.model, self.optimizer.as_ref());
+            self.passes.replay(acted_on, rows, pass, step)?;
             if let Some(level) = pass.level {
                 self.ring.take(&self.ctx, self.passes.losses(), pass)?;
                 self.tree.push(self.model.store(), level)?;
@@ -191,8 +193,11 @@ impl Trainer {
         Ok(self.tree.finish(self.model.store())?)
     }
 
-    /// Clips the gradient and updates the parameters.
+    /// Clips the gradient and updates the parameters, unless the batch's one pass has done so.
     fn apply(&mut self) -> Result<()> {
+        if self.plan.passes.iter().all(|pass| pass.plan.whole_batch) {
+            return Ok(());
+        }
         if self.update.is_none() {
             let (graph, ()) = self
                 .ctx

@@ -1,4 +1,5 @@
-//! The forward and backward pass of a micro-batch, recorded once a shape and replayed.
+//! The forward and backward pass of a micro-batch, recorded once a shape and replayed. A pass
+//! that holds the whole batch has the optimizer's update behind it: the step is one graph then.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_kernels::reduce::column_sum;
-use hlx_nn::{ForwardContext, MicroBatch, NnError, Transformer};
+use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer, Transformer};
 
 use crate::data;
 
@@ -74,10 +75,10 @@ impl PassGraphs {
     }
 
     /// Runs a micro-batch: its gradients and losses are left in the store and in
-    /// [`PassGraphs::losses`].
+    /// [`PassGraphs::losses`]. If it is the whole batch, the optimizer's update runs too.
     pub fn replay(
         &mut self,
-        model: &Transformer,
+        (model, optimizer): (&Transformer, &dyn Optimizer),
         rows: &data::MicroBatch,
         pass: &MicroBatch,
         step: u64,
@@ -85,7 +86,7 @@ impl PassGraphs {
         let shape = (rows.time, pass.plan.accumulate);
         if !self.recordings.contains_key(&shape) {
             self.make_room();
-            let recording = self.record(model, rows, pass)?;
+            let recording = self.record((model, optimizer), rows, pass)?;
             self.recordings.insert(shape, recording);
         }
         self.clock += 1;
@@ -117,7 +118,7 @@ impl PassGraphs {
 
     fn record(
         &self,
-        model: &Transformer,
+        (model, optimizer): (&Transformer, &dyn Optimizer),
         rows: &data::MicroBatch,
         pass: &MicroBatch,
     ) -> Result<Recording> {
@@ -146,7 +147,11 @@ impl PassGraphs {
                 1,
                 accumulate,
             )?;
-            Ok(loss.backward_with(&pass.plan)?)
+            loss.backward_with(&pass.plan)?;
+            if pass.plan.whole_batch {
+                optimizer.update(model.store())?;
+            }
+            Ok(())
         })?;
         tracing::debug!(batch, time, launches = graph.len(), "recorded a pass");
         Ok(Recording {

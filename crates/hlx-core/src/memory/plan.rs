@@ -1,0 +1,243 @@
+//! The memory of a recorded graph: every buffer is its own while the graph is being recorded,
+//! and gets its place when the order of the launches is known.
+//!
+//! So a launch never waits for another only because they were given the same memory, and a
+//! buffer's words are free for others after the last launch that touches it, however long the
+//! program holds on to its handle.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::{
+    Allocation, Block, BlockMemory, BlockSource, Buffer, MemoryStatistics, Placement, TensorPool,
+    align_words,
+};
+use crate::error::CoreError;
+
+/// A graph's memory is cut into blocks of at most this many words, unless one buffer is larger:
+/// 1 GiB, the allocation that every Vulkan device makes.
+const LARGEST_BLOCK_WORDS: usize = 1 << 28;
+
+/// The first and last level of the launches that touch a buffer, by the id of its block.
+pub(crate) type Lifetimes = HashMap<u64, (usize, usize)>;
+
+/// The buffers of a graph being recorded.
+pub(crate) struct MemoryPlan {
+    source: Arc<BlockSource>,
+    buffers: Mutex<Vec<(Arc<Block>, Weak<Allocation>)>>,
+}
+
+/// What a graph keeps of its memory.
+pub(crate) struct PlannedMemory {
+    /// Buffers whose handles outlived the recording; their words are theirs alone.
+    _kept: Vec<Buffer>,
+    pub statistics: MemoryStatistics,
+}
+
+/// A buffer that wants a place.
+struct Request {
+    block: Arc<Block>,
+    first: usize,
+    last: usize,
+}
+
+/// A buffer with its place.
+struct Placed {
+    start: usize,
+    end: usize,
+    first: usize,
+    last: usize,
+}
+
+impl MemoryPlan {
+    pub fn new(source: Arc<BlockSource>) -> Arc<Self> {
+        let buffers = Mutex::default();
+        Arc::new(Self { source, buffers })
+    }
+
+    fn buffers(&self) -> std::sync::MutexGuard<'_, Vec<(Arc<Block>, Weak<Allocation>)>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a buffer of `len` words that has no place yet.
+    pub fn allocate(&self, len: usize) -> Buffer {
+        let words = align_words(len.max(1));
+        let block = self.source.planned(words);
+        let allocation = Allocation {
+            pool: None,
+            block: Arc::clone(&block),
+            offset: 0,
+            words,
+        };
+        let buffer = Buffer::whole(allocation, len);
+        self.buffers()
+            .push((block, Arc::downgrade(buffer.allocation())));
+        buffer
+    }
+
+    /// Gives every buffer its place: those whose handles are still held lie in `pool`, the
+    /// others in memory that all graphs share, where two overlap only if their lifetimes do not.
+    pub fn place(
+        &self,
+        lifetimes: &Lifetimes,
+        pool: &Arc<TensorPool>,
+    ) -> Result<PlannedMemory, CoreError> {
+        let (mut kept, mut requests) = (Vec::new(), Vec::new());
+        let mut statistics = MemoryStatistics::default();
+        for (block, allocation) in self.buffers().drain(..) {
+            if allocation.upgrade().is_some() {
+                let buffer = pool.allocate(block.words)?;
+                put(&block, buffer.block(), buffer.offset());
+                statistics.held_bytes += block.words as u64 * 4;
+                statistics.buffers += 1;
+                kept.push(buffer);
+            } else if let Some(&(first, last)) = lifetimes.get(&block.id) {
+                requests.push(Request { block, first, last });
+            }
+        }
+        statistics.in_use_bytes = statistics.held_bytes;
+        statistics.peak_bytes = statistics.held_bytes + most_alive_bytes(&requests);
+        let (places, sizes) = pack(&requests);
+        let blocks = self.source.scratch(&sizes)?;
+        for (request, (block_idx, start)) in requests.iter().zip(places) {
+            put(&request.block, &blocks[block_idx], start);
+        }
+        statistics.held_bytes += sizes.iter().sum::<usize>() as u64 * 4;
+        Ok(PlannedMemory {
+            _kept: kept,
+            statistics,
+        })
+    }
+}
+
+fn put(planned: &Block, block: &Arc<Block>, offset: usize) {
+    if let BlockMemory::Planned(place) = &planned.memory {
+        let block = Arc::clone(block);
+        // A buffer is placed once, by the plan that made it.
+        let _ = place.set(Placement { block, offset });
+    }
+}
+
+/// The bytes of the buffers alive at the worst level.
+fn most_alive_bytes(requests: &[Request]) -> u64 {
+    let mut changes: Vec<(usize, i64)> = Vec::with_capacity(2 * requests.len());
+    for request in requests {
+        let bytes = request.block.words as i64 * 4;
+        changes.push((request.first, bytes));
+        changes.push((request.last + 1, -bytes));
+    }
+    changes.sort_unstable();
+    let (mut alive, mut most) = (0, 0);
+    for (_, change) in changes {
+        alive += change;
+        most = most.max(alive);
+    }
+    most as u64
+}
+
+/// Finds a block and a start for every request, and the sizes of the blocks: the largest first,
+/// each at the lowest words that nothing alive at the same time has.
+fn pack(requests: &[Request]) -> (Vec<(usize, usize)>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|&idx| (usize::MAX - requests[idx].block.words, requests[idx].first));
+    let mut places = vec![(0, 0); requests.len()];
+    // The buffers of each block, by their start.
+    let mut blocks: Vec<Vec<Placed>> = Vec::new();
+    for idx in order {
+        let Request { block, first, last } = &requests[idx];
+        let (words, first, last) = (block.words, *first, *last);
+        let found = blocks.iter().enumerate().find_map(|(block_idx, placed)| {
+            let start = lowest_gap(placed, words, first, last);
+            let fits = start + words <= LARGEST_BLOCK_WORDS;
+            fits.then_some((block_idx, start))
+        });
+        let (block_idx, start) = found.unwrap_or_else(|| {
+            blocks.push(Vec::new());
+            (blocks.len() - 1, 0)
+        });
+        let placed = &mut blocks[block_idx];
+        let at = placed.partition_point(|other| other.start < start);
+        let end = start + words;
+        placed.insert(
+            at,
+            Placed {
+                start,
+                end,
+                first,
+                last,
+            },
+        );
+        places[idx] = (block_idx, start);
+    }
+    let size = |placed: &Vec<Placed>| placed.iter().map(|p| p.end).max().unwrap_or(0);
+    (places, blocks.iter().map(size).collect())
+}
+
+/// The lowest start of `words` words that no buffer alive within the levels has.
+fn lowest_gap(placed: &[Placed], words: usize, first: usize, last: usize) -> usize {
+    let mut start = 0;
+    for other in placed {
+        let apart = other.last < first || last < other.first;
+        if apart || other.end <= start {
+            continue;
+        }
+        if other.start >= start + words {
+            break;
+        }
+        start = other.end;
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(lives: &[(usize, usize, usize)]) -> Vec<Request> {
+        let source = Arc::new(BlockSource::new("test".to_owned(), None));
+        let request = |&(words, first, last): &(usize, usize, usize)| Request {
+            block: source.planned(words),
+            first,
+            last,
+        };
+        lives.iter().map(request).collect()
+    }
+
+    #[test]
+    fn buffers_share_words_only_if_their_lives_do_not_touch() {
+        let mut lives = Vec::new();
+        for idx in 0..200_usize {
+            let first = idx * 7919 % 60;
+            lives.push((64 * (1 + idx * 31 % 17), first, first + idx % 9));
+        }
+        let requests = requests(&lives);
+        let (places, sizes) = pack(&requests);
+        assert_eq!(sizes.len(), 1);
+        for (i, a) in requests.iter().enumerate() {
+            assert!(places[i].1 + a.block.words <= sizes[0]);
+            for (j, b) in requests.iter().enumerate().skip(i + 1) {
+                let together = a.first <= b.last && b.first <= a.last;
+                let (start_a, start_b) = (places[i].1, places[j].1);
+                let shared = start_a < start_b + b.block.words && start_b < start_a + a.block.words;
+                assert!(!(together && shared), "{i} and {j}");
+            }
+        }
+        // Not far from what is alive at the worst level.
+        let least = most_alive_bytes(&requests) as usize / 4;
+        assert!(sizes[0] <= least * 5 / 4, "{} words of {least}", sizes[0]);
+    }
+
+    #[test]
+    fn a_chain_needs_two_buffers() {
+        let requests = requests(&[(64, 0, 1), (64, 1, 2), (64, 2, 3), (64, 3, 4)]);
+        assert_eq!(pack(&requests).1, [128]);
+        assert_eq!(most_alive_bytes(&requests), 512);
+    }
+
+    #[test]
+    fn blocks_stay_below_the_largest() {
+        let half = LARGEST_BLOCK_WORDS / 2 + 64;
+        let requests = requests(&[(half, 0, 9), (half, 0, 9), (64, 0, 9)]);
+        assert_eq!(pack(&requests).1, [half + 64, half]);
+    }
+}
