@@ -4,6 +4,11 @@
 mod cases;
 mod facts;
 mod measure;
+mod peer_table;
+mod peers;
+mod plot;
+mod power;
+mod report;
 mod serve;
 mod statistics;
 mod step;
@@ -36,6 +41,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Run the same work in HLX and in PyTorch, in turns, and put both into one table.
+    Peers(peers::Arguments),
+    /// Write the tables and plots of docs/benchmarks.md from the CSVs in benches/results.
+    Report(report::Arguments),
     /// Answer requests line by line: one side of a comparison.
     Serve {
         /// The device.
@@ -81,6 +90,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.verb {
         None => run_kernels(&arguments.kernels),
+        Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Serve { device }) => serve::serve(device).map(|()| ExitCode::SUCCESS),
         Some(Verb::FirstStep {
             configuration,

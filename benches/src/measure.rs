@@ -12,6 +12,8 @@ use crate::work::{Launches, prepare};
 
 /// Runs recorded at once.
 const RUNS_A_RECORDING: usize = 20;
+/// Milliseconds that a run of training steps takes at least.
+const STEPS_MS: f64 = 25.0;
 /// Untimed runs before the timed ones.
 const WARM_UP: usize = 3;
 
@@ -42,8 +44,9 @@ impl Ready {
     /// Measures single runs, in milliseconds each.
     ///
     /// On a GPU an operation's time is that between timestamps of the device; a run of several
-    /// launches reaches from the first's start to the last's end. Elsewhere, and for a training
-    /// step, it is the time until the device is done by the host's clock.
+    /// launches reaches from the first's start to the last's end. Elsewhere it is the time until
+    /// the device is done by the host's clock; so for training steps, of which a run has as many
+    /// in a row as take 25 ms: the host prepares the next while the device is at work.
     ///
     /// # Errors
     /// What the device reports.
@@ -51,7 +54,15 @@ impl Ready {
         match self {
             Self::Launches(launches) if !ctx.is_cpu() => stamped_runs(ctx, launches, runs),
             Self::Launches(launches) => clocked_runs(ctx, runs, || Ok(launches()?)),
-            Self::Step(training) => clocked_runs(ctx, runs, || training.step()),
+            Self::Step(training) => {
+                let once = in_a_row(ctx, 0.0, |count| {
+                    (0..count).try_for_each(|_| training.step())
+                })?;
+                let steps = (STEPS_MS / once).clamp(1.0, 1000.0) as usize;
+                let times =
+                    clocked_runs(ctx, runs, || (0..steps).try_for_each(|_| training.step()))?;
+                Ok(times.iter().map(|time| time / steps as f64).collect())
+            }
         }
     }
 

@@ -1,0 +1,387 @@
+"""PyTorch's side of the comparison: the same operations and training steps as hlx-bench.
+
+  python3 peers.py serve [--device cuda|cpu] [--threads N]
+  python3 peers.py first-step CONFIGURATION [--mode eager|compiled] [--device cuda|cpu]
+
+`serve` says `ready DESCRIPTION`, then answers each line `run CASE` (for a step `run step medium
+compiled`) with `ok ms=M [graph_ms=G] [note=TEXT]` or `error MESSAGE`, and ends with its input;
+`hlx-bench peers` starts it beside HLX and asks the two in turns. Everything is f32 with TF32 off.
+
+`ms` is the time of one run among many behind each other, launched from Python as users do; small
+operations are bound by that. `graph_ms` is the same in a CUDA graph, which takes the launches
+away. A case's name is read as benches/src/cases.rs writes it. Needs torch alone; `compiled` needs
+Triton and a C compiler besides, and says so where they lack.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+
+START = time.perf_counter()
+
+try:  # Its import counts in the first step.
+    import torch
+    import torch.nn.functional as F
+except ModuleNotFoundError:
+    sys.exit(f"error: {sys.executable} has no PyTorch (package torch)")
+
+TRIES, SECONDS = 5, 0.25
+
+# vocabulary, width, layers, heads, positions, batch
+CONFIGURATIONS = {
+    "mini": (64, 32, 1, 2, 16, 8),
+    "tiny": (256, 256, 4, 4, 128, 8),
+    "small": (256, 512, 6, 8, 256, 32),
+    "medium": (256, 768, 12, 12, 512, 32),
+    "gpt2": (50304, 768, 12, 12, 1024, 8),
+}
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.out = torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(o.transpose(1, 2).reshape(b, t, c))
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.attention_norm = torch.nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.feed_forward_norm = torch.nn.LayerNorm(width)
+        self.up = torch.nn.Linear(width, 4 * width)
+        self.down = torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.down(F.gelu(self.up(self.feed_forward_norm(x))))
+
+
+class Transformer(torch.nn.Module):
+    """hlx-nn's transformer: pre-norm blocks, exact GELU, an output of its own without bias."""
+
+    def __init__(self, vocabulary, width, layers, heads, positions):
+        super().__init__()
+        self.token_embedding = torch.nn.Embedding(vocabulary, width)
+        self.position_embedding = torch.nn.Embedding(positions, width)
+        self.blocks = torch.nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.final_norm = torch.nn.LayerNorm(width)
+        self.output = torch.nn.Linear(width, vocabulary, bias=False)
+        for name, value in self.named_parameters():
+            if value.dim() == 2:
+                std = 0.02 / (2 * layers) ** 0.5 if name.endswith(("out.weight", "down.weight")) else 0.02
+                torch.nn.init.normal_(value, std=std)
+
+    def forward(self, ids):
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        x = self.token_embedding(ids) + self.position_embedding(positions)
+        for block in self.blocks:
+            x = block(x)
+        return self.output(self.final_norm(x))
+
+
+class Side:
+    """A device, and what was prepared on it."""
+
+    def __init__(self, device, threads):
+        if threads:
+            torch.set_num_threads(threads)
+        if device == "cuda" and not torch.cuda.is_available():
+            raise SystemExit("error: PyTorch sees no CUDA device")
+        self.device = torch.device(device)
+        self.cuda = device == "cuda"
+        # TF32 off: the comparison is between f32 and f32.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        torch.manual_seed(1)
+        self.prepared = {}
+
+    def describe(self):
+        if self.cuda:
+            name, build = torch.cuda.get_device_name(), f"CUDA {torch.version.cuda}"
+        else:
+            name, build = "CPU", f"{torch.get_num_threads()} threads"
+        return f"PyTorch {torch.__version__}, {name}, {build}"
+
+    def sync(self):
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def values(self, *shape):
+        return torch.empty(shape, device=self.device).uniform_(-1.0, 1.0)
+
+    def ids(self, n, below):
+        return torch.randint(0, below, (n,), device=self.device)
+
+    # The operations of benches/src/cases.rs, each as a function that runs once.
+
+    def operation(self, op, s):
+        return getattr(self, "op_" + op)(*s)
+
+    def op_matmul(self, m, n, k):
+        a, b, c = self.values(m, k), self.values(k, n), self.values(m, n)
+        return lambda: torch.mm(a, b, out=c)
+
+    def op_matmul_tn(self, m, n, k):
+        a, b, c = self.values(k, m), self.values(k, n), self.values(m, n)
+        return lambda: torch.mm(a.t(), b, out=c)
+
+    op_weight_gradient = op_matmul_tn
+
+    def op_matmul_nt(self, m, n, k):
+        a, b, c = self.values(m, k), self.values(n, k), self.values(m, n)
+        return lambda: torch.mm(a, b.t(), out=c)
+
+    def op_linear(self, m, n, k):
+        x, w, b = self.values(m, k), self.values(n, k), self.values(n)
+        return lambda: F.linear(x, w, b)
+
+    def op_linear_gelu(self, m, n, k):
+        x, w, b = self.values(m, k), self.values(n, k), self.values(n)
+        return lambda: F.gelu(F.linear(x, w, b))
+
+    def op_softmax_forward(self, rows, cols):
+        x = self.values(rows, cols)
+        return lambda: torch.softmax(x, -1)
+
+    def op_softmax_backward(self, rows, cols):
+        y, dy = torch.softmax(self.values(rows, cols), -1), self.values(rows, cols)
+        return lambda: torch.ops.aten._softmax_backward_data(dy, y, -1, torch.float32)
+
+    def norm(self, rows, cols):
+        x, dy = self.values(rows, cols), self.values(rows, cols)
+        w, b = self.values(cols), self.values(cols)
+        _, mean, rstd = torch.ops.aten.native_layer_norm(x, [cols], w, b, 1e-5)
+
+        def backward(mask):
+            return lambda: torch.ops.aten.native_layer_norm_backward(
+                dy, x, [cols], mean, rstd, w, b, mask
+            )
+
+        return lambda: F.layer_norm(x, (cols,), w, b), backward
+
+    def op_layer_norm_forward(self, rows, cols):
+        return self.norm(rows, cols)[0]
+
+    def op_layer_norm_backward(self, rows, cols):
+        return self.norm(rows, cols)[1]([True, False, False])
+
+    def op_layer_norm_params(self, rows, cols):
+        return self.norm(rows, cols)[1]([False, True, True])
+
+    def op_gelu_forward(self, rows, cols):
+        x = self.values(rows, cols)
+        return lambda: F.gelu(x)
+
+    def op_gelu_backward(self, rows, cols):
+        x, dy = self.values(rows, cols), self.values(rows, cols)
+        return lambda: torch.ops.aten.gelu_backward(dy, x)
+
+    def op_cross_entropy_forward(self, rows, cols):
+        x, target = self.values(rows, cols), self.ids(rows, cols)
+        return lambda: F.cross_entropy(x, target)
+
+    def op_cross_entropy_backward(self, rows, cols):
+        x, target = self.values(rows, cols), self.ids(rows, cols)
+        logs = F.log_softmax(x, -1)
+        _, weight = torch.ops.aten.nll_loss_forward(logs, target, None, 1, -100)
+        one = torch.ones((), device=self.device)
+
+        def run():
+            d = torch.ops.aten.nll_loss_backward(one, logs, target, None, 1, -100, weight)
+            return torch.ops.aten._log_softmax_backward_data(d, logs, -1, torch.float32)
+
+        return run
+
+    def attend(self, qkv):
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def op_attention_forward(self, b, t, h, d):
+        qkv = self.values(b, t, 3, h, d)
+        return lambda: self.attend(qkv)
+
+    def op_attention_backward(self, b, t, h, d):
+        qkv = self.values(b, t, 3, h, d).requires_grad_()
+        o = self.attend(qkv)
+        d_o = torch.rand_like(o)
+        return lambda: torch.autograd.grad(o, qkv, d_o, retain_graph=True)
+
+    def op_column_sum(self, rows, cols):
+        x = self.values(rows, cols)
+        return lambda: x.sum(0)
+
+    def op_global_norm(self, n):
+        x = self.values(n)
+        return lambda: torch.linalg.vector_norm(x)
+
+    def op_adamw(self, n):
+        p = self.values(n).requires_grad_()
+        p.grad = self.values(n)
+        optimizer = torch.optim.AdamW([p], fused=True, capturable=self.cuda)
+        return optimizer.step
+
+    def op_add(self, n):
+        a, b, c = self.values(n), self.values(n), self.values(n)
+        return lambda: torch.add(a, b, out=c)
+
+    def op_embedding_forward(self, n, vocabulary, width):
+        ids, w = self.ids(n, vocabulary), self.values(vocabulary, width)
+        return lambda: F.embedding(ids, w)
+
+    def op_embedding_backward(self, n, vocabulary, width):
+        ids, dy = self.ids(n, vocabulary), self.values(n, width)
+        return lambda: torch.ops.aten.embedding_dense_backward(dy, ids, vocabulary, -1, False)
+
+    # Training steps.
+
+    def training(self, name, mode):
+        """A function that runs one step, and the number that its model has of parameters."""
+        vocabulary, width, layers, heads, positions, batch = CONFIGURATIONS[name]
+        model = Transformer(vocabulary, width, layers, heads, positions).to(self.device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01, fused=True)
+        host = torch.randint(0, vocabulary, (batch, positions + 1))
+        host = host.pin_memory() if self.cuda else host
+
+        def loss_of(ids, targets):
+            return F.cross_entropy(model(ids).view(-1, vocabulary), targets.reshape(-1))
+
+        if mode == "compiled":
+            loss_of = torch.compile(loss_of)
+
+        def step():
+            tokens = host.to(self.device, non_blocking=True)
+            optimizer.zero_grad(set_to_none=True)
+            loss = loss_of(tokens[:, :-1], tokens[:, 1:])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+            optimizer.step()
+            return loss
+
+        return step
+
+    # Timing.
+
+    def in_a_row(self, run, seconds=SECONDS):
+        """Milliseconds a run: the median of several tries, each of many runs."""
+
+        def timed(count):
+            self.sync()
+            start = time.perf_counter()
+            for _ in range(count):
+                run()
+            self.sync()
+            return (time.perf_counter() - start) * 1e3 / count
+
+        timed(1)
+        once = timed(2)
+        count = int(min(max(seconds * 1e3 / (TRIES * once), 1), 1e5))
+        return statistics.median(timed(count) for _ in range(TRIES))
+
+    def graph_of(self, run):
+        """A CUDA graph of the runs that take about two milliseconds, and their number."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                run()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        count = int(min(max(2.0 / self.in_a_row(run, 0.02), 1), 200))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(count):
+                run()
+        return graph, count
+
+    def prepare(self, name):
+        op, rest = name.split(" ", 1)
+        if op == "step":
+            configuration, _, mode = rest.partition(" ")
+            return self.training(configuration, mode or "eager"), None
+        run = self.operation(op, [int(size) for size in rest.split("x")])
+        graph = None
+        if self.cuda:
+            try:
+                graph = self.graph_of(run)
+            except Exception as error:  # noqa: BLE001 (an operation that no graph takes)
+                print(f"{name}: no CUDA graph: {first_line(error)}", file=sys.stderr)
+                torch.cuda.synchronize()
+        return run, graph
+
+    def answer(self, name):
+        if name not in self.prepared:
+            self.prepared[name] = self.prepare(name)
+        run, graph = self.prepared[name]
+        reply = f"ok ms={self.in_a_row(run):.6f}"
+        if graph:
+            recorded, count = graph
+            reply += f" graph_ms={self.in_a_row(recorded.replay) / count:.6f}"
+        return reply
+
+
+def first_line(error):
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def serve(side):
+    say(f"ready {side.describe()}")
+    for line in sys.stdin:
+        name = line.strip().removeprefix("run ")
+        try:
+            say(side.answer(name))
+        except Exception as error:  # noqa: BLE001 (the other side goes on)
+            say(f"error {first_line(error)}")
+
+
+def first_step(side, name, mode):
+    step = side.training(name, mode)
+    loss = step()
+    side.sync()
+    seconds = time.perf_counter() - START
+    say(f"ok first_step_s={seconds:.3f} loss={loss.item():.5f}")
+    for _ in range(3):
+        step()
+    side.sync()
+    held = torch.cuda.max_memory_reserved() if side.cuda else 0
+    used = torch.cuda.max_memory_allocated() if side.cuda else 0
+    say(f"ok held_bytes={held} allocated_bytes={used}")
+    sys.stdin.readline()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="PyTorch's side of HLX's benchmarks.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ("serve", "first-step"):
+        sub = verbs.add_parser(verb)
+        sub.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+        sub.add_argument("--threads", type=int, default=int(os.environ.get("HLX_THREADS", 0)))
+        if verb == "first-step":
+            sub.add_argument("configuration", choices=list(CONFIGURATIONS))
+            sub.add_argument("--mode", choices=["eager", "compiled"], default="eager")
+    arguments = parser.parse_args()
+    side = Side(arguments.device, arguments.threads)
+    if arguments.verb == "serve":
+        serve(side)
+    else:
+        first_step(side, arguments.configuration, arguments.mode)
+
+
+if __name__ == "__main__":
+    main()
