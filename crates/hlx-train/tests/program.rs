@@ -244,3 +244,39 @@ fn check_folder(folder: &Path) {
         }
     }
 }
+
+#[test]
+fn a_profiled_run_has_the_same_bits_a_table_and_a_trace() {
+    let place = Scratch::new("profile");
+    let plain = place.succeeds(&TRAIN);
+    let profiled = place.succeeds(&[
+        "train",
+        "config.toml",
+        "--out",
+        "profiled",
+        "--profile",
+        "trace.json",
+    ]);
+    let digest = |printed: &str| {
+        let line = printed.lines().find(|line| line.starts_with("parameters "));
+        line.expect("a digest").to_owned()
+    };
+    assert_eq!(digest(&profiled), digest(&plain));
+    for kernel in ["matmul", "attention_backward_query", "adamw_step"] {
+        assert!(
+            profiled.lines().any(|line| line.starts_with(kernel)),
+            "{profiled}"
+        );
+    }
+    let trace = fs::read(place.join("trace.json")).expect("a trace");
+    let trace: serde_json::Value = serde_json::from_slice(&trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    // Six steps of recorded passes: far more launches than one recording has.
+    let products = events.iter().filter(|event| event["name"] == "matmul");
+    assert!(products.clone().count() > 6 * 10);
+    assert!(
+        products
+            .clone()
+            .all(|event| event["args"]["flops"].as_u64() > Some(0))
+    );
+}

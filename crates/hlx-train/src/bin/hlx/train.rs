@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_core::{Context, DeviceKind};
 use hlx_train::config::{Config, Override};
+use hlx_train::profile::{Profile, Profiled};
 use hlx_train::run::{EvalSplit, Metric, fresh_folder, latest_folder};
 use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -34,6 +35,11 @@ pub struct Arguments {
     /// Print JSON lines instead of text.
     #[arg(long)]
     json: bool,
+    /// Measure every launch: print time, bytes, operations and share of the device's peak by
+    /// kernel at the end, and write a trace for Perfetto; profile.json in the run folder if no
+    /// file is named.
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    profile: Option<Option<PathBuf>>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -45,15 +51,37 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         data_path,
     };
     let ctx = arguments.device.open()?;
+    let profile = match arguments.profile {
+        Some(_) => Some(Profile::start(&ctx)?),
+        None => None,
+    };
     let mut trainer = Trainer::new(&ctx, config, &options)?;
     let mut screen = Screen::new(arguments.json, &trainer);
     screen.head(&trainer)?;
     let outcome = trainer.run(&mut screen)?;
     screen.bar.finish_and_clear();
-    report(&trainer, &outcome, arguments.json)
+    let profiled = profile.map(Profile::end).transpose()?;
+    report(&trainer, &outcome, arguments.json)?;
+    match profiled {
+        Some(profiled) => arguments.show_profile(&profiled, trainer.folder().path()),
+        None => Ok(()),
+    }
 }
 
 impl Arguments {
+    fn show_profile(&self, profiled: &Profiled, run: &Path) -> Result<()> {
+        let named = self.profile.clone().flatten();
+        let path = named.unwrap_or_else(|| run.join("profile.json"));
+        profiled.write_trace(&path)?;
+        if self.json {
+            println!("{}", profiled.to_json());
+        } else {
+            println!("\n{}", profiled.table());
+            println!("trace      {} (opens in ui.perfetto.dev)", path.display());
+        }
+        Ok(())
+    }
+
     fn start(&self) -> Result<Start> {
         let name = self
             .config

@@ -1,0 +1,238 @@
+//! What a profiled run spent its time on: a table by kernel, and a trace for Chrome or Perfetto.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use hlx_core::{Context, KernelTime, ProfileReport};
+use hlx_kernels::peak::{Peak, measure};
+use serde_json::{Value, json};
+
+/// A run under measurement: from its start on, the time of every launch is noted.
+///
+/// Launches run one after the other meanwhile, so a profiled run is a little slower than
+/// another; its bits are the same.
+pub struct Profile {
+    ctx: Context,
+    peak: Peak,
+}
+
+impl Profile {
+    /// Measures the device's peak, then turns the measurement of launches on. Recordings made
+    /// before are not measured.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn start(ctx: &Context) -> Result<Self> {
+        let peak = measure(ctx)?;
+        ctx.set_profiling(true);
+        Ok(Self {
+            ctx: ctx.clone(),
+            peak,
+        })
+    }
+
+    /// Ends the measurement and returns what was found.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn end(self) -> Result<Profiled> {
+        let report = self.ctx.take_profile();
+        self.ctx.set_profiling(false);
+        Ok(Profiled {
+            report: report?,
+            peak: self.peak,
+            device: self.ctx.info().to_string(),
+        })
+    }
+}
+
+/// A finished profile.
+pub struct Profiled {
+    /// The kernels and launches.
+    pub report: ProfileReport,
+    /// What the device reaches at best.
+    pub peak: Peak,
+    /// The device.
+    pub device: String,
+}
+
+/// The rates of a kernel, and the larger of its two shares of the peak.
+struct Rates {
+    bytes: f64,
+    flops: f64,
+    share: f64,
+}
+
+impl Profiled {
+    fn rates(&self, kernel: &KernelTime) -> Rates {
+        let seconds = (kernel.total_ms * 1e-3).max(f64::MIN_POSITIVE);
+        let bytes = kernel.work.bytes as f64 / seconds;
+        let flops = kernel.work.flops as f64 / seconds;
+        let share = (bytes / self.peak.bytes).max(flops / self.peak.flops);
+        Rates {
+            bytes,
+            flops,
+            share,
+        }
+    }
+
+    /// The table: a line a kernel, longest first.
+    pub fn table(&self) -> String {
+        let total = self.report.total_ms();
+        let mut text = format!(
+            "profile    {total:.1} ms in kernels; peak {:.3} TFLOP/s, {:.1} GB/s\n\n{:32} {:>9} \
+             {:>11} {:>6} {:>10} {:>9} {:>10} {:>9} {:>6}\n",
+            self.peak.flops * 1e-12,
+            self.peak.bytes * 1e-9,
+            "kernel",
+            "calls",
+            "ms",
+            "time",
+            "GB",
+            "GB/s",
+            "GFLOP",
+            "TFLOP/s",
+            "peak"
+        );
+        for kernel in &self.report.kernels {
+            let rates = self.rates(kernel);
+            let [flop, flops] = match kernel.work.flops {
+                0 => ["-".to_owned(), "-".to_owned()],
+                flops => [
+                    format!("{:.2}", flops as f64 * 1e-9),
+                    format!("{:.3}", rates.flops * 1e-12),
+                ],
+            };
+            let _ = writeln!(
+                text,
+                "{:32} {:>9} {:>11.3} {:>5.1}% {:>10.3} {:>9.1} {flop:>10} {flops:>9} {:>5.1}%",
+                kernel.name,
+                kernel.calls,
+                kernel.total_ms,
+                kernel.total_ms / total.max(f64::MIN_POSITIVE) * 100.0,
+                kernel.work.bytes as f64 * 1e-9,
+                rates.bytes * 1e-9,
+                rates.share * 100.0
+            );
+        }
+        text
+    }
+
+    /// The same as one JSON object.
+    pub fn to_json(&self) -> Value {
+        let kernel = |kernel: &KernelTime| {
+            let rates = self.rates(kernel);
+            json!({
+                "name": kernel.name, "calls": kernel.calls, "ms": kernel.total_ms,
+                "bytes": kernel.work.bytes, "flops": kernel.work.flops,
+                "bytes_per_second": rates.bytes, "flops_per_second": rates.flops,
+                "share_of_peak": rates.share,
+            })
+        };
+        let kernels: Vec<Value> = self.report.kernels.iter().map(kernel).collect();
+        json!({
+            "kind": "profile", "device": self.device, "ms": self.report.total_ms(),
+            "peak_flops": self.peak.flops, "peak_bytes": self.peak.bytes, "kernels": kernels,
+        })
+    }
+
+    /// The launches in the trace event format that Perfetto and `chrome://tracing` open: complete
+    /// events, times in microseconds.
+    pub fn chrome_trace(&self) -> Value {
+        let name = json!({
+            "name": "process_name", "ph": "M", "pid": 1, "tid": 1,
+            "args": { "name": self.device },
+        });
+        let launches = self.report.launches.iter().map(|launch| {
+            json!({
+                "name": launch.name, "cat": "kernel", "ph": "X", "pid": 1, "tid": 1,
+                "ts": launch.start_us, "dur": launch.duration_us,
+                "args": { "bytes": launch.work.bytes, "flops": launch.work.flops },
+            })
+        });
+        let events: Vec<Value> = std::iter::once(name).chain(launches).collect();
+        json!({ "traceEvents": events, "displayTimeUnit": "ms" })
+    }
+
+    /// Writes the trace.
+    ///
+    /// # Errors
+    /// What the disk reports, with the file's name.
+    pub fn write_trace(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_vec(&self.chrome_trace())?;
+        std::fs::write(path, text).with_context(|| path.display().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hlx_core::{LaunchTime, Work};
+
+    fn profiled() -> Profiled {
+        let work = Work {
+            bytes: 2_000_000,
+            flops: 8_000_000,
+        };
+        let plain = Work {
+            bytes: 1_000_000,
+            flops: 0,
+        };
+        let kernel = |name: &str, work| KernelTime {
+            name: name.to_owned(),
+            calls: 2,
+            total_ms: 1.0,
+            work,
+        };
+        let launch = |name, start_us| LaunchTime {
+            name,
+            start_us,
+            duration_us: 500.0,
+            work,
+        };
+        Profiled {
+            report: ProfileReport {
+                kernels: vec![kernel("matmul", work), kernel("add", plain)],
+                launches: vec![launch("matmul", 0.0), launch("matmul", 750.5)],
+            },
+            peak: Peak {
+                flops: 1.6e10,
+                bytes: 1e10,
+            },
+            device: "a \"GPU\"".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_table_has_rates_and_the_larger_share() {
+        let table = profiled().table();
+        let lines: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let expected = [
+            "matmul", "2", "1.000", "50.0%", "0.002", "2.0", "0.01", "0.008", "50.0%",
+        ];
+        assert_eq!(lines[3], expected);
+        assert_eq!(lines[4][6..], ["-", "-", "10.0%"]);
+    }
+
+    #[test]
+    fn the_trace_is_valid_and_complete() -> Result<()> {
+        let profiled = profiled();
+        let text = serde_json::to_string(&profiled.chrome_trace())?;
+        let trace: Value = serde_json::from_str(&text)?;
+        let events = trace["traceEvents"].as_array().context("events")?;
+        assert_eq!(events.len(), 3);
+        assert_eq!(events[0]["args"]["name"], "a \"GPU\"");
+        assert_eq!(
+            (&events[2]["ph"], &events[2]["ts"]),
+            (&json!("X"), &json!(750.5))
+        );
+        assert_eq!(events[1]["args"]["flops"], 8_000_000);
+        let kernels = profiled.to_json();
+        assert_eq!(kernels["kernels"][0]["share_of_peak"], 0.5);
+        Ok(())
+    }
+}
