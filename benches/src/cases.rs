@@ -1,6 +1,7 @@
 //! What is measured: a list of cases by device, each a name that PyTorch's side reads as well.
 
 use anyhow::{Context as _, Result, bail};
+use hlx_core::{Context, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
 pub const FAMILIES: [&str; 11] = [
@@ -188,6 +189,16 @@ pub enum Scale {
     Processor,
     /// A software driver, or a short look.
     Small,
+}
+
+/// The sizes that suit a device.
+pub fn scale_of(ctx: &Context, quick: bool) -> Scale {
+    match ctx.info().kind {
+        _ if quick => Scale::Small,
+        DeviceKind::VulkanGpu => Scale::Gpu,
+        DeviceKind::Cpu => Scale::Processor,
+        DeviceKind::VulkanSoftware => Scale::Small,
+    }
 }
 
 /// The cases of a scale.

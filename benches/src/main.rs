@@ -1,32 +1,18 @@
 //! `hlx-bench`: how fast HLX's kernels and training steps are, alone and beside PyTorch.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod cases;
-mod facts;
-mod measure;
-mod peer_table;
-mod peers;
-mod plot;
-mod power;
-mod report;
-mod serve;
-mod statistics;
-mod step;
-mod table;
-mod work;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use hlx_core::{Context, DeviceKind};
+use hlx_bench::cases::{self, Amount, Case, scale_of};
+use hlx_bench::measure::Ready;
+use hlx_bench::statistics::{Statistics, median};
+use hlx_bench::table::{Row, Run};
+use hlx_bench::{facts, peers, report, serve, table};
+use hlx_core::Context;
 use hlx_kernels::peak::{Peak, measure};
-
-use cases::{Amount, Case, Scale};
-use measure::Ready;
-use statistics::{Statistics, median};
-use table::{Row, Run};
 
 /// Measures kernels and training steps: their rates over at least 100 runs, and their share of
 /// what the device reached in the same run with nothing but multiply-adds, or copies.
@@ -104,16 +90,6 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// The sizes that suit a device.
-fn scale_of(ctx: &Context, quick: bool) -> Scale {
-    match ctx.info().kind {
-        _ if quick => Scale::Small,
-        DeviceKind::VulkanGpu => Scale::Gpu,
-        DeviceKind::Cpu => Scale::Processor,
-        DeviceKind::VulkanSoftware => Scale::Small,
     }
 }
 

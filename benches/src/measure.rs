@@ -1,9 +1,9 @@
 //! Times a case: run by run for its statistics, and many in a row for comparisons.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, Graph};
+use hlx_core::{Context, DeviceKind, Graph};
 
 use crate::cases::Case;
 use crate::statistics::median;
@@ -14,8 +14,10 @@ use crate::work::{Launches, prepare};
 const RUNS_A_RECORDING: usize = 20;
 /// Milliseconds that a run of training steps takes at least.
 const STEPS_MS: f64 = 25.0;
-/// Untimed runs before the timed ones.
+/// Untimed runs before the timed ones, and how long they go on on a GPU: its clock has fallen
+/// while the host made the data (an H200's to a sixth), and takes that long to rise.
 const WARM_UP: usize = 3;
+const WARM_UP_TIME: Duration = Duration::from_millis(400);
 
 /// A case on a device, ready to run.
 pub enum Ready {
@@ -55,6 +57,7 @@ impl Ready {
             Self::Launches(launches) if !ctx.is_cpu() => stamped_runs(ctx, launches, runs),
             Self::Launches(launches) => clocked_runs(ctx, runs, || Ok(launches()?)),
             Self::Step(training) => {
+                warm_up(ctx, || training.step())?;
                 let once = in_a_row(ctx, 0.0, |count| {
                     (0..count).try_for_each(|_| training.step())
                 })?;
@@ -89,6 +92,17 @@ impl Ready {
     }
 }
 
+/// Runs until the device is at its usual speed.
+fn warm_up(ctx: &Context, mut run: impl FnMut() -> Result<()>) -> Result<()> {
+    let (start, is_gpu) = (Instant::now(), ctx.info().kind == DeviceKind::VulkanGpu);
+    let mut count = 0;
+    while count < WARM_UP || (is_gpu && start.elapsed() < WARM_UP_TIME) {
+        run()?;
+        count += 1;
+    }
+    Ok(ctx.sync()?)
+}
+
 fn replay(graph: &Graph, count: usize) -> Result<()> {
     Ok((0..count).try_for_each(|_| graph.replay())?)
 }
@@ -99,8 +113,7 @@ fn clocked_runs(
     runs: usize,
     mut run: impl FnMut() -> Result<()>,
 ) -> Result<Vec<f64>> {
-    (0..WARM_UP).try_for_each(|_| run())?;
-    ctx.sync()?;
+    warm_up(ctx, &mut run)?;
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
         let start = Instant::now();
@@ -111,21 +124,33 @@ fn clocked_runs(
     Ok(times)
 }
 
-/// Times of single runs by the device's timestamps.
+/// Times of single runs by the device's timestamps. Runs of several launches are recorded one by
+/// one: in one recording those of two runs might change places.
 fn stamped_runs(ctx: &Context, launches: &Launches, runs: usize) -> Result<Vec<f64>> {
-    let count = runs.min(RUNS_A_RECORDING);
+    let record = |count: usize| ctx.record(|| (0..count).try_for_each(|_| launches()));
+    let stamped = || -> Result<Vec<f64>> {
+        let (graph, ()) = record(1)?;
+        match graph.len() {
+            1 => {
+                let count = runs.min(RUNS_A_RECORDING);
+                let (graph, ()) = record(count)?;
+                collect(ctx, &graph, count, runs)
+            }
+            _ => collect(ctx, &graph, 1, runs),
+        }
+    };
     ctx.set_profiling(true);
-    let recorded = ctx.record(|| (0..count).try_for_each(|_| launches()));
-    let result = recorded
-        .map_err(anyhow::Error::from)
-        .and_then(|(graph, ())| collect(ctx, &graph, count, runs));
+    let result = stamped();
     ctx.set_profiling(false);
     result
 }
 
 fn collect(ctx: &Context, graph: &Graph, count: usize, runs: usize) -> Result<Vec<f64>> {
-    graph.replay()?;
-    ctx.take_profile()?;
+    warm_up(ctx, || {
+        graph.replay()?;
+        ctx.take_profile()?;
+        Ok(())
+    })?;
     let mut times = Vec::new();
     while times.len() < runs {
         graph.replay()?;

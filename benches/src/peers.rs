@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::Context;
 
-use crate::cases::{Case, cases, select};
+use crate::cases::{Case, cases, scale_of, select};
 use crate::facts::facts;
 use crate::peer_table::{Comparison, PeerRow, StartRow};
 use crate::power::PowerMeter;
@@ -170,7 +170,7 @@ impl Drop for Session {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (run_facts, scale, is_cpu) = {
         let ctx = Context::open_from_env(&arguments.device)?;
-        let scale = crate::scale_of(&ctx, arguments.quick);
+        let scale = scale_of(&ctx, arguments.quick);
         (facts(&ctx), scale, ctx.is_cpu())
     };
     let only_start = arguments.kernel.as_deref() == Some("start");
@@ -192,7 +192,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         comparison.starts = starts(&sides, configuration, is_cpu)?;
     }
     if !chosen.is_empty() {
-        in_turns(&sides, &chosen, arguments.rounds, &mut comparison)?;
+        in_turns(&sides, &chosen, (arguments.rounds, is_cpu), &mut comparison)?;
     }
     let page = comparison.to_markdown();
     println!("{page}");
@@ -259,6 +259,14 @@ struct Heard {
 }
 
 impl Heard {
+    /// Forgets all but an error.
+    fn forget(&mut self) {
+        *self = Self {
+            error: self.error.take(),
+            ..Self::default()
+        };
+    }
+
     /// Asks a side once more; after an error never again.
     fn ask(&mut self, session: &mut Session, name: &str, meter: &PowerMeter) -> Result<()> {
         if self.error.is_some() {
@@ -283,7 +291,7 @@ impl Heard {
 fn in_turns(
     [hlx, peer]: &[Side; 2],
     cases: &[Case],
-    rounds: u32,
+    (rounds, is_cpu): (u32, bool),
     comparison: &mut Comparison,
 ) -> Result<()> {
     let mut hlx = Session::serve(hlx)?;
@@ -299,17 +307,18 @@ fn in_turns(
         let name = case.name();
         eprintln!("{}/{} {name}", place + 1, cases.len());
         let (mut ours, mut theirs, mut compiled) = Default::default();
-        let is_step = case.label.is_some();
-        for _ in 0..rounds {
+        let compiled_name = (case.label.is_some() && !is_cpu).then(|| format!("{name} compiled"));
+        for round in 0..=rounds {
             Heard::ask(&mut ours, &mut hlx, &name, &meter)?;
             Heard::ask(&mut theirs, &mut peer, &name, &meter)?;
-            if is_step {
-                Heard::ask(
-                    &mut compiled,
-                    &mut peer,
-                    &format!("{name} compiled"),
-                    &meter,
-                )?;
+            if let Some(name) = &compiled_name {
+                Heard::ask(&mut compiled, &mut peer, name, &meter)?;
+            }
+            // The first round made buffers and found a clock that had fallen meanwhile.
+            if round == 0 {
+                for heard in [&mut ours, &mut theirs, &mut compiled] {
+                    heard.forget();
+                }
             }
         }
         let row = row_of(case, &ours, &theirs, &compiled);
