@@ -4,25 +4,24 @@
 // starts at 0, at bias[n], or at what C holds. A batch matrix is a z of the grid.
 //
 // The including file defines the tile: TILE_M x TILE_N elements of C a workgroup, THREAD_M x
-// THREAD_N a thread (multiples of 4), K_STEP (16 or 32) terms of k a step. A step's operands wait
-// in shared memory as [k][m] and [k][n], in units of four floats, twice: one half is filled while
-// the other is read. Elements past an edge are 0, so that a step past K is fma(0, 0, acc), which
-// changes nothing but the sign of a zero.
+// THREAD_N a thread (multiples of 4), WARP_M x WARP_N threads side by side in 32 neighbouring
+// ones, K_STEP terms of k a step, LANES threads that read one row along k. A step's operands wait
+// in shared memory as [k][m] and [k][n], in units of four floats, twice: one half is read while
+// the other is filled, and the loop is written out for both. Terms past K are fma(0, 0, acc),
+// which changes nothing but the sign of a zero.
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
-#define THREADS_M (TILE_M / THREAD_M)
-#define THREADS_N (TILE_N / THREAD_N)
-#define THREADS (THREADS_M * THREADS_N)
+#define THREADS ((TILE_M / THREAD_M) * (TILE_N / THREAD_N))
 #define GROUPS_M (THREAD_M / 4)
 #define GROUPS_N (THREAD_N / 4)
-// Blocks of 4 k by 4 elements that a step loads, A's first; each thread moves LOADS of them.
-#define BLOCKS_A (TILE_M * K_STEP / 16)
-#define BLOCKS_B (TILE_N * K_STEP / 16)
-#define LOADS ((BLOCKS_A + BLOCKS_B) / THREADS)
-// A shared row is permuted by an exclusive or that depends on k / 4: eight neighbouring threads
-// then meet eight different bank groups both when they write transposed and when they read.
-#define SWIZZLE(k4) (K_STEP == 32 ? ((k4) & 7u) : (((k4) & 3u) << 1))
+#define WARPS_N (TILE_N / (WARP_N * THREAD_N))
+// Vectors of A and of B that a thread moves in a step.
+#define LOADS_A (TILE_M * K_STEP / 4 / THREADS)
+#define LOADS_B (TILE_N * K_STEP / 4 / THREADS)
+// A shared row in vectors: one of padding, so that columns written transposed spread over banks.
+#define ROW_A (TILE_M / 4 + 1)
+#define ROW_B (TILE_N / 4 + 1)
 
 layout(local_size_x = THREADS) in;
 
@@ -34,10 +33,11 @@ layout(constant_id = 3) const bool VECTOR_B = false;
 layout(constant_id = 4) const bool VECTOR_C = false;
 // Where the chain starts: 0 at zero, 1 at the bias, 2 at what C holds.
 layout(constant_id = 5) const uint START = 0;
-
-// M, N and K are multiples of the tile and of K_STEP, and whole vectors are loaded: nothing lies
-// past an edge. Without the tests for it an H200 is 1.4 times as fast (docs/benchmarks.md).
-layout(constant_id = 6) const bool EXACT = false;
+// VECTOR_A, VECTOR_B, and K is a multiple of K_STEP: loads need no tests. Rows and columns past
+// an edge read the last ones again; what is made of them is not stored.
+layout(constant_id = 6) const bool PLAIN = false;
+// An even number of steps: the loop has no way out in its middle (5% on an H200).
+layout(constant_id = 7) const bool EVEN = false;
 
 layout(push_constant) uniform Push {
     uint m;
@@ -57,163 +57,196 @@ layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) buffer C { float c[]; };
 layout(set = 0, binding = 3) buffer CVectors { vec4 c_vectors[]; };
 
-shared vec4 a_tile[2][K_STEP * TILE_M / 4];
-shared vec4 b_tile[2][K_STEP * TILE_N / 4];
+shared vec4 a_tile[2][K_STEP * ROW_A];
+shared vec4 b_tile[2][K_STEP * ROW_B];
 
-// Four neighbours along an operand's contiguous direction, from `at`; `left` of them exist.
-vec4 load_a(uint at, uint left) {
-    if (VECTOR_A) {
-        return left > 0u ? a_vectors[at >> 2] : vec4(0.0);
+// A vector of an operand's tile: `outer` along M or N, `k` along K. Of the two, the direction in
+// which memory is contiguous goes in fours.
+struct Place {
+    uint outer;
+    uint k;
+};
+
+// Where a thread's vector `load` lies. Neighbouring threads follow the contiguous direction.
+Place place_of(uint load, bool k_contiguous, uint tile) {
+    uint vector = gl_LocalInvocationIndex + load * THREADS;
+    if (k_contiguous) {
+        uint row = vector / LANES;
+        return Place(row % tile, 4u * (vector % LANES + LANES * (row / tile)));
     }
-    vec4 v = vec4(0.0);
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        if (i < left) v[i] = a[at + i];
-    }
-    return v;
+    return Place(4u * (vector % (tile / 4u)), vector / (tile / 4u));
 }
 
-vec4 load_b(uint at, uint left) {
-    if (VECTOR_B) {
-        return left > 0u ? b_vectors[at >> 2] : vec4(0.0);
+// Element offset of a place in an operand, from the edge at the latest.
+uint plain_offset(Place p, uint first, bool k_contiguous, uint outers, uint terms) {
+    return k_contiguous ? min(first + p.outer, outers - 1u) * terms + p.k
+                        : p.k * outers + min(first + p.outer, outers - 4u);
+}
+
+// How many of four elements from `at` lie below `end`.
+uint left_of(uint at, uint end) {
+    return at < end ? min(end - at, 4u) : 0u;
+}
+
+// A vector whose elements may lie past an edge: 0 there. `name` is a or b.
+#define LOAD_TESTED(v, name, vectors, whole, p, base, first, k_first, k_contiguous, outers)       \
+    {                                                                                             \
+        uint outer = (first) + (p).outer;                                                         \
+        uint k = (k_first) + (p).k;                                                               \
+        uint row = (k_contiguous) ? outer : k;                                                    \
+        uint rows = (k_contiguous) ? (outers) : push.k;                                           \
+        uint column = (k_contiguous) ? k : outer;                                                 \
+        uint columns = (k_contiguous) ? push.k : (outers);                                        \
+        uint left = row < rows ? left_of(column, columns) : 0u;                                   \
+        uint at = (base) + row * columns + column;                                                \
+        v = vec4(0.0);                                                                            \
+        if (whole) {                                                                              \
+            if (left > 0u) v = vectors[at >> 2];                                                  \
+        } else {                                                                                  \
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) if (i < left) v[i] = name[at + i];          \
+        }                                                                                         \
     }
-    vec4 v = vec4(0.0);
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        if (i < left) v[i] = b[at + i];
+
+// Loads the vectors of the step that begins at k_first.
+#define FETCH(k_first)                                                                            \
+    if (PLAIN) {                                                                                  \
+        [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
+            a_staged[l] = a_vectors[a_next[l]];                                                   \
+            a_next[l] += a_advance;                                                               \
+        }                                                                                         \
+        [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
+            b_staged[l] = b_vectors[b_next[l]];                                                   \
+            b_next[l] += b_advance;                                                               \
+        }                                                                                         \
+    } else {                                                                                      \
+        [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
+            Place p = place_of(l, !TRANS_A, TILE_M);                                              \
+            LOAD_TESTED(a_staged[l], a, a_vectors, VECTOR_A, p, base.x, corner.x, k_first,        \
+                        !TRANS_A, push.m)                                                         \
+        }                                                                                         \
+        [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
+            Place p = place_of(l, TRANS_B, TILE_N);                                               \
+            LOAD_TESTED(b_staged[l], b, b_vectors, VECTOR_B, p, base.y, corner.y, k_first,        \
+                        TRANS_B, push.n)                                                          \
+        }                                                                                         \
     }
-    return v;
-}
 
-// How many of the elements from `first` lie below `end`.
-uint left_of(uint first, uint end) {
-    return first < end ? end - first : 0u;
-}
-
-// Where block `block` of a step lies: x in units of four elements of M or N, y of k. Neighbouring
-// threads follow the direction in which memory is contiguous.
-uvec2 block_place(uint block, bool k_contiguous, uint units) {
-    return k_contiguous ? uvec2(block / (K_STEP / 4), block % (K_STEP / 4))
-                        : uvec2(block % units, block / units);
-}
-
-// Loads a block as four vectors along the contiguous direction.
-void fetch(uint block, uint k_first, uvec2 corner, uvec2 base, out vec4 v[4]) {
-    bool is_a = block < BLOCKS_A;
-    bool k_contiguous = is_a ? !TRANS_A : TRANS_B;
-    uvec2 place = is_a ? block_place(block, !TRANS_A, TILE_M / 4)
-                       : block_place(block - BLOCKS_A, TRANS_B, TILE_N / 4);
-    uint element = (is_a ? corner.x : corner.y) + 4u * place.x;
-    uint k = k_first + 4u * place.y;
-    uint elements = is_a ? push.m : push.n;
-    uint row = k_contiguous ? element : k;
-    uint rows = k_contiguous ? elements : push.k;
-    uint column = k_contiguous ? k : element;
-    uint columns = k_contiguous ? push.k : elements;
-    uint left = left_of(column, columns);
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint here = EXACT ? 4u : row + i < rows ? left : 0u;
-        uint at = (row + i) * columns + column;
-        if (is_a) {
-            v[i] = load_a(base.x + at, here);
-        } else {
-            v[i] = load_b(base.y + at, here);
-        }
+// Stores one vector in shared memory, transposed where it runs along k.
+#define KEEP_ONE(tile, row, p, k_contiguous, v)                                                   \
+    if (k_contiguous) {                                                                           \
+        [[unroll]] for (uint i = 0u; i < 4u; ++i)                                                 \
+            tile[((p).k + i) * row + ((p).outer >> 2)][(p).outer & 3u] = v[i];                    \
+    } else {                                                                                      \
+        tile[(p).k * row + ((p).outer >> 2)] = v;                                                 \
     }
-}
 
-// Stores a block as vectors along M or N, one a k.
-void keep(uint block, uint half_idx, vec4 v[4]) {
-    bool is_a = block < BLOCKS_A;
-    bool k_contiguous = is_a ? !TRANS_A : TRANS_B;
-    uvec2 place = is_a ? block_place(block, !TRANS_A, TILE_M / 4)
-                       : block_place(block - BLOCKS_A, TRANS_B, TILE_N / 4);
-    uint unit = place.x ^ SWIZZLE(place.y);
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        vec4 w = k_contiguous ? vec4(v[0][i], v[1][i], v[2][i], v[3][i]) : v[i];
-        if (is_a) {
-            a_tile[half_idx][(4u * place.y + i) * (TILE_M / 4) + unit] = w;
-        } else {
-            b_tile[half_idx][(4u * place.y + i) * (TILE_N / 4) + unit] = w;
-        }
+#define KEEP(half_idx)                                                                            \
+    [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                              \
+        Place p = place_of(l, !TRANS_A, TILE_M);                                                  \
+        KEEP_ONE(a_tile[half_idx], ROW_A, p, !TRANS_A, a_staged[l])                               \
+    }                                                                                             \
+    [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                              \
+        Place p = place_of(l, TRANS_B, TILE_N);                                                   \
+        KEEP_ONE(b_tile[half_idx], ROW_B, p, TRANS_B, b_staged[l])                                \
     }
-}
 
-// The terms of one k of a step: each element's chain goes on by one fma.
-#define TERMS(k)                                                                                \
-    {                                                                                           \
-        uint permutation = SWIZZLE((k) >> 2);                                                   \
-        vec4 x[GROUPS_M];                                                                       \
-        vec4 y[GROUPS_N];                                                                       \
-        [[unroll]] for (uint g = 0u; g < GROUPS_M; ++g) {                                       \
-            uint unit = (thread_m + g * THREADS_M) ^ permutation;                               \
-            x[g] = a_tile[half_idx][(k) * (TILE_M / 4) + unit];                                 \
-        }                                                                                       \
-        [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {                                       \
-            uint unit = (thread_n + g * THREADS_N) ^ permutation;                               \
-            y[g] = b_tile[half_idx][(k) * (TILE_N / 4) + unit];                                 \
-        }                                                                                       \
-        [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {                                       \
-            [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {                                   \
-                acc[i][j] = hlx_fma(x[i / 4u][i % 4u], y[j / 4u][j % 4u], acc[i][j]);           \
-            }                                                                                   \
-        }                                                                                       \
+// The terms of a step: each element's chain goes on by K_STEP fma. Rows are walked to and fro,
+// so that an operand just used is used again. Written out where an fma is one instruction;
+// emulated ones would fill the program.
+#define TERMS(half_idx)                                                                           \
+    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u) {                                         \
+        [[unroll]] for (uint k = 0u; k < K_STEP; ++k) {                                           \
+            vec4 x[GROUPS_M];                                                                     \
+            vec4 y[GROUPS_N];                                                                     \
+            [[unroll]] for (uint g = 0u; g < GROUPS_M; ++g)                                       \
+                x[g] = a_tile[half_idx][k * ROW_A + unit.x + g * WARP_M];                         \
+            [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g)                                       \
+                y[g] = b_tile[half_idx][k * ROW_B + unit.y + g * WARP_N];                         \
+            [[unroll]] for (uint i = 0u; i < THREAD_M; ++i)                                       \
+                [[unroll]] for (uint step_n = 0u; step_n < THREAD_N; ++step_n) {                  \
+                    uint j = (i & 1u) == 0u ? step_n : THREAD_N - 1u - step_n;                    \
+                    acc[i][j] = hlx_fma(x[i / 4u][i % 4u], y[j / 4u][j % 4u], acc[i][j]);         \
+                }                                                                                 \
+        }                                                                                         \
+    } else {                                                                                      \
+        for (uint k = 0u; k < K_STEP; ++k)                                                        \
+            for (uint i = 0u; i < THREAD_M; ++i) {                                                \
+                float x = a_tile[half_idx][k * ROW_A + unit.x + (i / 4u) * WARP_M][i % 4u];       \
+                for (uint j = 0u; j < THREAD_N; ++j) {                                            \
+                    float y = b_tile[half_idx][k * ROW_B + unit.y + (j / 4u) * WARP_N][j % 4u];   \
+                    acc[i][j] = hlx_fma(x, y, acc[i][j]);                                         \
+                }                                                                                 \
+            }                                                                                     \
     }
 
 void main() {
-    uint thread = gl_LocalInvocationIndex;
-    // A subgroup of 32 covers 8 units of N and 4 of M: its reads of a row are one wavefront.
-    uint thread_n = (thread & 7u) + 8u * ((thread >> 5) % (THREADS_N / 8));
-    uint thread_m = ((thread >> 3) & 3u) + 4u * ((thread >> 5) / (THREADS_N / 8));
+    uint lane = gl_LocalInvocationIndex & 31u;
+    uint warp = gl_LocalInvocationIndex >> 5;
+    // The thread's first unit of four rows, and of four columns, in the tile.
+    uvec2 unit = uvec2(warp / WARPS_N * (WARP_M * GROUPS_M) + lane / WARP_N,
+                       warp % WARPS_N * (WARP_N * GROUPS_N) + lane % WARP_N);
     uvec2 corner = uvec2(gl_WorkGroupID.y * TILE_M, gl_WorkGroupID.x * TILE_N);
     uint batch_idx = push.batch_first + gl_WorkGroupID.z;
     uvec2 base = batch_idx * uvec2(push.stride_a, push.stride_b);
     uint base_c = batch_idx * push.stride_c;
 
-    precise float acc[GROUPS_M * 4][GROUPS_N * 4];
+    precise float acc[THREAD_M][THREAD_N];
     [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
         [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {
-            uint m = corner.x + 4u * (thread_m + (i / 4u) * THREADS_M) + i % 4u;
-            uint n = corner.y + 4u * (thread_n + (j / 4u) * THREADS_N) + j % 4u;
+            uint m = corner.x + 4u * (unit.x + (i / 4u) * WARP_M) + i % 4u;
+            uint n = corner.y + 4u * (unit.y + (j / 4u) * WARP_N) + j % 4u;
             acc[i][j] = 0.0;
             if (START == 1u && n < push.n) acc[i][j] = bias[n];
             if (START == 2u && m < push.m && n < push.n) acc[i][j] = c[base_c + m * push.n + n];
         }
     }
 
-    vec4 staged[LOADS][4];
+    vec4 a_staged[LOADS_A];
+    vec4 b_staged[LOADS_B];
+    // Plain loads: offsets of the next step's vectors, in vectors, and how far a step goes.
+    uint a_next[LOADS_A];
+    uint b_next[LOADS_B];
+    uint a_advance = (TRANS_A ? K_STEP * push.m : K_STEP) >> 2;
+    uint b_advance = (TRANS_B ? K_STEP : K_STEP * push.n) >> 2;
+    [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {
+        Place p = place_of(l, !TRANS_A, TILE_M);
+        a_next[l] = (base.x + plain_offset(p, corner.x, !TRANS_A, push.m, push.k)) >> 2;
+    }
+    [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {
+        Place p = place_of(l, TRANS_B, TILE_N);
+        b_next[l] = (base.y + plain_offset(p, corner.y, TRANS_B, push.n, push.k)) >> 2;
+    }
+
     uint steps = (push.k + K_STEP - 1u) / K_STEP;
     if (steps > 0u) {
-        [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
-            fetch(thread + l * THREADS, 0u, corner, base, staged[l]);
-            keep(thread + l * THREADS, 0u, staged[l]);
-        }
+        FETCH(0u)
+        KEEP(0)
     }
     barrier();
-    for (uint step = 0u; step < steps; ++step) {
-        uint half_idx = step & 1u;
-        bool more = step + 1u < steps;
-        if (more) {
-            [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
-                fetch(thread + l * THREADS, (step + 1u) * K_STEP, corner, base, staged[l]);
-            }
+    for (uint step = 0u; step < steps; step += 2u) {
+        bool second = EVEN || step + 1u < steps;
+        if (second) {
+            FETCH((step + 1u) * K_STEP)
         }
-        // Unrolled where an fma is one instruction; emulated ones would fill the program.
-        if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u) {
-            [[unroll]] for (uint k = 0u; k < K_STEP; ++k) TERMS(k)
-        } else {
-            for (uint k = 0u; k < K_STEP; ++k) TERMS(k)
-        }
+        TERMS(0)
+        if (!second) break;
+        KEEP(1)
+        barrier();
+        bool more = step + 2u < steps;
         if (more) {
-            [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
-                keep(thread + l * THREADS, half_idx ^ 1u, staged[l]);
-            }
+            FETCH((step + 2u) * K_STEP)
+        }
+        TERMS(1)
+        if (more) {
+            KEEP(0)
         }
         barrier();
     }
 
     [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
-        uint m = corner.x + 4u * (thread_m + (i / 4u) * THREADS_M) + i % 4u;
+        uint m = corner.x + 4u * (unit.x + (i / 4u) * WARP_M) + i % 4u;
         [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {
-            uint n = corner.y + 4u * (thread_n + g * THREADS_N);
+            uint n = corner.y + 4u * (unit.y + g * WARP_N);
             vec4 v;
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = hlx_pos0(acc[i][4u * g + j]);
             uint at = base_c + m * push.n + n;

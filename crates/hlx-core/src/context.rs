@@ -218,6 +218,19 @@ impl Context {
         &self.inner.probe
     }
 
+    /// Whether the device fuses and flushes by itself; otherwise its kernels emulate HLX's
+    /// arithmetic and are bound by it.
+    pub fn native_arithmetic(&self) -> bool {
+        match &self.inner.backend {
+            Backend::Cpu(_) => true,
+            Backend::Vulkan(stream) => stream
+                .device()
+                .modes
+                .get()
+                .is_some_and(|modes| modes.native_fma != 0 && modes.native_flush != 0),
+        }
+    }
+
     /// The most words that one binding of a launch may cover.
     pub fn max_binding_words(&self) -> usize {
         usize::try_from(self.inner.info.max_binding_words).unwrap_or(usize::MAX)

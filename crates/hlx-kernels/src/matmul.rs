@@ -13,16 +13,14 @@
 mod cpu;
 mod pack;
 pub(crate) mod simd;
+mod table;
 mod tile;
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Work, push_bytes};
 
 use crate::error::check_that;
 use crate::{KernelError, check_len};
-
-shader!(tile_128, "../../shaders/spv/matmul/tile_128.spv");
-shader!(tile_64, "../../shaders/spv/matmul/tile_64.spv");
-shader!(tile_32, "../../shaders/spv/matmul/tile_32.spv");
+use table::{Push, Tile};
 
 const NAME: &str = "matmul";
 
@@ -100,7 +98,7 @@ pub fn matmul(
         return Ok(());
     }
     check(a, b, bias, c, shape)?;
-    matmul_in(ctx, a, b, bias, c, shape, Tile::choose(shape))
+    matmul_in(ctx, a, b, bias, c, shape, Tile::choose(ctx, shape))
 }
 
 /// Checks a product that is not empty.
@@ -136,62 +134,8 @@ fn check(
     })
 }
 
-/// The shaders' tiles of C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tile {
-    Large,
-    Medium,
-    Small,
-}
-
-/// Workgroups that keep a large GPU busy: an H200 has 132 multiprocessors.
-const ENOUGH_GROUPS: usize = 192;
 /// Workgroups in one direction of a launch that every device takes.
 const MAX_GROUPS: usize = 65_535;
-
-impl Tile {
-    /// Picks the largest tile of which there are enough to fill a large GPU, else the smallest:
-    /// a large tile reads less memory a product, a small one spreads over more processors.
-    /// The shape alone decides, and no choice changes a bit.
-    fn choose(shape: &MatMul) -> Self {
-        if shape.m > MAX_GROUPS * 32 || shape.n > MAX_GROUPS * 32 {
-            return Self::Large;
-        }
-        let groups = |tile: Self| {
-            let size = tile.size();
-            shape.batch * shape.m.div_ceil(size) * shape.n.div_ceil(size)
-        };
-        [Self::Large, Self::Medium]
-            .into_iter()
-            .find(|&tile| groups(tile) >= ENOUGH_GROUPS)
-            .unwrap_or(Self::Small)
-    }
-
-    /// Rows, and columns, of C in a tile.
-    fn size(self) -> usize {
-        match self {
-            Self::Large => 128,
-            Self::Medium => 64,
-            Self::Small => 32,
-        }
-    }
-
-    /// Terms of k that a step of the shader takes.
-    fn k_step(self) -> usize {
-        match self {
-            Self::Large | Self::Small => 16,
-            Self::Medium => 32,
-        }
-    }
-
-    fn shader(self) -> &'static Shader {
-        match self {
-            Self::Large => &tile_128::SHADER,
-            Self::Medium => &tile_64::SHADER,
-            Self::Small => &tile_32::SHADER,
-        }
-    }
-}
 
 /// Launches a checked product with a given tile.
 fn matmul_in(
@@ -201,7 +145,7 @@ fn matmul_in(
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
-    tile: Tile,
+    tile: &Tile,
 ) -> Result<(), KernelError> {
     let s = *shape;
     let columns_a = if s.trans_a { s.m } else { s.k };
@@ -218,8 +162,7 @@ fn matmul_in(
         vectors(columns_a, s.stride_a),
         vectors(columns_b, s.stride_b),
     );
-    let whole_tiles = s.m.is_multiple_of(tile.size()) && s.n.is_multiple_of(tile.size());
-    let exact = whole_tiles && s.k.is_multiple_of(tile.k_step());
+    let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
     let specialization = [
         (0, u32::from(s.trans_a)),
         (1, u32::from(s.trans_b)),
@@ -227,7 +170,8 @@ fn matmul_in(
         (3, vector_b),
         (4, vectors(s.n, s.stride_c)),
         (5, start),
-        (6, u32::from(exact) & vector_a & vector_b),
+        (6, whole_steps & vector_a & vector_b),
+        (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
     ];
     let target = if s.accumulate || s.stride_c > s.m * s.n {
         Binding::ReadWrite(c)
@@ -241,11 +185,10 @@ fn matmul_in(
         Binding::Read(bias.unwrap_or(b)),
         target,
     ];
-    let grid = |size: usize| size.div_ceil(tile.size()) as u32;
     let has_bias = bias.is_some();
     let chunk = if ctx.is_cpu() { s.batch } else { MAX_GROUPS };
     for batch_first in (0..s.batch).step_by(chunk) {
-        let push = tile_128::Push {
+        let push = Push {
             m: s.m as u32,
             n: s.n as u32,
             k: s.k as u32,
@@ -261,8 +204,8 @@ fn matmul_in(
             bindings: &bindings,
             push: push_bytes(&push),
             groups: [
-                grid(s.n),
-                grid(s.m),
+                s.n.div_ceil(tile.columns) as u32,
+                s.m.div_ceil(tile.rows) as u32,
                 chunk.min(s.batch - batch_first) as u32,
             ],
         };

@@ -2,6 +2,7 @@
 
 use hlx_core::cpu::{SimdLevel, simd_level, with_flush};
 
+use super::table::TILES;
 use super::*;
 use crate::testing::{assert_close, normal, run_everywhere, values};
 
@@ -88,24 +89,27 @@ impl Case {
     }
 
     /// Runs the product on every device with one tile.
-    fn run(&self, tile: Tile) -> Vec<f32> {
+    fn run(&self, tile: &Tile) -> Vec<f32> {
         let s = &self.shape;
-        let outputs = run_everywhere(&format!("matmul {s:?} {tile:?}"), |ctx, memory| {
-            let a = memory.input(ctx, &self.a)?;
-            let b = memory.input(ctx, &self.b)?;
-            let bias = self
-                .bias()
-                .map(|bias| memory.input(ctx, bias))
-                .transpose()?;
-            let c = if self.from == From::Stored || s.stride_c > s.m * s.n {
-                memory.input(ctx, &self.c)?
-            } else {
-                memory.output(ctx, self.c.len())?
-            };
-            check(&a, &b, bias.as_ref(), &c, s)?;
-            matmul_in(ctx, &a, &b, bias.as_ref(), &c, s, tile)?;
-            Ok(vec![c])
-        });
+        let outputs = run_everywhere(
+            &format!("matmul {s:?}, tile of {} x {}", tile.rows, tile.columns),
+            |ctx, memory| {
+                let a = memory.input(ctx, &self.a)?;
+                let b = memory.input(ctx, &self.b)?;
+                let bias = self
+                    .bias()
+                    .map(|bias| memory.input(ctx, bias))
+                    .transpose()?;
+                let c = if self.from == From::Stored || s.stride_c > s.m * s.n {
+                    memory.input(ctx, &self.c)?
+                } else {
+                    memory.output(ctx, self.c.len())?
+                };
+                check(&a, &b, bias.as_ref(), &c, s)?;
+                matmul_in(ctx, &a, &b, bias.as_ref(), &c, s, tile)?;
+                Ok(vec![c])
+            },
+        );
         outputs.into_iter().next().expect("one output")
     }
 }
@@ -136,6 +140,8 @@ fn shape(m: usize, n: usize, k: usize, trans: [bool; 2]) -> MatMul {
     }
 }
 
+/// The shader that devices which emulate the arithmetic take.
+const SMALLEST: &Tile = &TILES[TILES.len() - 1];
 const TRANSPOSES: [[bool; 2]; 4] = [[false, false], [false, true], [true, false], [true, true]];
 const STARTS: [From; 3] = [From::Zero, From::Bias, From::Stored];
 
@@ -145,7 +151,7 @@ fn all_transposes_and_starts_on_every_device() {
         // Whole vectors (multiples of 4) and ragged edges take different loads.
         for (j, (m, n, k)) in [(36, 44, 20), (33, 35, 17)].into_iter().enumerate() {
             let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], values);
-            assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+            assert_same_bits("matmul", &case.run(SMALLEST), &case.chain());
         }
     }
 }
@@ -162,27 +168,33 @@ fn sizes_around_the_tiles_on_every_device() {
     ];
     for (i, (m, n, k)) in sizes.into_iter().enumerate() {
         let case = Case::new(shape(m, n, k, TRANSPOSES[i % 4]), STARTS[i % 3], values);
-        assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+        assert_same_bits("matmul", &case.run(SMALLEST), &case.chain());
     }
-    for (m, n, k) in [(65, 63, 33), (64, 68, 36)] {
-        let case = Case::new(shape(m, n, k, [false, true]), From::Bias, values);
-        assert_same_bits("matmul", &case.run(Tile::Medium), &case.chain());
-    }
-    for (m, n, k, trans) in [(129, 127, 17, [true, false]), (132, 20, 20, [false, true])] {
-        let case = Case::new(shape(m, n, k, trans), From::Stored, values);
-        assert_same_bits("matmul", &case.run(Tile::Large), &case.chain());
+    for (i, tile) in TILES.iter().enumerate() {
+        // One past a tile's edge, in fours and in ones, each with terms left after whole steps.
+        for (more, k, trans) in [(1, 17, TRANSPOSES[i]), (4, 36, TRANSPOSES[3 - i])] {
+            let (m, n) = (tile.rows + more, tile.columns - more);
+            let case = Case::new(shape(m, n, k, trans), STARTS[i % 3], values);
+            assert_same_bits("matmul", &case.run(tile), &case.chain());
+        }
     }
 }
 
 #[test]
-fn whole_tiles_on_every_device() {
-    for (i, trans) in TRANSPOSES.into_iter().enumerate() {
-        let case = Case::new(shape(64, 32, 48, trans), STARTS[i % 3], values);
-        assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
-    }
-    for (tile, trans) in [(Tile::Medium, [true, false]), (Tile::Large, [false, true])] {
-        let case = Case::new(shape(128, 128, 64, trans), From::Zero, values);
-        assert_same_bits("matmul", &case.run(tile), &case.chain());
+fn whole_steps_on_every_device() {
+    // Loads without tests: rows and columns past an edge are read from it. An odd and an even
+    // number of steps end in different halves of shared memory.
+    for (i, tile) in TILES.iter().enumerate() {
+        for (j, trans) in TRANSPOSES.into_iter().enumerate() {
+            let (m, n) = if (i + j) % 2 == 0 {
+                (12, tile.columns + 4)
+            } else {
+                (tile.rows, 20)
+            };
+            let k = tile.k_step * (2 + j);
+            let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], values);
+            assert_same_bits("matmul", &case.run(tile), &case.chain());
+        }
     }
 }
 
@@ -204,7 +216,7 @@ fn batches_with_gaps_and_shared_operands_on_every_device() {
                 from,
                 values,
             );
-            assert_same_bits("matmul", &case.run(Tile::Small), &case.chain());
+            assert_same_bits("matmul", &case.run(SMALLEST), &case.chain());
         }
     }
 }
@@ -217,7 +229,7 @@ fn negative_zero_never_leaves_a_chain() {
         let mut case = Case::new(shape(3, 5, k, [false, false]), From::Zero, normal);
         case.a.fill(1e-30);
         case.b.fill(-1e-30);
-        let got = case.run(Tile::Small);
+        let got = case.run(SMALLEST);
         assert!(got.iter().all(|x| x.to_bits() == 0), "K = {k}: {got:?}");
     }
 }
@@ -249,7 +261,7 @@ fn no_terms_leave_the_start() {
 fn follows_an_f64_reference() {
     for trans in TRANSPOSES {
         let case = Case::new(shape(37, 41, 53, trans), From::Bias, normal);
-        assert_close("matmul", &case.run(Tile::Small), &case.exact(), 1e-5, 1e-5);
+        assert_close("matmul", &case.run(SMALLEST), &case.exact(), 1e-5, 1e-5);
     }
 }
 

@@ -5,5 +5,8 @@
 #define TILE_N 128
 #define THREAD_M 8
 #define THREAD_N 8
-#define K_STEP 16
+#define WARP_M 4
+#define WARP_N 8
+#define K_STEP 8
+#define LANES 2
 #include "product.glsl"

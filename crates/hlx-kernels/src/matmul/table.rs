@@ -1,0 +1,120 @@
+//! The shaders' tiles of C, and which one a shape takes.
+
+use hlx_core::{Context, Shader};
+
+use super::{MAX_GROUPS, MatMul};
+
+shader!(tile_128x128, "../../shaders/spv/matmul/tile_128x128.spv");
+shader!(tile_64x64, "../../shaders/spv/matmul/tile_64x64.spv");
+shader!(tile_64x32, "../../shaders/spv/matmul/tile_64x32.spv");
+
+pub(crate) use tile_64x32::Push;
+
+/// A shader's tile of C.
+#[derive(Debug)]
+pub(crate) struct Tile {
+    /// Rows and columns of C a workgroup.
+    pub rows: usize,
+    pub columns: usize,
+    /// Terms of k that a step of the shader takes.
+    pub k_step: usize,
+    /// What a processor with one, two, or more workgroups at hand reaches, in GFLOP/s: an H200's
+    /// product at 512 to 4096, over its 132 processors (docs/benchmarks.md).
+    rates: [f64; 3],
+    shader: fn() -> &'static Shader,
+}
+
+/// The tiles, from the largest: a large one reads less memory and less shared memory a product,
+/// a small one spreads over more processors.
+pub(crate) static TILES: [Tile; 3] = [
+    Tile {
+        rows: 128,
+        columns: 128,
+        k_step: 8,
+        rates: [314.0, 345.0, 351.0],
+        shader: || &tile_128x128::SHADER,
+    },
+    Tile {
+        rows: 64,
+        columns: 64,
+        k_step: 16,
+        rates: [190.0, 270.0, 288.0],
+        shader: || &tile_64x64::SHADER,
+    },
+    Tile {
+        rows: 64,
+        columns: 32,
+        k_step: 16,
+        rates: [125.0, 170.0, 220.0],
+        shader: || &tile_64x32::SHADER,
+    },
+];
+
+/// Processors of the device that the table was measured on.
+const PROCESSORS: usize = 132;
+
+impl Tile {
+    /// Picks the tile whose fullest processor ends first, by the table. The shape and the
+    /// device's limits alone decide, and no choice changes a bit. A device that emulates the
+    /// arithmetic takes the smallest shader: it is compute-bound with any.
+    pub fn choose(ctx: &Context, shape: &MatMul) -> &'static Self {
+        let smallest = &TILES[TILES.len() - 1];
+        if !ctx.native_arithmetic() {
+            return smallest;
+        }
+        TILES
+            .iter()
+            .filter(|tile| tile.fits(ctx, shape))
+            .min_by(|x, y| x.cost(shape).total_cmp(&y.cost(shape)))
+            .unwrap_or(smallest)
+    }
+
+    /// Whether the device's limits allow the tile, and the grid's its launch.
+    fn fits(&self, ctx: &Context, shape: &MatMul) -> bool {
+        let groups = shape
+            .m
+            .div_ceil(self.rows)
+            .max(shape.n.div_ceil(self.columns));
+        let shared = 2 * self.k_step * (self.rows + self.columns + 8) * 4;
+        groups <= MAX_GROUPS && (ctx.is_cpu() || shared <= ctx.info().shared_memory_bytes as usize)
+    }
+
+    /// Time of the fullest processor, in an arbitrary unit.
+    fn cost(&self, shape: &MatMul) -> f64 {
+        let groups = shape.batch * shape.m.div_ceil(self.rows) * shape.n.div_ceil(self.columns);
+        let most = groups.div_ceil(PROCESSORS);
+        let rate = self.rates[most.clamp(1, 3) - 1];
+        (most * self.rows * self.columns) as f64 / rate
+    }
+
+    pub fn shader(&self) -> &'static Shader {
+        (self.shader)()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tile that a device with native arithmetic and ample limits takes.
+    fn chosen(shape: &MatMul) -> [usize; 2] {
+        let best = TILES
+            .iter()
+            .min_by(|x, y| x.cost(shape).total_cmp(&y.cost(shape)))
+            .expect("a tile");
+        [best.rows, best.columns]
+    }
+
+    #[test]
+    fn small_products_take_small_tiles() {
+        let square = |n| MatMul::new(n, n, n);
+        assert_eq!(chosen(&square(256)), [64, 32]);
+        assert_eq!(chosen(&square(1024)), [64, 64]);
+        assert_eq!(chosen(&square(4096)), [128, 128]);
+        let gradients = MatMul {
+            batch: 8,
+            ..MatMul::new(768, 3072, 2048)
+        };
+        assert_eq!(chosen(&gradients), [128, 128]);
+    }
+}
