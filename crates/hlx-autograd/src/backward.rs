@@ -140,6 +140,13 @@ impl Backward<'_> {
         Ok(())
     }
 
+    /// Takes what has reached an input so far, for a kernel that adds its own to it; the sum then
+    /// goes to [`Backward::add`]. `None` for leaves, and where nothing has come yet.
+    pub(crate) fn take_pending(&mut self, input: &Tensor) -> Option<Gradient> {
+        let node = input.node()?;
+        Some(self.pending.remove(&node.id)?.gradient)
+    }
+
     /// Opens the gradient of a parameter for writing: the operation computes one partial sum a
     /// shard, each over its block of rows in order, into `[shards, elements]`.
     ///

@@ -25,6 +25,7 @@ mod backward;
 mod error;
 mod gradcheck;
 mod ops;
+mod saved;
 mod tape;
 mod tensor;
 

@@ -1,13 +1,14 @@
 //! `Tensor`: a contiguous row-major array on a device, with its place on the tape.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use hlx_core::{Buffer, Context};
 
 use crate::Result;
 use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
+use crate::saved::{Recipe, Saved};
 use crate::tape::{Node, gradients_enabled};
 
 /// What the 4-byte words of a tensor are.
@@ -38,6 +39,8 @@ struct Inner {
     shape: Vec<usize>,
     data_type: DataType,
     source: Source,
+    /// How to compute the values again from what is saved anyway, if that is cheap.
+    recipe: OnceLock<Recipe>,
 }
 
 /// Where a tensor comes from, as far as gradients are concerned.
@@ -228,7 +231,22 @@ impl Tensor {
             shape: shape.to_vec(),
             data_type,
             source,
+            recipe: OnceLock::new(),
         }))
+    }
+
+    /// Notes how to compute these values again from what the backward pass has anyway.
+    pub(crate) fn with_recipe(self, recipe: Recipe) -> Self {
+        if self.requires_grad() {
+            // The tensor is fresh: nobody has given it a recipe before.
+            let _ = self.0.recipe.set(recipe);
+        }
+        self
+    }
+
+    /// Saves the values for a backward pass, as cheaply as that can be.
+    pub(crate) fn save(&self) -> Saved {
+        Saved::of(&self.0.ctx, &self.0.buffer, self.0.recipe.get())
     }
 
     /// The device's context.

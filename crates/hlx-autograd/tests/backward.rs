@@ -298,3 +298,38 @@ fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
     assert_eq!(both, sum);
     Ok(())
 }
+
+#[test]
+fn values_computed_again_have_their_bits() -> Result<()> {
+    // Large enough that a recording on a Vulkan device saves neither the norm's output nor the
+    // activation's.
+    const ROWS: usize = 2048;
+    const COLUMNS: usize = 2048;
+    for ctx in Context::all()? {
+        let leaf = |seed, shape: &[usize]| -> Result<Tensor> {
+            let values = series(seed, shape.iter().product());
+            Ok(Tensor::from_slice(&ctx, &values, shape)?.with_gradient())
+        };
+        let (gain, shift) = (leaf(1, &[COLUMNS])?, leaf(2, &[COLUMNS])?);
+        let (first, second) = (leaf(3, &[1, COLUMNS])?, leaf(4, &[1, COLUMNS])?);
+        let x = leaf(5, &[ROWS, COLUMNS])?;
+        let step = || -> Result<()> {
+            let y = x.layer_norm(&gain, &shift, 1e-5)?;
+            let sum = y
+                .linear(&first, None)?
+                .add(&y.relu()?.linear(&second, None)?)?;
+            sum.sum()?.backward_with(&plan(2, false))
+        };
+        let leaves = [&x, &gain, &shift, &first, &second];
+        step()?;
+        let eager = leaves.map(|leaf| bits(&leaf.grad().expect("has one")));
+        for leaf in leaves {
+            leaf.zero_grad();
+        }
+        let (graph, ()) = ctx.record(step)?;
+        graph.replay()?;
+        let recorded = leaves.map(|leaf| bits(&leaf.grad().expect("has one")));
+        assert!(eager == recorded, "{}", ctx.info());
+    }
+    Ok(())
+}

@@ -420,6 +420,13 @@ impl Context {
         self.stream().recording.is_some()
     }
 
+    /// Whether buffers are being given their memory by the launches that touch them, as while a
+    /// graph is recorded on a Vulkan device: values are then gone after their last launch, however
+    /// long their handle is held.
+    pub fn plans_memory(&self) -> bool {
+        !self.is_cpu() && self.is_recording()
+    }
+
     /// Turns the measurement of each launch's time on or off. Launches then run one after the
     /// other, and a graph must be recorded while it is on to be measured.
     pub fn set_profiling(&self, on: bool) {

@@ -108,6 +108,41 @@ pub fn layer_norm_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
+    launch_backward_input(ctx, x, weight, stats, dy, None, dx, rows, cols)
+}
+
+/// As [`layer_norm_backward_input`], on top of a gradient that has reached x another way:
+/// `dx = residual + ..`, the bits of an addition after it.
+///
+/// # Errors
+/// As [`layer_norm_forward`].
+#[allow(clippy::too_many_arguments)] // As above.
+pub fn layer_norm_backward_input_add(
+    ctx: &Context,
+    x: &Buffer,
+    weight: &Buffer,
+    stats: &Buffer,
+    dy: &Buffer,
+    residual: &Buffer,
+    dx: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    launch_backward_input(ctx, x, weight, stats, dy, Some(residual), dx, rows, cols)
+}
+
+#[allow(clippy::too_many_arguments)] // As above.
+fn launch_backward_input(
+    ctx: &Context,
+    x: &Buffer,
+    weight: &Buffer,
+    stats: &Buffer,
+    dy: &Buffer,
+    residual: Option<&Buffer>,
+    dx: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
     let name = "layer_norm_backward_input";
     check_rows(name, rows, cols)?;
     check_len(name, "x", x, rows * cols)?;
@@ -115,6 +150,10 @@ pub fn layer_norm_backward_input(
     check_len(name, "stats", stats, rows * 2)?;
     check_len(name, "dy", dy, rows * cols)?;
     check_len(name, "dx", dx, rows * cols)?;
+    let adds = residual.is_some();
+    // Without, the binding holds something that is not read.
+    let residual = residual.unwrap_or(dy);
+    check_len(name, "residual", residual, rows * cols)?;
     let push = backward_input::Push {
         rows: rows as u32,
         cols: cols as u32,
@@ -122,28 +161,35 @@ pub fn layer_norm_backward_input(
     let launch = Launch {
         name,
         shader: &backward_input::SHADER,
-        specialization: &[],
+        specialization: &[(0, u32::from(adds))],
         bindings: &[
             Binding::Read(x),
             Binding::Read(weight),
             Binding::Read(stats),
             Binding::Read(dy),
+            Binding::Read(residual),
             Binding::Write(dx),
         ],
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
     ctx.launch(launch, move |b| {
-        let ([x, weight, stats, dy], [dx]) = b.split();
+        let ([x, weight, stats, dy, residual], [dx]) = b.split();
         let rows = rows_a_task(cols);
         (
             x.par_chunks(rows * cols),
             stats.par_chunks(rows * 2),
             dy.par_chunks(rows * cols),
+            residual.par_chunks(rows * cols),
             dx.par_chunks_mut(rows * cols),
         )
             .into_par_iter()
-            .for_each(|(x, stats, dy, dx)| cpu::backward_input_rows(x, weight, stats, dy, dx));
+            .for_each(|(x, stats, dy, residual, dx)| {
+                cpu::backward_input_rows(x, weight, stats, dy, dx);
+                if adds {
+                    cpu::add_residual(residual, dx);
+                }
+            });
     })?;
     Ok(())
 }

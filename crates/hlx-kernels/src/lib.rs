@@ -16,6 +16,7 @@ mod map;
 pub mod activation;
 pub mod attention;
 pub mod cross_entropy;
+pub mod draw;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;

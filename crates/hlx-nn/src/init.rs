@@ -3,8 +3,8 @@
 use std::num::NonZero;
 use std::thread::{self, available_parallelism};
 
-use hlx_core::arith::{mul, normal_pair, philox4x32};
 use hlx_core::cpu::with_flush;
+use hlx_kernels::draw::draw_normal;
 
 /// The purpose number of the first parameter's draws; parameter i has this plus i. Dropout has
 /// the numbers from [`DROPOUT_PURPOSE`] on, and those below are free for data.
@@ -55,21 +55,11 @@ fn normal(key: [u32; 2], purpose: u32, std: f32, n: usize) -> Vec<f32> {
     thread::scope(|scope| {
         for (chunk_idx, chunk) in values.chunks_mut(4 * blocks).enumerate() {
             let first_block = chunk_idx * blocks;
-            scope.spawn(move || with_flush(|| draw_blocks(key, purpose, std, first_block, chunk)));
+            let first_block = first_block as u32;
+            scope.spawn(move || with_flush(|| draw_normal(key, purpose, std, first_block, chunk)));
         }
     });
     values
-}
-
-fn draw_blocks(key: [u32; 2], purpose: u32, std: f32, first_block: usize, values: &mut [f32]) {
-    for (block, four) in values.chunks_mut(4).enumerate() {
-        let counter = [(first_block + block) as u32, 0, 0, purpose];
-        let [a, b, c, d] = philox4x32(counter, key);
-        let ((first, second), (third, fourth)) = (normal_pair(a, b), normal_pair(c, d));
-        for (value, drawn) in four.iter_mut().zip([first, second, third, fourth]) {
-            *value = mul(drawn, std);
-        }
-    }
 }
 
 #[cfg(test)]

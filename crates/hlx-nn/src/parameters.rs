@@ -2,7 +2,9 @@
 //! second of the same layout.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use half::{bf16, f16};
 use hlx_autograd::Tensor;
@@ -85,16 +87,26 @@ impl ParameterBuilder {
     /// [`NnError::DuplicateParameter`], and what the device reports.
     pub fn build(self, ctx: &Context, seed: u64) -> Result<ParameterStore> {
         let store = self.build_zeroed(ctx)?;
-        for (parameter_idx, parameter) in store.parameters.iter().enumerate() {
-            if parameter.0.init != Init::Zeros {
-                let values = parameter
-                    .0
-                    .init
-                    .draw(seed, parameter_idx, parameter.n_elements());
+        let drawn = store.parameters.iter().enumerate();
+        let drawn = drawn.filter(|(_, parameter)| parameter.0.init != Init::Zeros);
+        thread::scope(|scope| {
+            // One parameter goes up while the next is drawn.
+            let (sender, receiver) = sync_channel(1);
+            scope.spawn(move || {
+                for (parameter_idx, parameter) in drawn {
+                    let n = parameter.n_elements();
+                    let values = parameter.0.init.draw(seed, parameter_idx, n);
+                    if sender.send((parameter, values)).is_err() {
+                        return; // An upload has failed.
+                    }
+                }
+            });
+            for (parameter, values) in receiver {
                 ctx.upload_f32(parameter.tensor()?.buffer(), &values)?;
             }
-        }
-        Ok(store)
+            Ok(())
+        })
+        .map(|()| store)
     }
 
     /// Allocates all parameters as zeros, for values that come from a file.

@@ -1,5 +1,7 @@
 //! Activations, an element at a time.
 
+use std::sync::Arc;
+
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 
 use crate::{DataType, Gradient, Result, Tensor};
@@ -16,11 +18,17 @@ impl Tensor {
         let y = ctx.alloc(self.n_elements())?;
         activation_forward(ctx, kind, self.buffer(), &y)?;
         let x = self.clone();
-        Tensor::from_operation("activation", &[self], y, self.shape(), move |pass, dy| {
+        let y = Tensor::from_operation("activation", &[self], y, self.shape(), move |pass, dy| {
             let dx = pass.context().alloc(x.n_elements())?;
             activation_backward(pass.context(), kind, x.buffer(), dy.buffer(), &dx)?;
             pass.add(&x, Gradient::owned(dx))
-        })
+        })?;
+        let x = self.clone();
+        Ok(y.with_recipe(Arc::new(move || {
+            let y = x.context().alloc(x.n_elements())?;
+            activation_forward(x.context(), kind, x.buffer(), &y)?;
+            Ok(y)
+        })))
     }
 
     /// Computes the exact GELU, x Φ(x), as PyTorch's default `torch.nn.functional.gelu`.

@@ -1,7 +1,10 @@
 //! Layer normalisation over the last dimension, with gain and bias.
 
+use std::sync::Arc;
+
 use hlx_kernels::layer_norm::{
-    layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
+    layer_norm_backward_input, layer_norm_backward_input_add, layer_norm_backward_params,
+    layer_norm_forward,
 };
 
 use crate::{Gradient, Result, Tensor};
@@ -25,7 +28,8 @@ impl Tensor {
         layer_norm_forward(ctx, self.buffer(), w, b, &y, &stats, rows, columns, eps)?;
         let (x, weight, bias) = (self.clone(), weight.clone(), bias.clone());
         let inputs = [&x.clone(), &weight.clone(), &bias.clone()];
-        Tensor::from_operation("layer_norm", &inputs, y, self.shape(), move |pass, dy| {
+        let again = inputs.map(Tensor::clone);
+        let y = Tensor::from_operation("layer_norm", &inputs, y, self.shape(), move |pass, dy| {
             let ctx = pass.context().clone();
             let (x_buffer, dy) = (x.buffer(), dy.buffer());
             if weight.requires_grad() || bias.requires_grad() {
@@ -51,9 +55,33 @@ impl Tensor {
             }
             let dx = ctx.alloc(x.n_elements())?;
             let w = weight.buffer();
-            layer_norm_backward_input(&ctx, x_buffer, w, &stats, dy, &dx, rows, columns)?;
+            match pass.take_pending(&x) {
+                None => {
+                    layer_norm_backward_input(&ctx, x_buffer, w, &stats, dy, &dx, rows, columns)?;
+                }
+                // The gradient around the branch, of x + branch(norm(x)).
+                Some(around) => layer_norm_backward_input_add(
+                    &ctx,
+                    x_buffer,
+                    w,
+                    &stats,
+                    dy,
+                    around.buffer(),
+                    &dx,
+                    rows,
+                    columns,
+                )?,
+            }
             pass.add(&x, Gradient::owned(dx))
-        })
+        })?;
+        Ok(y.with_recipe(Arc::new(move || {
+            let [x, weight, bias] = &again;
+            let ctx = x.context();
+            let (y, stats) = (ctx.alloc(x.n_elements())?, ctx.alloc(2 * rows)?);
+            let (x, w, b) = (x.buffer(), weight.buffer(), bias.buffer());
+            layer_norm_forward(ctx, x, w, b, &y, &stats, rows, columns, eps)?;
+            Ok(y)
+        })))
     }
 }
 

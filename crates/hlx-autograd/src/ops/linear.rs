@@ -39,6 +39,7 @@ impl Tensor {
         )?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = n;
+        let saved = self.save();
         let (x, weight, bias) = (self.clone(), weight.clone(), bias.cloned());
         let mut inputs = vec![self.clone(), weight.clone()];
         inputs.extend(bias.clone());
@@ -65,7 +66,7 @@ impl Tensor {
                     pass,
                     &weight,
                     (dy.buffer(), n),
-                    (x.buffer(), k),
+                    (&saved.values()?, k),
                     rows,
                     batch,
                 )?;

@@ -102,17 +102,7 @@ impl Context {
     /// # Errors
     /// [`CoreError::Invalid`] if the lengths differ or a graph is being recorded.
     pub fn upload_u32(&self, buffer: &Buffer, data: &[u32]) -> Result<(), CoreError> {
-        self.check_transfer("upload", buffer, data.len())?;
-        match &self.inner.backend {
-            Backend::Vulkan(stream) => stream.upload(buffer, data),
-            Backend::Cpu(_) => {
-                let data = data.to_vec();
-                self.cpu_only("upload", &[Binding::Write(buffer)], move |bindings| {
-                    let ([], [out]) = bindings.split();
-                    out.copy_from_slice(bytemuck::cast_slice(&data));
-                })
-            }
-        }
+        self.upload(buffer, data, |word| word)
     }
 
     /// Copies values to the device; subnormals become zeros of their sign, as no tensor holds one.
@@ -120,18 +110,34 @@ impl Context {
     /// # Errors
     /// As [`Context::upload_u32`].
     pub fn upload_f32(&self, buffer: &Buffer, data: &[f32]) -> Result<(), CoreError> {
-        let flushed: Vec<u32> = data
-            .iter()
-            .map(|value| {
-                let bits = value.to_bits();
-                if value.is_subnormal() {
-                    bits & 0x8000_0000
-                } else {
-                    bits
-                }
-            })
-            .collect();
-        self.upload_u32(buffer, &flushed)
+        const SIGN: u32 = 0x8000_0000;
+        const EXPONENT: u32 = 0x7f80_0000;
+        self.upload(buffer, bytemuck::cast_slice(data), |bits| {
+            if bits & EXPONENT == 0 {
+                bits & SIGN
+            } else {
+                bits
+            }
+        })
+    }
+
+    fn upload(
+        &self,
+        buffer: &Buffer,
+        data: &[u32],
+        map: impl Fn(u32) -> u32 + Copy,
+    ) -> Result<(), CoreError> {
+        self.check_transfer("upload", buffer, data.len())?;
+        match &self.inner.backend {
+            Backend::Vulkan(stream) => stream.upload(buffer, data, map),
+            Backend::Cpu(_) => {
+                let data: Vec<u32> = data.iter().map(|&word| map(word)).collect();
+                self.cpu_only("upload", &[Binding::Write(buffer)], move |bindings| {
+                    let ([], [out]) = bindings.split();
+                    out.copy_from_slice(bytemuck::cast_slice(&data));
+                })
+            }
+        }
     }
 
     /// Waits for all work and returns the buffer's words.

@@ -37,6 +37,8 @@ struct State {
     eager: Option<Recorder>,
     recording: Option<Recording>,
     under_way: VecDeque<Submission>,
+    /// Submissions so far; those before the ones under way are done.
+    submitted: u64,
     staging: Option<Staging>,
     /// Of eager command buffers that are done; making a pool costs more than filling it.
     spare: Vec<Parts>,
@@ -57,6 +59,7 @@ impl VulkanStream {
             eager: None,
             recording: None,
             under_way: VecDeque::new(),
+            submitted: 0,
             staging: None,
             spare: Vec::new(),
             profiling: false,
@@ -143,8 +146,13 @@ impl VulkanStream {
         self.with_eager(&mut state, |recorder| recorder.copy(&source, &target))
     }
 
-    /// Copies words to the device through the staging ring.
-    pub fn upload(&self, buffer: &Buffer, data: &[u32]) -> Result<(), CoreError> {
+    /// Copies words, each through `map`, to the device through the staging ring.
+    pub fn upload(
+        &self,
+        buffer: &Buffer,
+        data: &[u32],
+        map: impl Fn(u32) -> u32 + Copy,
+    ) -> Result<(), CoreError> {
         let mut state = self.state();
         let mut offset = 0;
         for chunk in data.chunks(Staging::chunk_words()) {
@@ -152,10 +160,11 @@ impl VulkanStream {
             offset += chunk.len();
             if !self.staging(&mut state)?.fits(chunk.len()) {
                 self.submit(&mut state, None)?;
-                self.wait_all(&mut state)?;
-                self.staging(&mut state)?.restart();
+                let submitted = state.submitted;
+                let last_use = self.staging(&mut state)?.advance(submitted);
+                self.wait_for(&mut state, last_use)?;
             }
-            let source = self.staging(&mut state)?.write(chunk);
+            let source = self.staging(&mut state)?.write(chunk, map);
             let target = View::of(&Binding::Write(&target));
             self.eager(&mut state)?.upload(source, &target)?;
         }
@@ -216,6 +225,7 @@ impl VulkanStream {
             .iter()
             .chain(graph.map(Arc::as_ref))
             .any(Recorded::is_timed);
+        state.submitted += 1;
         state.under_way.push_back(Submission {
             fence,
             eager,
@@ -248,6 +258,14 @@ impl VulkanStream {
             work.collect(&self.profiler)?;
         }
         state.spare.extend(eager.and_then(Recorded::into_parts));
+        Ok(())
+    }
+
+    /// Waits until this many submissions are done.
+    fn wait_for(&self, state: &mut State, count: u64) -> Result<(), CoreError> {
+        while state.submitted - (state.under_way.len() as u64) < count {
+            self.wait_oldest(state)?;
+        }
         Ok(())
     }
 

@@ -172,3 +172,28 @@ fn wrong_lengths_are_named() {
         "layer_norm_forward: weight has 8 elements, expected 4"
     );
 }
+
+#[test]
+fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
+    for (shards, rows_per_shard, cols) in SHAPES {
+        let rows = shards * rows_per_shard;
+        let data = data(values, rows, cols);
+        let around = normal(9, rows * cols);
+        let got = run_everywhere("layer_norm_backward_input_add", |ctx, mem| {
+            let x = mem.input(ctx, &data.x)?;
+            let weight = mem.input(ctx, &data.weight)?;
+            let dy = mem.input(ctx, &data.dy)?;
+            let residual = mem.input(ctx, &around)?;
+            let stats = mem.input(ctx, &[0.25, 1.5].repeat(rows))?;
+            let (dx, sum) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
+            layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+            let (w, r) = (&weight, &residual);
+            layer_norm_backward_input_add(ctx, &x, w, &stats, &dy, r, &sum, rows, cols)?;
+            Ok(vec![dx, sum])
+        });
+        for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {
+            let expected = hlx_core::cpu::with_flush(|| around + dx);
+            assert!(expected.to_bits() == sum.to_bits() || expected.is_nan() && sum.is_nan());
+        }
+    }
+}
