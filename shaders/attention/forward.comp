@@ -4,6 +4,7 @@
 //   c = exp(m - m'); l = l c, then l + p_j in order; o = o c, then fma(p_j, v[j], o) in order,
 //   p_j = exp(s[i, j] - m').                                 (Milakov and Gimelshein 2018)
 // o[i] = o / l; stats = (m, 1 / l). qkv: [B, T, 3, H, D]; o: [B, T, H, D]; stats: [B, H, T, 2].
+// For heads wider than 64 columns, and for devices short of shared memory; others take forward_narrow.glsl.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"

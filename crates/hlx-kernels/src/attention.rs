@@ -26,22 +26,12 @@ use crate::KernelError;
 use crate::error::{check_len, check_that};
 
 mod cpu;
+mod shaders;
 #[cfg(test)]
 mod tests;
 mod tile;
 
-shader!(forward, "../../shaders/spv/attention/forward.spv");
-shader!(
-    backward_query,
-    "../../shaders/spv/attention/backward_query.spv"
-);
-shader!(
-    backward_key_value,
-    "../../shaders/spv/attention/backward_key_value.spv"
-);
-
-/// Queries (or keys) of one workgroup: `ROWS` of `shaders/attention/tiles.glsl`.
-const ROWS_A_GROUP: usize = 64;
+use shaders::{BACKWARD_KEY_VALUE, BACKWARD_QUERY, FORWARD, Push, Variant, choose};
 
 /// The sizes of one attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +92,19 @@ impl AttentionShape {
         with_flush(|| arith::rsqrt(self.head_width as f32))
     }
 
-    fn groups(&self) -> [u32; 3] {
-        groups_1d(self.batch * self.heads * self.time.div_ceil(ROWS_A_GROUP))
+    fn push(&self) -> Push {
+        Push {
+            heads: (self.batch * self.heads) as u32,
+            heads_a_sequence: self.heads as u32,
+            time: self.time as u32,
+            scale: self.scale(),
+        }
+    }
+
+    /// The specialization constants: `D`, and whether rows are whole vectors of four.
+    fn constants(&self) -> [(u32, u32); 2] {
+        let vector = u32::from(self.head_width.is_multiple_of(4));
+        [(0, self.head_width as u32), (1, vector)]
     }
 }
 
@@ -125,20 +126,25 @@ pub fn attention_forward(
     check_len(name, "qkv", qkv, 3 * shape.output_len())?;
     check_len(name, "o", o, shape.output_len())?;
     check_len(name, "stats", stats, 2 * shape.queries())?;
-    let (shape, scale) = (*shape, shape.scale());
-    let push = forward::Push {
-        heads: (shape.batch * shape.heads) as u32,
-        heads_a_sequence: shape.heads as u32,
-        time: shape.time as u32,
-        scale,
-    };
+    forward(ctx, qkv, o, stats, *shape, choose(ctx, shape, &FORWARD))
+}
+
+fn forward(
+    ctx: &Context,
+    qkv: &Buffer,
+    o: &Buffer,
+    stats: &Buffer,
+    shape: AttentionShape,
+    variant: &Variant,
+) -> Result<(), KernelError> {
+    let (push, scale) = (shape.push(), shape.scale());
     let launch = Launch {
-        name,
-        shader: &forward::SHADER,
-        specialization: &[(0, shape.head_width as u32)],
+        name: "attention_forward",
+        shader: variant.shader,
+        specialization: &shape.constants(),
         bindings: &[Binding::Read(qkv), Binding::Write(o), Binding::Write(stats)],
         push: push_bytes(&push),
-        groups: shape.groups(),
+        groups: groups_1d(variant.groups(&shape)),
     };
     ctx.launch_counted(launch, shape.work(&launch, 2), move |b| {
         let ([qkv], [o, stats]) = b.split();
@@ -173,8 +179,10 @@ pub fn attention_backward(
     check_len(name, "d_o", d_o, shape.output_len())?;
     check_len(name, "delta", delta, shape.queries())?;
     check_len(name, "dqkv", dqkv, 3 * shape.output_len())?;
-    backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
-    backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape)
+    let variant = choose(ctx, shape, &BACKWARD_QUERY);
+    backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape, variant)?;
+    let variant = choose(ctx, shape, &BACKWARD_KEY_VALUE);
+    backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape, variant)
 }
 
 fn backward_query(
@@ -183,18 +191,13 @@ fn backward_query(
     delta: &Buffer,
     dqkv: &Buffer,
     shape: AttentionShape,
+    variant: &Variant,
 ) -> Result<(), KernelError> {
-    let scale = shape.scale();
-    let push = backward_query::Push {
-        heads: (shape.batch * shape.heads) as u32,
-        heads_a_sequence: shape.heads as u32,
-        time: shape.time as u32,
-        scale,
-    };
+    let (push, scale) = (shape.push(), shape.scale());
     let launch = Launch {
         name: "attention_backward_query",
-        shader: &backward_query::SHADER,
-        specialization: &[(0, shape.head_width as u32)],
+        shader: variant.shader,
+        specialization: &shape.constants(),
         bindings: &[
             Binding::Read(qkv),
             Binding::Read(o),
@@ -205,7 +208,7 @@ fn backward_query(
             Binding::ReadWrite(dqkv),
         ],
         push: push_bytes(&push),
-        groups: shape.groups(),
+        groups: groups_1d(variant.groups(&shape)),
     };
     ctx.launch_counted(launch, shape.work(&launch, 3), move |b| {
         let ([qkv, o, stats, d_o], [delta, dqkv]) = b.split();
@@ -219,18 +222,13 @@ fn backward_key_value(
     [qkv, stats, d_o, delta]: [&Buffer; 4],
     dqkv: &Buffer,
     shape: AttentionShape,
+    variant: &Variant,
 ) -> Result<(), KernelError> {
-    let scale = shape.scale();
-    let push = backward_key_value::Push {
-        heads: (shape.batch * shape.heads) as u32,
-        heads_a_sequence: shape.heads as u32,
-        time: shape.time as u32,
-        scale,
-    };
+    let (push, scale) = (shape.push(), shape.scale());
     let launch = Launch {
         name: "attention_backward_key_value",
-        shader: &backward_key_value::SHADER,
-        specialization: &[(0, shape.head_width as u32)],
+        shader: variant.shader,
+        specialization: &shape.constants(),
         bindings: &[
             Binding::Read(qkv),
             Binding::Read(stats),
@@ -239,7 +237,7 @@ fn backward_key_value(
             Binding::ReadWrite(dqkv),
         ],
         push: push_bytes(&push),
-        groups: shape.groups(),
+        groups: groups_1d(variant.groups(&shape)),
     };
     ctx.launch_counted(launch, shape.work(&launch, 4), move |b| {
         let ([qkv, stats, d_o, delta], [dqkv]) = b.split();

@@ -138,6 +138,51 @@ fn company_and_padding_leave_no_trace() {
     assert_eq!(bits(&together[3][qkv_part]), bits(&alone[3]), "dqkv");
 }
 
+/// Every tile that a device can hold gives the bits of the CPU, however few its workgroups are.
+#[test]
+fn every_tile_has_equal_bits() {
+    for shape in [shape(2, 130, 3, 64), shape(1, 70, 1, 33)] {
+        let data = normal(5, 3 * shape.output_len());
+        let upstream = normal(6, shape.output_len());
+        let run = |ctx: &Context, idx: usize| {
+            run_on("attention", ctx, |ctx, mem| {
+                let [qkv, d_o] = [mem.input(ctx, &data)?, mem.input(ctx, &upstream)?];
+                let o = mem.output(ctx, shape.output_len())?;
+                let stats = mem.output(ctx, 2 * shape.queries())?;
+                let delta = mem.output(ctx, shape.queries())?;
+                let dqkv = mem.output(ctx, 3 * shape.output_len())?;
+                let [forth, query, key_value] = [&FORWARD, &BACKWARD_QUERY, &BACKWARD_KEY_VALUE]
+                    .map(|variants| {
+                        let variant = &variants[idx];
+                        if variant.fits(ctx, &shape) {
+                            variant
+                        } else {
+                            &variants[2]
+                        }
+                    });
+                forward(ctx, &qkv, &o, &stats, shape, forth)?;
+                let inputs = [&qkv, &o, &stats, &d_o];
+                backward_query(ctx, inputs, &delta, &dqkv, shape, query)?;
+                let inputs = [&qkv, &stats, &d_o, &delta];
+                backward_key_value(ctx, inputs, &dqkv, shape, key_value)?;
+                Ok(vec![o, stats, delta, dqkv])
+            })
+        };
+        let want = run(&Context::cpu().expect("cpu"), 0);
+        for ctx in Context::all().expect("devices") {
+            for idx in 0..3 {
+                for (want, got) in want.iter().zip(run(&ctx, idx)) {
+                    let same = want
+                        .iter()
+                        .zip(&got)
+                        .all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(same, "{ctx:?}, tile {idx}, {shape:?}");
+                }
+            }
+        }
+    }
+}
+
 /// Wide heads and longer sequences on the CPU alone, against f64.
 #[test]
 fn wide_heads_agree_with_f64_on_the_cpu() {

@@ -1,0 +1,116 @@
+//! Which shader carries out an attention kernel: a table of the shape and the device's limits.
+//!
+//! All of them give the same bits: tiles change who computes an element, never the order in which
+//! its terms are added.
+
+use hlx_core::{Context, Shader};
+
+use super::AttentionShape;
+
+shader!(wide_forward, "../../shaders/spv/attention/forward.spv");
+shader!(
+    wide_backward_query,
+    "../../shaders/spv/attention/backward_query.spv"
+);
+shader!(
+    wide_backward_key_value,
+    "../../shaders/spv/attention/backward_key_value.spv"
+);
+shader!(forward_64, "../../shaders/spv/attention/forward_64.spv");
+shader!(forward_32, "../../shaders/spv/attention/forward_32.spv");
+shader!(
+    backward_query_64,
+    "../../shaders/spv/attention/backward_query_64.spv"
+);
+shader!(
+    backward_query_32,
+    "../../shaders/spv/attention/backward_query_32.spv"
+);
+shader!(
+    backward_key_value_32,
+    "../../shaders/spv/attention/backward_key_value_32.spv"
+);
+shader!(
+    backward_key_value_16,
+    "../../shaders/spv/attention/backward_key_value_16.spv"
+);
+
+pub use wide_forward::Push;
+
+/// A shader and what it takes.
+#[derive(Debug)]
+pub struct Variant {
+    pub shader: &'static Shader,
+    /// Queries, or keys, of one workgroup.
+    pub rows: usize,
+    /// The widest head.
+    pub width: usize,
+    /// Shared memory of a workgroup, at the widest head.
+    pub shared_bytes: u32,
+    /// Workgroups below which the next variant is better.
+    pub enough_groups: usize,
+}
+
+const fn variant(
+    shader: &'static Shader,
+    rows: usize,
+    width: usize,
+    shared_bytes: u32,
+    enough_groups: usize,
+) -> Variant {
+    Variant {
+        shader,
+        rows,
+        width,
+        shared_bytes,
+        enough_groups,
+    }
+}
+
+/// Two workgroups for each multiprocessor of an H200. With fewer, half as many rows in each
+/// shorten the last to finish (measured at 8 x 4 heads of 128 positions).
+const FILLED: usize = 264;
+
+/// A kernel's variants, the one for most work first; the last runs every shape on every device.
+pub static FORWARD: [Variant; 3] = [
+    variant(&forward_64::SHADER, 64, 64, 43_008, FILLED),
+    variant(&forward_32::SHADER, 32, 64, 29_696, 0),
+    variant(&wide_forward::SHADER, 64, 128, 30_208, 0),
+];
+pub static BACKWARD_QUERY: [Variant; 3] = [
+    variant(&backward_query_64::SHADER, 64, 64, 49_152, FILLED),
+    variant(&backward_query_32::SHADER, 32, 64, 32_768, 0),
+    variant(&wide_backward_query::SHADER, 64, 128, 30_208, 0),
+];
+pub static BACKWARD_KEY_VALUE: [Variant; 3] = [
+    variant(&backward_key_value_32::SHADER, 32, 64, 40_960, 0),
+    variant(&backward_key_value_16::SHADER, 16, 64, 28_672, 0),
+    variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, 0),
+];
+
+impl Variant {
+    /// Whether this variant can carry out `shape` on `ctx`.
+    pub fn fits(&self, ctx: &Context, shape: &AttentionShape) -> bool {
+        shape.head_width <= self.width
+            && (ctx.is_cpu() || self.shared_bytes <= ctx.info().shared_memory_bytes)
+    }
+
+    /// Workgroups that carry out `shape`.
+    pub fn groups(&self, shape: &AttentionShape) -> usize {
+        shape.batch * shape.heads * shape.time.div_ceil(self.rows)
+    }
+}
+
+/// Picks the first variant that fits and has enough workgroups; the last always does.
+pub fn choose(
+    ctx: &Context,
+    shape: &AttentionShape,
+    variants: &'static [Variant; 3],
+) -> &'static Variant {
+    let enough = |variant: &Variant| variant.groups(shape) >= variant.enough_groups;
+    let [first, second, last] = variants;
+    [first, second]
+        .into_iter()
+        .find(|variant| variant.fits(ctx, shape) && enough(variant))
+        .unwrap_or(last)
+}

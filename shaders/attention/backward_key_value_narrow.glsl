@@ -1,0 +1,113 @@
+// Causal attention backward, dK and dV, for heads of at most 64 columns; the formulas and the order
+// of every sum are those of backward_key_value.comp. The keys and values stay in shared memory,
+// blocks of 32 queries and do pass by. The including file gives the tile (narrow.glsl).
+#extension GL_GOOGLE_include_directive : require
+#define SIDES 2
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "narrow.glsl"
+
+layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
+layout(set = 0, binding = 0) readonly buffer QKVVectors { vec4 qkv_vectors[]; };
+layout(set = 0, binding = 1) readonly buffer Stats { float stats[]; };
+layout(set = 0, binding = 2) readonly buffer DO { float d_o[]; };
+layout(set = 0, binding = 2) readonly buffer DOVectors { vec4 d_o_vectors[]; };
+layout(set = 0, binding = 3) readonly buffer Delta { float delta[]; };
+layout(set = 0, binding = 4) writeonly buffer DQKV { float dqkv[]; };
+layout(set = 0, binding = 4) writeonly buffer DQKVVectors { vec4 dqkv_vectors[]; };
+
+DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
+DEFINE_FETCH(fetch_d_o, d_o, d_o_vectors)
+DEFINE_STORE(store_dqkv, dqkv, dqkv_vectors)
+
+// The tile's keys, then its values; the block's queries, then their do; p, then ds.
+shared vec4 rows[2 * ROWS * UNITS];
+shared vec4 columns[2 * COLS * UNITS];
+shared vec4 weights[2 * ROWS * 8];
+
+void main() {
+    // Half the threads compute s, p and dv, the other half dp, ds and dk.
+    uint side = gl_LocalInvocationIndex / (8u * THREADS_Y);
+    uint tx = thread_tx();
+    uint first_row = thread_first_row();
+    uint tiles = (push.time + ROWS - 1u) / ROWS;
+    uint head = hlx_group() / tiles;
+    if (head >= push.heads) return;
+    uint row0 = hlx_group() % tiles * ROWS;
+
+    LOAD_TILE(rows, 0u, ROWS, NATURAL, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, row0)
+    LOAD_TILE(rows, ROWS * UNITS, ROWS, NATURAL, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, row0)
+
+    precise vec4 sums[THREAD_ROWS][2];
+    [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
+        sums[r][0] = vec4(0.0);
+        sums[r][1] = vec4(0.0);
+    }
+    uint first_query = row0 / COLS * COLS;
+    for (uint query0 = first_query; query0 < push.time; query0 += COLS) {
+        barrier();
+        LOAD_TILE(columns, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 0u), QKV_STRIDE, query0)
+        LOAD_TILE(columns, COLS * UNITS, COLS, COLUMN_OF_SLOT, fetch_d_o, o_base(head), O_STRIDE, query0)
+        // Of the thread's four queries: m and 1 / l, or delta.
+        precise vec4 a;
+        precise vec4 b;
+        [[unroll]] for (uint c = 0u; c < 4u; ++c) {
+            uint at = head * push.time + min(query0 + 4u * tx + c, push.time - 1u);
+            if (side == 0u) {
+                a[c] = stats[2u * at];
+                b[c] = stats[2u * at + 1u];
+            } else {
+                a[c] = delta[at];
+            }
+        }
+        bool edge = query0 < row0 + ROWS || query0 + COLS > push.time;
+        barrier();
+        precise vec4 s[THREAD_ROWS];
+        [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
+        CONTRACT(s, rows, side * ROWS * UNITS, columns, side * COLS * UNITS)
+        if (side == 0u) {
+            EACH(r, THREAD_ROWS,
+                EACH(c, 4u,
+                    s[r][c] = hlx_mul(hlx_exp(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
+                )
+                if (edge) {
+                    [[unroll]] for (uint c = 0u; c < 4u; ++c) {
+                        uint query = query0 + 4u * tx + c;
+                        if (row0 + ROW(r) > query || query >= push.time) s[r][c] = 0.0;
+                    }
+                }
+                weights[WEIGHT(ROW(r), tx)] = s[r];
+            )
+        }
+        barrier();
+        if (side == 1u) {
+            EACH(r, THREAD_ROWS,
+                vec4 p = weights[WEIGHT(ROW(r), tx)];
+                EACH(c, 4u, s[r][c] = hlx_mul(p[c], hlx_sub(s[r][c], a[c]));)
+                if (edge) {
+                    [[unroll]] for (uint c = 0u; c < 4u; ++c) {
+                        uint query = query0 + 4u * tx + c;
+                        if (row0 + ROW(r) > query || query >= push.time) s[r][c] = 0.0;
+                    }
+                }
+                weights[ROWS * 8u + WEIGHT(ROW(r), tx)] = s[r];
+            )
+        }
+        barrier();
+        ACCUMULATE(sums, weights, side * ROWS * 8u, columns, (1u - side) * COLS * UNITS)
+    }
+
+    EACH(r, THREAD_ROWS,
+        uint t = row0 + ROW(r);
+        if (t < push.time) {
+            EACH(v, 2u,
+                if (8u * v < UNITS) {
+                    uint d = 4u * (tx + 8u * v);
+                    vec4 value = pos0_4(sums[r][v]);
+                    if (side == 1u) value = mul4(value, push.scale);
+                    store_dqkv(qkv_base(head, 2u - side) + t * QKV_STRIDE + d, d, value);
+                }
+            )
+        }
+    )
+}

@@ -1,0 +1,129 @@
+// Causal attention forward for heads of at most 64 columns; the formulas and the order of every
+// sum are those of forward.comp. The queries stay in shared memory, blocks of 32 keys and their
+// values pass by. The including file gives the tile (narrow.glsl).
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "narrow.glsl"
+
+layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
+layout(set = 0, binding = 0) readonly buffer QKVVectors { vec4 qkv_vectors[]; };
+layout(set = 0, binding = 1) writeonly buffer O { float o[]; };
+layout(set = 0, binding = 1) writeonly buffer OVectors { vec4 o_vectors[]; };
+layout(set = 0, binding = 2) writeonly buffer Stats { float stats[]; };
+
+DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
+DEFINE_STORE(store_o, o, o_vectors)
+
+shared vec4 queries[ROWS * UNITS];
+shared vec4 keys[COLS * UNITS];
+shared vec4 values[COLS * UNITS];
+shared vec4 weights[ROWS * 8];
+// Eight threads' maxima of each row; at the end each row's l.
+shared vec4 tops[ROWS * 2];
+
+void main() {
+    uint tx = thread_tx();
+    uint first_row = thread_first_row();
+    uint tiles = (push.time + ROWS - 1u) / ROWS;
+    uint head = hlx_group() / tiles;
+    if (head >= push.heads) return;
+    // The tiles with most keys go first, so that the last to finish are short.
+    uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
+    // The last row of these 32 threads.
+    uint last_row = row0 + 4u * THREAD_ROWS * ((thread_ty() >> 2) + 1u) - 1u;
+
+    LOAD_TILE(queries, 0u, ROWS, NATURAL, fetch_qkv, qkv_base(head, 0u), QKV_STRIDE, row0)
+
+    precise float m[THREAD_ROWS];
+    precise vec4 sums[THREAD_ROWS][2];
+    [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
+        m[r] = uintBitsToFloat(0xff800000u);
+        sums[r][0] = vec4(0.0);
+        sums[r][1] = vec4(0.0);
+    }
+    // Each thread sums l of one of its rows.
+    uint own = tx % THREAD_ROWS;
+    precise float l = 0.0;
+
+    uint end = min(push.time, row0 + ROWS);
+    for (uint key0 = 0u; key0 < end; key0 += COLS) {
+        bool busy = key0 <= last_row;
+        barrier();
+        LOAD_TILE(keys, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
+        LOAD_TILE(values, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
+        barrier();
+        precise vec4 s[THREAD_ROWS];
+        precise float top[THREAD_ROWS];
+        [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
+        if (busy) {
+            CONTRACT(s, queries, 0u, keys, 0u)
+            EACH(r, THREAD_ROWS, s[r] = mul4(s[r], push.scale);)
+            if (key0 + COLS > row0) {
+                [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r)
+                    [[unroll]] for (uint c = 0u; c < 4u; ++c)
+                        if (key0 + 4u * tx + c > row0 + ROW(r)) s[r][c] = uintBitsToFloat(0xff800000u);
+            }
+            [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
+                top[r] = hlx_max(hlx_max(s[r].x, s[r].y), hlx_max(s[r].z, s[r].w));
+                tops[ROW(r) * 2u + (tx >> 2)][tx & 3u] = top[r];
+            }
+        }
+        barrier();
+        if (busy) {
+            precise float own_correction = 0.0;
+            [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
+                vec4 a = tops[ROW(r) * 2u];
+                vec4 b = tops[ROW(r) * 2u + 1u];
+                precise float left = hlx_max(hlx_max(a.x, a.y), hlx_max(a.z, a.w));
+                precise float right = hlx_max(hlx_max(b.x, b.y), hlx_max(b.z, b.w));
+                top[r] = hlx_max(left, right);
+            }
+            EACH(r, THREAD_ROWS,
+                precise float now = hlx_max(m[r], hlx_pos0(top[r]));
+                precise float correction = hlx_exp(hlx_sub(m[r], now));
+                m[r] = now;
+                if (r == own) own_correction = correction;
+                sums[r][0] = mul4(sums[r][0], correction);
+                if (UNITS > 8u) sums[r][1] = mul4(sums[r][1], correction);
+                EACH(c, 4u, s[r][c] = hlx_exp(hlx_sub(s[r][c], now));)
+            )
+            [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) weights[WEIGHT(ROW(r), tx)] = s[r];
+            l = hlx_mul(l, own_correction);
+        }
+        barrier();
+        if (busy) {
+            EACH(j, 8u,
+                vec4 p = weights[WEIGHT(ROW(own), j)];
+                EACH(c, 4u, l = hlx_add(l, p[c]);)
+            )
+            ACCUMULATE(sums, weights, 0u, values, 0u)
+        }
+    }
+
+    uint position = head * push.time + row0;
+    if (tx < THREAD_ROWS) {
+        tops[ROW(own) * 2u].x = l;
+        precise float m_own = m[0];
+        [[unroll]] for (uint r = 1u; r < THREAD_ROWS; ++r)
+            if (r == own) m_own = m[r];
+        if (row0 + ROW(own) < push.time) {
+            stats[2u * (position + ROW(own))] = m_own;
+            stats[2u * (position + ROW(own)) + 1u] = hlx_div(1.0, l);
+        }
+    }
+    barrier();
+    EACH(r, THREAD_ROWS,
+        precise float sum = tops[ROW(r) * 2u].x;
+        uint t = row0 + ROW(r);
+        if (t < push.time) {
+            EACH(v, 2u,
+                if (8u * v < UNITS) {
+                    EACH(k, 4u, sums[r][v][k] = hlx_pos0(hlx_div(sums[r][v][k], sum));)
+                    uint d = 4u * (tx + 8u * v);
+                    store_o(o_base(head) + t * O_STRIDE + d, d, sums[r][v]);
+                }
+            )
+        }
+    )
+}
