@@ -116,6 +116,10 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     let Some(old) = old else {
         return Ok(ExitCode::SUCCESS);
     };
+    if run.fact("device") != old.fact("device") {
+        let device = old.fact("device").unwrap_or("an unknown device");
+        eprintln!("note: the older run was on {device}");
+    }
     let (lines, slower) = run.compare(&old)?;
     println!("\nmedian rates, before and now:\n{}", lines.join("\n"));
     if slower > 0 {

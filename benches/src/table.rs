@@ -125,6 +125,12 @@ pub fn digits(number: f64) -> String {
 }
 
 impl Run {
+    /// A fact by its key.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        let found = self.facts.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// The text of the CSV: facts as comments, the columns, the rows.
     pub fn to_csv(&self) -> String {
         let mut text = facts_to_csv(&self.facts);

@@ -81,7 +81,7 @@ impl Profiled {
     pub fn table(&self) -> String {
         let total = self.report.total_ms();
         let mut text = format!(
-            "profile    {total:.1} ms in kernels; peak {:.3} TFLOP/s, {:.1} GB/s\n\n{:32} {:>9} \
+            "profile    {total:.1} ms in kernels; peak {:.4} TFLOP/s, {:.1} GB/s\n\n{:32} {:>9} \
              {:>11} {:>6} {:>10} {:>9} {:>10} {:>9} {:>6}\n",
             self.peak.flops * 1e-12,
             self.peak.bytes * 1e-9,
