@@ -172,3 +172,34 @@ fn measure_case(ctx: &Context, case: &Case, runs: usize, peak: Peak) -> Result<R
         median_ms: median(&times),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn arguments_are_read() -> Result<(), clap::Error> {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+        let read = parse("hlx-bench --kernel softmax --device cpu --csv a.csv --compare b.csv")?;
+        let kernels = read.kernels;
+        assert_eq!(kernels.kernel.as_deref(), Some("softmax"));
+        assert_eq!((kernels.device.as_str(), kernels.runs), ("cpu", 100));
+        assert_eq!(kernels.compare, Some(PathBuf::from("b.csv")));
+        let peers = parse("hlx-bench peers --rounds 5 --threads 2 --out results")?;
+        assert!(matches!(peers.verb, Some(Verb::Peers(_))));
+        for wrong in [
+            "--runs 0",
+            "--runs many",
+            "--kernel",
+            "mend",
+            "peers --rounds 0",
+        ] {
+            assert!(parse(&format!("hlx-bench {wrong}")).is_err(), "{wrong}");
+        }
+        Ok(())
+    }
+}
