@@ -7,20 +7,45 @@ use hlx_core::Context;
 /// The facts of a run on a device.
 pub fn facts(ctx: &Context) -> Vec<(String, String)> {
     let info = ctx.info();
-    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = command(std::env::args().skip(1));
     let mut facts = vec![
         ("date".to_owned(), today()),
         ("device".to_owned(), info.name.clone()),
         ("driver".to_owned(), info.driver.clone()),
-        (
-            "command".to_owned(),
-            format!("cargo xtask bench {}", command.join(" ")),
-        ),
+        ("command".to_owned(), command),
     ];
     if ctx.is_cpu() {
         facts.push(("threads".to_owned(), ctx.cpu_threads().to_string()));
     }
     facts
+}
+
+/// Options whose values are places on the machine that measured.
+const PLACES: [&str; 6] = [
+    "--csv",
+    "--compare",
+    "--out",
+    "--script",
+    "--python",
+    "--peer",
+];
+
+/// The command that repeats a run, without places.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let mut command = "cargo xtask bench".to_owned();
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        if PLACES.contains(&argument.as_str()) {
+            arguments.next();
+        } else if !PLACES
+            .iter()
+            .any(|place| argument.starts_with(&format!("{place}=")))
+        {
+            command += " ";
+            command += &argument;
+        }
+    }
+    command
 }
 
 /// Today's date in UTC, 2026-11-21.
@@ -51,7 +76,14 @@ fn date(days: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::date;
+    use super::{command, date};
+
+    #[test]
+    fn commands_name_no_places() {
+        let words = "peers --out /a/b --rounds 5 --script=/c.py --quick".split(' ');
+        let text = command(words.map(str::to_owned));
+        assert_eq!(text, "cargo xtask bench peers --rounds 5 --quick");
+    }
 
     #[test]
     fn dates_are_the_calendars() {
