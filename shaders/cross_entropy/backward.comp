@@ -1,18 +1,22 @@
 // Cross-entropy backward: dlogits[r, v] = scale * (exp((x[r, v] - m_r) - z_r) - q[r, v]),
 //   q = (1 - e) + e / V at the target and e / V elsewhere;
 // +0 where the row is ignored, NaN where its target is no class.
+// Columns go in vectors of four where V is a multiple of four.
 // logits x, dlogits: [rows, V]; targets: [rows]; stats: [rows, 2] = (m, z); scale: [1].
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 
 layout(local_size_x = 256) in;
-layout(set = 0, binding = 0) readonly buffer Logits { float x[]; };
-layout(set = 0, binding = 1) readonly buffer Targets { uint targets[]; };
-layout(set = 0, binding = 2) readonly buffer Stats { float stats[]; };
-layout(set = 0, binding = 3) readonly buffer Scale { float scale[]; };
-layout(set = 0, binding = 4) writeonly buffer DLogits { float dlogits[]; };
+layout(set = 0, binding = 0) readonly restrict buffer Logits1 { float x1[]; };
+layout(set = 0, binding = 0) readonly restrict buffer Logits4 { vec4 x4[]; };
+layout(set = 0, binding = 1) readonly restrict buffer Targets { uint targets[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Stats { vec2 stats[]; };
+layout(set = 0, binding = 3) readonly restrict buffer Scale { float scale[]; };
+layout(set = 0, binding = 4) writeonly restrict buffer DLogits1 { float dlogits1[]; };
+layout(set = 0, binding = 4) writeonly restrict buffer DLogits4 { vec4 dlogits4[]; };
 layout(push_constant) uniform Push {
     uint rows;
     uint vocabulary;
@@ -22,20 +26,49 @@ layout(push_constant) uniform Push {
 
 const uint IGNORE_INDEX = 0xffffffffu;
 
-void main() {
-    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
-    uint row = at / push.vocabulary;
-    if (row >= push.rows) return;
-    uint col = at - row * push.vocabulary;
-    uint target = targets[row];
+float slope(float x, uint col, uint target, vec2 top_and_log_sum) {
+    precise float p = hlx_exp(hlx_sub(hlx_sub(x, top_and_log_sum.x), top_and_log_sum.y));
+    precise float d = hlx_mul(scale[0], hlx_sub(p, col == target ? push.hit : push.spread));
+    d = target < push.vocabulary ? d : uintBitsToFloat(0x7fc00000u);
+    return target == IGNORE_INDEX ? 0.0 : d;
+}
 
-    precise float d = uintBitsToFloat(0x7fc00000u);
-    if (target == IGNORE_INDEX) {
-        d = 0.0;
-    } else if (target < push.vocabulary) {
-        precise float p =
-            hlx_exp(hlx_sub(hlx_sub(x[at], stats[2u * row]), stats[2u * row + 1u]));
-        d = hlx_mul(scale[0], hlx_sub(p, col == target ? push.hit : push.spread));
+// Vectors of a thread, 256 apart; large tensors take two, whose loads are under way together.
+layout(constant_id = 0) const uint VECTORS = 1u;
+
+void slopes_of_vectors(uint first, uint quads) {
+    uint end = quads * push.rows;
+    precise vec4 x[VECTORS];
+    precise vec2 s[VECTORS];
+    uint target[VECTORS];
+    uint col[VECTORS];
+    [[unroll]] for (uint v = 0u; v < VECTORS; ++v) {
+        uint i = min(first + 256u * v, end - 1u);
+        uint row = i / quads;
+        x[v] = x4[i];
+        s[v] = stats[row];
+        target[v] = targets[row];
+        col[v] = 4u * (i - row * quads);
     }
-    dlogits[at] = d;
+    [[unroll]] for (uint v = 0u; v < VECTORS; ++v)
+        if (first + 256u * v < end)
+            dlogits4[first + 256u * v] = vec4(
+                slope(x[v].x, col[v], target[v], s[v]), slope(x[v].y, col[v] + 1u, target[v], s[v]),
+                slope(x[v].z, col[v] + 2u, target[v], s[v]), slope(x[v].w, col[v] + 3u, target[v], s[v]));
+}
+
+void main() {
+    uint first = hlx_group() * 256u * VECTORS + gl_LocalInvocationID.x;
+    // Where fma is emulated one copy of the exponential spares software drivers four.
+    if (HLX_NATIVE_FMA != 0u && (push.vocabulary & 3u) == 0u) {
+        slopes_of_vectors(first, push.vocabulary >> 2);
+        return;
+    }
+    uint end = push.rows * push.vocabulary;
+    for (uint j = 0u; j < 4u * VECTORS; ++j) {
+        uint at = 4u * VECTORS * 256u * hlx_group() + 256u * j + gl_LocalInvocationID.x;
+        if (at >= end) return;
+        uint row = at / push.vocabulary;
+        dlogits1[at] = slope(x1[at], at - row * push.vocabulary, targets[row], stats[row]);
+    }
 }

@@ -5,7 +5,8 @@
 //   counter = (index / 4, sample_base + sample, step, purpose)
 // with index the element's place in its sample (time * width + column), so that neither the
 // batch a sample rides in, nor how far it is padded, nor the launch shape reaches the mask.
-// A thread has one counter, that is four elements of a sample.
+// A thread has one counter, that is four elements of a sample, which
+// are one vector where samples hold whole vectors.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -25,9 +26,15 @@ layout(push_constant) uniform Push {
     float factor;
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
+layout(set = 0, binding = 0) readonly restrict buffer X1 { float x1[]; };
+layout(set = 0, binding = 0) readonly restrict buffer X4 { vec4 x4[]; };
 layout(set = 0, binding = 1) readonly restrict buffer Counter { uint step_and_base[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Y { float y[]; };
+layout(set = 0, binding = 2) writeonly restrict buffer Y1 { float y1[]; };
+layout(set = 0, binding = 2) writeonly restrict buffer Y4 { vec4 y4[]; };
+
+float dropped(float x, uint word) {
+    return hlx_uniform(word) >= push.p ? hlx_mul(x, push.factor) : 0.0;
+}
 
 void main() {
     uint quads = (push.per_sample + 3u) / 4u;
@@ -38,9 +45,14 @@ void main() {
     uvec4 words = hlx_philox4x32(
         uvec4(quad, step_and_base[1] + sample_idx, step_and_base[0], push.purpose),
         uvec2(push.seed_low, push.seed_high));
+    if ((push.per_sample & 3u) == 0u) {
+        precise vec4 x = x4[thread];
+        y4[thread] = vec4(dropped(x.x, words.x), dropped(x.y, words.y),
+                          dropped(x.z, words.z), dropped(x.w, words.w));
+        return;
+    }
     uint begin = sample_idx * push.per_sample + 4u * quad;
     uint count = min(4u, push.per_sample - 4u * quad);
     [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        if (j < count)
-            y[begin + j] = hlx_uniform(words[j]) >= push.p ? hlx_mul(x[begin + j], push.factor) : 0.0;
+        if (j < count) y1[begin + j] = dropped(x1[begin + j], words[j]);
 }

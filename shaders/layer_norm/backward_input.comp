@@ -9,7 +9,7 @@
 #include "../include/math.glsl"
 #include "../include/reduce.glsl"
 
-layout(constant_id = 0) const uint RESIDUAL = 0u;
+layout(constant_id = 4) const uint RESIDUAL = 0u;
 
 layout(set = 0, binding = 0) readonly buffer X { float x[]; };
 layout(set = 0, binding = 1) readonly buffer Weight { float weight[]; };

@@ -138,6 +138,7 @@ pub fn activation_forward(
         name: "activation_forward",
         shader: kind.forward_shader(),
         specialization: &[],
+        pairs: true,
         parameters: &[0],
     };
     let args = [
@@ -165,6 +166,7 @@ pub fn activation_backward(
         name: "activation_backward",
         shader: kind.backward_shader(),
         specialization: &[],
+        pairs: true,
         parameters: &[0],
     };
     let args = [

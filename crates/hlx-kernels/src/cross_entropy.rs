@@ -18,7 +18,8 @@ use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::error::{check_len, check_that};
-use crate::lanes::{self, ROWS_A_GROUP, check_rows, rows_a_task};
+use crate::lanes::{self, LANES, RowGroup, check_rows, rows_a_task};
+use crate::map::{GROUP_THREADS, vectors_a_thread};
 
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,9 @@ pub fn cross_entropy_forward(
     check_len(name, "loss_rows", loss_rows, rows)?;
     check_len(name, "stats", stats, rows * 2)?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
+    let (group, ahead) = RowGroup::streamed(ctx, vocabulary);
+    // The shader holds no row: one pipeline serves every vocabulary.
+    let [local, cols, threads, group_rows] = group.specialization(LANES);
     let push = forward::Push {
         rows: rows as u32,
         vocabulary: vocabulary as u32,
@@ -78,7 +82,7 @@ pub fn cross_entropy_forward(
     let launch = Launch {
         name,
         shader: &forward::SHADER,
-        specialization: &[],
+        specialization: &[local, cols, threads, group_rows, (4, ahead)],
         bindings: &[
             Binding::Read(logits),
             Binding::Read(targets),
@@ -86,7 +90,7 @@ pub fn cross_entropy_forward(
             Binding::Write(stats),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
+        groups: group.groups(rows),
     };
     ctx.launch(launch, move |b| {
         let ([logits, targets], [loss_rows, stats]) = b.split();
@@ -133,6 +137,8 @@ pub fn cross_entropy_backward(
     check_len(name, "dlogits", dlogits, rows * vocabulary)?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let hit = with_flush(|| keep + spread);
+    let len = rows * vocabulary;
+    let vectors = vectors_a_thread(len);
     let push = backward::Push {
         rows: rows as u32,
         vocabulary: vocabulary as u32,
@@ -142,7 +148,7 @@ pub fn cross_entropy_backward(
     let launch = Launch {
         name,
         shader: &backward::SHADER,
-        specialization: &[],
+        specialization: &[(0, vectors as u32)],
         bindings: &[
             Binding::Read(logits),
             Binding::Read(targets),
@@ -151,7 +157,7 @@ pub fn cross_entropy_backward(
             Binding::Write(dlogits),
         ],
         push: push_bytes(&push),
-        groups: groups_1d((rows * vocabulary).div_ceil(256)),
+        groups: groups_1d(len.div_ceil(4 * vectors * GROUP_THREADS)),
     };
     ctx.launch(launch, move |b| {
         let ([logits, targets, stats, scale], [dlogits]) = b.split();

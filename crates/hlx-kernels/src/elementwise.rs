@@ -49,6 +49,7 @@ fn binary(
         name,
         shader: &binary_shader::SHADER,
         specialization: &[(0, operation)],
+        pairs: true,
         parameters: &[0],
     };
     let args = [
@@ -68,6 +69,7 @@ pub fn scale(ctx: &Context, a: &Buffer, factor: f32, out: &Buffer) -> Result<(),
         name: "scale",
         shader: &scale_shader::SHADER,
         specialization: &[],
+        pairs: true,
         parameters: &[factor.to_bits()],
     };
     let args = [
@@ -91,6 +93,7 @@ pub fn scale_by(
         name: "scale_by",
         shader: &scale_by_shader::SHADER,
         specialization: &[],
+        pairs: true,
         parameters: &[0],
     };
     let args = [
@@ -110,6 +113,7 @@ pub fn add_assign(ctx: &Context, a: &Buffer, b: &Buffer) -> Result<(), KernelErr
         name: "add_assign",
         shader: &add_assign_shader::SHADER,
         specialization: &[],
+        pairs: true,
         parameters: &[0],
     };
     let args = [

@@ -110,6 +110,12 @@ pub fn embedding_backward(
     if !accumulate {
         ctx.fill(dweight, 0)?;
     }
+    // A thread's columns are vectors of four where they can be.
+    let columns = if width.is_multiple_of(4) {
+        width / 4
+    } else {
+        width
+    };
     let push = backward::Push {
         rows: rows as u32,
         rows_per_shard: rows_per_shard as u32,
@@ -126,7 +132,7 @@ pub fn embedding_backward(
             Binding::ReadWrite(dweight),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(rows * width.div_ceil(GROUP_THREADS)),
+        groups: groups_1d(rows * columns.div_ceil(GROUP_THREADS)),
     };
     let sizes = Sizes {
         shards,

@@ -4,7 +4,7 @@
 //! then `lane[l] += lane[l + 64]` for `l < 64`, and so on with 32, 16, 8, 4, 2, 1. A sum of zero is
 //! +0. The 128 lanes are eight AVX-512 registers, which also hides the latency of the additions.
 
-use hlx_core::arith;
+use hlx_core::{Context, DeviceKind, arith, groups_1d};
 
 use crate::KernelError;
 use crate::error::check_that;
@@ -14,6 +14,65 @@ pub const LANES: usize = 128;
 
 /// Rows that a workgroup of `reduce.glsl` carries (`HLX_ROWS`).
 pub(crate) const ROWS_A_GROUP: usize = 8;
+
+/// How a row kernel is cut into workgroups: the launch side of `shaders/include/held_row.glsl`.
+/// The cut never shows in the bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowGroup {
+    /// Threads of a row: 32 with four lanes each, or 128 with one.
+    threads: usize,
+    /// Rows of a workgroup.
+    rows: usize,
+}
+
+impl RowGroup {
+    /// The longest row that a workgroup holds: 128 registers a thread.
+    const LONGEST_HELD: usize = 16_384;
+
+    /// The cut for kernels that hold rows of `cols` elements in registers; `None` where the row is
+    /// too long, or the driver is a software one, which would compile the unrolled kernel for
+    /// minutes. (The tests have it compile the two shortest.)
+    pub fn held(ctx: &Context, cols: usize) -> Option<Self> {
+        let gpu = ctx.info().kind == DeviceKind::VulkanGpu && cols <= Self::LONGEST_HELD;
+        let tested = cfg!(test) && (cols == 33 || cols == 129);
+        let threads = if cols > 1024 || (cfg!(test) && cols == 129) {
+            128
+        } else {
+            32
+        };
+        (gpu || tested).then_some(Self {
+            threads,
+            rows: if threads == 32 { 2 } else { 1 },
+        })
+    }
+
+    /// The cut for kernels that read a row several times, of `cols` elements; and how many blocks
+    /// of 128 columns they load at a time.
+    pub fn streamed(ctx: &Context, cols: usize) -> (Self, u32) {
+        let gpu = ctx.info().kind == DeviceKind::VulkanGpu;
+        let (threads, rows, ahead) = match gpu {
+            false => (32, 8, 1),
+            true if cols < 1024 => (32, 2, 2),
+            true => (128, 2, 8),
+        };
+        (Self { threads, rows }, ahead)
+    }
+
+    /// The shader's constants.
+    pub fn specialization(self, cols: usize) -> [(u32, u32); 4] {
+        [
+            (0, (self.threads * self.rows) as u32),
+            (1, cols as u32),
+            (2, self.threads as u32),
+            (3, self.rows as u32),
+        ]
+    }
+
+    /// The launch's workgroups.
+    pub fn groups(self, rows: usize) -> [u32; 3] {
+        groups_1d(rows.div_ceil(self.rows))
+    }
+}
 
 /// Checks that a row has elements and that 32 bits count those of all rows.
 pub(crate) fn check_rows(

@@ -16,8 +16,9 @@ use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::KernelError;
+use crate::columns::ColumnGroup;
 use crate::error::check_len;
-use crate::lanes::{ROWS_A_GROUP, check_rows, rows_a_task};
+use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 
 mod cpu;
 #[cfg(test)]
@@ -27,6 +28,14 @@ shader!(forward, "../../shaders/spv/layer_norm/forward.spv");
 shader!(
     backward_input,
     "../../shaders/spv/layer_norm/backward_input.spv"
+);
+shader!(
+    forward_held,
+    "../../shaders/spv/layer_norm/forward_held.spv"
+);
+shader!(
+    backward_input_held,
+    "../../shaders/spv/layer_norm/backward_input_held.spv"
 );
 shader!(
     backward_params,
@@ -58,25 +67,32 @@ pub fn layer_norm_forward(
     check_len(name, "bias", bias, cols)?;
     check_len(name, "y", y, rows * cols)?;
     check_len(name, "stats", stats, rows * 2)?;
+    let bindings = [
+        Binding::Read(x),
+        Binding::Read(weight),
+        Binding::Read(bias),
+        Binding::Write(y),
+        Binding::Write(stats),
+    ];
     let push = forward::Push {
         rows: rows as u32,
         cols: cols as u32,
         eps,
     };
-    let launch = Launch {
+    let mut launch = Launch {
         name,
         shader: &forward::SHADER,
         specialization: &[],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(weight),
-            Binding::Read(bias),
-            Binding::Write(y),
-            Binding::Write(stats),
-        ],
+        bindings: &bindings,
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
+    let held = RowGroup::held(ctx, cols).map(|group| (group.specialization(cols), group));
+    if let Some((constants, group)) = &held {
+        launch.shader = &forward_held::SHADER;
+        launch.specialization = constants;
+        launch.groups = group.groups(rows);
+    }
     ctx.launch(launch, move |b| {
         let ([x, weight, bias], [y, stats]) = b.split();
         let rows = rows_a_task(cols);
@@ -131,6 +147,9 @@ pub fn layer_norm_backward_input_add(
     launch_backward_input(ctx, x, weight, stats, dy, Some(residual), dx, rows, cols)
 }
 
+/// The constant of both backward shaders that says whether there is a gradient to add to.
+const RESIDUAL_ID: u32 = 4;
+
 #[allow(clippy::too_many_arguments)] // As above.
 fn launch_backward_input(
     ctx: &Context,
@@ -154,25 +173,36 @@ fn launch_backward_input(
     // Without, the binding holds something that is not read.
     let residual = residual.unwrap_or(dy);
     check_len(name, "residual", residual, rows * cols)?;
+    let bindings = [
+        Binding::Read(x),
+        Binding::Read(weight),
+        Binding::Read(stats),
+        Binding::Read(dy),
+        Binding::Read(residual),
+        Binding::Write(dx),
+    ];
     let push = backward_input::Push {
         rows: rows as u32,
         cols: cols as u32,
     };
-    let launch = Launch {
+    let mut launch = Launch {
         name,
         shader: &backward_input::SHADER,
-        specialization: &[(0, u32::from(adds))],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(weight),
-            Binding::Read(stats),
-            Binding::Read(dy),
-            Binding::Read(residual),
-            Binding::Write(dx),
-        ],
+        specialization: &[(RESIDUAL_ID, u32::from(adds))],
+        bindings: &bindings,
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
+    let held = RowGroup::held(ctx, cols).map(|group| {
+        let [local, cols, threads, group_rows] = group.specialization(cols);
+        let residual = (RESIDUAL_ID, u32::from(adds));
+        ([local, cols, threads, group_rows, residual], group)
+    });
+    if let Some((constants, group)) = &held {
+        launch.shader = &backward_input_held::SHADER;
+        launch.specialization = constants;
+        launch.groups = group.groups(rows);
+    }
     ctx.launch(launch, move |b| {
         let ([x, weight, stats, dy, residual], [dx]) = b.split();
         let rows = rows_a_task(cols);
@@ -227,12 +257,12 @@ pub fn layer_norm_backward_params(
         shards: shards as u32,
         rows_per_shard: rows_per_shard as u32,
         cols: cols as u32,
-        accumulate: u32::from(accumulate),
     };
+    let group = ColumnGroup::new();
     let launch = Launch {
         name,
         shader: &backward_params::SHADER,
-        specialization: &[],
+        specialization: &group.specialization(accumulate),
         bindings: &[
             Binding::Read(x),
             Binding::Read(stats),
@@ -241,7 +271,7 @@ pub fn layer_norm_backward_params(
             Binding::ReadWrite(dbias),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(shards * cols.div_ceil(32)),
+        groups: group.groups(shards, cols),
     };
     ctx.launch(launch, move |b| {
         let ([x, stats, dy], [dweight, dbias]) = b.split();

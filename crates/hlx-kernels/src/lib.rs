@@ -10,6 +10,7 @@
 mod macros;
 #[cfg(test)]
 mod arith_check;
+mod columns;
 mod error;
 mod map;
 

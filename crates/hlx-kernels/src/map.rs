@@ -1,7 +1,7 @@
 //! The launcher of kernels whose elements are independent: `y[i] = f(x[i], ...)`.
 //!
 //! [`Map::launch`] checks the lengths, cuts tensors larger than the device can bind into windows,
-//! and runs a shader of four elements a thread (`shaders/include/map.glsl`); [`chunks1`] and
+//! and runs a shader of whole vectors a thread (`shaders/include/map.glsl`); [`chunks1`] and
 //! [`chunks2`] spread the CPU twin over the worker threads. Both sides compute each element on
 //! its own, so windows, chunks and threads never show in the bits.
 
@@ -16,8 +16,11 @@ pub(crate) const CHUNK: usize = 1 << 14;
 /// Threads of a workgroup.
 pub(crate) const GROUP_THREADS: usize = 256;
 
-/// Elements of one workgroup, four a thread.
-const GROUP: usize = 4 * GROUP_THREADS;
+/// The constant of `map.glsl` that says how many vectors of four a thread has.
+const VECTORS_ID: u32 = 999;
+
+/// From how many elements on a thread has two vectors.
+const PAIRS_FROM: usize = 1 << 23;
 
 /// An argument of a map, with its name for errors.
 #[derive(Clone, Copy)]
@@ -36,6 +39,8 @@ pub(crate) struct Map<'a> {
     pub shader: &'static Shader,
     /// The shader's own specialization constants.
     pub specialization: &'a [(u32, u32)],
+    /// Whether the shader is one over `map.glsl`, whose threads may have two vectors instead of one.
+    pub pairs: bool,
     /// The push constants after the count (one word for the shaders over `map.glsl`).
     pub parameters: &'a [u32],
 }
@@ -69,15 +74,24 @@ impl Map<'_> {
                     Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) => Binding::Read(buffer),
                 })
                 .collect();
+            let vectors = if self.pairs {
+                vectors_a_thread(count)
+            } else {
+                1
+            };
+            let mut specialization = self.specialization.to_vec();
+            if vectors > 1 {
+                specialization.push((VECTORS_ID, vectors as u32));
+            }
             let mut push = vec![count as u32];
             push.extend_from_slice(self.parameters);
             let launch = Launch {
                 name: self.name,
                 shader: self.shader,
-                specialization: self.specialization,
+                specialization: &specialization,
                 bindings: &bindings,
                 push: bytemuck::cast_slice(&push),
-                groups: hlx_core::groups_1d(count.div_ceil(GROUP)),
+                groups: hlx_core::groups_1d(count.div_ceil(4 * vectors * GROUP_THREADS)),
             };
             ctx.launch(launch, body)?;
         }
@@ -100,6 +114,12 @@ impl Map<'_> {
         }
         Ok(len.unwrap_or(0))
     }
+}
+
+/// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it
+/// open: with two, the loads of both are under way together; small tensors rather fill the device.
+pub(crate) fn vectors_a_thread(len: usize) -> usize {
+    if len >= PAIRS_FROM { 2 } else { 1 }
 }
 
 /// Cuts `len` elements into windows (start, count) of at most `limit`, each but the last a multiple

@@ -26,6 +26,7 @@ pub fn mse_forward(
         name: "mse_forward",
         shader: &forward::SHADER,
         specialization: &[],
+        pairs: true,
         parameters: &[0],
     };
     let args = [
@@ -54,6 +55,7 @@ pub fn mse_backward(
         name: "mse_backward",
         shader: &backward::SHADER,
         specialization: &[],
+        pairs: true,
         parameters: &[0],
     };
     let args = [

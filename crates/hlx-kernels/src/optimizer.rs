@@ -175,6 +175,7 @@ pub fn sgd_step(
         name: "sgd_step",
         shader,
         specialization: &[],
+        pairs: false,
         parameters: &[],
     };
     if momentum.is_none() {
@@ -253,6 +254,7 @@ fn adam(
         name,
         shader: &adam_shader::SHADER,
         specialization: &[(0, u32::from(decoupled))],
+        pairs: false,
         parameters: &[],
     };
     let args = [

@@ -12,11 +12,13 @@
 use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
+use crate::columns::ColumnGroup;
 use crate::error::{KernelError, check_len, check_that};
-use crate::lanes;
+use crate::lanes::{self, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
 shader!(rows_shader, "../../shaders/spv/reduce/rows.spv");
+shader!(rows_held_shader, "../../shaders/spv/reduce/rows_held.spv");
 shader!(columns_shader, "../../shaders/spv/reduce/columns.spv");
 shader!(shards_shader, "../../shaders/spv/reduce/shards.spv");
 
@@ -78,14 +80,26 @@ fn launch_rows(
         cols: cols as u32,
         count: count as u32,
     };
-    let launch = Launch {
+    let bindings = [Binding::Read(x), Binding::Write(out)];
+    let mut launch = Launch {
         name,
         shader: &rows_shader::SHADER,
         specialization: &[(0, operation as u32), (1, u32::from(root))],
-        bindings: &[Binding::Read(x), Binding::Write(out)],
+        bindings: &bindings,
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(GROUP_ROWS)),
     };
+    let held = RowGroup::held(ctx, cols).map(|group| {
+        let [local, cols, threads, group_rows] = group.specialization(cols);
+        let operation = (4, operation as u32);
+        let root = (5, u32::from(root));
+        ([local, cols, threads, group_rows, operation, root], group)
+    });
+    if let Some((constants, group)) = &held {
+        launch.shader = &rows_held_shader::SHADER;
+        launch.specialization = constants;
+        launch.groups = group.groups(rows);
+    }
     ctx.launch(launch, move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let rows_a_task = (CHUNK / cols.max(1)).max(1);
@@ -170,8 +184,7 @@ pub fn column_sum(
     cols: usize,
     accumulate: bool,
 ) -> Result<(), KernelError> {
-    /// Columns of one workgroup of `columns.comp`, and of one task of the CPU.
-    const GROUP_COLS: usize = 32;
+    /// Columns of one task of the CPU.
     const TASK_COLS: usize = 128;
     check_len("column_sum", "x", x, shards * rows_per_shard * cols)?;
     check_len("column_sum", "out", out, shards * cols)?;
@@ -180,13 +193,14 @@ pub fn column_sum(
         rows_per_shard: rows_per_shard as u32,
         cols: cols as u32,
     };
+    let group = ColumnGroup::new();
     let launch = Launch {
         name: "column_sum",
         shader: &columns_shader::SHADER,
-        specialization: &[(0, u32::from(accumulate))],
+        specialization: &group.specialization(accumulate),
         bindings: &[Binding::Read(x), result_binding(out, accumulate)],
         push: push_bytes(&push),
-        groups: groups_1d(shards * cols.div_ceil(GROUP_COLS)),
+        groups: group.groups(shards, cols),
     };
     ctx.launch(launch, move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
@@ -257,7 +271,7 @@ pub fn shard_sum(
         specialization: &[(0, u32::from(accumulate))],
         bindings: &[Binding::Read(partials), result_binding(out, accumulate)],
         push: push_bytes(&push),
-        groups: groups_1d(n.div_ceil(GROUP_THREADS)),
+        groups: groups_1d(n.div_ceil(4 * GROUP_THREADS)),
     };
     ctx.launch(launch, move |bindings| {
         let ([partials], [out]) = bindings.split::<1, 1>();
@@ -412,7 +426,7 @@ mod tests {
     #[test]
     fn shards_are_summed_pairwise() {
         for shards in [1, 2, 3, 4, 5, 6, 7, 8, 16, 21] {
-            for n in [1, 31, 1009] {
+            for n in [1, 31, 32, 1009, 5004] {
                 let x = normal(5, shards * n);
                 let stored = normal(6, n);
                 let got = run_everywhere("shard_sum", |ctx, mem| {

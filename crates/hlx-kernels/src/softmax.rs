@@ -10,10 +10,12 @@ use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::error::check_len;
-use crate::lanes::{self, ROWS_A_GROUP, check_rows, rows_a_task};
+use crate::lanes::{self, ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 
 shader!(forward, "../../shaders/spv/softmax/forward.spv");
 shader!(backward, "../../shaders/spv/softmax/backward.spv");
+shader!(forward_held, "../../shaders/spv/softmax/forward_held.spv");
+shader!(backward_held, "../../shaders/spv/softmax/backward_held.spv");
 
 /// Computes `y = softmax(x)` row by row; overwrites `y`.
 ///
@@ -31,18 +33,25 @@ pub fn softmax_forward(
     check_rows("softmax_forward", rows, cols)?;
     check_len("softmax_forward", "x", x, rows * cols)?;
     check_len("softmax_forward", "y", y, rows * cols)?;
+    let bindings = [Binding::Read(x), Binding::Write(y)];
     let push = forward::Push {
         rows: rows as u32,
         cols: cols as u32,
     };
-    let launch = Launch {
+    let mut launch = Launch {
         name: "softmax_forward",
         shader: &forward::SHADER,
         specialization: &[],
-        bindings: &[Binding::Read(x), Binding::Write(y)],
+        bindings: &bindings,
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
+    let held = RowGroup::held(ctx, cols).map(|group| (group.specialization(cols), group));
+    if let Some((constants, group)) = &held {
+        launch.shader = &forward_held::SHADER;
+        launch.specialization = constants;
+        launch.groups = group.groups(rows);
+    }
     ctx.launch(launch, move |b| {
         let ([x], [y]) = b.split();
         let task = rows_a_task(cols) * cols;
@@ -71,18 +80,25 @@ pub fn softmax_backward(
     for (name, buffer) in [("y", y), ("dy", dy), ("dx", dx)] {
         check_len("softmax_backward", name, buffer, rows * cols)?;
     }
+    let bindings = [Binding::Read(y), Binding::Read(dy), Binding::Write(dx)];
     let push = backward::Push {
         rows: rows as u32,
         cols: cols as u32,
     };
-    let launch = Launch {
+    let mut launch = Launch {
         name: "softmax_backward",
         shader: &backward::SHADER,
         specialization: &[],
-        bindings: &[Binding::Read(y), Binding::Read(dy), Binding::Write(dx)],
+        bindings: &bindings,
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
+    let held = RowGroup::held(ctx, cols).map(|group| (group.specialization(cols), group));
+    if let Some((constants, group)) = &held {
+        launch.shader = &backward_held::SHADER;
+        launch.specialization = constants;
+        launch.groups = group.groups(rows);
+    }
     ctx.launch(launch, move |b| {
         let ([y, dy], [dx]) = b.split();
         let task = rows_a_task(cols) * cols;

@@ -1,0 +1,55 @@
+// Layer norm backward, input, of rows held in registers; formula and order are those of
+// backward_input.comp.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#define HLX_REDUCTIONS 2
+#include "../include/held_row.glsl"
+
+layout(constant_id = 4) const uint RESIDUAL = 0u;
+
+layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
+layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Stats { vec2 stats[]; };
+layout(set = 0, binding = 3) readonly buffer DY { float dy[]; };
+layout(set = 0, binding = 4) readonly buffer Residual { float residual[]; };
+layout(set = 0, binding = 5) writeonly buffer DX { float dx[]; };
+layout(push_constant) uniform Push { uint rows; uint cols; } push;  // cols = COLS
+
+void main() {
+    uint row = hlx_row(push.rows);
+    uint base = row * COLS;
+    precise float normal[HLX_HELD];
+    precise float g[HLX_HELD];
+    HLX_EACH(i) if (hlx_has(i)) {
+        normal[i] = x[base + hlx_col(i)];
+        g[i] = dy[base + hlx_col(i)];
+    }
+    precise vec2 mean_rstd = stats[row];
+    HLX_START(g_lanes, 0.0)
+    HLX_START(gn_lanes, 0.0)
+    HLX_EACH(i) if (hlx_has(i)) {
+        g[i] = hlx_mul(g[i], weight[hlx_col(i)]);
+        normal[i] = hlx_mul(hlx_sub(normal[i], mean_rstd.x), mean_rstd.y);
+        g_lanes[HLX_LANE(i)] = hlx_add(g_lanes[HLX_LANE(i)], g[i]);
+        gn_lanes[HLX_LANE(i)] = hlx_add(gn_lanes[HLX_LANE(i)], hlx_mul(g[i], normal[i]));
+    }
+    // Both sums over the same barriers.
+    hlx_publish(hlx_fold(g_lanes, 0u, false), 0u);
+    hlx_publish(hlx_fold(gn_lanes, 1u, false), 1u);
+    barrier();
+    hlx_publish_eighth(0u, false);
+    hlx_publish_eighth(1u, false);
+    barrier();
+    precise float n = float(COLS);
+    precise float a = hlx_div(hlx_finish(0u, false), n);
+    precise float b = hlx_div(hlx_finish(1u, false), n);
+    if (!hlx_is_row(push.rows)) return;
+    HLX_EACH(i) if (hlx_has(i)) {
+        precise float value =
+            hlx_mul(mean_rstd.y, hlx_sub(hlx_sub(g[i], a), hlx_mul(normal[i], b)));
+        if (RESIDUAL != 0u) value = hlx_add(residual[base + hlx_col(i)], value);
+        dx[base + hlx_col(i)] = value;
+    }
+}

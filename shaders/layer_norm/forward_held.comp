@@ -1,0 +1,37 @@
+// Layer norm forward of rows held in registers; formula and order are those of forward.comp.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#define HLX_REDUCTIONS 2
+#include "../include/held_row.glsl"
+
+layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
+layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
+layout(set = 0, binding = 3) writeonly restrict buffer Y { float y[]; };
+layout(set = 0, binding = 4) writeonly restrict buffer Stats { vec2 stats[]; };
+layout(push_constant) uniform Push { uint rows; uint cols; float eps; } push;  // cols = COLS
+
+void main() {
+    uint row = hlx_row(push.rows);
+    uint base = row * COLS;
+    precise float n = float(COLS);
+    precise float v[HLX_HELD];
+    HLX_EACH(i) if (hlx_has(i)) v[i] = x[base + hlx_col(i)];
+    HLX_START(sums, 0.0)
+    HLX_EACH(i) if (hlx_has(i)) sums[HLX_LANE(i)] = hlx_add(sums[HLX_LANE(i)], v[i]);
+    precise float mean = hlx_div(hlx_reduce(sums, 0u, false), n);
+
+    HLX_START(squares, 0.0)
+    HLX_EACH(i) if (hlx_has(i)) {
+        v[i] = hlx_sub(v[i], mean);
+        squares[HLX_LANE(i)] = hlx_add(squares[HLX_LANE(i)], hlx_mul(v[i], v[i]));
+    }
+    precise float variance = hlx_div(hlx_reduce(squares, 1u, false), n);
+    precise float rstd = hlx_div(1.0, hlx_sqrt(hlx_add(variance, push.eps)));
+    if (!hlx_is_row(push.rows)) return;
+    HLX_EACH(i) if (hlx_has(i))
+        y[base + hlx_col(i)] = hlx_fma(hlx_mul(v[i], rstd), weight[hlx_col(i)], bias[hlx_col(i)]);
+    if (hlx_row_thread() == 0u) stats[row] = vec2(mean, rstd);
+}
