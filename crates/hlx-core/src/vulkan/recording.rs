@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::VulkanDevice;
 use super::pipeline::PipelineRequest;
 use super::recorder::{Arguments, Recorded, Recorder, View, check};
-use super::schedule::{Access, levels};
+use super::schedule::{Access, schedule};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
 use crate::memory::{Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
@@ -100,15 +100,13 @@ impl Recording {
         pool: &Arc<TensorPool>,
     ) -> Result<(Recorded, PlannedMemory), CoreError> {
         let accesses: Vec<Vec<Access>> = self.operations.iter().map(Operation::accesses).collect();
-        let levels = levels(&accesses);
+        let (order, levels) = schedule(&accesses);
         let memory = plan.place(&self.lifetimes(&levels), pool)?;
         let pipelines = self.device.pipelines().prepare(
             &self.device,
             self.operations.iter().filter_map(Operation::request),
         )?;
         let mut recorder = Recorder::begin(&self.device, self.profiling, None)?;
-        let mut order: Vec<usize> = (0..self.operations.len()).collect();
-        order.sort_by_key(|&idx| levels[idx]);
         for idx in order {
             let operation = &self.operations[idx];
             let (name, arguments) = (operation.name, operation.arguments.as_slice());
