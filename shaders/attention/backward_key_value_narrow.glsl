@@ -1,6 +1,6 @@
 // Causal attention backward, dK and dV, for heads of at most 64 columns; the formulas and the order
-// of every sum are those of backward_key_value.comp. The keys and values stay in shared memory,
-// blocks of 32 queries and do pass by. The including file gives the tile (narrow.glsl).
+// of every sum are those of backward_key_value.comp. Blocks of 32 queries and do pass by
+// the keys and values. The including file gives the tile (narrow.glsl).
 #extension GL_GOOGLE_include_directive : require
 #define SIDES 2
 #include "../include/arith.glsl"
@@ -20,8 +20,16 @@ DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
 DEFINE_FETCH(fetch_d_o, d_o, d_o_vectors)
 DEFINE_STORE(store_dqkv, dqkv, dqkv_vectors)
 
-// The tile's keys, then its values; the block's queries, then their do; p, then ds.
+#ifdef ROWS_FROM_MEMORY
+// Eight neighbouring threads read the same vector, and the tile stays in the first cache: a third
+// of the shared memory is then left for other workgroups (1.1 times as fast on an H200).
+#define KEY_OR_VALUE(r, u) fetch_qkv(rows_at[r] + 4u * (u), 4u * (u))
+#else
+// The tile's keys, then its values.
 shared vec4 rows[2 * ROWS * UNITS];
+#define KEY_OR_VALUE(r, u) SHARED_ROW(rows, side * ROWS * UNITS, r, u)
+#endif
+// The block's queries, then their do; p, then ds.
 shared vec4 columns[2 * COLS * UNITS];
 shared vec4 weights[2 * ROWS * 8];
 
@@ -35,8 +43,14 @@ void main() {
     if (head >= push.heads) return;
     uint row0 = hlx_group() % tiles * ROWS;
 
+#ifdef ROWS_FROM_MEMORY
+    uint rows_at[THREAD_ROWS];
+    [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r)
+        rows_at[r] = qkv_base(head, 1u + side) + min(row0 + ROW(r), push.time - 1u) * QKV_STRIDE;
+#else
     LOAD_TILE(rows, 0u, ROWS, NATURAL, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, row0)
     LOAD_TILE(rows, ROWS * UNITS, ROWS, NATURAL, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, row0)
+#endif
 
     precise vec4 sums[THREAD_ROWS][2];
     [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
@@ -64,11 +78,11 @@ void main() {
         barrier();
         precise vec4 s[THREAD_ROWS];
         [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
-        CONTRACT(s, rows, side * ROWS * UNITS, columns, side * COLS * UNITS)
+        CONTRACT(s, KEY_OR_VALUE, columns, side * COLS * UNITS)
         if (side == 0u) {
             EACH(r, THREAD_ROWS,
                 EACH(c, 4u,
-                    s[r][c] = hlx_mul(hlx_exp(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
+                    s[r][c] = hlx_mul(exp_below(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
                 )
                 if (edge) {
                     [[unroll]] for (uint c = 0u; c < 4u; ++c) {

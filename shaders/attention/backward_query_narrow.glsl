@@ -28,6 +28,9 @@ shared vec4 keys[COLS * UNITS];
 // The block's values; once dp is known, ds in their place.
 shared vec4 values[COLS * UNITS > ROWS * 8 ? COLS * UNITS : ROWS * 8];
 
+#define QUERY(r, u) SHARED_ROW(queries, 0u, r, u)
+#define D_OUT(r, u) SHARED_ROW(d_outs, 0u, r, u)
+
 void main() {
     uint tx = thread_tx();
     uint first_row = thread_first_row();
@@ -83,11 +86,11 @@ void main() {
             dp[r] = vec4(0.0);
         }
         if (busy) {
-            CONTRACT(s, queries, 0u, keys, 0u)
-            CONTRACT(dp, d_outs, 0u, values, 0u)
+            CONTRACT(s, QUERY, keys, 0u)
+            CONTRACT(dp, D_OUT, values, 0u)
             EACH(r, THREAD_ROWS,
                 EACH(c, 4u,
-                    precise float p = hlx_exp(hlx_sub(hlx_mul(s[r][c], push.scale), m[r]));
+                    precise float p = exp_below(hlx_sub(hlx_mul(s[r][c], push.scale), m[r]));
                     s[r][c] = hlx_mul(hlx_mul(p, inverse[r]), hlx_sub(dp[r][c], deltas[r]));
                 )
             )

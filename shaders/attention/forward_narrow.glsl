@@ -22,6 +22,8 @@ shared vec4 weights[ROWS * 8];
 // Eight threads' maxima of each row; at the end each row's l.
 shared vec4 tops[ROWS * 2];
 
+#define QUERY(r, u) SHARED_ROW(queries, 0u, r, u)
+
 void main() {
     uint tx = thread_tx();
     uint first_row = thread_first_row();
@@ -57,7 +59,7 @@ void main() {
         precise float top[THREAD_ROWS];
         [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
         if (busy) {
-            CONTRACT(s, queries, 0u, keys, 0u)
+            CONTRACT(s, QUERY, keys, 0u)
             EACH(r, THREAD_ROWS, s[r] = mul4(s[r], push.scale);)
             if (key0 + COLS > row0) {
                 [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r)
@@ -81,12 +83,12 @@ void main() {
             }
             EACH(r, THREAD_ROWS,
                 precise float now = hlx_max(m[r], hlx_pos0(top[r]));
-                precise float correction = hlx_exp(hlx_sub(m[r], now));
+                precise float correction = exp_below(hlx_sub(m[r], now));
                 m[r] = now;
                 if (r == own) own_correction = correction;
                 sums[r][0] = mul4(sums[r][0], correction);
                 if (UNITS > 8u) sums[r][1] = mul4(sums[r][1], correction);
-                EACH(c, 4u, s[r][c] = hlx_exp(hlx_sub(s[r][c], now));)
+                EACH(c, 4u, s[r][c] = exp_below(hlx_sub(s[r][c], now));)
             )
             [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) weights[WEIGHT(ROW(r), tx)] = s[r];
             l = hlx_mul(l, own_correction);

@@ -119,29 +119,40 @@ uint thread_first_row() {
         }                                                                        \
     }
 
-// The terms of the columns d = 4 u .. 4 u + 3 of s[r][c] = chain over d of rows times columns.
-#define CONTRACT_UNIT(s, rows, rows_first, columns, columns_first, u, UNROLLED)  \
+// Row r of this thread, columns 4 u .. 4 u + 3, of a tile in shared memory.
+#define SHARED_ROW(tile, first, r, u) tile[(first) + ROW(r) * UNITS + ((u) ^ (ROW(r) & 7u))]
+
+// The terms of the columns d = 4 u .. 4 u + 3 of s[r][c] = chain over d of rows times columns;
+// ROW_VECTOR(r, u) gives a row's. A chain that ends as -0 may stay so here: exp(s scale - m) and
+// p (dp - delta) are the same but for the sign of a zero, which adds nothing to the sums.
+#define CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u, UNROLLED)        \
     {                                                                            \
         vec4 y[4];                                                               \
         UNROLLED for (uint c = 0u; c < 4u; ++c)                                  \
             y[c] = columns[(columns_first) + (8u * c + tx) * UNITS + ((u) ^ tx)]; \
         UNROLLED for (uint r = 0u; r < THREAD_ROWS; ++r) {                       \
-            vec4 x = rows[(rows_first) + ROW(r) * UNITS + ((u) ^ (ROW(r) & 7u))]; \
+            vec4 x = ROW_VECTOR(r, u);                                           \
             UNROLLED for (uint k = 0u; k < 4u; ++k)                              \
                 UNROLLED for (uint c = 0u; c < 4u; ++c)                          \
                     s[r][c] = hlx_fma(x[k], y[c][k], s[r][c]);                   \
         }                                                                        \
     }
-#define CONTRACT(s, rows, rows_first, columns, columns_first)                    \
+#define CONTRACT(s, ROW_VECTOR, columns, columns_first)                          \
     if (NATIVE) {                                                                \
         [[dont_unroll]] for (uint u0 = 0u; 4u * u0 < D; u0 += UNROLL)            \
             [[unroll]] for (uint i = 0u; i < UNROLL; ++i)                        \
-                CONTRACT_UNIT(s, rows, rows_first, columns, columns_first, u0 + i, [[unroll]]) \
+                CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u0 + i, [[unroll]]) \
     } else {                                                                     \
         for (uint u = 0u; 4u * u < D; ++u)                                       \
-            CONTRACT_UNIT(s, rows, rows_first, columns, columns_first, u, )      \
-    }                                                                            \
-    EACH(r, THREAD_ROWS, s[r] = pos0_4(s[r]);)
+            CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u, )      \
+    }
+
+// exp(x) for x <= 0 or NaN: no score exceeds its row's maximum.
+float exp_below(float x) {
+    precise float y = hlx_exp_core(x);
+    y = x < HLX_EXP_LOW ? 0.0 : y;
+    return hlx_isnan(x) ? x : y;
+}
 
 // Where a thread's weights of row `row`, columns 4 x .. 4 x + 3, stand.
 #define WEIGHT(row, x) ((row) * 8u + ((x) ^ ((row) & 7u)))

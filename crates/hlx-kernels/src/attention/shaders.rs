@@ -31,8 +31,8 @@ shader!(
     "../../shaders/spv/attention/backward_key_value_32.spv"
 );
 shader!(
-    backward_key_value_16,
-    "../../shaders/spv/attention/backward_key_value_16.spv"
+    backward_key_value_cached,
+    "../../shaders/spv/attention/backward_key_value_cached.spv"
 );
 
 pub use wide_forward::Push;
@@ -82,9 +82,10 @@ pub static BACKWARD_QUERY: [Variant; 3] = [
     variant(&backward_query_32::SHADER, 32, 64, 32_768, 0),
     variant(&wide_backward_query::SHADER, 64, 128, 30_208, 0),
 ];
-pub static BACKWARD_KEY_VALUE: [Variant; 3] = [
+pub static BACKWARD_KEY_VALUE: [Variant; 4] = [
+    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, FILLED),
     variant(&backward_key_value_32::SHADER, 32, 64, 40_960, 0),
-    variant(&backward_key_value_16::SHADER, 16, 64, 28_672, 0),
+    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, 0),
     variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, 0),
 ];
 
@@ -102,15 +103,14 @@ impl Variant {
 }
 
 /// Picks the first variant that fits and has enough workgroups; the last always does.
-pub fn choose(
+pub fn choose<const N: usize>(
     ctx: &Context,
     shape: &AttentionShape,
-    variants: &'static [Variant; 3],
+    variants: &'static [Variant; N],
 ) -> &'static Variant {
     let enough = |variant: &Variant| variant.groups(shape) >= variant.enough_groups;
-    let [first, second, last] = variants;
-    [first, second]
-        .into_iter()
+    variants
+        .iter()
         .find(|variant| variant.fits(ctx, shape) && enough(variant))
-        .unwrap_or(last)
+        .unwrap_or(&variants[N - 1])
 }

@@ -138,6 +138,20 @@ fn company_and_padding_leave_no_trace() {
     assert_eq!(bits(&together[3][qkv_part]), bits(&alone[3]), "dqkv");
 }
 
+/// The variant of this number, or the last if the device cannot hold it.
+fn tile(
+    ctx: &Context,
+    variants: &'static [Variant],
+    idx: usize,
+    shape: &AttentionShape,
+) -> &'static Variant {
+    let last = &variants[variants.len() - 1];
+    variants
+        .get(idx)
+        .filter(|variant| variant.fits(ctx, shape))
+        .unwrap_or(last)
+}
+
 /// Every tile that a device can hold gives the bits of the CPU, however few its workgroups are.
 #[test]
 fn every_tile_has_equal_bits() {
@@ -151,15 +165,9 @@ fn every_tile_has_equal_bits() {
                 let stats = mem.output(ctx, 2 * shape.queries())?;
                 let delta = mem.output(ctx, shape.queries())?;
                 let dqkv = mem.output(ctx, 3 * shape.output_len())?;
-                let [forth, query, key_value] = [&FORWARD, &BACKWARD_QUERY, &BACKWARD_KEY_VALUE]
-                    .map(|variants| {
-                        let variant = &variants[idx];
-                        if variant.fits(ctx, &shape) {
-                            variant
-                        } else {
-                            &variants[2]
-                        }
-                    });
+                let forth = tile(ctx, &FORWARD, idx, &shape);
+                let query = tile(ctx, &BACKWARD_QUERY, idx, &shape);
+                let key_value = tile(ctx, &BACKWARD_KEY_VALUE, idx, &shape);
                 forward(ctx, &qkv, &o, &stats, shape, forth)?;
                 let inputs = [&qkv, &o, &stats, &d_o];
                 backward_query(ctx, inputs, &delta, &dqkv, shape, query)?;
