@@ -70,11 +70,16 @@ void hlx_apply_vectors(uint first, uint end) {
                      HLX_APPLY(x[v].z, b[v].z, y[v].z), HLX_APPLY(x[v].w, b[v].w, y[v].w));
 }
 
+// 1 where the count is a multiple of four: without the code for single elements GELU of 2^26
+// takes an H200 136 us instead of 146.
+layout(constant_id = 998) const uint HLX_WHOLE = 0u;
+
 void main() {
     uint thread = gl_LocalInvocationID.x;
     uint first = hlx_group() * 256u * HLX_VECTORS + thread;
     uint vectors = HLX_NATIVE_FMA != 0u ? push.count >> 2 : 0u;
     if (HLX_NATIVE_FMA != 0u && first < vectors) hlx_apply_vectors(first, vectors);
+    if (HLX_NATIVE_FMA != 0u && HLX_WHOLE != 0u) return;
     // What is no whole vector; all of it where fma is emulated.
     uint begin = max(4u * vectors, hlx_group() * 1024u * HLX_VECTORS);
     uint end = min((hlx_group() + 1u) * 1024u * HLX_VECTORS, push.count);

@@ -53,7 +53,8 @@ impl RowGroup {
         let (threads, rows, ahead) = match gpu {
             false => (32, 8, 1),
             true if cols < 1024 => (32, 2, 2),
-            true => (128, 2, 8),
+            true if cols < 16_384 => (128, 2, 8),
+            true => (128, 1, 8),
         };
         (Self { threads, rows }, ahead)
     }

@@ -5,7 +5,9 @@
 //! [`chunks2`] spread the CPU twin over the worker threads. Both sides compute each element on
 //! its own, so windows, chunks and threads never show in the bits.
 
-use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
+use hlx_core::{
+    ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, DeviceKind, Launch, Shader,
+};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len};
@@ -18,6 +20,9 @@ pub(crate) const GROUP_THREADS: usize = 256;
 
 /// The constant of `map.glsl` that says how many vectors of four a thread has.
 const VECTORS_ID: u32 = 999;
+
+/// The constant of `map.glsl` that says that there are only whole vectors.
+const WHOLE_ID: u32 = 998;
 
 /// From how many elements on a thread has two vectors.
 const PAIRS_FROM: usize = 1 << 23;
@@ -82,6 +87,10 @@ impl Map<'_> {
             let mut specialization = self.specialization.to_vec();
             if vectors > 1 {
                 specialization.push((VECTORS_ID, vectors as u32));
+            }
+            // Software drivers gain nothing from a second pipeline.
+            if count.is_multiple_of(4) && ctx.info().kind == DeviceKind::VulkanGpu {
+                specialization.push((WHOLE_ID, 1));
             }
             let mut push = vec![count as u32];
             push.extend_from_slice(self.parameters);
