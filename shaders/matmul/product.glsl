@@ -7,8 +7,9 @@
 // THREAD_N a thread (multiples of 4), WARP_M x WARP_N threads side by side in 32 neighbouring
 // ones, K_STEP terms of k a step, LANES threads that read one row along k. A step's operands wait
 // in shared memory as [k][m] and [k][n], in units of four floats, twice: one half is read while
-// the other is filled, and the loop is written out for both. Terms past K are fma(0, 0, acc),
-// which changes nothing but the sign of a zero.
+// the other is filled, and the loop is written out for both. With FETCH_ALWAYS the last step's
+// operands are loaded, and kept, once more instead of testing whether there is another step.
+// Terms past K are fma(0, 0, acc), which changes nothing but the sign of a zero.
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
@@ -112,11 +113,9 @@ uint left_of(uint at, uint end) {
     if (PLAIN) {                                                                                  \
         [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
             a_staged[l] = a_vectors[a_next[l]];                                                   \
-            a_next[l] += a_advance;                                                               \
         }                                                                                         \
         [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
             b_staged[l] = b_vectors[b_next[l]];                                                   \
-            b_next[l] += b_advance;                                                               \
         }                                                                                         \
     } else {                                                                                      \
         [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
@@ -129,6 +128,22 @@ uint left_of(uint at, uint end) {
             LOAD_TESTED(b_staged[l], b, b_vectors, VECTOR_B, p, base.y, corner.y, k_first,        \
                         TRANS_B, push.n)                                                          \
         }                                                                                         \
+    }
+
+#ifdef FETCH_ALWAYS
+#define IF_MORE(more)
+#define STEP_WIDTH(advance, more) (more ? advance : 0u)
+#else
+#define IF_MORE(more) if (more)
+#define STEP_WIDTH(advance, more) advance
+#endif
+
+// Goes one step on, if there is one, and loads its vectors.
+#define FETCH_NEXT(k_first, more)                                                                 \
+    IF_MORE(more) {                                                                               \
+        [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) a_next[l] += STEP_WIDTH(a_advance, more);  \
+        [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) b_next[l] += STEP_WIDTH(b_advance, more);  \
+        FETCH(k_first)                                                                            \
     }
 
 // Stores one vector in shared memory, transposed where it runs along k.
@@ -203,7 +218,7 @@ void main() {
 
     vec4 a_staged[LOADS_A];
     vec4 b_staged[LOADS_B];
-    // Plain loads: offsets of the next step's vectors, in vectors, and how far a step goes.
+    // Plain loads: offsets of the fetched step's vectors, in vectors, and how far a step goes.
     uint a_next[LOADS_A];
     uint b_next[LOADS_B];
     uint a_advance = (TRANS_A ? K_STEP * push.m : K_STEP) >> 2;
@@ -225,19 +240,15 @@ void main() {
     barrier();
     for (uint step = 0u; step < steps; step += 2u) {
         bool second = EVEN || step + 1u < steps;
-        if (second) {
-            FETCH((step + 1u) * K_STEP)
-        }
+        FETCH_NEXT((step + 1u) * K_STEP, second)
         TERMS(0)
         if (!second) break;
         KEEP(1)
         barrier();
         bool more = step + 2u < steps;
-        if (more) {
-            FETCH((step + 2u) * K_STEP)
-        }
+        FETCH_NEXT((step + 2u) * K_STEP, more)
         TERMS(1)
-        if (more) {
+        IF_MORE(more) {
             KEEP(0)
         }
         barrier();

@@ -9,4 +9,5 @@
 #define WARP_N 8
 #define K_STEP 8
 #define LANES 2
+#define FETCH_ALWAYS
 #include "product.glsl"
