@@ -5,11 +5,12 @@
 //
 // The including file defines the tile: TILE_M x TILE_N elements of C a workgroup, THREAD_M x
 // THREAD_N a thread (multiples of 4), WARP_M x WARP_N threads side by side in 32 neighbouring
-// ones, K_STEP terms of k a step, LANES threads that read one row along k. A step's operands wait
-// in shared memory as [k][m] and [k][n], in units of four floats, twice: one half is read while
-// the other is filled, and the loop is written out for both. With FETCH_ALWAYS the last step's
-// operands are loaded, and kept, once more instead of testing whether there is another step.
-// Terms past K are fma(0, 0, acc), which changes nothing but the sign of a zero.
+// ones, K_STEP terms of k a step, LANES threads that read one row along k, and that operands are
+// loaded AHEAD steps (1 or 2) before they are kept. A step's operands wait in shared memory as
+// [k][m] and [k][n], in units of four floats, twice: one half is read while the other is filled,
+// and the loop is written out for both. The last step's operands are loaded, and kept, once more
+// rather than asking whether there is another step. Terms past K are fma(0, 0, acc), which changes
+// nothing but the sign of a zero.
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
@@ -108,43 +109,33 @@ uint left_of(uint at, uint end) {
         }                                                                                         \
     }
 
-// Loads the vectors of the step that begins at k_first.
-#define FETCH(k_first)                                                                            \
+// Loads the vectors of the step that begins at k_first into a set of registers.
+#define FETCH(set, k_first)                                                                       \
     if (PLAIN) {                                                                                  \
         [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
-            a_staged[l] = a_vectors[a_next[l]];                                                   \
+            a_staged[set][l] = a_vectors[a_next[l]];                                                   \
         }                                                                                         \
         [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
-            b_staged[l] = b_vectors[b_next[l]];                                                   \
+            b_staged[set][l] = b_vectors[b_next[l]];                                                   \
         }                                                                                         \
     } else {                                                                                      \
         [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
             Place p = place_of(l, !TRANS_A, TILE_M);                                              \
-            LOAD_TESTED(a_staged[l], a, a_vectors, VECTOR_A, p, base.x, corner.x, k_first,        \
+            LOAD_TESTED(a_staged[set][l], a, a_vectors, VECTOR_A, p, base.x, corner.x, k_first,        \
                         !TRANS_A, push.m)                                                         \
         }                                                                                         \
         [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
             Place p = place_of(l, TRANS_B, TILE_N);                                               \
-            LOAD_TESTED(b_staged[l], b, b_vectors, VECTOR_B, p, base.y, corner.y, k_first,        \
+            LOAD_TESTED(b_staged[set][l], b, b_vectors, VECTOR_B, p, base.y, corner.y, k_first,        \
                         TRANS_B, push.n)                                                          \
         }                                                                                         \
     }
 
-#ifdef FETCH_ALWAYS
-#define IF_MORE(more)
-#define STEP_WIDTH(advance, more) (more ? advance : 0u)
-#else
-#define IF_MORE(more) if (more)
-#define STEP_WIDTH(advance, more) advance
-#endif
-
 // Goes one step on, if there is one, and loads its vectors.
-#define FETCH_NEXT(k_first, more)                                                                 \
-    IF_MORE(more) {                                                                               \
-        [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) a_next[l] += STEP_WIDTH(a_advance, more);  \
-        [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) b_next[l] += STEP_WIDTH(b_advance, more);  \
-        FETCH(k_first)                                                                            \
-    }
+#define FETCH_NEXT(set, k_first, more)                                                            \
+    [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) a_next[l] += (more) ? a_advance : 0u;          \
+    [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) b_next[l] += (more) ? b_advance : 0u;          \
+    FETCH(set, k_first)
 
 // Stores one vector in shared memory, transposed where it runs along k.
 #define KEEP_ONE(tile, row, p, k_contiguous, v)                                                   \
@@ -155,14 +146,14 @@ uint left_of(uint at, uint end) {
         tile[(p).k * row + ((p).outer >> 2)] = v;                                                 \
     }
 
-#define KEEP(half_idx)                                                                            \
+#define KEEP(set, half_idx)                                                                       \
     [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                              \
         Place p = place_of(l, !TRANS_A, TILE_M);                                                  \
-        KEEP_ONE(a_tile[half_idx], ROW_A, p, !TRANS_A, a_staged[l])                               \
+        KEEP_ONE(a_tile[half_idx], ROW_A, p, !TRANS_A, a_staged[set][l])                               \
     }                                                                                             \
     [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                              \
         Place p = place_of(l, TRANS_B, TILE_N);                                                   \
-        KEEP_ONE(b_tile[half_idx], ROW_B, p, TRANS_B, b_staged[l])                                \
+        KEEP_ONE(b_tile[half_idx], ROW_B, p, TRANS_B, b_staged[set][l])                                \
     }
 
 // The terms of a step: each element's chain goes on by K_STEP fma. Rows are walked to and fro,
@@ -216,8 +207,8 @@ void main() {
         }
     }
 
-    vec4 a_staged[LOADS_A];
-    vec4 b_staged[LOADS_B];
+    vec4 a_staged[AHEAD][LOADS_A];
+    vec4 b_staged[AHEAD][LOADS_B];
     // Plain loads: offsets of the fetched step's vectors, in vectors, and how far a step goes.
     uint a_next[LOADS_A];
     uint b_next[LOADS_B];
@@ -234,23 +225,22 @@ void main() {
 
     uint steps = (push.k + K_STEP - 1u) / K_STEP;
     if (steps > 0u) {
-        FETCH(0u)
-        KEEP(0)
+        FETCH(0, 0u)
+        KEEP(0, 0)
+    }
+    if (AHEAD == 2) {
+        FETCH_NEXT(AHEAD - 1, K_STEP, steps > 1u)
     }
     barrier();
     for (uint step = 0u; step < steps; step += 2u) {
-        bool second = EVEN || step + 1u < steps;
-        FETCH_NEXT((step + 1u) * K_STEP, second)
+        FETCH_NEXT(0, (step + AHEAD) * K_STEP, step + AHEAD < steps)
         TERMS(0)
-        if (!second) break;
-        KEEP(1)
+        if (!EVEN && step + 1u == steps) break;
+        KEEP(AHEAD - 1, 1)
         barrier();
-        bool more = step + 2u < steps;
-        FETCH_NEXT((step + 2u) * K_STEP, more)
+        FETCH_NEXT(AHEAD - 1, (step + 1u + AHEAD) * K_STEP, step + 1u + AHEAD < steps)
         TERMS(1)
-        IF_MORE(more) {
-            KEEP(0)
-        }
+        KEEP(0, 0)
         barrier();
     }
 

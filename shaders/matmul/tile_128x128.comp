@@ -1,4 +1,4 @@
-// The matrix product in tiles of 128 x 128: for products that fill the device with them.
+// The matrix product in tiles of 128 x 128: for products of which two such tiles a processor fill the device.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define TILE_M 128
@@ -9,5 +9,5 @@
 #define WARP_N 8
 #define K_STEP 8
 #define LANES 2
-#define FETCH_ALWAYS
+#define AHEAD 1
 #include "product.glsl"

@@ -9,4 +9,5 @@
 #define WARP_N 8
 #define K_STEP 16
 #define LANES 4
+#define AHEAD 1
 #include "product.glsl"

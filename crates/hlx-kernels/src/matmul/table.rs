@@ -5,10 +5,11 @@ use hlx_core::{Context, Shader};
 use super::{MAX_GROUPS, MatMul};
 
 shader!(tile_128x128, "../../shaders/spv/matmul/tile_128x128.spv");
+shader!(tile_64x128, "../../shaders/spv/matmul/tile_64x128.spv");
 shader!(tile_64x64, "../../shaders/spv/matmul/tile_64x64.spv");
-shader!(tile_64x32, "../../shaders/spv/matmul/tile_64x32.spv");
+shader!(tile_32x64, "../../shaders/spv/matmul/tile_32x64.spv");
 
-pub(crate) use tile_64x32::Push;
+pub(crate) use tile_32x64::Push;
 
 /// A shader's tile of C.
 #[derive(Debug)]
@@ -18,35 +19,42 @@ pub(crate) struct Tile {
     pub columns: usize,
     /// Terms of k that a step of the shader takes.
     pub k_step: usize,
-    /// What a processor with one, two, or more workgroups at hand reaches, in GFLOP/s: an H200's
-    /// product at 512 to 4096, over its 132 processors (docs/benchmarks.md).
-    rates: [f64; 3],
+    /// What a processor reaches with one, two, ... workgroups at a time, up to as many as it
+    /// holds, in GFLOP/s: an H200's, from products of 512 to 4096 (docs/benchmarks.md).
+    rates: &'static [f64],
     shader: fn() -> &'static Shader,
 }
 
 /// The tiles, from the largest: a large one reads less memory and less shared memory a product,
 /// a small one spreads over more processors.
-pub(crate) static TILES: [Tile; 3] = [
+pub(crate) static TILES: [Tile; 4] = [
     Tile {
         rows: 128,
         columns: 128,
         k_step: 8,
-        rates: [314.0, 345.0, 351.0],
+        rates: &[314.0, 350.0],
         shader: || &tile_128x128::SHADER,
+    },
+    Tile {
+        rows: 64,
+        columns: 128,
+        k_step: 8,
+        rates: &[270.0, 335.0, 364.0],
+        shader: || &tile_64x128::SHADER,
     },
     Tile {
         rows: 64,
         columns: 64,
         k_step: 16,
-        rates: [190.0, 270.0, 288.0],
+        rates: &[198.0, 275.0, 287.0, 297.0],
         shader: || &tile_64x64::SHADER,
     },
     Tile {
-        rows: 64,
-        columns: 32,
+        rows: 32,
+        columns: 64,
         k_step: 16,
-        rates: [125.0, 170.0, 220.0],
-        shader: || &tile_64x32::SHADER,
+        rates: &[130.0, 165.0, 190.0, 210.0, 220.0],
+        shader: || &tile_32x64::SHADER,
     },
 ];
 
@@ -83,8 +91,13 @@ impl Tile {
     fn cost(&self, shape: &MatMul) -> f64 {
         let groups = shape.batch * shape.m.div_ceil(self.rows) * shape.n.div_ceil(self.columns);
         let most = groups.div_ceil(PROCESSORS);
-        let rate = self.rates[most.clamp(1, 3) - 1];
-        (most * self.rows * self.columns) as f64 / rate
+        let held = self.rates.len();
+        let time = |together: usize| match together {
+            0 => 0.0,
+            n => n as f64 / self.rates[n - 1],
+        };
+        let rounds = (most / held) as f64 * time(held) + time(most % held);
+        rounds * (self.rows * self.columns) as f64
     }
 
     pub fn shader(&self) -> &'static Shader {
@@ -108,13 +121,14 @@ mod tests {
     #[test]
     fn small_products_take_small_tiles() {
         let square = |n| MatMul::new(n, n, n);
-        assert_eq!(chosen(&square(256)), [64, 32]);
-        assert_eq!(chosen(&square(1024)), [64, 64]);
-        assert_eq!(chosen(&square(4096)), [128, 128]);
+        assert_eq!(chosen(&square(256)), [32, 64]);
+        assert_eq!(chosen(&square(2048)), [128, 128]);
+        assert_eq!(chosen(&square(4096)), [64, 128]);
+        assert_eq!(chosen(&MatMul::new(1024, 1024, 256)), [64, 64]);
         let gradients = MatMul {
             batch: 8,
             ..MatMul::new(768, 3072, 2048)
         };
-        assert_eq!(chosen(&gradients), [128, 128]);
+        assert_eq!(chosen(&gradients), [64, 128]);
     }
 }

@@ -1,12 +1,13 @@
-// The matrix product in tiles of 64 x 32: for the smallest products and for thin ones.
+// The matrix product in tiles of 32 x 64: for the smallest products and for thin ones.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#define TILE_M 64
-#define TILE_N 32
+#define TILE_M 32
+#define TILE_N 64
 #define THREAD_M 4
 #define THREAD_N 4
 #define WARP_M 4
 #define WARP_N 8
 #define K_STEP 16
 #define LANES 4
+#define AHEAD 2
 #include "product.glsl"
