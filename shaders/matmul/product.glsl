@@ -5,12 +5,11 @@
 //
 // The including file defines the tile: TILE_M x TILE_N elements of C a workgroup, THREAD_M x
 // THREAD_N a thread (multiples of 4), WARP_M x WARP_N threads side by side in 32 neighbouring
-// ones, K_STEP terms of k a step, LANES threads that read one row along k, and that operands are
-// loaded AHEAD steps (1 or 2) before they are kept. A step's operands wait in shared memory as
-// [k][m] and [k][n], in units of four floats, twice: one half is read while the other is filled,
-// and the loop is written out for both. The last step's operands are loaded, and kept, once more
-// rather than asking whether there is another step. Terms past K are fma(0, 0, acc), which changes
-// nothing but the sign of a zero.
+// ones, K_STEP terms of k a step, LANES threads that read one row along k. A step's operands wait
+// in shared memory as [k][m] and [k][n], in units of four floats, twice: one half is read while
+// the other is filled, and the loop is written out for both. The last step's operands are loaded,
+// and kept, once more rather than asking whether there is another step. Terms past K are
+// fma(0, 0, acc), which changes nothing but the sign of a zero.
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
@@ -109,33 +108,33 @@ uint left_of(uint at, uint end) {
         }                                                                                         \
     }
 
-// Loads the vectors of the step that begins at k_first into a set of registers.
-#define FETCH(set, k_first)                                                                       \
+// Loads the vectors of the step that begins at k_first.
+#define FETCH(k_first)                                                                       \
     if (PLAIN) {                                                                                  \
         [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
-            a_staged[set][l] = a_vectors[a_next[l]];                                                   \
+            a_staged[l] = a_vectors[a_next[l]];                                                   \
         }                                                                                         \
         [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
-            b_staged[set][l] = b_vectors[b_next[l]];                                                   \
+            b_staged[l] = b_vectors[b_next[l]];                                                   \
         }                                                                                         \
     } else {                                                                                      \
         [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                          \
             Place p = place_of(l, !TRANS_A, TILE_M);                                              \
-            LOAD_TESTED(a_staged[set][l], a, a_vectors, VECTOR_A, p, base.x, corner.x, k_first,        \
+            LOAD_TESTED(a_staged[l], a, a_vectors, VECTOR_A, p, base.x, corner.x, k_first,        \
                         !TRANS_A, push.m)                                                         \
         }                                                                                         \
         [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                          \
             Place p = place_of(l, TRANS_B, TILE_N);                                               \
-            LOAD_TESTED(b_staged[set][l], b, b_vectors, VECTOR_B, p, base.y, corner.y, k_first,        \
+            LOAD_TESTED(b_staged[l], b, b_vectors, VECTOR_B, p, base.y, corner.y, k_first,        \
                         TRANS_B, push.n)                                                          \
         }                                                                                         \
     }
 
 // Goes one step on, if there is one, and loads its vectors.
-#define FETCH_NEXT(set, k_first, more)                                                            \
+#define FETCH_NEXT(k_first, more)                                                            \
     [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) a_next[l] += (more) ? a_advance : 0u;          \
     [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) b_next[l] += (more) ? b_advance : 0u;          \
-    FETCH(set, k_first)
+    FETCH(k_first)
 
 // Stores one vector in shared memory, transposed where it runs along k.
 #define KEEP_ONE(tile, row, p, k_contiguous, v)                                                   \
@@ -146,17 +145,17 @@ uint left_of(uint at, uint end) {
         tile[(p).k * row + ((p).outer >> 2)] = v;                                                 \
     }
 
-#define KEEP(set, half_idx)                                                                       \
+#define KEEP(half_idx)                                                                       \
     [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                              \
         Place p = place_of(l, !TRANS_A, TILE_M);                                                  \
-        KEEP_ONE(a_tile[half_idx], ROW_A, p, !TRANS_A, a_staged[set][l])                               \
+        KEEP_ONE(a_tile[half_idx], ROW_A, p, !TRANS_A, a_staged[l])                               \
     }                                                                                             \
     [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                              \
         Place p = place_of(l, TRANS_B, TILE_N);                                                   \
-        KEEP_ONE(b_tile[half_idx], ROW_B, p, TRANS_B, b_staged[set][l])                                \
+        KEEP_ONE(b_tile[half_idx], ROW_B, p, TRANS_B, b_staged[l])                                \
     }
 
-// The terms of a step: each element's chain goes on by K_STEP fma. Rows are walked to and fro,
+// The terms of a step: each element's chain goes on by K_STEP fma. Columns are walked to and fro,
 // so that an operand just used is used again. Written out where an fma is one instruction;
 // emulated ones would fill the program.
 #define TERMS(half_idx)                                                                           \
@@ -168,9 +167,9 @@ uint left_of(uint at, uint end) {
                 x[g] = a_tile[half_idx][k * ROW_A + unit.x + g * WARP_M];                         \
             [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g)                                       \
                 y[g] = b_tile[half_idx][k * ROW_B + unit.y + g * WARP_N];                         \
-            [[unroll]] for (uint i = 0u; i < THREAD_M; ++i)                                       \
-                [[unroll]] for (uint step_n = 0u; step_n < THREAD_N; ++step_n) {                  \
-                    uint j = (i & 1u) == 0u ? step_n : THREAD_N - 1u - step_n;                    \
+            [[unroll]] for (uint j = 0u; j < THREAD_N; ++j)                                       \
+                [[unroll]] for (uint walked = 0u; walked < THREAD_M; ++walked) {                  \
+                    uint i = (j & 1u) == 0u ? walked : THREAD_M - 1u - walked;                    \
                     acc[i][j] = hlx_fma(x[i / 4u][i % 4u], y[j / 4u][j % 4u], acc[i][j]);         \
                 }                                                                                 \
         }                                                                                         \
@@ -207,8 +206,8 @@ void main() {
         }
     }
 
-    vec4 a_staged[AHEAD][LOADS_A];
-    vec4 b_staged[AHEAD][LOADS_B];
+    vec4 a_staged[LOADS_A];
+    vec4 b_staged[LOADS_B];
     // Plain loads: offsets of the fetched step's vectors, in vectors, and how far a step goes.
     uint a_next[LOADS_A];
     uint b_next[LOADS_B];
@@ -225,22 +224,19 @@ void main() {
 
     uint steps = (push.k + K_STEP - 1u) / K_STEP;
     if (steps > 0u) {
-        FETCH(0, 0u)
-        KEEP(0, 0)
-    }
-    if (AHEAD == 2) {
-        FETCH_NEXT(AHEAD - 1, K_STEP, steps > 1u)
+        FETCH(0u)
+        KEEP(0)
     }
     barrier();
     for (uint step = 0u; step < steps; step += 2u) {
-        FETCH_NEXT(0, (step + AHEAD) * K_STEP, step + AHEAD < steps)
+        FETCH_NEXT((step + 1u) * K_STEP, step + 1u < steps)
         TERMS(0)
         if (!EVEN && step + 1u == steps) break;
-        KEEP(AHEAD - 1, 1)
+        KEEP(1)
         barrier();
-        FETCH_NEXT(AHEAD - 1, (step + 1u + AHEAD) * K_STEP, step + 1u + AHEAD < steps)
+        FETCH_NEXT((step + 2u) * K_STEP, step + 2u < steps)
         TERMS(1)
-        KEEP(0, 0)
+        KEEP(0)
         barrier();
     }
 

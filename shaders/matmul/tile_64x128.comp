@@ -9,5 +9,4 @@
 #define WARP_N 8
 #define K_STEP 8
 #define LANES 2
-#define AHEAD 2
 #include "product.glsl"

@@ -9,5 +9,4 @@
 #define WARP_N 8
 #define K_STEP 16
 #define LANES 4
-#define AHEAD 1
 #include "product.glsl"

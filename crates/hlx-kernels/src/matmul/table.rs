@@ -39,7 +39,7 @@ pub(crate) static TILES: [Tile; 4] = [
         rows: 64,
         columns: 128,
         k_step: 8,
-        rates: &[270.0, 335.0, 364.0],
+        rates: &[270.0, 335.0, 372.0],
         shader: || &tile_64x128::SHADER,
     },
     Tile {
