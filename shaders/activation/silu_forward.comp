@@ -1,8 +1,7 @@
 // SiLU: y = x sigmoid(x).
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
+#include "../include/activation.glsl"
 #include "../include/map.glsl"
 
-float apply(float x) { return hlx_mul(x, hlx_sigmoid(x)); }
+float apply(float x) { return silu(x); }

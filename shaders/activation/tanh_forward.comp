@@ -1,8 +1,7 @@
 // Tanh: y = tanh(x).
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/math.glsl"
+#include "../include/activation.glsl"
 #include "../include/map.glsl"
 
 float apply(float x) { return hlx_tanh(x); }

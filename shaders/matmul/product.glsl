@@ -48,6 +48,7 @@ layout(push_constant) uniform Push {
     uint stride_b;
     uint stride_c;
     uint batch_first;
+    float scalar;
 } push;
 
 layout(set = 0, binding = 0) readonly buffer A { float a[]; };
@@ -107,6 +108,25 @@ uint left_of(uint at, uint end) {
             [[unroll]] for (uint i = 0u; i < 4u; ++i) if (i < left) v[i] = name[at + i];          \
         }                                                                                         \
     }
+
+// The thread's row i and its columns' vector g, of C.
+#define ROW_OF(i) (corner.x + 4u * (unit.x + ((i) / 4u) * WARP_M) + (i) % 4u)
+#define COLUMN_OF(g) (corner.y + 4u * (unit.y + (g) * WARP_N))
+
+// Stores four elements of C from row m and column n, those that are there.
+void store(uint base, uint m, uint n, vec4 v) {
+    uint at = base + m * push.n + n;
+    if (m >= push.m) return;
+    if (VECTOR_C) {
+        if (n < push.n) c_vectors[at >> 2] = v;
+    } else {
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) c[at + j] = v[j];
+    }
+}
+
+#ifdef HAS_EPILOGUE
+#include "epilogue.glsl"
+#endif
 
 // Loads the vectors of the step that begins at k_first.
 #define FETCH(k_first)                                                                       \
@@ -198,8 +218,8 @@ void main() {
     precise float acc[THREAD_M][THREAD_N];
     [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
         [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {
-            uint m = corner.x + 4u * (unit.x + (i / 4u) * WARP_M) + i % 4u;
-            uint n = corner.y + 4u * (unit.y + (j / 4u) * WARP_N) + j % 4u;
+            uint m = ROW_OF(i);
+            uint n = COLUMN_OF(j / 4u) + j % 4u;
             acc[i][j] = 0.0;
             if (START == 1u && n < push.n) acc[i][j] = bias[n];
             if (START == 2u && m < push.m && n < push.n) acc[i][j] = c[base_c + m * push.n + n];
@@ -240,21 +260,45 @@ void main() {
         barrier();
     }
 
+#ifdef HAS_EPILOGUE
+    if (EPILOGUE == 2u || EPILOGUE == 3u) {
+        vec4 next[GROUPS_N];
+        [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g)
+            if (EPILOGUE == 3u) next[g] = load_extra(base_c, ROW_OF(0u), COLUMN_OF(g));
+        [[dont_unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
+            [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {
+                vec4 x = next[g];
+                if (EPILOGUE == 3u && i + 1u < THREAD_M)
+                    next[g] = load_extra(base_c, ROW_OF(i + 1u), COLUMN_OF(g));
+                vec4 v;
+                vec4 y;
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    v[j] = hlx_pos0(acc[0][4u * g + j]);
+                    if (EPILOGUE == 2u) y[j] = activation_of(v[j]);
+                    else v[j] = activation_backward_of(x[j], v[j]);
+                }
+                store(base_c, ROW_OF(i), COLUMN_OF(g), v);
+                if (EPILOGUE == 2u) store_extra(base_c, ROW_OF(i), COLUMN_OF(g), y);
+            }
+            [[unroll]] for (uint r = 0u; r + 1u < THREAD_M; ++r)
+                [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) acc[r][j] = acc[r + 1u][j];
+        }
+        return;
+    }
+#endif
     [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
-        uint m = corner.x + 4u * (unit.x + (i / 4u) * WARP_M) + i % 4u;
         [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {
-            uint n = corner.y + 4u * (unit.y + g * WARP_N);
             vec4 v;
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = hlx_pos0(acc[i][4u * g + j]);
-            uint at = base_c + m * push.n + n;
-            if (m >= push.m) continue;
-            if (VECTOR_C) {
-                if (n < push.n) c_vectors[at >> 2] = v;
-            } else {
-                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    if (n + j < push.n) c[at + j] = v[j];
-                }
+#ifdef HAS_EPILOGUE
+            vec4 x = vec4(0.0);
+            if (EPILOGUE == 1u) x = load_extra(base_c, ROW_OF(i), COLUMN_OF(g));
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                if (EPILOGUE == 1u) v[j] = hlx_add(v[j], x[j]);
+                if (EPILOGUE == 4u) v[j] = hlx_mul(v[j], push.scalar);
             }
+#endif
+            store(base_c, ROW_OF(i), COLUMN_OF(g), v);
         }
     }
 }

@@ -192,7 +192,7 @@ const GELU_CUBIC: f32 = 0.044_715;
 const GELU_CUBIC_3: f32 = 0.134_145;
 
 multiversion! {
-    fn forward_chunk(kind: Activation, x: &[f32], y: &mut [f32]) {
+    pub(crate) fn forward_chunk(kind: Activation, x: &[f32], y: &mut [f32]) {
         match kind {
             Activation::Gelu => each1(x, y, gelu),
             Activation::GeluTanh => each1(x, y, gelu_tanh),
@@ -205,7 +205,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn backward_chunk(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+    pub(crate) fn backward_chunk(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
         match kind {
             Activation::Gelu => each2(x, dy, dx, |x, dy| mul(dy, gelu_slope(within_16(x)))),
             Activation::GeluTanh => each2(x, dy, dx, |x, dy| mul(dy, gelu_tanh_slope(within_16(x)))),

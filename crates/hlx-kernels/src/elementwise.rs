@@ -145,13 +145,13 @@ multiversion! {
 }
 
 multiversion! {
-    fn scale_chunk(factor: f32, a: &[f32], out: &mut [f32]) {
+    pub(crate) fn scale_chunk(factor: f32, a: &[f32], out: &mut [f32]) {
         each1(a, out, |a| a * factor);
     }
 }
 
 multiversion! {
-    fn add_assign_chunk(b: &[f32], a: &mut [f32]) {
+    pub(crate) fn add_assign_chunk(b: &[f32], a: &mut [f32]) {
         for (a, b) in a.iter_mut().zip(b) {
             *a += *b;
         }

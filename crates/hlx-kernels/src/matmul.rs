@@ -7,19 +7,22 @@
 //! - Each element is one chain `acc = fma(A[m,k], B[k,n], acc)` over k = 0, 1, 2, ..., which
 //!   starts at +0, at `bias[n]`, or at what C holds (`accumulate`). At its end -0 becomes +0.
 //! - With K = 0 the chain has no term: C is 0, the bias, or stays.
+//! - An [`Epilogue`] takes the ended chain through one elementwise operation more.
 //!
 //! The order is the same for every size, tile, thread count, instruction set and device.
 
 mod cpu;
+mod epilogue;
 mod pack;
 pub(crate) mod simd;
 mod table;
 mod tile;
 
-use hlx_core::{Binding, Buffer, Context, Launch, Work, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
 
 use crate::error::check_that;
 use crate::{KernelError, check_len};
+pub use epilogue::Epilogue;
 use table::{Push, Tile};
 
 const NAME: &str = "matmul";
@@ -94,11 +97,31 @@ pub fn matmul(
     c: &Buffer,
     shape: &MatMul,
 ) -> Result<(), KernelError> {
+    matmul_with(ctx, a, b, bias, c, shape, Epilogue::None)
+}
+
+/// Computes [`matmul`] and then what the epilogue says, to the bits of separate launches.
+///
+/// With an epilogue, matrices of C lie side by side (`stride_c` is M N).
+///
+/// # Errors
+/// As [`matmul`], and [`KernelError::Length`] for an epilogue's buffer of another length than C.
+pub fn matmul_with(
+    ctx: &Context,
+    a: &Buffer,
+    b: &Buffer,
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    shape: &MatMul,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
     if shape.is_empty() {
         return Ok(());
     }
     check(a, b, bias, c, shape)?;
-    matmul_in(ctx, a, b, bias, c, shape, Tile::choose(ctx, shape))
+    epilogue.check(NAME, c, shape)?;
+    let tile = Tile::choose(ctx, shape);
+    matmul_in(ctx, [a, b], bias, c, shape, tile, epilogue)
 }
 
 /// Checks a product that is not empty.
@@ -137,15 +160,34 @@ fn check(
 /// Workgroups in one direction of a launch that every device takes.
 const MAX_GROUPS: usize = 65_535;
 
-/// Launches a checked product with a given tile.
+/// Launches a checked product with a given tile; the epilogue too, where it cannot be a part.
 fn matmul_in(
     ctx: &Context,
-    a: &Buffer,
-    b: &Buffer,
+    operands: [&Buffer; 2],
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &MatMul,
     tile: &Tile,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
+    if let Some(shader) = epilogue.shader(ctx, tile) {
+        return launch(ctx, operands, bias, c, shape, (tile, shader), epilogue);
+    }
+    epilogue.separately(ctx, c, shape.accumulate, |c| {
+        let plain = (tile, tile.shader());
+        launch(ctx, operands, bias, c, shape, plain, Epilogue::None)
+    })
+}
+
+/// Launches a checked product with a tile's shader for the epilogue.
+fn launch(
+    ctx: &Context,
+    [a, b]: [&Buffer; 2],
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    shape: &MatMul,
+    (tile, shader): (&Tile, &'static Shader),
+    epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
     let s = *shape;
     let columns_a = if s.trans_a { s.m } else { s.k };
@@ -163,7 +205,7 @@ fn matmul_in(
         vectors(columns_b, s.stride_b),
     );
     let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
-    let specialization = [
+    let mut specialization = vec![
         (0, u32::from(s.trans_a)),
         (1, u32::from(s.trans_b)),
         (2, vector_a),
@@ -173,18 +215,23 @@ fn matmul_in(
         (6, whole_steps & vector_a & vector_b),
         (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
     ];
+    let finish = epilogue.finish();
     let target = if s.accumulate || s.stride_c > s.m * s.n {
         Binding::ReadWrite(c)
     } else {
         Binding::Write(c)
     };
     // The bias has a binding of its own; without one, any readable buffer stands there unread.
-    let bindings = [
+    let mut bindings = vec![
         Binding::Read(a),
         Binding::Read(b),
         Binding::Read(bias.unwrap_or(b)),
         target,
     ];
+    if !matches!(epilogue, Epilogue::None) {
+        specialization.extend(epilogue.specialization());
+        bindings.push(epilogue.extra().unwrap_or(Binding::Read(b)));
+    }
     let has_bias = bias.is_some();
     let chunk = if ctx.is_cpu() { s.batch } else { MAX_GROUPS };
     for batch_first in (0..s.batch).step_by(chunk) {
@@ -196,10 +243,11 @@ fn matmul_in(
             stride_b: s.stride_b as u32,
             stride_c: s.stride_c as u32,
             batch_first: batch_first as u32,
+            scalar: epilogue.scalar(),
         };
         let launch = Launch {
             name: NAME,
-            shader: tile.shader(),
+            shader,
             specialization: &specialization,
             bindings: &bindings,
             push: push_bytes(&push),
@@ -215,9 +263,10 @@ fn matmul_in(
             ..launch.work()
         };
         ctx.launch_counted(launch, work, move |bindings| {
-            let ([a, b, bias], [c]) = bindings.split();
-            let level = hlx_core::cpu::simd_level();
-            cpu::matmul(level, &s, a, b, has_bias.then_some(bias), c);
+            finish.run(bindings, |[a, b, bias], c| {
+                let level = hlx_core::cpu::simd_level();
+                cpu::matmul(level, &s, a, b, has_bias.then_some(bias), c);
+            });
         })?;
     }
     Ok(())

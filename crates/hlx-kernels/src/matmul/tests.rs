@@ -4,7 +4,8 @@ use hlx_core::cpu::{SimdLevel, simd_level, with_flush};
 
 use super::table::TILES;
 use super::*;
-use crate::testing::{assert_close, normal, run_everywhere, values};
+use crate::activation::Activation;
+use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 
 /// How a chain starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +107,7 @@ impl Case {
                     memory.output(ctx, self.c.len())?
                 };
                 check(&a, &b, bias.as_ref(), &c, s)?;
-                matmul_in(ctx, &a, &b, bias.as_ref(), &c, s, tile)?;
+                matmul_in(ctx, [&a, &b], bias.as_ref(), &c, s, tile, Epilogue::None)?;
                 Ok(vec![c])
             },
         );
@@ -336,5 +337,129 @@ fn wrong_arguments_are_errors() {
     assert_eq!(
         error(matmul(ctx, &four, &four, None, &out, &overlap)),
         "matmul: stride_c is 3, expected at least 4"
+    );
+}
+
+/// Every epilogue, over a buffer shaped as C that it reads or writes.
+fn epilogues(extra: &Buffer) -> Vec<Epilogue<'_>> {
+    let mut all = vec![Epilogue::Add(extra), Epilogue::Scale(-1.7)];
+    for kind in Activation::ALL {
+        all.push(Epilogue::Activation { kind, out: extra });
+        all.push(Epilogue::ActivationBackward { kind, x: extra });
+    }
+    all
+}
+
+/// Runs the product with epilogue `epilogue_idx`, as one launch where there is one or as separate
+/// ones: C and the buffer beside it.
+fn with_epilogue(
+    case: &Case,
+    tile: &Tile,
+    epilogue_idx: usize,
+    separate: bool,
+    (ctx, memory): (&Context, &mut TestMemory),
+) -> Result<Vec<Buffer>, KernelError> {
+    let s = &case.shape;
+    let operands = [&memory.input(ctx, &case.a)?, &memory.input(ctx, &case.b)?];
+    let bias = case.bias().map(|bias| memory.input(ctx, bias));
+    let bias = bias.transpose()?;
+    let c = memory.input(ctx, &case.c)?;
+    let extra = memory.input(ctx, &values(5, case.c.len()))?;
+    let epilogue = epilogues(&extra)[epilogue_idx];
+    check(operands[0], operands[1], bias.as_ref(), &c, s)?;
+    epilogue.check(NAME, &c, s)?;
+    let run = |c: &Buffer, epilogue| matmul_in(ctx, operands, bias.as_ref(), c, s, tile, epilogue);
+    if separate {
+        epilogue.separately(ctx, &c, s.accumulate, |c| run(c, Epilogue::None))?;
+    } else {
+        run(&c, epilogue)?;
+    }
+    Ok(vec![c, extra])
+}
+
+#[test]
+fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
+    let contexts = crate::testing::contexts();
+    let emulated = contexts.iter().any(|ctx| !ctx.native_arithmetic());
+    // Devices that emulate the arithmetic run separate launches, with one shader for all.
+    let tiles = if emulated {
+        std::slice::from_ref(SMALLEST)
+    } else {
+        &TILES[..]
+    };
+    let one = contexts[0].alloc(1).expect("buffer");
+    for (i, tile) in tiles.iter().enumerate() {
+        for epilogue_idx in 0..epilogues(&one).len() {
+            let j = i + epilogue_idx;
+            let [whole, other] = [j, j + 1].map(|j| TRANSPOSES[j % 4]);
+            let shapes = [
+                shape(tile.rows + 4, tile.columns + 8, 2 * tile.k_step, whole),
+                shape(33, 35, 17, other),
+                MatMul {
+                    batch: 3,
+                    stride_a: 0,
+                    stride_b: 64,
+                    ..shape(5, 7, 9, other)
+                },
+            ];
+            // One shape an epilogue and tile: a pipeline takes a GPU's driver 0.2 s.
+            let s = shapes[j % 3];
+            let case = Case::new(s, STARTS[(j / 3) % 3], values);
+            let name = format!("{s:?}, epilogue {epilogue_idx}");
+            let got = run_everywhere(&name, |ctx, memory| {
+                with_epilogue(&case, tile, epilogue_idx, false, (ctx, memory))
+            });
+            let want = run_on(&name, &contexts[0], |ctx, memory| {
+                with_epilogue(&case, tile, epilogue_idx, true, (ctx, memory))
+            });
+            for (got, want) in got.iter().zip(&want) {
+                assert_same_bits(&name, got, want);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_tile_has_an_epilogue() {
+    for ctx in crate::testing::contexts()
+        .iter()
+        .filter(|ctx| ctx.native_arithmetic())
+    {
+        for tile in &TILES {
+            assert!(Epilogue::Scale(2.0).shader(ctx, tile).is_some(), "{tile:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_epilogues_are_errors() {
+    let ctx = &crate::testing::contexts()[0];
+    let [two, four] = [2, 4].map(|len| ctx.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let out = ctx.alloc(4).expect("buffer");
+    let s = MatMul::new(2, 2, 2);
+    let error = |c: &Buffer, s: &MatMul, epilogue| {
+        let result = matmul_with(ctx, &four, &four, None, c, s, epilogue);
+        result.expect_err("an error").to_string()
+    };
+    let kind = Activation::Gelu;
+    for (epilogue, argument) in [
+        (Epilogue::Add(&two), "r"),
+        (Epilogue::Activation { kind, out: &two }, "out"),
+        (Epilogue::ActivationBackward { kind, x: &two }, "x"),
+    ] {
+        let want = format!("matmul: {argument} has 2 elements, expected 4");
+        assert_eq!(error(&out, &s, epilogue), want);
+    }
+    let apart = MatMul {
+        batch: 2,
+        stride_a: 0,
+        stride_b: 0,
+        stride_c: 8,
+        ..s
+    };
+    let [c, long] = [12, 12].map(|len| ctx.alloc(len).expect("buffer"));
+    assert_eq!(
+        error(&c, &apart, Epilogue::Add(&long)),
+        "matmul: stride_c is 8, expected 4 with an epilogue"
     );
 }

@@ -1,0 +1,239 @@
+//! What a product does with its chains on the way to C: the bits of a launch over C, without it.
+//!
+//! The chain ends first (-0 becomes +0), then one operation of [`crate::elementwise`] or
+//! [`crate::activation`] follows, element by element.
+
+use hlx_core::{Binding, Buffer, Context, CpuBindings, Shader};
+use rayon::prelude::*;
+
+use super::MatMul;
+use super::table::Tile;
+use crate::activation::{
+    Activation, activation_backward, activation_forward, backward_chunk, forward_chunk,
+};
+use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
+use crate::error::check_that;
+use crate::map::{CHUNK, chunks1};
+use crate::{KernelError, check_len};
+
+shader!(
+    tile_128x128,
+    "../../shaders/spv/matmul/tile_128x128_epilogue.spv"
+);
+shader!(
+    tile_64x128,
+    "../../shaders/spv/matmul/tile_64x128_epilogue.spv"
+);
+shader!(
+    tile_64x64,
+    "../../shaders/spv/matmul/tile_64x64_epilogue.spv"
+);
+shader!(
+    tile_32x64,
+    "../../shaders/spv/matmul/tile_32x64_epilogue.spv"
+);
+
+/// What happens to each chain before it is stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Epilogue<'a> {
+    /// Nothing: `c = chain`.
+    #[default]
+    None,
+    /// `c = chain + r`, with r shaped as C: a residual connection.
+    Add(&'a Buffer),
+    /// `c = chain` and `out = f(chain)`: a layer and its activation, with what the derivative
+    /// needs.
+    Activation {
+        /// f.
+        kind: Activation,
+        /// Overwritten; shaped as C.
+        out: &'a Buffer,
+    },
+    /// `c = chain f'(x)`: the gradient of an activation's input x from its output's, the chain.
+    ActivationBackward {
+        /// f.
+        kind: Activation,
+        /// The activation's input, shaped as C.
+        x: &'a Buffer,
+    },
+    /// `c = chain * factor`.
+    Scale(f32),
+}
+
+/// An epilogue without its buffer, as the CPU body takes it along.
+#[derive(Clone, Copy)]
+pub(super) enum Finish {
+    None,
+    Add,
+    Activation(Activation),
+    ActivationBackward(Activation),
+    Scale(f32),
+}
+
+impl Epilogue<'_> {
+    /// Checks the epilogue of a checked product.
+    pub(super) fn check(
+        &self,
+        name: &'static str,
+        c: &Buffer,
+        s: &MatMul,
+    ) -> Result<(), KernelError> {
+        let (argument, buffer) = match self {
+            Self::None => return Ok(()),
+            Self::Add(r) => ("r", Some(r)),
+            Self::Activation { out, .. } => ("out", Some(out)),
+            Self::ActivationBackward { x, .. } => ("x", Some(x)),
+            Self::Scale(_) => ("", None),
+        };
+        check_that(name, s.batch == 1 || s.stride_c == s.m * s.n, || {
+            format!(
+                "stride_c is {}, expected {} with an epilogue",
+                s.stride_c,
+                s.m * s.n
+            )
+        })?;
+        buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
+    }
+
+    /// The shader of a tile that ends with this epilogue on this device; `None` where a launch of
+    /// its own does better. Software drivers would compile all activations each time.
+    pub(super) fn shader(&self, ctx: &Context, tile: &Tile) -> Option<&'static Shader> {
+        if matches!(self, Self::None) || ctx.is_cpu() {
+            return Some(tile.shader());
+        }
+        if !ctx.native_arithmetic() {
+            return None;
+        }
+        match [tile.rows, tile.columns] {
+            [128, 128] => Some(&tile_128x128::SHADER),
+            [64, 128] => Some(&tile_64x128::SHADER),
+            [64, 64] => Some(&tile_64x64::SHADER),
+            [32, 64] => Some(&tile_32x64::SHADER),
+            _ => None,
+        }
+    }
+
+    /// The buffer beside C, as the shader binds it.
+    pub(super) fn extra(&self) -> Option<Binding<'_>> {
+        match self {
+            Self::None | Self::Scale(_) => None,
+            Self::Add(r) => Some(Binding::Read(r)),
+            Self::Activation { out, .. } => Some(Binding::Write(out)),
+            Self::ActivationBackward { x, .. } => Some(Binding::Read(x)),
+        }
+    }
+
+    /// The shader's constants EPILOGUE and KIND.
+    pub(super) fn specialization(&self) -> [(u32, u32); 2] {
+        let (epilogue, kind) = match *self {
+            Self::None => (0, 0),
+            Self::Add(_) => (1, 0),
+            Self::Activation { kind, .. } => (2, kind as u32),
+            Self::ActivationBackward { kind, .. } => (3, kind as u32),
+            Self::Scale(_) => (4, 0),
+        };
+        [(8, epilogue), (9, kind)]
+    }
+
+    /// The push constant `scalar`.
+    pub(super) fn scalar(&self) -> f32 {
+        match *self {
+            Self::Scale(factor) => factor,
+            _ => 0.0,
+        }
+    }
+
+    pub(super) fn finish(&self) -> Finish {
+        match *self {
+            Self::None => Finish::None,
+            Self::Add(_) => Finish::Add,
+            Self::Activation { kind, .. } => Finish::Activation(kind),
+            Self::ActivationBackward { kind, .. } => Finish::ActivationBackward(kind),
+            Self::Scale(factor) => Finish::Scale(factor),
+        }
+    }
+
+    /// Runs the product and then the epilogue, each as launches of its own.
+    pub(super) fn separately(
+        &self,
+        ctx: &Context,
+        c: &Buffer,
+        accumulate: bool,
+        product: impl Fn(&Buffer) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
+        // No launch reads and writes one buffer through two bindings.
+        let chains = || {
+            let chains = ctx.alloc(c.len())?;
+            if accumulate {
+                ctx.copy(c, &chains)?;
+            }
+            product(&chains)?;
+            Ok::<Buffer, KernelError>(chains)
+        };
+        match *self {
+            Self::None => product(c),
+            Self::Add(r) => {
+                product(c)?;
+                add_assign(ctx, c, r)
+            }
+            Self::Activation { kind, out } => {
+                product(c)?;
+                activation_forward(ctx, kind, c, out)
+            }
+            Self::ActivationBackward { kind, x } => {
+                activation_backward(ctx, kind, x, &chains()?, c)
+            }
+            Self::Scale(factor) => scale(ctx, &chains()?, factor, c),
+        }
+    }
+}
+
+impl Finish {
+    /// The CPU body: the product into C, then a pass over C.
+    pub fn run(self, bindings: &mut CpuBindings<'_>, product: impl Fn([&[f32]; 3], &mut [f32])) {
+        match self {
+            Self::None => {
+                let (operands, [c]) = bindings.split();
+                product(operands, c);
+            }
+            Self::Add => {
+                let ([a, b, bias, r], [c]) = bindings.split();
+                product([a, b, bias], c);
+                chunks1(r, c, add_assign_chunk);
+            }
+            Self::Activation(kind) => {
+                let (operands, [c, out]) = bindings.split();
+                product(operands, c);
+                chunks1(c, out, |c, out| forward_chunk(kind, c, out));
+            }
+            Self::ActivationBackward(kind) => {
+                let ([a, b, bias, x], [c]) = bindings.split();
+                product([a, b, bias], c);
+                chunks1(x, c, |x, c| {
+                    in_place(c, |first, chains, c| {
+                        backward_chunk(kind, &x[first..][..c.len()], chains, c);
+                    });
+                });
+            }
+            // The fifth binding holds a place for the shader alone.
+            Self::Scale(factor) => {
+                let ([a, b, bias, _], [c]) = bindings.split();
+                product([a, b, bias], c);
+                c.par_chunks_mut(CHUNK).for_each(|c| {
+                    in_place(c, |_, chains, c| scale_chunk(factor, chains, c));
+                });
+            }
+        }
+    }
+}
+
+/// Calls `each(first, chains, c)` for blocks of C beside their copies.
+fn in_place(c: &mut [f32], each: impl Fn(usize, &[f32], &mut [f32])) {
+    const BLOCK: usize = 1024;
+    let mut copy = [0.0; BLOCK];
+    for (block_idx, c) in c.chunks_mut(BLOCK).enumerate() {
+        let chains = &mut copy[..c.len()];
+        chains.copy_from_slice(c);
+        each(block_idx * BLOCK, chains, c);
+    }
+}

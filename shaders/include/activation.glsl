@@ -1,0 +1,88 @@
+// The activations y = f(x) and their derivatives dx = dy f'(x), an element at a time.
+//
+// GELU by the error function and by tanh, ReLU, SiLU, the sigmoid, tanh.
+#ifndef HLX_ACTIVATION_GLSL
+#define HLX_ACTIVATION_GLSL
+
+#include "arith.glsl"
+#include "math.glsl"
+
+const float INV_SQRT_2 = 0.70710677;      // 1 / sqrt(2)
+const float INV_SQRT_2_PI = 0.3989423;    // 1 / sqrt(2 pi)
+const float SQRT_2_OVER_PI = 0.7978846;   // sqrt(2 / pi)
+const float GELU_CUBIC = 0.044715;
+const float GELU_CUBIC_3 = 0.134145;      // 3 * 0.044715
+
+// sqrt(2/pi) (x + 0.044715 x^3)
+float gelu_inner(float x, float x_squared) {
+    return hlx_mul(hlx_mul(SQRT_2_OVER_PI, x), hlx_fma(GELU_CUBIC, x_squared, 1.0));
+}
+
+// Within [-16, 16]: both derivatives are 0 or 1 beyond, and x^2 cannot overflow. NaN stays.
+float within_16(float x) { return x > 16.0 ? 16.0 : (x < -16.0 ? -16.0 : x); }
+
+// (0.5 x) (1 + erf(x / sqrt 2))
+float gelu(float x) {
+    return hlx_mul(hlx_mul(0.5, x), hlx_add(1.0, hlx_erf(hlx_mul(x, INV_SQRT_2))));
+}
+
+// dy (cdf + x pdf), with the normal distribution's cdf and pdf.
+float gelu_backward(float input_value, float dy) {
+    precise float x = within_16(input_value);
+    precise float cdf = hlx_mul(0.5, hlx_add(1.0, hlx_erf(hlx_mul(x, INV_SQRT_2))));
+    precise float pdf = hlx_mul(INV_SQRT_2_PI, hlx_exp(hlx_mul(hlx_mul(-0.5, x), x)));
+    return hlx_mul(dy, hlx_fma(x, pdf, cdf));
+}
+
+// (0.5 x) (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+float gelu_tanh(float x) {
+    precise float t = hlx_tanh(gelu_inner(x, hlx_mul(x, x)));
+    return hlx_mul(hlx_mul(0.5, x), hlx_add(1.0, t));
+}
+
+// dy (0.5 (1 + t) + 0.5 x (1 - t^2) inner')
+float gelu_tanh_backward(float input_value, float dy) {
+    precise float x = within_16(input_value);
+    precise float x_squared = hlx_mul(x, x);
+    precise float t = hlx_tanh(gelu_inner(x, x_squared));
+    precise float sech_squared = hlx_fma(-t, t, 1.0);
+    precise float inner_slope = hlx_mul(SQRT_2_OVER_PI, hlx_fma(GELU_CUBIC_3, x_squared, 1.0));
+    precise float right = hlx_mul(hlx_mul(hlx_mul(0.5, x), sech_squared), inner_slope);
+    return hlx_mul(dy, hlx_fma(0.5, hlx_add(1.0, t), right));
+}
+
+// x where it is positive, +0 or NaN, else +0; a test on the bits, not the device's max.
+float relu(float x) {
+    uint bits = floatBitsToUint(x);
+    return bits <= HLX_MAGNITUDE || hlx_isnan(x) ? x : 0.0;
+}
+
+// dy where x is positive or NaN, else +0.
+float relu_backward(float x, float dy) {
+    uint bits = floatBitsToUint(x);
+    return (bits != 0u && bits <= HLX_MAGNITUDE) || hlx_isnan(x) ? dy : 0.0;
+}
+
+// x sigmoid(x)
+float silu(float x) { return hlx_mul(x, hlx_sigmoid(x)); }
+
+// dy s (1 + x (1 - s)) with s = sigmoid(x).
+float silu_backward(float x, float dy) {
+    precise float s = hlx_sigmoid(x);
+    return hlx_mul(dy, hlx_mul(s, hlx_fma(x, hlx_sub(1.0, s), 1.0)));
+}
+
+// dy e / (1 + e)^2 with e = exp(-|x|), which cancels on neither side.
+float sigmoid_backward(float x, float dy) {
+    precise float e = hlx_exp(-hlx_abs(x));
+    precise float one_plus = hlx_add(1.0, e);
+    return hlx_mul(dy, hlx_div(e, hlx_mul(one_plus, one_plus)));
+}
+
+// dy (1 - t^2) with t = tanh(x).
+float tanh_backward(float x, float dy) {
+    precise float t = hlx_tanh(x);
+    return hlx_mul(dy, hlx_fma(-t, t, 1.0));
+}
+
+#endif

@@ -1,0 +1,54 @@
+// What a product does with its chains before it stores them. Included by product.glsl.
+//
+// The bits are those of storing C and running the elementwise kernel over it. Activations are
+// long: they run in a loop over a thread's rows, in which every row moves up to the first place,
+// so that each is named by a constant (an index that varies would put all of them in memory).
+#include "../include/activation.glsl"
+
+// 1 c = chain + extra; 2 c = chain and extra = f(chain); 3 c = chain f'(extra); 4 c = chain scalar.
+layout(constant_id = 8) const uint EPILOGUE = 0;
+// The activation, in the order of hlx_kernels::activation::Activation.
+layout(constant_id = 9) const uint KIND = 0;
+layout(set = 0, binding = 4) buffer Extra { float extra[]; };
+layout(set = 0, binding = 4) buffer ExtraVectors { vec4 extra_vectors[]; };
+
+float activation_of(float x) {
+    if (KIND == 0u) return gelu(x);
+    if (KIND == 1u) return gelu_tanh(x);
+    if (KIND == 2u) return relu(x);
+    if (KIND == 3u) return silu(x);
+    if (KIND == 4u) return hlx_sigmoid(x);
+    return hlx_tanh(x);
+}
+
+float activation_backward_of(float x, float dy) {
+    if (KIND == 0u) return gelu_backward(x, dy);
+    if (KIND == 1u) return gelu_tanh_backward(x, dy);
+    if (KIND == 2u) return relu_backward(x, dy);
+    if (KIND == 3u) return silu_backward(x, dy);
+    if (KIND == 4u) return sigmoid_backward(x, dy);
+    return tanh_backward(x, dy);
+}
+
+// Four elements of extra from row m and column n; 0 past an edge.
+vec4 load_extra(uint base, uint m, uint n) {
+    vec4 v = vec4(0.0);
+    uint at = base + m * push.n + n;
+    if (m >= push.m) return v;
+    if (VECTOR_C) {
+        if (n < push.n) v = extra_vectors[at >> 2];
+    } else {
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) v[j] = extra[at + j];
+    }
+    return v;
+}
+
+void store_extra(uint base, uint m, uint n, vec4 v) {
+    uint at = base + m * push.n + n;
+    if (m >= push.m) return;
+    if (VECTOR_C) {
+        if (n < push.n) extra_vectors[at >> 2] = v;
+    } else {
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) extra[at + j] = v[j];
+    }
+}
