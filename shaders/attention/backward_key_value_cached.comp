@@ -4,4 +4,6 @@
 #define THREAD_ROWS 4
 #define THREADS_Y 8
 #define ROWS_FROM_MEMORY
+// More loads in flight (1.04 times as fast on an H200 as with 4).
+#define UNROLL 8
 #include "backward_key_value_narrow.glsl"

@@ -24,7 +24,17 @@ DEFINE_STORE(store_dqkv, dqkv, dqkv_vectors)
 // Eight neighbouring threads read the same vector, and the tile stays in the first cache: a third
 // of the shared memory is then left for other workgroups (1.1 times as fast on an H200).
 #define KEY_OR_VALUE(r, u) fetch_qkv(rows_at[r] + 4u * (u), 4u * (u))
+// exp_below without its test for NaN, which the exact product with 2^n lets through (0.7% faster
+// here on an H200, 0.5% slower in the forward).
+float weight_exp(float x) {
+    int n;
+    precise float r = hlx_exp_reduce(x, n);
+    precise float y = hlx_add(1.0, hlx_expm1_core(r));
+    y = hlx_mul(y, uintBitsToFloat(uint(n + 127) << 23));
+    return x < HLX_EXP_LOW ? 0.0 : y;
+}
 #else
+#define weight_exp exp_below
 // The tile's keys, then its values.
 shared vec4 rows[2 * ROWS * UNITS];
 #define KEY_OR_VALUE(r, u) SHARED_ROW(rows, side * ROWS * UNITS, r, u)
@@ -82,7 +92,7 @@ void main() {
         if (side == 0u) {
             EACH(r, THREAD_ROWS,
                 EACH(c, 4u,
-                    s[r][c] = hlx_mul(exp_below(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
+                    s[r][c] = hlx_mul(weight_exp(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
                 )
                 if (edge) {
                     [[unroll]] for (uint c = 0u; c < 4u; ++c) {
