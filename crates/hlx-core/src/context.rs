@@ -1,5 +1,6 @@
 //! A context: one opened device, its memory, and its stream of work.
 
+mod pending;
 mod transfer;
 
 use std::fmt;
@@ -7,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rayon::ThreadPool;
+
+pub use pending::PendingDownload;
 
 use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
 use crate::error::CoreError;

@@ -22,7 +22,7 @@ mod profile;
 mod shader;
 mod vulkan;
 
-pub use context::Context;
+pub use context::{Context, PendingDownload};
 pub use device::{DeviceInfo, DeviceKind};
 pub use error::CoreError;
 pub use graph::Graph;

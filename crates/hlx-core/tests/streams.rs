@@ -310,3 +310,29 @@ fn the_validation_layer_is_there_when_asked_for() {
         "the layer is not loaded"
     );
 }
+
+#[test]
+fn later_work_leaves_a_pending_download_as_it_was() {
+    for ctx in Context::all().expect("contexts") {
+        let buffer = ctx.alloc(1000).expect("buffer");
+        let pending: Vec<_> = (0..20)
+            .map(|word| {
+                ctx.fill(&buffer, word).expect("fill");
+                ctx.download_later(&buffer).expect("download")
+            })
+            .collect();
+        ctx.fill(&buffer, 77).expect("fill");
+        ctx.sync().expect("sync");
+        for (word, pending) in (0..).zip(pending) {
+            assert!(pending.is_done().expect("fence"), "{}", ctx.info());
+            // One in three is never read.
+            if word % 3 != 0 {
+                assert_eq!(pending.wait().expect("words"), vec![word; 1000]);
+            }
+        }
+        let empty = ctx
+            .alloc(0)
+            .and_then(|none| ctx.download_later(&none)?.wait());
+        assert_eq!(empty.expect("no words"), Vec::<u32>::new());
+    }
+}

@@ -80,7 +80,12 @@ impl Context {
         self.launch(launch, body)
     }
 
-    fn check_transfer(&self, what: &str, buffer: &Buffer, len: usize) -> Result<(), CoreError> {
+    pub(super) fn check_transfer(
+        &self,
+        what: &str,
+        buffer: &Buffer,
+        len: usize,
+    ) -> Result<(), CoreError> {
         if buffer.len() != len {
             let found = buffer.len();
             return Err(CoreError::invalid(

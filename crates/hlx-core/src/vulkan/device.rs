@@ -57,6 +57,16 @@ pub(super) struct HostMemory {
 // SAFETY: the pointer is to mapped memory that `buffer` owns; users lock around it.
 unsafe impl Send for HostMemory {}
 
+impl HostMemory {
+    /// Appends the first `words` words; the device must be done writing them.
+    pub fn read(&self, words: usize, out: &mut Vec<u32>) {
+        debug_assert!(words * 4 <= self.bytes);
+        // SAFETY: the words lie inside the mapped memory, which the device no longer writes.
+        let words = unsafe { std::slice::from_raw_parts(self.pointer.cast::<u32>(), words) };
+        out.extend_from_slice(words);
+    }
+}
+
 /// Lists the Vulkan devices, GPUs before software drivers. Without a loader, a driver or a
 /// working instance the answer is the error that says so.
 pub(crate) fn list() -> Result<Vec<DeviceInfo>, CoreError> {

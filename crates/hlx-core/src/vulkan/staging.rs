@@ -26,6 +26,16 @@ pub(super) struct HostRange {
     pub offset: u64,
 }
 
+impl HostRange {
+    /// The beginning of a piece of memory.
+    pub fn start_of(memory: &HostMemory) -> Self {
+        Self {
+            buffer: memory.buffer.handle(),
+            offset: 0,
+        }
+    }
+}
+
 /// The staging memory of one stream.
 pub(super) struct Staging {
     ring: HostMemory,
@@ -91,17 +101,11 @@ impl Staging {
 
     /// The place that downloads are copied to.
     pub fn window(&self) -> HostRange {
-        HostRange {
-            buffer: self.window.buffer.handle(),
-            offset: 0,
-        }
+        HostRange::start_of(&self.window)
     }
 
     /// Appends the window's first `words` words; the copy into it must be done.
     pub fn read(&self, words: usize, out: &mut Vec<u32>) {
-        debug_assert!(words * 4 <= self.window.bytes);
-        // SAFETY: the words lie inside the mapped window, which the device no longer writes.
-        let words = unsafe { std::slice::from_raw_parts(self.window.pointer.cast::<u32>(), words) };
-        out.extend_from_slice(words);
+        self.window.read(words, out);
     }
 }

@@ -8,10 +8,11 @@ use ash::vk;
 use vulkano::VulkanObject;
 use vulkano::sync::fence::Fence;
 
+use super::device::HostMemory;
 use super::pipeline::PipelineRequest;
 use super::recorder::{Arguments, Parts, Recorded, Recorder, View};
 use super::recording::Recording;
-use super::staging::Staging;
+use super::staging::{HostRange, Staging};
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
@@ -42,7 +43,17 @@ struct State {
     staging: Option<Staging>,
     /// Of eager command buffers that are done; making a pool costs more than filling it.
     spare: Vec<Parts>,
+    /// Memory of downloads that were read: a pending one takes it again.
+    spare_host: Vec<HostMemory>,
     profiling: bool,
+}
+
+/// Words on their way to the host, behind the stream's back.
+pub(crate) struct ReadBack {
+    memory: HostMemory,
+    words: usize,
+    /// The submission that copies them.
+    submission: u64,
 }
 
 /// Command buffers on the device, and the fence that tells when they are done.
@@ -51,6 +62,13 @@ struct Submission {
     /// The eager work that went first, if there was any.
     eager: Option<Recorded>,
     graph: Option<Arc<Recorded>>,
+}
+
+impl State {
+    /// Submissions that are known to be done.
+    fn done(&self) -> u64 {
+        self.submitted - self.under_way.len() as u64
+    }
 }
 
 impl VulkanStream {
@@ -62,6 +80,7 @@ impl VulkanStream {
             submitted: 0,
             staging: None,
             spare: Vec::new(),
+            spare_host: Vec::new(),
             profiling: false,
         };
         Ok(Self {
@@ -190,6 +209,55 @@ impl VulkanStream {
         Ok(words)
     }
 
+    /// Submits a copy of the buffer's words to the host, and does not wait for it.
+    pub fn read_back(&self, buffer: &Buffer) -> Result<ReadBack, CoreError> {
+        let mut state = self.state();
+        let bytes = 4 * buffer.len();
+        let fitting = state.spare_host.iter().position(|m| m.bytes >= bytes);
+        let memory = match fitting {
+            Some(place) => state.spare_host.swap_remove(place),
+            None => self.device.allocate_host(bytes as u64, true)?,
+        };
+        let source = View::of(&Binding::Read(buffer));
+        self.eager(&mut state)?
+            .read_back(&source, HostRange::start_of(&memory))?;
+        self.submit(&mut state, None)?;
+        Ok(ReadBack {
+            memory,
+            words: buffer.len(),
+            submission: state.submitted,
+        })
+    }
+
+    /// Whether the words have arrived.
+    pub fn has_arrived(&self, pending: &ReadBack) -> Result<bool, CoreError> {
+        let mut state = self.state();
+        while let Some(oldest) = state.under_way.front() {
+            let done = oldest.fence.is_signaled().map_err(|error| {
+                translate_validated(
+                    &self.device.info.name,
+                    "ask a fence",
+                    vulkano::Validated::Error(error),
+                )
+            })?;
+            if !done {
+                break;
+            }
+            self.wait_oldest(&mut state)?;
+        }
+        Ok(state.done() >= pending.submission)
+    }
+
+    /// Waits for the words, and keeps their memory for another time.
+    pub fn receive(&self, pending: ReadBack) -> Result<Vec<u32>, CoreError> {
+        let mut state = self.state();
+        self.wait_for(&mut state, pending.submission)?;
+        let mut words = Vec::with_capacity(pending.words);
+        pending.memory.read(pending.words, &mut words);
+        state.spare_host.push(pending.memory);
+        Ok(words)
+    }
+
     fn staging<'a>(&self, state: &'a mut State) -> Result<&'a mut Staging, CoreError> {
         match &mut state.staging {
             Some(staging) => Ok(staging),
@@ -263,7 +331,7 @@ impl VulkanStream {
 
     /// Waits until this many submissions are done.
     fn wait_for(&self, state: &mut State, count: u64) -> Result<(), CoreError> {
-        while state.submitted - (state.under_way.len() as u64) < count {
+        while state.done() < count {
             self.wait_oldest(state)?;
         }
         Ok(())

@@ -7,7 +7,7 @@
 use anyhow::Result;
 use hlx_core::arith::add;
 use hlx_core::cpu::with_flush;
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, PendingDownload};
 use hlx_nn::{MicroBatch, MicroBatchPlan};
 
 /// Steps that fit before the ring must be read.
@@ -29,6 +29,19 @@ pub(super) struct StepLoss {
     pub loss: f64,
     pub n_targets: u64,
     pub grad_norm: f32,
+}
+
+/// Losses on their way from the device.
+pub(super) struct PendingLosses {
+    words: PendingDownload,
+    n_targets: Vec<u64>,
+}
+
+impl PendingLosses {
+    /// Whether they have arrived.
+    pub fn is_done(&self) -> Result<bool> {
+        Ok(self.words.is_done()?)
+    }
 }
 
 impl LossRing {
@@ -66,17 +79,30 @@ impl LossRing {
         Ok(())
     }
 
-    /// Downloads what the steps since the last call left, and empties the ring.
-    pub fn drain(&mut self, ctx: &Context, plan: &MicroBatchPlan) -> Result<Vec<StepLoss>> {
+    /// Starts to download what the steps since the last call left, and empties the ring; `None`
+    /// without steps.
+    pub fn take_all(&mut self, ctx: &Context) -> Result<Option<PendingLosses>> {
         if self.n_targets.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let used = self.words.slice(0, self.n_targets.len() * self.stride)?;
-        let words = ctx.download_f32(&used)?;
-        let counts = std::mem::take(&mut self.n_targets);
+        Ok(Some(PendingLosses {
+            words: ctx.download_later(&used)?,
+            n_targets: std::mem::take(&mut self.n_targets),
+        }))
+    }
+
+    /// Waits for a download and sums it up, step by step.
+    pub fn receive(&self, losses: PendingLosses, plan: &MicroBatchPlan) -> Result<Vec<StepLoss>> {
+        let words: Vec<f32> = losses
+            .words
+            .wait()?
+            .into_iter()
+            .map(f32::from_bits)
+            .collect();
         let steps = words
             .chunks(self.stride)
-            .zip(counts)
+            .zip(losses.n_targets)
             .map(|(words, n_targets)| StepLoss {
                 loss: f64::from(self.total(words, plan)),
                 n_targets,

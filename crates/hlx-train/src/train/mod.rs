@@ -3,13 +3,15 @@
 //! A step: the batch's rows go up, the recorded forward and backward of each micro-batch is
 //! replayed, the gradients go through the tree over the shards, and the recorded update runs; a
 //! batch in one pass is one graph, update included.
-//! Nothing waits for the device but the losses, which come back once a log period.
+//! Nothing waits for the device: a log period's losses are sent for at its end and logged when
+//! they arrive, some steps later. Evaluations, checkpoints and ends of epochs do wait.
 
 mod losses;
 mod observer;
 mod pass;
 mod setup;
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -28,7 +30,7 @@ use crate::run::{
     STATE_FILE, State,
 };
 use crate::schedule::Schedule;
-use losses::LossRing;
+use losses::{LossRing, PendingLosses};
 use pass::PassGraphs;
 
 /// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
@@ -59,29 +61,27 @@ pub struct Trainer {
     /// The digest of the newest checkpoint's listing, and its step.
     chain: (String, Option<u64>),
     period: Period,
+    /// When the last log line was written.
+    logged: Instant,
+    /// Losses that were sent for, and what is logged with them.
+    awaited: VecDeque<(PendingLosses, Option<LogLine>)>,
     /// The mean training loss of the last log period.
     last_loss: Option<f64>,
 }
 
-/// What a log period has measured beside its losses.
+/// What a log period has counted beside its losses.
+#[derive(Default)]
 struct Period {
-    start: Instant,
     n_steps: u64,
     n_tokens: u64,
-    grad_norm: f32,
     rate: f32,
 }
 
-impl Period {
-    fn begin() -> Self {
-        Self {
-            start: Instant::now(),
-            n_steps: 0,
-            n_tokens: 0,
-            grad_norm: 0.0,
-            rate: 0.0,
-        }
-    }
+/// A log line that waits for its losses.
+struct LogLine {
+    step: u64,
+    epoch: f64,
+    period: Period,
 }
 
 /// How a run ended.
@@ -221,11 +221,9 @@ impl Trainer {
         );
         let epoch_ends = self.progress.batch_idx as usize >= self.batches.per_epoch();
         if log || save || epoch_ends || self.ring.is_full() {
-            self.read_losses()?;
+            self.send_for_losses(log)?;
         }
-        if log {
-            self.log(observer)?;
-        }
+        self.receive_losses(eval || save || epoch_ends, observer)?;
         if epoch_ends {
             self.end_epoch(observer)?;
         }
@@ -238,29 +236,52 @@ impl Trainer {
         Ok(())
     }
 
-    /// Brings the losses of the steps since the last time back.
-    fn read_losses(&mut self) -> Result<()> {
-        for step in self.ring.drain(&self.ctx, &self.plan)? {
-            self.progress.epoch_loss.add(step.loss, step.n_targets);
-            self.progress.period_loss.add(step.loss, step.n_targets);
-            self.period.grad_norm = step.grad_norm;
+    /// Sends for the losses of the steps since the last time, and ends the log period.
+    fn send_for_losses(&mut self, log: bool) -> Result<()> {
+        if let Some(losses) = self.ring.take_all(&self.ctx)? {
+            let line = log.then(|| LogLine {
+                step: self.progress.step,
+                epoch: self.epochs(),
+                period: std::mem::take(&mut self.period),
+            });
+            self.awaited.push_back((losses, line));
         }
         Ok(())
     }
 
-    fn log(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let period = std::mem::replace(&mut self.period, Period::begin());
+    /// Takes in the losses that have arrived, or `all`, and writes their log lines.
+    fn receive_losses(&mut self, all: bool, observer: &mut dyn Observer) -> Result<()> {
+        while let Some((losses, line)) = self.awaited.pop_front() {
+            if !all && !losses.is_done()? {
+                self.awaited.push_front((losses, line));
+                break;
+            }
+            let mut grad_norm = 0.0;
+            for step in self.ring.receive(losses, &self.plan)? {
+                self.progress.epoch_loss.add(step.loss, step.n_targets);
+                self.progress.period_loss.add(step.loss, step.n_targets);
+                grad_norm = step.grad_norm;
+            }
+            if let Some(line) = line {
+                self.log(line, grad_norm, observer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, line: LogLine, grad_norm: f32, observer: &mut dyn Observer) -> Result<()> {
         let losses = std::mem::take(&mut self.progress.period_loss);
         self.last_loss = losses.mean();
-        let seconds = period.start.elapsed().as_secs_f64();
+        let seconds = self.logged.elapsed().as_secs_f64();
+        self.logged = Instant::now();
         let metric = Metric::Train {
-            step: self.progress.step,
-            epoch: self.epochs(),
+            step: line.step,
+            epoch: line.epoch,
             loss: losses.mean().unwrap_or(0.0),
-            grad_norm: period.grad_norm,
-            learning_rate: period.rate,
-            ms_per_step: seconds * 1e3 / period.n_steps.max(1) as f64,
-            tokens_per_second: period.n_tokens as f64 / seconds.max(1e-9),
+            grad_norm,
+            learning_rate: line.period.rate,
+            ms_per_step: seconds * 1e3 / line.period.n_steps.max(1) as f64,
+            tokens_per_second: line.period.n_tokens as f64 / seconds.max(1e-9),
         };
         self.note(&metric, observer)
     }
@@ -309,12 +330,13 @@ impl Trainer {
         if split == EvalSplit::HeldOut || self.split.eval.is_empty() {
             self.progress.ranking_loss = Some(found.loss);
         }
-        self.period.start += paused.elapsed();
+        self.logged += paused.elapsed();
         Ok(found)
     }
 
     fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        self.read_losses()?;
+        self.send_for_losses(false)?;
+        self.receive_losses(true, observer)?;
         // A large text is not read once more unless its loss was asked for.
         let wanted = self.data.format() == Format::Pairs || self.config.train.target_loss.is_some();
         let train = match wanted {
@@ -388,7 +410,7 @@ impl Trainer {
         }
         .apply(&parent)?;
         observer.checkpoint(self.progress.step, &parent);
-        self.period.start += paused.elapsed();
+        self.logged += paused.elapsed();
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! A run from its configuration: made new, or taken up again where its newest checkpoint is.
 
+use std::time::Instant;
+
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,9 +11,9 @@ use hlx_nn::{
     Sgd, SgdConfig, Transformer,
 };
 
+use super::Trainer;
 use super::losses::LossRing;
 use super::pass::PassGraphs;
-use super::{Period, Trainer};
 use crate::config::{Config, OptimizerKind};
 use crate::data::{Batches, Dataset};
 use crate::run::{Checkpoint, Manifest, Progress, RunFolder, STATE_FILE, State};
@@ -98,7 +100,9 @@ impl Trainer {
                 Some(checkpoint) => (checkpoint.chain().to_owned(), Some(progress.step)),
             },
             update: None,
-            period: Period::begin(),
+            period: Default::default(),
+            logged: Instant::now(),
+            awaited: Default::default(),
             last_loss: None,
             folder,
             config,

@@ -1,0 +1,77 @@
+//! Downloads that nobody waits for yet.
+
+use crate::context::{Backend, Context};
+use crate::error::CoreError;
+use crate::memory::Buffer;
+use crate::vulkan::ReadBack;
+
+/// A buffer's words on their way to the host, as they were when
+/// [`Context::download_later`] was called; work launched later does not change them.
+///
+/// Dropping it waits for the device.
+pub struct PendingDownload {
+    ctx: Context,
+    words: Option<Words>,
+}
+
+enum Words {
+    Here(Vec<u32>),
+    Coming(ReadBack),
+}
+
+impl Context {
+    /// Starts a download and returns at once: the device goes on with what is launched next.
+    ///
+    /// # Errors
+    /// As [`Context::download_u32`].
+    pub fn download_later(&self, buffer: &Buffer) -> Result<PendingDownload, CoreError> {
+        let words = match &self.inner.backend {
+            Backend::Vulkan(stream) if buffer.len() > 0 => {
+                self.check_transfer("download", buffer, buffer.len())?;
+                Words::Coming(stream.read_back(buffer)?)
+            }
+            _ => Words::Here(self.download_u32(buffer)?),
+        };
+        Ok(PendingDownload {
+            ctx: self.clone(),
+            words: Some(words),
+        })
+    }
+}
+
+impl PendingDownload {
+    /// Whether [`PendingDownload::wait`] would return at once.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`].
+    pub fn is_done(&self) -> Result<bool, CoreError> {
+        match (&self.ctx.inner.backend, &self.words) {
+            (Backend::Vulkan(stream), Some(Words::Coming(pending))) => stream.has_arrived(pending),
+            _ => Ok(true),
+        }
+    }
+
+    /// Waits for the words and returns them.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`].
+    pub fn wait(mut self) -> Result<Vec<u32>, CoreError> {
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Result<Vec<u32>, CoreError> {
+        match (&self.ctx.inner.backend, self.words.take()) {
+            (Backend::Vulkan(stream), Some(Words::Coming(pending))) => stream.receive(pending),
+            (_, Some(Words::Here(words))) => Ok(words),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Drop for PendingDownload {
+    fn drop(&mut self) {
+        if let Err(error) = self.receive() {
+            tracing::error!("a download that nobody read: {error}");
+        }
+    }
+}
