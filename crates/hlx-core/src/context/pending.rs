@@ -26,7 +26,7 @@ impl Context {
     /// As [`Context::download_u32`].
     pub fn download_later(&self, buffer: &Buffer) -> Result<PendingDownload, CoreError> {
         let words = match &self.inner.backend {
-            Backend::Vulkan(stream) if buffer.len() > 0 => {
+            Backend::Vulkan(stream) if !buffer.is_empty() => {
                 self.check_transfer("download", buffer, buffer.len())?;
                 Words::Coming(stream.read_back(buffer)?)
             }
