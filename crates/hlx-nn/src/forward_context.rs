@@ -81,6 +81,11 @@ impl ForwardContext {
         &self.positions
     }
 
+    /// Whether dropout is on.
+    pub(crate) fn draws_masks(&self) -> bool {
+        self.dropout.is_some()
+    }
+
     /// The mask of a dropout, or `None` in evaluation.
     pub(crate) fn mask(&self, p: f32, purpose: u32) -> Option<DropoutMask> {
         let DropoutCounter { seed, counter, .. } = self.dropout.as_ref()?;

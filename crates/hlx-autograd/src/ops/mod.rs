@@ -6,6 +6,7 @@ mod attention;
 mod cross_entropy;
 mod dropout;
 mod embedding;
+mod feed_forward;
 mod layer_norm;
 mod linear;
 mod matmul;

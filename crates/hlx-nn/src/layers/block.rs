@@ -68,11 +68,18 @@ impl Block {
     /// # Errors
     /// An unfitting shape.
     pub fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let branch = self.attention.forward(&self.attention_norm.forward(x)?)?;
-        let x = x.add(&self.attention_dropout.forward(&branch, context)?)?;
-        let branch = self
-            .feed_forward
-            .forward(&self.feed_forward_norm.forward(&x)?)?;
-        Ok(x.add(&self.feed_forward_dropout.forward(&branch, context)?)?)
+        let normed = self.attention_norm.forward(x)?;
+        let x = if self.attention_dropout.is_active(context) {
+            let branch = self.attention.forward(&normed)?;
+            x.add(&self.attention_dropout.forward(&branch, context)?)?
+        } else {
+            self.attention.forward_add(&normed, x)?
+        };
+        let normed = self.feed_forward_norm.forward(&x)?;
+        if self.feed_forward_dropout.is_active(context) {
+            let branch = self.feed_forward.forward(&normed)?;
+            return Ok(x.add(&self.feed_forward_dropout.forward(&branch, context)?)?);
+        }
+        self.feed_forward.forward_add(&normed, &x)
     }
 }

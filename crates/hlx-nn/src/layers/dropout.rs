@@ -22,13 +22,18 @@ impl Dropout {
         }
     }
 
+    /// Whether the layer changes its input in this context.
+    pub fn is_active(&self, context: &ForwardContext) -> bool {
+        self.p > 0.0 && context.draws_masks()
+    }
+
     /// Applies the layer to \[B, T, C\].
     ///
     /// # Errors
     /// An input of another number of dimensions.
     pub fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         match context.mask(self.p, self.purpose) {
-            Some(mask) if self.p > 0.0 => Ok(x.dropout(&mask)?),
+            Some(mask) if self.is_active(context) => Ok(x.dropout(&mask)?),
             _ => Ok(x.clone()),
         }
     }

@@ -1,6 +1,6 @@
 //! The two-layer network of a transformer's block.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{Activation, Tensor};
 
 use super::Linear;
 use crate::{ParameterBuilder, Result};
@@ -46,7 +46,19 @@ impl FeedForward {
     /// # Errors
     /// An unfitting shape.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let hidden = self.up.forward(x)?.gelu()?;
-        self.down.forward(&hidden)
+        self.apply(x, None)
+    }
+
+    /// Applies the layer and adds the result to a residual: the bits of both, in one launch less.
+    ///
+    /// # Errors
+    /// An unfitting shape.
+    pub fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+        self.apply(x, Some(residual))
+    }
+
+    fn apply(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
+        let (up, down) = (self.up.tensors()?, self.down.tensors()?);
+        Ok(x.feed_forward(up, Activation::Gelu, down, residual)?)
     }
 }

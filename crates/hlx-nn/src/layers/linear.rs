@@ -45,7 +45,22 @@ impl Linear {
     /// # Errors
     /// An unfitting shape.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = self.tensors()?;
+        Ok(x.linear(weight, bias)?)
+    }
+
+    /// Applies the layer and adds the result to a residual: the bits of both, in one launch.
+    ///
+    /// # Errors
+    /// An unfitting shape.
+    pub fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = self.tensors()?;
+        Ok(x.linear_add(weight, bias, residual)?)
+    }
+
+    /// The weight, and the bias if there is one.
+    pub(super) fn tensors(&self) -> Result<(&Tensor, Option<&Tensor>)> {
         let bias = self.bias.as_ref().map(Parameter::tensor).transpose()?;
-        Ok(x.linear(self.weight.tensor()?, bias)?)
+        Ok((self.weight.tensor()?, bias))
     }
 }

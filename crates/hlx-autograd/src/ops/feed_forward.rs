@@ -1,0 +1,154 @@
+//! Two affine maps of the last dimension with an activation between them.
+
+use std::sync::Arc;
+
+use hlx_kernels::activation::{Activation, activation_forward};
+use hlx_kernels::matmul::Epilogue;
+
+use super::linear::{Affine, residual_epilogue};
+use crate::saved::{Recipe, Saved};
+use crate::{Gradient, Result, Tensor};
+
+impl Tensor {
+    /// Computes y = f(x Uᵀ + b) Dᵀ + c, and adds the residual if there is one: to the bits of
+    /// [`linear`](Tensor::linear), [`activation`](Tensor::activation), `linear` and
+    /// [`add`](Tensor::add), with f and its derivative at the end of the products.
+    ///
+    /// `up` is U, \[F, K\], and b, \[F\]; `down` is D, \[N, F\], and c, \[N\]; the residual is shaped
+    /// as y.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    pub fn feed_forward(
+        &self,
+        up: (&Tensor, Option<&Tensor>),
+        kind: Activation,
+        down: (&Tensor, Option<&Tensor>),
+        residual: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        const OP: &str = "feed_forward";
+        let (rows, k) = self.rows_and_columns(OP)?;
+        let up = Affine::new(OP, ["the weight up", "the bias up"], up, k)?;
+        let down = Affine::new(OP, ["the weight down", "the bias down"], down, up.n)?;
+        let mut shape = self.shape().to_vec();
+        shape[self.shape().len() - 1] = down.n;
+        if let Some(residual) = residual {
+            residual.expect_shape(OP, "the residual", &shape)?;
+        }
+        let ctx = self.context();
+        let (hidden, active) = (ctx.alloc(rows * up.n)?, ctx.alloc(rows * up.n)?);
+        let activation = Epilogue::Activation { kind, out: &active };
+        up.forward(ctx, self.buffer(), &hidden, rows, activation)?;
+        let y = ctx.alloc(rows * down.n)?;
+        down.forward(ctx, &active, &y, rows, residual_epilogue(residual))?;
+
+        let recipe: Recipe = {
+            let (ctx, hidden) = (ctx.clone(), hidden.clone());
+            Arc::new(move || {
+                let active = ctx.alloc(hidden.len())?;
+                activation_forward(&ctx, kind, &hidden, &active)?;
+                Ok(active)
+            })
+        };
+        let (saved_x, saved_active) = (self.save(), Saved::of(ctx, &active, Some(&recipe)));
+        let maps = [up.clone(), down.clone()];
+        let (x, residual) = (self.clone(), residual.cloned());
+        let added = residual.clone();
+        let parameters = maps.iter().flat_map(Affine::parameters);
+        let inputs: Vec<&Tensor> = parameters.chain([self]).chain(&added).collect();
+        Tensor::from_operation(OP, &inputs, y, &shape, move |pass, dy| {
+            if let Some(residual) = residual {
+                pass.add(&residual, Gradient::shared(dy.buffer().clone()))?;
+            }
+            let batch = x.batch();
+            down.backward_parameters(pass, dy.buffer(), &saved_active, rows, batch)?;
+            drop(saved_active);
+            if !x.requires_grad() && !up.parameters().any(Tensor::requires_grad) {
+                return Ok(());
+            }
+            let slope = Epilogue::ActivationBackward { kind, x: &hidden };
+            let dhidden = down.backward_input(pass.context(), dy.buffer(), rows, slope)?;
+            drop((dy, hidden));
+            up.backward_parameters(pass, &dhidden, &saved_x, rows, batch)?;
+            if !x.requires_grad() {
+                return Ok(());
+            }
+            let dx = up.backward_input(pass.context(), &dhidden, rows, Epilogue::None)?;
+            pass.add(&x, Gradient::owned(dx))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::{check, input, message};
+
+    /// x, U, b, D, c and the residual.
+    fn inputs() -> [Tensor; 6] {
+        [
+            input(1, &[2, 3, 5]),
+            input(2, &[7, 5]),
+            input(3, &[7]),
+            input(4, &[4, 7]),
+            input(5, &[4]),
+            input(6, &[2, 3, 4]),
+        ]
+    }
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        for kind in [Activation::Gelu, Activation::Tanh] {
+            check("feed_forward", &inputs(), |x| {
+                let (up, down) = ((&x[1], Some(&x[2])), (&x[3], Some(&x[4])));
+                x[0].feed_forward(up, kind, down, Some(&x[5]))
+            });
+        }
+        check("feed_forward", &inputs(), |x| {
+            x[0].feed_forward((&x[1], None), Activation::Gelu, (&x[3], None), None)
+        });
+    }
+
+    #[test]
+    fn it_has_the_bits_of_its_parts() -> Result<()> {
+        type Network = fn(&[Tensor]) -> Result<Tensor>;
+        let kinds: [Network; 2] = [
+            |x| {
+                let (up, down) = ((&x[1], Some(&x[2])), (&x[3], Some(&x[4])));
+                x[0].feed_forward(up, Activation::Gelu, down, Some(&x[5]))
+            },
+            |x| {
+                let hidden = x[0].linear(&x[1], Some(&x[2]))?.gelu()?;
+                x[5].add(&hidden.linear(&x[3], Some(&x[4]))?)
+            },
+        ];
+        let mut outcomes = Vec::new();
+        for network in kinds {
+            let leaves = inputs().map(|x| x.with_gradient());
+            let y = network(&leaves)?;
+            y.mul(&y)?.sum()?.backward()?;
+            let gradients = leaves
+                .iter()
+                .map(|x| x.grad().expect("a gradient").to_vec());
+            outcomes.push((y.to_vec()?, gradients.collect::<Result<Vec<_>>>()?));
+        }
+        assert_eq!(outcomes[0], outcomes[1]);
+        Ok(())
+    }
+
+    #[test]
+    fn unfitting_widths_are_refused() {
+        let [x, u, b, d, _, _] = inputs();
+        let kind = Activation::Gelu;
+        let text = message(x.feed_forward((&u, Some(&b)), kind, (&u, None), None));
+        assert_eq!(
+            text,
+            "feed_forward: the weight down has shape [7, 5], expected [N, 7]"
+        );
+        let text = message(x.feed_forward((&u, None), kind, (&d, None), Some(&x)));
+        assert_eq!(
+            text,
+            "feed_forward: the residual has shape [2, 3, 5], expected [2, 3, 4]"
+        );
+    }
+}
