@@ -101,16 +101,7 @@ impl Epilogue<'_> {
         if matches!(self, Self::None) || ctx.is_cpu() {
             return Some(tile.shader());
         }
-        if !ctx.native_arithmetic() {
-            return None;
-        }
-        match [tile.rows, tile.columns] {
-            [128, 128] => Some(&tile_128x128::SHADER),
-            [64, 128] => Some(&tile_64x128::SHADER),
-            [64, 64] => Some(&tile_64x64::SHADER),
-            [32, 64] => Some(&tile_32x64::SHADER),
-            _ => None,
-        }
+        ctx.native_arithmetic().then(|| fused(tile)).flatten()
     }
 
     /// The buffer beside C, as the shader binds it.
@@ -185,6 +176,17 @@ impl Epilogue<'_> {
             }
             Self::Scale(factor) => scale(ctx, &chains()?, factor, c),
         }
+    }
+}
+
+/// The shader of a tile with an epilogue.
+pub(super) fn fused(tile: &Tile) -> Option<&'static Shader> {
+    match [tile.rows, tile.columns] {
+        [128, 128] => Some(&tile_128x128::SHADER),
+        [64, 128] => Some(&tile_64x128::SHADER),
+        [64, 64] => Some(&tile_64x64::SHADER),
+        [32, 64] => Some(&tile_32x64::SHADER),
+        _ => None,
     }
 }
 

@@ -350,13 +350,20 @@ fn epilogues(extra: &Buffer) -> Vec<Epilogue<'_>> {
     all
 }
 
-/// Runs the product with epilogue `epilogue_idx`, as one launch where there is one or as separate
-/// ones: C and the buffer beside it.
+/// How a product and its epilogue are launched.
+#[derive(Clone, Copy)]
+enum Launches {
+    One,
+    Separate,
+    Chosen,
+}
+
+/// Runs the product with epilogue `epilogue_idx`: C and the buffer beside it.
 fn with_epilogue(
     case: &Case,
     tile: &Tile,
     epilogue_idx: usize,
-    separate: bool,
+    launches: Launches,
     (ctx, memory): (&Context, &mut TestMemory),
 ) -> Result<Vec<Buffer>, KernelError> {
     let s = &case.shape;
@@ -369,10 +376,23 @@ fn with_epilogue(
     check(operands[0], operands[1], bias.as_ref(), &c, s)?;
     epilogue.check(NAME, &c, s)?;
     let run = |c: &Buffer, epilogue| matmul_in(ctx, operands, bias.as_ref(), c, s, tile, epilogue);
-    if separate {
-        epilogue.separately(ctx, &c, s.accumulate, |c| run(c, Epilogue::None))?;
-    } else {
-        run(&c, epilogue)?;
+    match launches {
+        Launches::One => {
+            let shader = epilogue::fused(tile).expect("a shader");
+            launch(
+                ctx,
+                operands,
+                bias.as_ref(),
+                &c,
+                s,
+                (tile, shader),
+                epilogue,
+            )?;
+        }
+        Launches::Separate => {
+            epilogue.separately(ctx, &c, s.accumulate, |c| run(c, Epilogue::None))?;
+        }
+        Launches::Chosen => run(&c, epilogue)?,
     }
     Ok(vec![c, extra])
 }
@@ -381,7 +401,8 @@ fn with_epilogue(
 fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
     let contexts = crate::testing::contexts();
     let emulated = contexts.iter().any(|ctx| !ctx.native_arithmetic());
-    // Devices that emulate the arithmetic run separate launches, with one shader for all.
+    // Devices that emulate the arithmetic run separate launches. As their drivers compile a fused
+    // shader for seconds, they have the smallest tile here, and three epilogues in one launch.
     let tiles = if emulated {
         std::slice::from_ref(SMALLEST)
     } else {
@@ -406,11 +427,16 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
             let s = shapes[j % 3];
             let case = Case::new(s, STARTS[(j / 3) % 3], values);
             let name = format!("{s:?}, epilogue {epilogue_idx}");
+            let launches = if !emulated || [0, 2, 3].contains(&epilogue_idx) {
+                Launches::One
+            } else {
+                Launches::Chosen
+            };
             let got = run_everywhere(&name, |ctx, memory| {
-                with_epilogue(&case, tile, epilogue_idx, false, (ctx, memory))
+                with_epilogue(&case, tile, epilogue_idx, launches, (ctx, memory))
             });
             let want = run_on(&name, &contexts[0], |ctx, memory| {
-                with_epilogue(&case, tile, epilogue_idx, true, (ctx, memory))
+                with_epilogue(&case, tile, epilogue_idx, Launches::Separate, (ctx, memory))
             });
             for (got, want) in got.iter().zip(&want) {
                 assert_same_bits(&name, got, want);
@@ -421,13 +447,8 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
 
 #[test]
 fn every_tile_has_an_epilogue() {
-    for ctx in crate::testing::contexts()
-        .iter()
-        .filter(|ctx| ctx.native_arithmetic())
-    {
-        for tile in &TILES {
-            assert!(Epilogue::Scale(2.0).shader(ctx, tile).is_some(), "{tile:?}");
-        }
+    for tile in &TILES {
+        assert!(epilogue::fused(tile).is_some(), "{tile:?}");
     }
 }
 
