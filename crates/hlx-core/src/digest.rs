@@ -61,7 +61,7 @@ pub fn tensor_digest(values: &[f32]) -> String {
     hasher.finish()
 }
 
-fn to_hex(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -20,6 +20,7 @@ mod memory;
 mod probe;
 mod profile;
 mod shader;
+pub mod store;
 mod vulkan;
 
 pub use context::{Context, PendingDownload};

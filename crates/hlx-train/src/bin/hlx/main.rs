@@ -8,6 +8,7 @@ mod eval;
 mod generate;
 mod plot;
 mod report;
+mod store;
 mod train;
 
 use std::io::IsTerminal;
@@ -42,6 +43,8 @@ enum Verb {
     Doctor(doctor::Arguments),
     /// Small experiments through the real kernels.
     Demo(demo::Arguments),
+    /// Keep bytes and tensors under their SHA-256.
+    Store(store::Arguments),
 }
 
 /// The device to run on.
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
+        Verb::Store(arguments) => store::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

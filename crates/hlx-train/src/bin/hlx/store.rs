@@ -1,0 +1,211 @@
+//! `hlx store`: bytes and tensors under their SHA-256, from the command line.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::store::{Content, Dtype, GcOptions, Handle, Store};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Store a file's bytes and print their handle.
+    Put {
+        /// The file.
+        file: PathBuf,
+        /// Store the bytes as a tensor of this dtype: f32, u32, bf16, ...
+        #[arg(long, requires = "shape")]
+        dtype: Option<String>,
+        /// The tensor's extents, outermost first, with commas between them.
+        #[arg(long, requires = "dtype", value_delimiter = ',')]
+        shape: Vec<usize>,
+    },
+    /// Write an object's data to a file, or to the standard output.
+    Get {
+        /// The object.
+        handle: String,
+        /// The file; it is made or replaced once the object has proved whole.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Hash one object, or all, and compare with the handles.
+    Verify {
+        /// The object; without it, every one.
+        handle: Option<String>,
+    },
+    /// List the objects, and the pins.
+    List,
+    /// Remove the objects that no pin names, and what crashes left.
+    Gc {
+        /// Keep what was put within the last so many seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = hlx_core::store::GC_MIN_AGE.as_secs())]
+        older_than: u64,
+        /// Keep this object too; may be given many times.
+        #[arg(long, value_name = "HANDLE")]
+        keep: Vec<String>,
+        /// Say what would go, and remove nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Keep an object under a name.
+    Pin {
+        /// Letters, digits, `.`, `_` and `-`.
+        name: String,
+        /// The object.
+        handle: String,
+    },
+    /// Remove a pin; its object goes with a later `gc`.
+    Unpin {
+        /// The pin.
+        name: String,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let store = match &arguments.store {
+        Some(path) => Store::open(path)?,
+        None => Store::open_default()?,
+    };
+    match &arguments.verb {
+        Verb::Put { file, dtype, shape } => put(&store, file, dtype.as_deref(), shape),
+        Verb::Get { handle, out } => get(&store, &handle.parse()?, out.as_deref()),
+        Verb::Verify {
+            handle: Some(handle),
+        } => {
+            let info = store.verify(&handle.parse()?)?;
+            println!(
+                "{handle} is whole: {}",
+                describe(&info.content, info.length)
+            );
+            Ok(())
+        }
+        Verb::Verify { handle: None } => verify_all(&store),
+        Verb::List => list(&store),
+        Verb::Gc {
+            older_than,
+            keep,
+            dry_run,
+        } => {
+            let options = GcOptions {
+                min_age: Duration::from_secs(*older_than),
+                dry_run: *dry_run,
+            };
+            let keep: Vec<Handle> = keep
+                .iter()
+                .map(|handle| handle.parse())
+                .collect::<Result<_, _>>()?;
+            collect(&store, &keep, options)
+        }
+        Verb::Pin { name, handle } => Ok(store.pin(name, &handle.parse()?)?),
+        Verb::Unpin { name } => Ok(store.unpin(name)?),
+    }
+}
+
+fn put(store: &Store, path: &Path, dtype: Option<&str>, shape: &[usize]) -> Result<()> {
+    let content = match dtype {
+        Some(dtype) => Content::tensor(dtype.parse::<Dtype>()?, shape),
+        None => Content::Bytes,
+    };
+    let named = || path.display().to_string();
+    let mut file = File::open(path).with_context(named)?;
+    let metadata = file.metadata().with_context(named)?;
+    ensure!(metadata.is_file(), "{}: is no regular file", named());
+    let handle = store
+        .put_reader(content, metadata.len(), &mut file)
+        .with_context(named)?;
+    println!("{handle}");
+    Ok(())
+}
+
+fn get(store: &Store, handle: &Handle, out: Option<&Path>) -> Result<()> {
+    let Some(path) = out else {
+        store.verify(handle)?;
+        let mut stdout = io::stdout().lock();
+        store.copy_to(handle, &mut stdout)?;
+        return stdout.flush().context("the standard output");
+    };
+    let named = || format!("{}: cannot be written", path.display());
+    let name = path.file_name().with_context(named)?.to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let written = File::create(&temporary)
+        .with_context(named)
+        .and_then(|mut file| {
+            let info = store.copy_to(handle, &mut file)?;
+            file.sync_all().with_context(named)?;
+            fs::rename(&temporary, path).with_context(named)?;
+            Ok(info)
+        });
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    let info = written?;
+    let what = describe(&info.content, info.length);
+    println!("{}: {what}", path.display());
+    Ok(())
+}
+
+fn verify_all(store: &Store) -> Result<()> {
+    let report = store.verify_all(|_, _| ())?;
+    for fault in &report.faults {
+        println!("{fault}");
+    }
+    let (n_objects, n_faults) = (report.n_objects, report.faults.len());
+    if n_faults > 0 {
+        let store = store.path().display();
+        bail!("{store}: {n_faults} faults among {n_objects} objects");
+    }
+    let bytes = report.whole_bytes;
+    println!("{n_objects} objects are whole, {bytes} bytes");
+    Ok(())
+}
+
+fn list(store: &Store) -> Result<()> {
+    for entry in store.list()? {
+        match entry.content {
+            Ok((content, length)) => println!("{} {}", entry.handle, describe(&content, length)),
+            Err(error) => println!("{error}"),
+        }
+    }
+    for (name, handle) in store.pins()? {
+        println!("pin {name} {handle}");
+    }
+    Ok(())
+}
+
+fn collect(store: &Store, keep: &[Handle], options: GcOptions) -> Result<()> {
+    let report = store.gc_with(keep, options)?;
+    for handle in &report.removed {
+        println!("{handle}");
+    }
+    println!(
+        "{} {} objects and {} leftover files, {} bytes; {} kept by name, {} too young",
+        if options.dry_run {
+            "would remove"
+        } else {
+            "removed"
+        },
+        report.removed.len(),
+        report.n_temporaries,
+        report.freed_bytes,
+        report.n_kept,
+        report.n_young
+    );
+    Ok(())
+}
+
+fn describe(content: &Content, length: u64) -> String {
+    match content {
+        Content::Bytes => format!("{length} bytes"),
+        Content::Tensor { dtype, shape } => format!("{dtype} {shape:?}, {length} bytes"),
+    }
+}
