@@ -9,7 +9,7 @@ use hlx_kernels::embedding::{embedding_backward, embedding_forward};
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
 };
-use hlx_kernels::matmul::{MatMul, matmul};
+use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::optimizer::{Hyper, adamw_step};
 use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
@@ -117,8 +117,11 @@ fn product(ctx: &Context, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
         "linear_gelu" => {
             let y = make.empty(m * n)?;
             Box::new(move || {
-                matmul(&ctx, &a, &b, Some(&bias), &c, &shape)?;
-                activation_forward(&ctx, Activation::Gelu, &c, &y)
+                let epilogue = Epilogue::Activation {
+                    kind: Activation::Gelu,
+                    out: &y,
+                };
+                matmul_with(&ctx, &a, &b, Some(&bias), &c, &shape, epilogue)
             })
         }
         _ => Box::new(move || matmul(&ctx, &a, &b, None, &c, &shape)),
