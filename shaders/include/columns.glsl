@@ -3,7 +3,8 @@
 // A workgroup has HLX_WIDTH columns of a shard. All its threads load tiles of rows into shared
 // memory, and one thread a chain adds a tile up while the next tile is on its way to registers:
 // a chain alone would wait for one load after the other, and there are too few of them (shards x
-// columns) to fill a GPU. Narrow groups spread the few columns over many cores.
+// columns) to fill a GPU. Narrow groups spread the few columns over many cores. Where there are
+// enough chains, each has its own thread, which loads HLX_AHEAD rows at a time itself.
 //
 // A shader includes arith.glsl, defines HLX_CHAINS (chains a column, 1 or 2), includes this
 // file, and then defines
@@ -17,10 +18,13 @@
 
 #extension GL_EXT_control_flow_attributes : require
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 3) in;
 layout(constant_id = 0) const uint CONTINUE = 0u;
 layout(constant_id = 1) const uint HLX_WIDTH = 16u;
 layout(constant_id = 2) const uint HLX_QUADS = 1u;  // times four neighbouring rows: a thread's loads
+// 0 goes through tiles with 256 threads; otherwise a group has a thread a column and no tiles.
+layout(constant_id = 4) const uint HLX_AHEAD = 0u;
+const uint HLX_LOADS = HLX_AHEAD == 0u ? 1u : HLX_AHEAD;
 
 layout(push_constant) uniform Push {
     uint shards;
@@ -33,7 +37,8 @@ const uint HLX_TILE_ROWS = 4u * HLX_STRIDE * HLX_QUADS;
 
 // Four neighbouring rows of a column are one vector: the chain, which alone would wait for each
 // load from shared memory, reads four terms at once.
-shared vec4 hlx_tiles[2][HLX_CHAINS][256u * HLX_QUADS];
+const uint HLX_SLOTS = HLX_AHEAD == 0u ? 256u * HLX_QUADS : 1u;
+shared vec4 hlx_tiles[2][HLX_CHAINS][HLX_SLOTS];
 
 vec4 fetch(uint row, uint col);
 vec2 factors(vec4 loaded);
@@ -69,6 +74,38 @@ float hlx_add_tile(uint tile, uint rows, uint chain, float total) {
     return sum;
 }
 
+// A step of a column's chains: x for chain 0 and y for chain 1.
+vec2 hlx_step(vec2 totals, vec4 loaded) {
+    precise vec2 x = factors(loaded);
+#if HLX_CHAINS == 2
+    return vec2(hlx_fma(x.x, x.y, totals.x), hlx_add(totals.y, x.x));
+#else
+    return vec2(hlx_add(totals.x, x.x), 0.0);
+#endif
+}
+
+// The chains of one column by one thread, with HLX_LOADS rows under way.
+void hlx_add_column(uint begin, uint end, uint col, uint at) {
+    precise vec2 totals = vec2(0.0);
+    if (CONTINUE != 0u) {
+        totals.x = stored(0u, at);
+#if HLX_CHAINS == 2
+        totals.y = stored(1u, at);
+#endif
+    }
+    uint row = begin;
+    for (; row + HLX_LOADS <= end; row += HLX_LOADS) {
+        precise vec4 loaded[HLX_LOADS];
+        [[unroll]] for (uint j = 0u; j < HLX_LOADS; ++j) loaded[j] = fetch(row + j, col);
+        [[unroll]] for (uint j = 0u; j < HLX_LOADS; ++j) totals = hlx_step(totals, loaded[j]);
+    }
+    for (; row < end; ++row) totals = hlx_step(totals, fetch(row, col));
+    store(0u, at, hlx_pos0(totals.x));
+#if HLX_CHAINS == 2
+    store(1u, at, hlx_pos0(totals.y));
+#endif
+}
+
 void main() {
     uint blocks = (push.cols + HLX_WIDTH - 1u) / HLX_WIDTH;
     uint shard = hlx_group() / blocks;
@@ -80,6 +117,10 @@ void main() {
     uint end = begin + push.rows_per_shard;
     uint chain = thread / HLX_WIDTH;
     uint at = shard * push.cols + col;
+    if (HLX_AHEAD != 0u) {
+        if (col < push.cols) hlx_add_column(begin, end, col, at);
+        return;
+    }
     bool adds = chain < HLX_CHAINS && col < push.cols;
     precise float total = 0.0;
     if (CONTINUE != 0u && adds) total = stored(chain, at);

@@ -258,7 +258,7 @@ pub fn layer_norm_backward_params(
         rows_per_shard: rows_per_shard as u32,
         cols: cols as u32,
     };
-    let group = ColumnGroup::new(shards * cols, true);
+    let group = ColumnGroup::new(ctx, shards, cols, true);
     let launch = Launch {
         name,
         shader: &backward_params::SHADER,

@@ -193,7 +193,7 @@ pub fn column_sum(
         rows_per_shard: rows_per_shard as u32,
         cols: cols as u32,
     };
-    let group = ColumnGroup::new(shards * cols, false);
+    let group = ColumnGroup::new(ctx, shards, cols, false);
     let launch = Launch {
         name: "column_sum",
         shader: &columns_shader::SHADER,
