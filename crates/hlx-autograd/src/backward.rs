@@ -184,6 +184,33 @@ impl Backward<'_> {
         Ok(target)
     }
 
+    /// Opens the gradient of a parameter for a kernel that adds its shards itself, into
+    /// `[elements]`, where this pass writes the gradient and adds to nothing. `None` otherwise:
+    /// then [`Backward::open`] it is.
+    ///
+    /// # Errors
+    /// As [`Backward::open`].
+    pub(crate) fn open_sum(&mut self, parameter: &Tensor, batch: usize) -> Result<Option<Buffer>> {
+        self.check_shards(batch)?;
+        let Some(leaf) = parameter.leaf() else {
+            return Ok(None);
+        };
+        if self.continues(parameter, leaf)? {
+            return Ok(None);
+        }
+        let mut slot = leaf.slot();
+        let buffer = match &slot.buffer {
+            Some(buffer) => buffer.clone(),
+            None => slot
+                .buffer
+                .insert(self.ctx.alloc(parameter.n_elements())?)
+                .clone(),
+        };
+        slot.filled = true;
+        self.written.insert(parameter.identity());
+        Ok(Some(buffer))
+    }
+
     /// Opens two parameters of one kernel, such as gain and bias: both written in place or both
     /// as partial sums, as the kernel has one `accumulate` for both.
     ///

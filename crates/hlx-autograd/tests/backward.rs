@@ -129,6 +129,35 @@ fn shards_are_chains_added_pairwise() -> Result<()> {
     Ok(())
 }
 
+/// A large table takes the shards' sum from one kernel, unless the pass adds to what is there.
+#[test]
+fn a_large_table_has_the_same_bits_as_its_shards() -> Result<()> {
+    const VOCABULARY: usize = 40_000;
+    let ctx = Context::cpu()?;
+    let values = series(7, 2 * VOCABULARY);
+    let table = Tensor::from_slice(&ctx, &values, &[VOCABULARY, 2])?.with_gradient();
+    let ids: Vec<u32> = (0..64).map(|i| i * i * 13 % 90).collect();
+    let pass = |rows: std::ops::Range<usize>, plan: &BackwardPlan| -> Result<Vec<f32>> {
+        let n = rows.len();
+        let y = Tensor::ids(&ctx, &ids[rows.clone()], &[n])?.embedding(&table)?;
+        let weights = series(9, 2 * ids.len());
+        let weights = &weights[2 * rows.start..2 * rows.end];
+        let weights = Tensor::from_slice(&ctx, weights, &[n, 2])?;
+        y.mul(&weights)?.sum()?.backward_with(plan)?;
+        table.grad().expect("has a gradient").to_vec()
+    };
+    let whole = pass(0..64, &plan(4, false))?;
+    let twice: Vec<f32> = whole.iter().map(|x| x + x).collect();
+    let shards = (0..4)
+        .map(|shard| Ok(vec![pass(16 * shard..16 * shard + 16, &plan(1, false))?]))
+        .collect::<Result<Vec<_>>>()?;
+    let tree = add(&add(&shards[0], &shards[1]), &add(&shards[2], &shards[3]));
+    assert_same_bits(&[whole], &tree);
+    pass(0..64, &plan(4, false))?;
+    assert_same_bits(&[pass(0..64, &plan(4, true))?], &[twice]);
+    Ok(())
+}
+
 #[test]
 fn an_accumulating_pass_continues_the_chain() -> Result<()> {
     let network = Network::new(&Context::cpu()?)?;

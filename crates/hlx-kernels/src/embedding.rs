@@ -8,7 +8,8 @@
 //! turning -0 into +0. dweight `[S, V, C]`. One writer a row and column: a workgroup (on the CPU:
 //! a task that owns a range of ids) follows a token from its first position to its last. Rows
 //! without a position are +0, or keep their value when accumulating. An id outside the
-//! vocabulary adds nothing.
+//! vocabulary adds nothing. For large vocabularies [`embedding_backward_sum`] adds the shards in the
+//! same kernel.
 
 use hlx_core::{Binding, Buffer, Context, Launch, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
@@ -18,6 +19,7 @@ use crate::map::GROUP_THREADS;
 
 shader!(forward, "../../shaders/spv/embedding/forward.spv");
 shader!(backward, "../../shaders/spv/embedding/backward.spv");
+shader!(backward_sum, "../../shaders/spv/embedding/backward_sum.spv");
 
 /// Looks up `n` rows of `width` elements: `y[row, :] = weight[ids[row], :]`.
 ///
@@ -110,12 +112,6 @@ pub fn embedding_backward(
     if !accumulate {
         ctx.fill(dweight, 0)?;
     }
-    // A thread's columns are vectors of four where they can be.
-    let columns = if width.is_multiple_of(4) {
-        width / 4
-    } else {
-        width
-    };
     let push = backward::Push {
         rows: rows as u32,
         rows_per_shard: rows_per_shard as u32,
@@ -132,7 +128,7 @@ pub fn embedding_backward(
             Binding::ReadWrite(dweight),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(rows * columns.div_ceil(GROUP_THREADS)),
+        groups: groups_1d(rows * column_groups(width)),
     };
     let sizes = Sizes {
         shards,
@@ -145,6 +141,138 @@ pub fn embedding_backward(
         backward_on_cpu(as_u32(ids), dy, dweight, sizes);
     })?;
     Ok(())
+}
+
+/// The workgroups of a row: a thread's columns are vectors of four where they can be.
+fn column_groups(width: usize) -> usize {
+    let columns = if width.is_multiple_of(4) {
+        width / 4
+    } else {
+        width
+    };
+    columns.div_ceil(GROUP_THREADS)
+}
+
+/// The least vocabulary for which [`embedding_backward_sum`] is worth its longer walks, over all
+/// shards one after the other. 8 shards of 2,048 by 768 columns on an H200, tables and their sum
+/// against this: 668 and 225 us for 50,304 tokens, 269 and 180 for 16,384 (but 304 and 455 where
+/// one token is a fifth of the text), 119 and 125 for 4,096.
+const SUM_FROM: usize = 32_768;
+
+/// Whether [`embedding_backward_sum`] takes these sizes and is the faster way.
+pub fn sums_shards(shards: usize, vocabulary: usize) -> bool {
+    matches!(shards, 2 | 4 | 8) && vocabulary >= SUM_FROM
+}
+
+/// Sums `dy` by id and over the shards into `dweight` `[vocabulary, width]`, which it overwrites:
+/// the bits of [`embedding_backward`] and then [`shard_sum`](crate::reduce::shard_sum), without
+/// their `[shards, vocabulary, width]`. The partial sum of a shard without the token is +0, and
+/// takes its place in the tree as such. 2, 4 or 8 shards.
+///
+/// # Errors
+/// As [`embedding_forward`].
+#[allow(clippy::too_many_arguments)] // As above.
+pub fn embedding_backward_sum(
+    ctx: &Context,
+    ids: &Buffer,
+    dy: &Buffer,
+    dweight: &Buffer,
+    shards: usize,
+    rows_per_shard: usize,
+    vocabulary: usize,
+    width: usize,
+) -> Result<(), KernelError> {
+    const NAME: &str = "embedding_backward_sum";
+    let rows = shards * rows_per_shard;
+    check_that(NAME, matches!(shards, 2 | 4 | 8), || {
+        format!("{shards} shards, expected 2, 4 or 8")
+    })?;
+    check_len(NAME, "ids", ids, rows)?;
+    check_len(NAME, "dy", dy, rows * width)?;
+    check_len(NAME, "dweight", dweight, vocabulary * width)?;
+    ctx.fill(dweight, 0)?;
+    let push = backward_sum::Push {
+        rows: rows as u32,
+        rows_per_shard: rows_per_shard as u32,
+        vocabulary: vocabulary as u32,
+        width: width as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &backward_sum::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(ids),
+            Binding::Read(dy),
+            // The rows that no token names keep their zeros.
+            Binding::ReadWrite(dweight),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(rows * column_groups(width)),
+    };
+    let sizes = Sizes {
+        shards,
+        rows_per_shard,
+        vocabulary,
+        width,
+    };
+    // Of the table only the rows of the tokens are written.
+    let work = Work {
+        bytes: 4 * (rows + 2 * rows * width) as u64,
+        flops: (rows * width) as u64,
+    };
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
+        backward_sum_on_cpu(as_u32(ids), dy, dweight, sizes);
+    })?;
+    Ok(())
+}
+
+/// Every task owns a range of ids, of which it makes the chains of one position after the other.
+fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Sizes) {
+    let Sizes {
+        rows_per_shard,
+        vocabulary,
+        width,
+        shards,
+    } = sizes;
+    if dweight.is_empty() || rows_per_shard == 0 {
+        return;
+    }
+    let mut positions: Vec<u32> = (0..ids.len() as u32).collect();
+    positions.retain(|p| (ids[*p as usize] as usize) < vocabulary);
+    positions.sort_by_key(|p| ids[*p as usize]);
+    let tokens = positions.chunk_by(|a, b| ids[*a as usize] == ids[*b as usize]);
+    let mut rest = dweight;
+    let mut first_id = 0;
+    let mut tasks = Vec::new();
+    for token in tokens {
+        let id = ids[token[0] as usize] as usize;
+        let (row, after) = rest[(id - first_id) * width..].split_at_mut(width);
+        tasks.push((token, row));
+        (rest, first_id) = (after, id + 1);
+    }
+    tasks.into_par_iter().for_each(|(token, row)| {
+        let mut partials = vec![0.0; shards * width];
+        for &p in token {
+            let p = p as usize;
+            let shard = p / rows_per_shard;
+            add_row(
+                &mut partials[shard * width..][..width],
+                &dy[p * width..][..width],
+            );
+        }
+        let mut held = shards;
+        while held > 1 {
+            held /= 2;
+            for pair in 0..held {
+                let (left, right) = partials.split_at_mut((2 * pair + 1) * width);
+                add_row(&mut left[2 * pair * width..], &right[..width]);
+                partials.copy_within(2 * pair * width..(2 * pair + 1) * width, pair * width);
+            }
+        }
+        row.copy_from_slice(&partials[..width]);
+    });
 }
 
 /// Every task owns a range of ids of one shard and walks over all of the shard's positions.
@@ -290,6 +418,35 @@ mod tests {
             };
             let want = reference(&tokens, &upstream, sizes);
             assert_close("embedding_backward", &got[0], &want, 1e-5, 1e-4);
+        }
+    }
+
+    /// Shards that lack a token, tokens outside the vocabulary, long lists, zeros of both signs.
+    #[test]
+    fn the_sum_over_shards_has_the_bits_of_its_two_steps() {
+        for (shards, rows_per_shard, vocabulary, width) in [
+            (2, 1, 1, 1),
+            (4, 33, 500, 31),
+            (8, 9, 40, 260),
+            (8, 1100, 3, 8),
+        ] {
+            let rows = shards * rows_per_shard;
+            let mut tokens = ids(3, rows, vocabulary as u32);
+            tokens[rows / 2] = vocabulary as u32;
+            let upstream = values(4, rows * width);
+            let got = run_everywhere("embedding_backward_sum", |ctx, mem| {
+                let (ids, dy) = (mem.input_u32(ctx, &tokens)?, mem.input(ctx, &upstream)?);
+                let table = vocabulary * width;
+                let partials = mem.output(ctx, shards * table)?;
+                let (two_steps, one) = (mem.output(ctx, table)?, mem.output(ctx, table)?);
+                let (s, r, v, w) = (shards, rows_per_shard, vocabulary, width);
+                embedding_backward(ctx, &ids, &dy, &partials, s, r, v, w, false)?;
+                crate::reduce::shard_sum(ctx, &partials, &two_steps, s, table, false)?;
+                embedding_backward_sum(ctx, &ids, &dy, &one, s, r, v, w)?;
+                Ok(vec![two_steps, one])
+            });
+            let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&got[0]), bits(&got[1]));
         }
     }
 

@@ -1,6 +1,8 @@
 //! The lookup of rows by id.
 
-use hlx_kernels::embedding::{embedding_backward, embedding_forward};
+use hlx_kernels::embedding::{
+    embedding_backward, embedding_backward_sum, embedding_forward, sums_shards,
+};
 
 use crate::{DataType, Result, Tensor};
 
@@ -33,8 +35,16 @@ impl Tensor {
         let (ids, weight) = (self.clone(), weight.clone());
         let inputs = [&weight.clone()];
         Tensor::from_operation("embedding", &inputs, y, &shape, move |pass, dy| {
-            let target = pass.open(&weight, batch)?;
             let shards = pass.shards();
+            if sums_shards(shards, vocabulary)
+                && let Some(target) = pass.open_sum(&weight, batch)?
+            {
+                let (ctx, ids, dy) = (pass.context(), ids.buffer(), dy.buffer());
+                let rows = n / shards;
+                embedding_backward_sum(ctx, ids, dy, &target, shards, rows, vocabulary, width)?;
+                return Ok(());
+            }
+            let target = pass.open(&weight, batch)?;
             embedding_backward(
                 pass.context(),
                 ids.buffer(),
