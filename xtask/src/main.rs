@@ -5,6 +5,7 @@ mod bench;
 mod command;
 mod constants;
 mod digests;
+mod exhaustive;
 mod files;
 mod lint;
 mod setup;
@@ -24,12 +25,13 @@ pub type Outcome = Result<u8, String>;
 const HELP: &str = "\
 cargo xtask VERB [OPTIONS]
 
-  train     build hlx and train the ASCII specialist on the best device found
-  test      install what the tests need, then run all of them, Vulkan under validation
-  lint      formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
-  shaders   compile GLSL to shaders/spv with the pinned compiler
-  bench     run the benchmarks
-  ci        lint, then test: what .ci/run does
+  train       build hlx and train the ASCII specialist on the best device found
+  test        install what the tests need, then run all of them, Vulkan under validation
+  lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
+  shaders     compile GLSL to shaders/spv with the pinned compiler
+  bench       run the benchmarks
+  exhaustive  compare every input of every function between a device and the CPU
+  ci          lint, then test: what .ci/run does
 
 `cargo xtask VERB --help` says more.";
 
@@ -55,6 +57,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "lint" => (lint::HELP, lint::run),
         "shaders" => (shaders::HELP, shaders::run),
         "bench" => (bench::HELP, bench::run),
+        "exhaustive" => (exhaustive::HELP, exhaustive::run),
         "ci" => (CI_HELP, ci),
         "help" | "--help" | "-h" => {
             println!("{HELP}");

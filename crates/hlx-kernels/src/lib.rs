@@ -13,6 +13,8 @@ mod arith_check;
 mod columns;
 mod error;
 mod map;
+#[cfg(test)]
+mod order;
 
 pub mod activation;
 pub mod attention;
@@ -21,6 +23,7 @@ pub mod draw;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
+pub mod exhaustive;
 pub mod lanes;
 pub mod layer_norm;
 pub mod matmul;

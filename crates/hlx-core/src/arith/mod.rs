@@ -13,8 +13,7 @@ mod constants;
 mod division;
 mod exp_log;
 mod philox;
-#[cfg(test)]
-mod reference;
+pub mod reference;
 mod sin_cos;
 pub mod soft;
 mod tanh_erf;
