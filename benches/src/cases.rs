@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use hlx_core::{Context, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
-pub const FAMILIES: [&str; 11] = [
+pub const FAMILIES: [&str; 12] = [
     "matmul",
     "softmax",
     "layer_norm",
@@ -15,6 +15,7 @@ pub const FAMILIES: [&str; 11] = [
     "optimizer",
     "embedding",
     "elementwise",
+    "tree_digest",
     "step",
 ];
 
@@ -127,7 +128,7 @@ impl Case {
                 floats(3.0 * s.iter().product::<f64>())
             }
             "layer_norm_params" => floats(2.0 * s[0] * s[1]),
-            "cross_entropy_forward" | "global_norm" | "column_sum" => {
+            "cross_entropy_forward" | "global_norm" | "column_sum" | "tree_digest" => {
                 floats(s.iter().product::<f64>())
             }
             "cross_entropy_backward" => floats(2.0 * s[0] * s[1]),
@@ -154,7 +155,7 @@ fn attention_pairs(s: &[f64]) -> f64 {
 /// `linear` is `matmul_nt` with a bias, `linear_gelu` applies GELU to it; `weight_gradient` is
 /// `matmul_tn` over K rows in 8 shards. Rows and columns elsewhere; attention has B, T, H, D;
 /// an embedding has the number of ids, the vocabulary and the width.
-const OPERATIONS: [(&str, usize, &str); 23] = [
+const OPERATIONS: [(&str, usize, &str); 24] = [
     ("matmul", 3, "matmul"),
     ("matmul_tn", 3, "matmul"),
     ("matmul_nt", 3, "matmul"),
@@ -178,6 +179,7 @@ const OPERATIONS: [(&str, usize, &str); 23] = [
     ("embedding_forward", 3, "embedding"),
     ("embedding_backward", 3, "embedding"),
     ("add", 1, "elementwise"),
+    ("tree_digest", 1, "tree_digest"),
 ];
 
 /// How large the cases of a device are.
@@ -251,7 +253,7 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         Scale::Processor => 3_323_392,
         Scale::Small => 65_536,
     };
-    for op in ["global_norm", "adamw", "add"] {
+    for op in ["global_norm", "adamw", "add", "tree_digest"] {
         cases.push(Case::new(op, &[parameters]));
     }
     for vocabulary in [256, 50_304] {

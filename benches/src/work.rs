@@ -13,6 +13,7 @@ use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::optimizer::{Hyper, adamw_step};
 use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
+use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
 use hlx_kernels::{KernelError, elementwise};
 
 use crate::cases::Case;
@@ -268,6 +269,15 @@ fn flat(ctx: &Context, op: &str, n: usize) -> Result<Launches> {
             let hyper = ctx.buffer_u32(&Hyper::default().to_words())?;
             let clip = ctx.buffer_f32(&[1.0])?;
             Box::new(move || adamw_step(&ctx, &x, &y, &mean, &square, &hyper, &clip))
+        }
+        "tree_digest" => {
+            let whole = TensorSpan {
+                name: op.to_owned(),
+                shape: vec![n],
+                offset: 0,
+            };
+            let digester = TreeDigester::new(&ctx, DigestKind::F32, vec![whole])?;
+            Box::new(move || digester.launch(&x))
         }
         _ => bail!("no operation `{op}` over a flat buffer"),
     })

@@ -1,0 +1,351 @@
+//! Digests at the speed of the device: SHA-256 over a tree of fixed leaves.
+//!
+//! A root is a function of the bytes alone, and is the same from [`tree_digest`] on any device, from
+//! [`tree_digest_f32`], [`tree_digest_u32`] and [`tree_digest_bytes`] on the host, and from any
+//! SHA-256 that follows this specification. `B(text)` is a block of 64 bytes, the text in ASCII
+//! and then zeros; `|` puts byte strings one behind the other.
+//!
+//! ```text
+//! bytes  = the words in order, each in little-endian order; of f32, every NaN as 0x7fc00000
+//! leaves = bytes cut every 65,536; the last may be shorter, and no bytes are one empty leaf
+//! leaf   = SHA-256(B("HLX tree digest 1: leaf") | the leaf's bytes)
+//! node   = SHA-256(B("HLX tree digest 1: node") | the digests of its 1 to 64 children)
+//! root   = SHA-256(B("HLX tree digest 1: root of f32") | length | top)
+//! list   = SHA-256(B("HLX tree digest 1: list") | for each tensor, in order:
+//!              length of the name | name | number of extents | each extent | root)
+//! ```
+//!
+//! A level of more than one digest is cut every 64 digests, and each piece gives a node (also a
+//! last piece of one), until one digest is left: the top. Lengths are in bytes, numbers of 8 bytes
+//! in little-endian order. The root's block ends in `f32`, `u32` or `bytes`. Leaf, node, root and
+//! list begin with different blocks, so that none can pass for another; -0 and +0 differ.
+//!
+//! On a device a thread hashes a leaf or a node, and a level is one launch over all tensors. On
+//! the CPU a worker hashes one with the processor's SHA instructions.
+
+mod host;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use rayon::prelude::*;
+use sha2::Digest;
+
+use crate::KernelError;
+use crate::error::check_that;
+use host::{Domain, bytes_of, hash_words, prefixed, words_of};
+pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
+use plan::{Plan, Step};
+
+shader!(chunks_shader, "../../shaders/spv/tree_digest/chunks.spv");
+
+/// Words of a digest.
+const DIGEST_WORDS: usize = 8;
+/// Threads of a workgroup: few, so that the leaves spread over all processors of a device.
+const GROUP_THREADS: usize = 32;
+
+/// The two constants of the tree; tests have smaller ones.
+#[derive(Clone, Copy, Debug)]
+struct Tree {
+    leaf_words: usize,
+    fan_out: usize,
+}
+
+/// The tree of the specification: leaves of 64 KiB, nodes of 64 digests.
+const TREE: Tree = Tree {
+    leaf_words: 1 << 14,
+    fan_out: 64,
+};
+
+/// What the words of a buffer are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DigestKind {
+    /// Floats: every NaN counts as 0x7fc00000.
+    F32,
+    /// Words, taken as they are.
+    U32,
+}
+
+impl DigestKind {
+    fn root(self) -> Domain {
+        match self {
+            Self::F32 => Domain::RootF32,
+            Self::U32 => Domain::RootU32,
+        }
+    }
+}
+
+/// The root of a tree: 32 bytes, written and parsed as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TreeDigest([u8; 32]);
+
+impl TreeDigest {
+    /// The digest's bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for TreeDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TreeDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TreeDigest({self})")
+    }
+}
+
+impl FromStr for TreeDigest {
+    type Err = KernelError;
+
+    /// Reads 64 hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, KernelError> {
+        let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+        let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
+        let digits = digits.filter(|digits| digits.len() == 64);
+        let digits = digits.ok_or_else(|| KernelError::Argument {
+            operation: "tree_digest",
+            reason: format!("`{text}` is no digest, expected 64 hexadecimal digits"),
+        })?;
+        Ok(Self(std::array::from_fn(|i| {
+            digits[2 * i] << 4 | digits[2 * i + 1]
+        })))
+    }
+}
+
+/// Where a tensor lies in a flat buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpan {
+    /// Its name.
+    pub name: String,
+    /// Its extents; their product is its number of words.
+    pub shape: Vec<usize>,
+    /// Its first word, a multiple of 4.
+    pub offset: usize,
+}
+
+/// A tensor's root, and what its list's root covers besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorRoot {
+    /// The tensor's name.
+    pub name: String,
+    /// Its extents.
+    pub shape: Vec<usize>,
+    /// The root over its words.
+    pub root: TreeDigest,
+}
+
+/// The roots of named tensors, and one root over all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListDigest {
+    /// The tensors in their order.
+    pub tensors: Vec<TensorRoot>,
+    /// The root over names, shapes and roots.
+    pub root: TreeDigest,
+}
+
+impl ListDigest {
+    /// Computes the root over tensors in this order.
+    pub fn new(tensors: Vec<TensorRoot>) -> Self {
+        let mut hash = prefixed(Domain::List);
+        for tensor in &tensors {
+            hash.update((tensor.name.len() as u64).to_le_bytes());
+            hash.update(tensor.name.as_bytes());
+            hash.update((tensor.shape.len() as u64).to_le_bytes());
+            for &extent in &tensor.shape {
+                hash.update((extent as u64).to_le_bytes());
+            }
+            hash.update(tensor.root.0);
+        }
+        let root = TreeDigest(hash.finalize().into());
+        Self { tensors, root }
+    }
+
+    /// Returns the first place at which two lists differ in name, shape or root: the tensor here
+    /// and the one there, `None` where a list has ended.
+    pub fn first_difference<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Option<(Option<&'a TensorRoot>, Option<&'a TensorRoot>)> {
+        let longest = self.tensors.len().max(other.tensors.len());
+        (0..longest)
+            .map(|i| (self.tensors.get(i), other.tensors.get(i)))
+            .find(|(here, there)| here != there)
+    }
+}
+
+/// Computes the root over a whole buffer, and waits for it.
+///
+/// # Errors
+/// What the device reports; [`hlx_core::CoreError::Invalid`] while a graph is being recorded (use a
+/// [`TreeDigester`] made before).
+pub fn tree_digest(
+    ctx: &Context,
+    buffer: &Buffer,
+    kind: DigestKind,
+) -> Result<TreeDigest, KernelError> {
+    let span = TensorSpan {
+        name: "buffer".to_owned(),
+        shape: vec![buffer.len()],
+        offset: 0,
+    };
+    let list = TreeDigester::new(ctx, kind, vec![span])?.digest(buffer)?;
+    Ok(list.tensors[0].root)
+}
+
+/// The digest of named tensors in a flat buffer, prepared once: parameters, or optimizer state.
+///
+/// [`TreeDigester::launch`] is work like any other: it does not wait, and may be recorded in a
+/// graph. [`TreeDigester::read`] waits for all work and returns the roots of the last launch.
+pub struct TreeDigester {
+    ctx: Context,
+    kind: DigestKind,
+    tensors: Vec<TensorSpan>,
+    plan: Plan,
+    /// Start and length of each chunk of each launch.
+    chunks: Buffer,
+    /// The digests of all levels.
+    digests: Buffer,
+}
+
+impl TreeDigester {
+    /// Prepares the digest of these tensors: uploads their table and takes memory for their
+    /// digests, about 1/2,000 of their size.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for an offset that is no multiple of 4; what the device reports;
+    /// [`hlx_core::CoreError::Invalid`] while a graph is being recorded.
+    pub fn new(
+        ctx: &Context,
+        kind: DigestKind,
+        tensors: Vec<TensorSpan>,
+    ) -> Result<Self, KernelError> {
+        Self::with_tree(ctx, kind, tensors, TREE, ctx.max_binding_words())
+    }
+
+    /// As [`TreeDigester::new`], with another tree and windows of at most `window` words.
+    fn with_tree(
+        ctx: &Context,
+        kind: DigestKind,
+        tensors: Vec<TensorSpan>,
+        tree: Tree,
+        window: usize,
+    ) -> Result<Self, KernelError> {
+        let plan = Plan::new(&tensors, tree, window)?;
+        let chunks = ctx.buffer_u32(&plan.chunks)?;
+        let digests = ctx.alloc(plan.digest_words)?;
+        ctx.fill(&digests, 0)?;
+        Ok(Self {
+            ctx: ctx.clone(),
+            kind,
+            tensors,
+            plan,
+            chunks,
+            digests,
+        })
+    }
+
+    /// Launches the digest of `buffer`, which holds the tensors at their offsets.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`], which names the first tensor that lies outside the buffer; what
+    /// the device reports.
+    pub fn launch(&self, buffer: &Buffer) -> Result<(), KernelError> {
+        for (tensor, end) in self.tensors.iter().zip(&self.plan.ends) {
+            check_that("tree_digest", *end <= buffer.len(), || {
+                let (name, found) = (&tensor.name, buffer.len());
+                format!("`{name}` ends at word {end} of a buffer of {found}")
+            })?;
+        }
+        for step in &self.plan.steps {
+            self.launch_step(step, buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Launches a level, or the leaves of one window.
+    fn launch_step(&self, step: &Step, buffer: &Buffer) -> Result<(), KernelError> {
+        let &Step { n, first, .. } = step;
+        let (from, domain) = if step.is_leaves {
+            (buffer, Domain::Leaf)
+        } else {
+            (&self.digests, Domain::Node)
+        };
+        let canonical = step.is_leaves && self.kind == DigestKind::F32;
+        let source = from.slice(step.source.start, step.source.len())?;
+        let chunks = self.chunks.slice(step.chunks_at, 2 * n)?;
+        let target = self.digests.slice(step.target.start, step.target.len())?;
+        // Another window has written, or will write, the other digests of the level.
+        let target = if n * DIGEST_WORDS == step.target.len() {
+            Binding::Write(&target)
+        } else {
+            Binding::ReadWrite(&target)
+        };
+        let push = chunks_shader::Push {
+            state: host::state_after(domain),
+            n: n as u32,
+            first: first as u32,
+        };
+        let launch = Launch {
+            name: "tree_digest",
+            shader: &chunks_shader::SHADER,
+            specialization: &[(0, u32::from(canonical))],
+            bindings: &[Binding::Read(&source), Binding::Read(&chunks), target],
+            push: push_bytes(&push),
+            groups: groups_1d(n.div_ceil(GROUP_THREADS)),
+        };
+        self.ctx.launch(launch, move |bindings| {
+            let ([words, chunks], [digests]) = bindings.split::<2, 1>();
+            let words = as_u32(words);
+            let digests: &mut [u32] = bytemuck::cast_slice_mut(digests);
+            digests[first * DIGEST_WORDS..][..n * DIGEST_WORDS]
+                .par_chunks_exact_mut(DIGEST_WORDS)
+                .zip(as_u32(chunks).par_chunks_exact(2))
+                .for_each(|(digest, chunk)| {
+                    let words = &words[chunk[0] as usize..][..chunk[1] as usize];
+                    digest.copy_from_slice(&words_of(hash_words(domain, words, canonical)));
+                });
+        })?;
+        Ok(())
+    }
+
+    /// Waits for all work and returns the digests of the last launch; before the first launch
+    /// they mean nothing.
+    ///
+    /// # Errors
+    /// [`hlx_core::CoreError::DeviceLost`]; [`hlx_core::CoreError::Invalid`] while a graph is being
+    /// recorded.
+    pub fn read(&self) -> Result<ListDigest, KernelError> {
+        let digests = self.ctx.download_u32(&self.digests)?;
+        let tensors = self.tensors.iter().enumerate().map(|(i, tensor)| {
+            // A tensor without words has its one leaf from the host.
+            let top = match self.plan.tops[i] {
+                Some(place) => bytes_of(&digests[place..place + DIGEST_WORDS]),
+                None => hash_words(Domain::Leaf, &[], false),
+            };
+            let bytes = 4 * (self.plan.ends[i] - tensor.offset);
+            TensorRoot {
+                name: tensor.name.clone(),
+                shape: tensor.shape.clone(),
+                root: host::root(self.kind.root(), bytes, top),
+            }
+        });
+        Ok(ListDigest::new(tensors.collect()))
+    }
+
+    /// Launches the digest of `buffer` and waits for it.
+    ///
+    /// # Errors
+    /// As [`TreeDigester::launch`] and [`TreeDigester::read`].
+    pub fn digest(&self, buffer: &Buffer) -> Result<ListDigest, KernelError> {
+        self.launch(buffer)?;
+        self.read()
+    }
+}

@@ -1,0 +1,64 @@
+// One level of a SHA-256 tree: digest[i] = SHA-256(prefix | words[start .. start + count]) for
+// each chunk i with (start, count) = chunks[i]; digests [n, 8], as bytes in SHA-256's order.
+//
+// The prefix is one block, so that hashing starts from a state that the host gives. Words are
+// bytes in little-endian order; with CANONICAL every NaN is read as 0x7fc00000. A thread hashes a
+// chunk by itself, and loads its next block while it works on one. start is a multiple of 4.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "../include/arith.glsl"
+#include "../include/sha256.glsl"
+
+layout(local_size_x = 32) in;
+layout(constant_id = 0) const uint CANONICAL = 0u;
+
+layout(push_constant) uniform Push {
+    uint state[8];  // SHA-256's state after the prefix.
+    uint n;         // Chunks of this launch.
+    uint first;     // The place of their first digest.
+} push;
+
+layout(set = 0, binding = 0) readonly restrict buffer Words1 { uint words1[]; };
+layout(set = 0, binding = 0) readonly restrict buffer Words4 { uvec4 words4[]; };
+layout(set = 0, binding = 1) readonly restrict buffer Chunks { uvec2 chunks[]; };
+layout(set = 0, binding = 2) writeonly restrict buffer Digests { uint digests[]; };
+
+uint next[16];  // The words of the block to come, as they are loaded.
+
+void load_words(uint start, uint count, uint block) {
+    uint at = 16u * block;
+    if (at + 16u <= count) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uvec4 four = words4[(start + at) / 4u + i];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) next[4u * i + j] = four[j];
+        }
+    } else {
+        [[unroll]] for (uint i = 0u; i < 16u; ++i)
+            next[i] = at + i < count ? words1[start + at + i] : 0u;
+    }
+}
+
+// A word as SHA-256 reads it; behind the words stands one bit, and at the end their number.
+uint message_word(uint word, uint index, uint count, uint blocks) {
+    if (CANONICAL != 0u && (word & 0x7fffffffu) > 0x7f800000u) word = HLX_NAN;
+    uint bits = index + 1u == 16u * blocks ? 512u + 32u * count : 0u;
+    return index < count ? sha256_swap(word) : (index == count ? 0x80000000u : bits);
+}
+
+void main() {
+    uint chunk = hlx_group() * 32u + gl_LocalInvocationID.x;
+    if (chunk >= push.n) return;
+    uint start = chunks[chunk].x, count = chunks[chunk].y;
+    uint blocks = (count + 18u) / 16u;
+    [[unroll]] for (uint i = 0u; i < 8u; ++i) sha256_state[i] = push.state[i];
+    load_words(start, count, 0u);
+    for (uint block = 0u; block < blocks; ++block) {
+        [[unroll]] for (uint i = 0u; i < 16u; ++i)
+            sha256_block[i] = message_word(next[i], 16u * block + i, count, blocks);
+        if (block + 1u < blocks) load_words(start, count, block + 1u);
+        sha256_compress();
+    }
+    [[unroll]] for (uint i = 0u; i < 8u; ++i)
+        digests[8u * (push.first + chunk) + i] = sha256_swap(sha256_state[i]);
+}
