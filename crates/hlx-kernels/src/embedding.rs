@@ -82,6 +82,18 @@ struct Sizes {
     width: usize,
 }
 
+impl Sizes {
+    /// The push constants that both backward shaders have.
+    fn push(&self) -> backward::Push {
+        backward::Push {
+            rows: (self.shards * self.rows_per_shard) as u32,
+            rows_per_shard: self.rows_per_shard as u32,
+            vocabulary: self.vocabulary as u32,
+            width: self.width as u32,
+        }
+    }
+}
+
 /// Sums `dy` `[shards, rows_per_shard, width]` by id into `dweight` `[shards, vocabulary, width]`,
 /// which it overwrites, or with `accumulate` continues from.
 ///
@@ -112,12 +124,13 @@ pub fn embedding_backward(
     if !accumulate {
         ctx.fill(dweight, 0)?;
     }
-    let push = backward::Push {
-        rows: rows as u32,
-        rows_per_shard: rows_per_shard as u32,
-        vocabulary: vocabulary as u32,
-        width: width as u32,
+    let sizes = Sizes {
+        shards,
+        rows_per_shard,
+        vocabulary,
+        width,
     };
+    let push = sizes.push();
     let launch = Launch {
         name: NAME,
         shader: &backward::SHADER,
@@ -129,12 +142,6 @@ pub fn embedding_backward(
         ],
         push: push_bytes(&push),
         groups: groups_1d(rows * column_groups(width)),
-    };
-    let sizes = Sizes {
-        shards,
-        rows_per_shard,
-        vocabulary,
-        width,
     };
     ctx.launch(launch, move |bindings| {
         let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
@@ -190,13 +197,17 @@ pub fn embedding_backward_sum(
     check_len(NAME, "ids", ids, rows)?;
     check_len(NAME, "dy", dy, rows * width)?;
     check_len(NAME, "dweight", dweight, vocabulary * width)?;
+    check_that(NAME, vocabulary * width <= u32::MAX as usize, || {
+        format!("{vocabulary} x {width} elements are more than a kernel can index")
+    })?;
     ctx.fill(dweight, 0)?;
-    let push = backward_sum::Push {
-        rows: rows as u32,
-        rows_per_shard: rows_per_shard as u32,
-        vocabulary: vocabulary as u32,
-        width: width as u32,
+    let sizes = Sizes {
+        shards,
+        rows_per_shard,
+        vocabulary,
+        width,
     };
+    let push = sizes.push();
     let launch = Launch {
         name: NAME,
         shader: &backward_sum::SHADER,
@@ -209,12 +220,6 @@ pub fn embedding_backward_sum(
         ],
         push: push_bytes(&push),
         groups: groups_1d(rows * column_groups(width)),
-    };
-    let sizes = Sizes {
-        shards,
-        rows_per_shard,
-        vocabulary,
-        width,
     };
     // Of the table only the rows of the tokens are written.
     let work = Work {

@@ -90,7 +90,9 @@ impl Run {
                 let own = compute(cpu, begin)?;
                 let first = (begin * u64::from(self.stride)) as u32;
                 let word = |at: usize| first.wrapping_add(self.stride.wrapping_mul(at as u32));
-                all = all.join(compare_chunk(&found, &own, function.exact, &word));
+                all = all.join(compare_chunk(&found, &own, function.exact, &|at| {
+                    [word(at), 0, 0]
+                }));
                 Ok(())
             },
             progress,
@@ -99,12 +101,12 @@ impl Run {
     }
 }
 
-/// Compares two chunks of words on all threads; `input` gives an element's input.
+/// Compares two chunks of words on all threads; `inputs` gives an element's inputs.
 fn compare_chunk(
     found: &[u32],
     expected: &[u32],
     exact: Option<fn(f64) -> f64>,
-    input: &(dyn Fn(usize) -> u32 + Sync),
+    inputs: &(dyn Fn(usize) -> [u32; 3] + Sync),
 ) -> Comparison {
     /// Elements of a task.
     const TASK: usize = 1 << 14;
@@ -114,10 +116,10 @@ fn compare_chunk(
         .map(|(task, (found, expected))| {
             let mut part = Comparison::default();
             for (at, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-                let word = input(task * TASK + at);
-                part.add([word, 0, 0], found, expected);
+                let words = inputs(task * TASK + at);
+                part.add(words, found, expected);
                 if let Some(exact) = exact {
-                    part.measure(word, expected, exact);
+                    part.measure(words[0], expected, exact);
                 }
             }
             part

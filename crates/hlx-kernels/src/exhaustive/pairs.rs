@@ -3,7 +3,7 @@
 use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use super::{Comparison, Progress, overlapped};
+use super::{Comparison, Progress, compare_chunk, overlapped};
 use crate::KernelError;
 use crate::error::check_that;
 
@@ -234,17 +234,6 @@ fn run_operations(ctx: &Context, columns: &[Vec<u32>; 3]) -> Result<Vec<Vec<u32>
 }
 
 fn compare(columns: &[Vec<u32>; 3], found: &[u32], expected: &[u32]) -> Comparison {
-    let tasks = found.par_chunks(TASK).zip(expected.par_chunks(TASK));
-    tasks
-        .enumerate()
-        .map(|(task, (found, expected))| {
-            let mut part = Comparison::default();
-            for (at, (&found, &expected)) in found.iter().zip(expected).enumerate() {
-                let at = task * TASK + at;
-                let inputs = [columns[0][at], columns[1][at], columns[2][at]];
-                part.add(inputs, found, expected);
-            }
-            part
-        })
-        .reduce(Comparison::default, Comparison::join)
+    let inputs = |at: usize| [columns[0][at], columns[1][at], columns[2][at]];
+    compare_chunk(found, expected, None, &inputs)
 }

@@ -75,7 +75,7 @@ fn a_difference_is_found_and_the_first_is_named() {
     // NaNs of different payloads are one.
     let mut with_nan = expected.clone();
     (found[7], with_nan[7]) = (0x7fee_0000, 0xffc0_0001);
-    let all = compare_chunk(&found, &with_nan, None, &|at| at as u32 + 5);
+    let all = compare_chunk(&found, &with_nan, None, &|at| [at as u32 + 5, 0, 0]);
     assert_eq!((all.inputs, all.differing), (40_000, 2));
     let first = Difference {
         inputs: [20_005, 0, 0],
@@ -89,7 +89,7 @@ fn a_difference_is_found_and_the_first_is_named() {
 fn errors_are_measured_and_the_largest_is_named() {
     let mut results: Vec<u32> = (0..100).map(|i| (1.0 + i as f32).to_bits()).collect();
     results[40] += 3;
-    let word = |at: usize| (1.0 + at as f32).to_bits();
+    let word = |at: usize| [(1.0 + at as f32).to_bits(), 0, 0];
     let all = compare_chunk(&results, &results, Some(|x| x), &word);
     let worst = all.worst.expect("a reference was given");
     assert_eq!((worst.ulp, worst.input), (3.0, 41.0_f32.to_bits()));
