@@ -31,7 +31,7 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, PendingDownload, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 use sha2::Digest;
 
@@ -203,7 +203,8 @@ pub fn tree_digest(
 /// The digest of named tensors in a flat buffer, prepared once: parameters, or optimizer state.
 ///
 /// [`TreeDigester::launch`] is work like any other: it does not wait, and may be recorded in a
-/// graph. [`TreeDigester::read`] waits for all work and returns the roots of the last launch.
+/// graph. [`TreeDigester::read`] waits for all work and returns the roots of the last launch;
+/// [`TreeDigester::read_later`] sends for them and lets the device go on.
 pub struct TreeDigester {
     ctx: Context,
     kind: DigestKind,
@@ -213,6 +214,19 @@ pub struct TreeDigester {
     chunks: Buffer,
     /// The digests of all levels.
     digests: Buffer,
+}
+
+/// Digests on their way to the host.
+pub struct PendingDigests(PendingDownload);
+
+impl PendingDigests {
+    /// Whether they have arrived.
+    ///
+    /// # Errors
+    /// [`hlx_core::CoreError::DeviceLost`].
+    pub fn is_done(&self) -> Result<bool, KernelError> {
+        Ok(self.0.is_done()?)
+    }
 }
 
 impl TreeDigester {
@@ -324,6 +338,34 @@ impl TreeDigester {
     /// recorded.
     pub fn read(&self) -> Result<ListDigest, KernelError> {
         let digests = self.ctx.download_u32(&self.digests)?;
+        Ok(self.list(&digests))
+    }
+
+    /// Starts to download the digests of the last launch and returns at once; launches that
+    /// follow do not change them. [`TreeDigester::receive`] takes them in.
+    ///
+    /// # Errors
+    /// As [`TreeDigester::read`].
+    pub fn read_later(&self) -> Result<PendingDigests, KernelError> {
+        let digests = self.ctx.download_later(&self.digests)?;
+        Ok(PendingDigests(digests))
+    }
+
+    /// Waits for digests that [`TreeDigester::read_later`] of this digester has sent for.
+    ///
+    /// # Errors
+    /// [`hlx_core::CoreError::DeviceLost`]; [`KernelError::Argument`] for another digester's.
+    pub fn receive(&self, pending: PendingDigests) -> Result<ListDigest, KernelError> {
+        let digests = pending.0.wait()?;
+        check_that("tree_digest", digests.len() == self.digests.len(), || {
+            let (found, expected) = (digests.len(), self.digests.len());
+            format!("the digests have {found} words, expected {expected}: another digester's")
+        })?;
+        Ok(self.list(&digests))
+    }
+
+    /// Makes the roots from the digests of all levels.
+    fn list(&self, digests: &[u32]) -> ListDigest {
         let tensors = self.tensors.iter().enumerate().map(|(i, tensor)| {
             // A tensor without words has its one leaf from the host.
             let top = match self.plan.tops[i] {
@@ -337,7 +379,7 @@ impl TreeDigester {
                 root: host::root(self.kind.root(), bytes, top),
             }
         });
-        Ok(ListDigest::new(tensors.collect()))
+        ListDigest::new(tensors.collect())
     }
 
     /// Launches the digest of `buffer` and waits for it.

@@ -32,6 +32,7 @@ mod loss;
 mod model_file;
 mod optimizer;
 mod parameters;
+mod state_digest;
 mod transformer;
 
 pub use error::NnError;
@@ -47,6 +48,7 @@ pub use optimizer::{
     Adam, AdamConfig, AdamW, AdamWConfig, Optimizer, OptimizerState, Sgd, SgdConfig, StateTensor,
 };
 pub use parameters::{Parameter, ParameterBuilder, ParameterStore};
+pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
 pub use transformer::{Transformer, TransformerConfig};
 
 /// The result of an operation on models.

@@ -10,6 +10,7 @@ use half::{bf16, f16};
 use hlx_autograd::Tensor;
 use hlx_core::digest::TensorHasher;
 use hlx_core::{Buffer, Context, align_words};
+use hlx_kernels::tree_digest::TensorSpan;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::Result;
@@ -196,6 +197,21 @@ impl ParameterStore {
     /// The words of a flat buffer: the elements and the padding between them.
     pub fn n_words(&self) -> usize {
         self.values.len()
+    }
+
+    /// Where each parameter lies in a flat buffer of this layout, in the order of declaration,
+    /// with a prefix for the names.
+    pub fn spans(&self, prefix: &str) -> Vec<TensorSpan> {
+        let span = |(parameter, &offset): (&Parameter, &usize)| TensorSpan {
+            name: format!("{prefix}{}", parameter.name()),
+            shape: parameter.shape().to_vec(),
+            offset,
+        };
+        self.parameters
+            .iter()
+            .zip(&self.offsets)
+            .map(span)
+            .collect()
     }
 
     /// Makes a buffer of zeros in the layout of the values, such as an optimizer's moments.

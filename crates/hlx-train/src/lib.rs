@@ -19,3 +19,4 @@ pub mod sample;
 mod schedule;
 pub mod train;
 pub mod trained;
+pub mod verify;

@@ -259,7 +259,7 @@ fn a_full_disk_leaves_the_checkpoints_before_it_whole() {
 fn a_file_that_cannot_grow_is_named() {
     let place = Scratch::new("limit");
     let program = env!("CARGO_BIN_EXE_hlx");
-    let script = format!("trap '' XFSZ; ulimit -f 16; exec {program} \"$@\"");
+    let script = format!("trap '' XFSZ; ulimit -f 64; exec {program} \"$@\"");
     let mut shell = std::process::Command::new("sh");
     shell
         .args(["-c", &script, "sh"])

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::digest::sha256_hex;
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,49 @@ pub struct Digests {
     pub loss: Option<f64>,
     /// SHA-256 of the `digests.json` of the checkpoint before; empty at the first.
     pub previous: String,
+    /// The digest of the record of this step in `chain.jsonl`.
+    #[serde(default)]
+    pub record: String,
     /// SHA-256 of each file beside this one.
     pub files: BTreeMap<String, String>,
+    /// SHA-256 of the listing's bytes with these 64 digits taken out.
+    #[serde(default)]
+    pub seal: String,
+}
+
+/// What stands before a listing's seal.
+const SEAL: &[u8] = b"\"seal\": \"";
+
+impl Digests {
+    /// Fills in the seal and returns the listing's bytes.
+    fn seal(&mut self) -> Result<Vec<u8>> {
+        self.seal.clear();
+        self.seal = sha256_hex(&self.to_bytes()?);
+        self.to_bytes()
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut listing = serde_json::to_vec_pretty(self)?;
+        listing.push(b'\n');
+        Ok(listing)
+    }
+
+    /// Reads a listing and proves its seal; one without (HLX before the chain) has none to prove.
+    fn from_bytes(listing: &[u8]) -> Result<Self> {
+        let digests: Self = serde_json::from_slice(listing)?;
+        let mut places = listing.windows(SEAL.len());
+        if let Some(at) = places.rposition(|window| window == SEAL) {
+            let (before, rest) = listing.split_at(at + SEAL.len());
+            let after = rest.get(digests.seal.len()..).unwrap_or_default();
+            let found = sha256_hex(&[before, after].concat());
+            ensure!(
+                found == digests.seal,
+                "is damaged: its SHA-256 is {found}, it says {}",
+                digests.seal
+            );
+        }
+        Ok(digests)
+    }
 }
 
 /// A checkpoint on disk whose files have their digests.
@@ -57,8 +98,7 @@ impl Checkpoint {
             .iter()
             .map(|(name, bytes)| ((*name).to_owned(), sha256_hex(bytes)))
             .collect();
-        let mut listing = serde_json::to_vec_pretty(&digests)?;
-        listing.push(b'\n');
+        let listing = digests.seal()?;
         let path = parent.join(folder_name(digests.step));
         let temporary = parent.join(format!(".{}.tmp", folder_name(digests.step)));
         let written = fill_folder(&temporary, files, &listing)
@@ -77,8 +117,8 @@ impl Checkpoint {
     /// The file that is missing, or whose digest is not the one in `digests.json`.
     pub fn open(path: &Path) -> Result<Self> {
         let listing = read(&path.join(DIGESTS))?;
-        let digests: Digests = serde_json::from_slice(&listing)
-            .map_err(|error| anyhow!("{}: {error}", path.join(DIGESTS).display()))?;
+        let digests = Digests::from_bytes(&listing)
+            .with_context(|| path.join(DIGESTS).display().to_string())?;
         let mut files = BTreeMap::new();
         for (name, expected) in &digests.files {
             let file = path.join(name);
@@ -236,7 +276,9 @@ mod tests {
             data: "d".into(),
             loss: Some(loss),
             previous: String::new(),
+            record: String::new(),
             files: BTreeMap::new(),
+            seal: String::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::checkpoint::{Checkpoint, list, remove_temporaries};
 use super::files::write_atomically;
-use super::{Manifest, MetricsFile};
+use super::{CHAIN_FILE, Manifest, MetricsFile};
 use crate::config::Config;
 
 /// The folder of one run.
@@ -130,6 +130,19 @@ impl RunFolder {
     /// As [`MetricsFile::open_after`].
     pub fn metrics_after(&self, step: u64) -> Result<MetricsFile> {
         MetricsFile::open_after(&self.metrics_path(), step)
+    }
+
+    /// Where the chain lies.
+    pub fn chain_path(&self) -> PathBuf {
+        self.path.join(CHAIN_FILE)
+    }
+
+    /// The checkpoints' steps and folders, in order.
+    ///
+    /// # Errors
+    /// The system's words.
+    pub fn listed_checkpoints(&self) -> Result<Vec<(u64, PathBuf)>> {
+        list(&self.checkpoints())
     }
 
     /// Where the folder lies.

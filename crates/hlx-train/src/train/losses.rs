@@ -14,7 +14,7 @@ use hlx_nn::{MicroBatch, MicroBatchPlan};
 const CAPACITY: usize = 64;
 
 /// Losses and gradient norms of up to [`CAPACITY`] steps.
-pub(super) struct LossRing {
+pub(crate) struct LossRing {
     words: Buffer,
     /// Words a step: an aligned window for each shard and one for the norm.
     stride: usize,
@@ -24,15 +24,15 @@ pub(super) struct LossRing {
 }
 
 /// What one step left.
-pub(super) struct StepLoss {
+pub(crate) struct StepLoss {
     /// Sum of the losses of the bytes predicted.
-    pub loss: f64,
+    pub loss: f32,
     pub n_targets: u64,
     pub grad_norm: f32,
 }
 
 /// Losses on their way from the device.
-pub(super) struct PendingLosses {
+pub(crate) struct PendingLosses {
     words: PendingDownload,
     n_targets: Vec<u64>,
 }
@@ -104,7 +104,7 @@ impl LossRing {
             .chunks(self.stride)
             .zip(losses.n_targets)
             .map(|(words, n_targets)| StepLoss {
-                loss: f64::from(self.total(words, plan)),
+                loss: self.total(words, plan),
                 n_targets,
                 grad_norm: words[self.n_shards * ALIGNMENT_WORDS],
             });

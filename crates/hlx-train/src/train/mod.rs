@@ -6,32 +6,33 @@
 //! Nothing waits for the device: a log period's losses are sent for at its end and logged when
 //! they arrive, some steps later. Evaluations, checkpoints and ends of epochs do wait.
 
+mod engine;
 mod losses;
 mod observer;
 mod pass;
+mod recorder;
 mod setup;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::Result;
-use hlx_core::{Context, Graph};
-use hlx_nn::{GradientTree, MicroBatchPlan, Optimizer, Transformer};
+use hlx_core::Context;
+use hlx_nn::Transformer;
 
+pub(crate) use engine::{Engine, load_model};
 pub use observer::{Observer, Silent};
-pub(crate) use setup::load_model;
+pub(crate) use recorder::{PendingRecord, Recorder};
 pub use setup::{Start, TrainOptions};
 
 use crate::config::{Config, Format};
-use crate::data::{Batch, Batches, Dataset, Split};
+use crate::data::{Dataset, Split};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::run::{
-    Checkpoint, Digests, EvalSplit, Metric, MetricsFile, Progress, Retention, RunFolder,
+    ChainFile, Checkpoint, Digests, EvalSplit, Metric, MetricsFile, Progress, Retention, RunFolder,
     STATE_FILE, State,
 };
-use crate::schedule::Schedule;
-use losses::{LossRing, PendingLosses};
-use pass::PassGraphs;
+pub(crate) use losses::{PendingLosses, StepLoss};
 
 /// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
 /// many times the target.
@@ -39,34 +40,29 @@ const CLOSE: f64 = 4.0;
 
 /// A run in memory.
 pub struct Trainer {
-    ctx: Context,
-    config: Config,
+    engine: Engine,
     folder: RunFolder,
     metrics: MetricsFile,
-    data: Dataset,
-    split: Split,
-    batches: Batches,
-    schedule: Schedule,
-    total_steps: u64,
-    model: Transformer,
-    optimizer: Box<dyn Optimizer>,
-    plan: MicroBatchPlan,
-    tree: GradientTree,
-    passes: PassGraphs,
-    update: Option<Graph>,
-    ring: LossRing,
+    chain: ChainFile,
+    recorder: Recorder,
     progress: Progress,
-    /// The order of the epoch that `progress` is in.
-    order: Vec<usize>,
     /// The digest of the newest checkpoint's listing, and its step.
-    chain: (String, Option<u64>),
+    newest: (String, Option<u64>),
     period: Period,
     /// When the last log line was written.
     logged: Instant,
-    /// Losses that were sent for, and what is logged with them.
-    awaited: VecDeque<(PendingLosses, Option<LogLine>)>,
+    /// What was sent for and has not been written down yet, in order.
+    awaited: VecDeque<Awaited>,
     /// The mean training loss of the last log period.
     last_loss: Option<f64>,
+}
+
+/// What the device has been asked for: losses, a log line that waits for them, and the digests of
+/// a record of the chain.
+struct Awaited {
+    losses: Option<PendingLosses>,
+    line: Option<LogLine>,
+    record: Option<PendingRecord>,
 }
 
 /// What a log period has counted beside its losses.
@@ -75,6 +71,22 @@ struct Period {
     n_steps: u64,
     n_tokens: u64,
     rate: f32,
+}
+
+impl Awaited {
+    fn is_done(&self) -> Result<bool> {
+        let losses = self
+            .losses
+            .as_ref()
+            .map(PendingLosses::is_done)
+            .transpose()?;
+        let record = self
+            .record
+            .as_ref()
+            .map(PendingRecord::is_done)
+            .transpose()?;
+        Ok(losses.unwrap_or(true) && record.unwrap_or(true))
+    }
 }
 
 /// A log line that waits for its losses.
@@ -107,17 +119,17 @@ pub struct Outcome {
 impl Trainer {
     /// The model.
     pub fn model(&self) -> &Transformer {
-        &self.model
+        &self.engine.model
     }
 
     /// The device.
     pub fn context(&self) -> &Context {
-        &self.ctx
+        &self.engine.ctx
     }
 
     /// The configuration, every default filled in.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.engine.config
     }
 
     /// The run folder.
@@ -127,12 +139,12 @@ impl Trainer {
 
     /// The corpus.
     pub fn data(&self) -> &Dataset {
-        &self.data
+        &self.engine.data
     }
 
     /// Which samples are trained on, and which are held out.
     pub fn split(&self) -> &Split {
-        &self.split
+        &self.engine.split
     }
 
     /// Steps done.
@@ -142,7 +154,7 @@ impl Trainer {
 
     /// Steps of the whole run, if no target loss ends it before.
     pub fn total_steps(&self) -> u64 {
-        self.total_steps
+        self.engine.total_steps
     }
 
     /// Trains to the end of the run, evaluates, and saves the last checkpoint.
@@ -150,84 +162,40 @@ impl Trainer {
     /// # Errors
     /// What the device or the disk reports; the checkpoints written before stay whole.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        while self.progress.step < self.total_steps && !self.progress.reached_target {
+        while self.progress.step < self.engine.total_steps && !self.progress.reached_target {
             self.one_step()?;
-            observer.step(self.progress.step, self.total_steps);
+            observer.step(self.progress.step, self.engine.total_steps);
             self.after_step(observer)?;
         }
         self.finish(observer)
     }
 
-    /// Launches one optimizer step and moves the cursor on.
     fn one_step(&mut self) -> Result<()> {
-        let (step, batch_idx) = (self.progress.step, self.progress.batch_idx as usize);
-        let positions = self.config.positions();
-        let batch = self
-            .batches
-            .batch(&self.data, &self.order, batch_idx, positions);
-        let rate = self.schedule.rate(step);
-        self.optimizer.prepare(f64::from(rate))?;
-        self.passes.set_target_count(batch.n_targets)?;
-        self.gradient(&batch, step)?;
-        self.apply()?;
-        self.ring
-            .end_step(&self.ctx, self.optimizer.gradient_norm(), batch.n_targets)?;
+        let counts = self.engine.one_step(&mut self.progress)?;
         self.period.n_steps += 1;
-        self.period.n_tokens += batch.n_tokens as u64;
-        self.period.rate = rate;
-        self.progress.step += 1;
-        self.progress.batch_idx += 1;
-        Ok(())
-    }
-
-    /// Leaves the batch's gradient in the store.
-    fn gradient(&mut self, batch: &Batch, step: u64) -> Result<()> {
-        for (rows, pass) in batch.micro_batches.iter().zip(&self.plan.passes) {
-            let acted_on = (&self.model, self.optimizer.as_ref());
-            self.passes.replay(acted_on, rows, pass, step)?;
-            if let Some(level) = pass.level {
-                self.ring.take(&self.ctx, self.passes.losses(), pass)?;
-                self.tree.push(self.model.store(), level)?;
-            }
-        }
-        Ok(self.tree.finish(self.model.store())?)
-    }
-
-    /// Clips the gradient and updates the parameters, unless the batch's one pass has done so.
-    fn apply(&mut self) -> Result<()> {
-        if self.plan.passes.iter().all(|pass| pass.plan.whole_batch) {
-            return Ok(());
-        }
-        if self.update.is_none() {
-            let (graph, ()) = self
-                .ctx
-                .record(|| self.optimizer.update(self.model.store()))?;
-            self.update = Some(graph);
-        }
-        if let Some(update) = &self.update {
-            update.replay()?;
-        }
+        self.period.n_tokens += counts.n_tokens;
+        self.period.rate = counts.rate;
         Ok(())
     }
 
     /// Logs, evaluates, saves and ends the epoch, each when its time has come.
     fn after_step(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let (step, train) = (self.progress.step, &self.config.train);
+        let (step, train) = (self.progress.step, &self.engine.config.train);
         let due = |every: u64| every > 0 && step.is_multiple_of(every);
         let (log, eval, save) = (
             due(train.log_every),
             due(train.eval_every),
             due(train.checkpoint_every),
         );
-        let epoch_ends = self.progress.batch_idx as usize >= self.batches.per_epoch();
-        if log || save || epoch_ends || self.ring.is_full() {
-            self.send_for_losses(log)?;
+        let epoch_ends = self.engine.epoch_ends(&self.progress);
+        if log || save || epoch_ends || self.engine.ring.is_full() {
+            self.send_for(log, log || save)?;
         }
-        self.receive_losses(eval || save || epoch_ends, observer)?;
+        self.receive(eval || save || epoch_ends, observer)?;
         if epoch_ends {
             self.end_epoch(observer)?;
         }
-        if eval && !self.split.eval.is_empty() {
+        if eval && !self.engine.split.eval.is_empty() {
             self.evaluate(EvalSplit::HeldOut, observer)?;
         }
         if save {
@@ -236,34 +204,51 @@ impl Trainer {
         Ok(())
     }
 
-    /// Sends for the losses of the steps since the last time, and ends the log period.
-    fn send_for_losses(&mut self, log: bool) -> Result<()> {
-        if let Some(losses) = self.ring.take_all(&self.ctx)? {
-            let line = log.then(|| LogLine {
-                step: self.progress.step,
-                epoch: self.epochs(),
-                period: std::mem::take(&mut self.period),
+    /// Sends for the losses of the steps since the last time; `log` ends the log period, and
+    /// `record` sends for the state's digests unless the chain has this step's already.
+    fn send_for(&mut self, log: bool, record: bool) -> Result<()> {
+        let losses = self.engine.ring.take_all(&self.engine.ctx)?;
+        let line = (log && losses.is_some()).then(|| LogLine {
+            step: self.progress.step,
+            epoch: self.epochs(),
+            period: std::mem::take(&mut self.period),
+        });
+        let record = if record {
+            self.recorder.send_for(&self.engine, &self.progress)?
+        } else {
+            None
+        };
+        if losses.is_some() || record.is_some() {
+            self.awaited.push_back(Awaited {
+                losses,
+                line,
+                record,
             });
-            self.awaited.push_back((losses, line));
         }
         Ok(())
     }
 
-    /// Takes in the losses that have arrived, or `all`, and writes their log lines.
-    fn receive_losses(&mut self, all: bool, observer: &mut dyn Observer) -> Result<()> {
-        while let Some((losses, line)) = self.awaited.pop_front() {
-            if !all && !losses.is_done()? {
-                self.awaited.push_front((losses, line));
+    /// Takes in what has arrived, or `all`, and writes log lines and records.
+    fn receive(&mut self, all: bool, observer: &mut dyn Observer) -> Result<()> {
+        while let Some(awaited) = self.awaited.pop_front() {
+            if !all && !awaited.is_done()? {
+                self.awaited.push_front(awaited);
                 break;
             }
             let mut grad_norm = 0.0;
-            for step in self.ring.receive(losses, &self.plan)? {
-                self.progress.epoch_loss.add(step.loss, step.n_targets);
-                self.progress.period_loss.add(step.loss, step.n_targets);
+            let losses = awaited.losses.map(|losses| self.engine.receive(losses));
+            for step in losses.transpose()?.unwrap_or_default() {
+                self.recorder.add(&step);
+                let loss = f64::from(step.loss);
+                self.progress.epoch_loss.add(loss, step.n_targets);
+                self.progress.period_loss.add(loss, step.n_targets);
                 grad_norm = step.grad_norm;
             }
-            if let Some(line) = line {
+            if let Some(line) = awaited.line {
                 self.log(line, grad_norm, observer)?;
+            }
+            if let Some(record) = awaited.record {
+                self.chain.append(self.recorder.receive(record)?)?;
             }
         }
         Ok(())
@@ -297,10 +282,8 @@ impl Trainer {
     /// came close to it.
     fn end_epoch(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let losses = std::mem::take(&mut self.progress.epoch_loss);
-        self.progress.epoch += 1;
-        self.progress.batch_idx = 0;
-        self.order = self.batches.order(self.progress.epoch);
-        let Some(target) = self.config.train.target_loss else {
+        self.engine.next_epoch(&mut self.progress);
+        let Some(target) = self.engine.config.train.target_loss else {
             return Ok(());
         };
         if losses.mean().is_some_and(|mean| mean <= CLOSE * target) {
@@ -314,11 +297,11 @@ impl Trainer {
     fn evaluate(&mut self, split: EvalSplit, observer: &mut dyn Observer) -> Result<Evaluation> {
         let paused = Instant::now();
         let samples = match split {
-            EvalSplit::Train => &self.split.train,
-            EvalSplit::HeldOut => &self.split.eval,
+            EvalSplit::Train => &self.engine.split.train,
+            EvalSplit::HeldOut => &self.engine.split.eval,
         };
-        let batch_size = self.config.micro_batch_size();
-        let found = evaluate(&self.model, &self.data, samples, batch_size)?;
+        let batch_size = self.engine.config.micro_batch_size();
+        let found = evaluate(&self.engine.model, &self.engine.data, samples, batch_size)?;
         let metric = Metric::Eval {
             step: self.progress.step,
             split,
@@ -327,7 +310,7 @@ impl Trainer {
             n_bytes: found.n_bytes,
         };
         self.note(&metric, observer)?;
-        if split == EvalSplit::HeldOut || self.split.eval.is_empty() {
+        if split == EvalSplit::HeldOut || self.engine.split.eval.is_empty() {
             self.progress.ranking_loss = Some(found.loss);
         }
         self.logged += paused.elapsed();
@@ -335,23 +318,25 @@ impl Trainer {
     }
 
     fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        self.send_for_losses(false)?;
-        self.receive_losses(true, observer)?;
+        let save = self.newest.1 != Some(self.progress.step);
+        self.send_for(false, save)?;
+        self.receive(true, observer)?;
         // A large text is not read once more unless its loss was asked for.
-        let wanted = self.data.format() == Format::Pairs || self.config.train.target_loss.is_some();
+        let wanted = self.engine.data.format() == Format::Pairs
+            || self.engine.config.train.target_loss.is_some();
         let train = match wanted {
             true => Some(self.evaluate(EvalSplit::Train, observer)?),
             false => None,
         };
-        let held_out = if self.split.eval.is_empty() {
+        let held_out = if self.engine.split.eval.is_empty() {
             None
         } else {
             Some(self.evaluate(EvalSplit::HeldOut, observer)?)
         };
-        if let (Some(target), Some(train)) = (self.config.train.target_loss, train) {
+        if let (Some(target), Some(train)) = (self.engine.config.train.target_loss, train) {
             self.progress.reached_target |= train.loss <= target;
         }
-        if self.chain.1 != Some(self.progress.step) {
+        if save {
             self.save(observer)?;
         }
         let newest = self.folder.newest()?;
@@ -368,29 +353,35 @@ impl Trainer {
     }
 
     fn epochs(&self) -> f64 {
-        let within = self.progress.batch_idx as f64 / self.batches.per_epoch() as f64;
+        let within = self.progress.batch_idx as f64 / self.engine.batches.per_epoch() as f64;
         self.progress.epoch as f64 + within
     }
 
     /// Writes a checkpoint and removes those that need not stay.
     fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
-        let store = self.model.store();
-        let optimizer = self.optimizer.state(store)?;
+        let store = self.engine.model.store();
+        let optimizer = self.engine.optimizer.state(store)?;
         let digests = Digests {
             step: self.progress.step,
             parameters: store.digest()?,
             optimizer: optimizer.digest(),
-            config: self.config.digest()?,
-            data: self.data.digest().to_owned(),
+            config: self.engine.config.digest()?,
+            data: self.engine.data.digest().to_owned(),
             loss: self
                 .progress
                 .ranking_loss
                 .or(self.progress.epoch_loss.mean()),
-            previous: self.chain.0.clone(),
+            previous: self.newest.0.clone(),
+            record: self
+                .chain
+                .last()
+                .map(|(_, digest)| digest.to_owned())
+                .unwrap_or_default(),
             files: Default::default(),
+            seal: String::new(),
         };
-        let mut sizes = serde_json::to_vec_pretty(self.model.config())?;
+        let mut sizes = serde_json::to_vec_pretty(self.engine.model.config())?;
         sizes.push(b'\n');
         let files = [
             (hlx_nn::MODEL_FILE, store.to_safetensors()?),
@@ -401,12 +392,13 @@ impl Trainer {
             ),
         ];
         let parent = self.folder.checkpoints();
-        self.chain = (
+        self.chain.flush()?;
+        self.newest = (
             Checkpoint::write(&parent, digests, &files)?,
             Some(self.progress.step),
         );
         Retention {
-            keep: self.config.train.keep,
+            keep: self.engine.config.train.keep,
         }
         .apply(&parent)?;
         observer.checkpoint(self.progress.step, &parent);

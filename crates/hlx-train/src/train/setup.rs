@@ -1,26 +1,16 @@
 //! A run from its configuration: made new, or taken up again where its newest checkpoint is.
 
-use std::time::Instant;
-
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
-use hlx_nn::{
-    Adam, AdamConfig, AdamW, AdamWConfig, GradientTree, MicroBatchPlan, Optimizer, ParameterStore,
-    Sgd, SgdConfig, Transformer,
-};
+use hlx_nn::Transformer;
 
-use super::Trainer;
-use super::losses::LossRing;
-use super::pass::PassGraphs;
-use crate::config::{Config, OptimizerKind};
-use crate::data::{Batches, Dataset};
-use crate::run::{Checkpoint, Manifest, Progress, RunFolder, STATE_FILE, State};
-use crate::schedule::Schedule;
-
-/// The momentum of `optimizer = "sgd"`.
-const SGD_MOMENTUM: f64 = 0.9;
+use super::{Engine, Recorder, Trainer};
+use crate::config::Config;
+use crate::data::Dataset;
+use crate::run::{Chain, ChainFile, Checkpoint, Link, Manifest, Progress, Record, RunFolder};
 
 /// Where a run is to begin.
 #[derive(Clone, Debug)]
@@ -51,11 +41,6 @@ impl Trainer {
         let data = Dataset::load(&options.data_path, config.data.format, config.positions())?;
         let absolute = std::path::absolute(&options.data_path)?;
         config.data.path = absolute.to_string_lossy().into_owned();
-        let split = data.split(config.data.eval_fraction, config.seed);
-        let (train, seed) = (&config.train, config.seed);
-        let (batch_size, micro_batch_size) = (train.batch_size, config.micro_batch_size());
-        let batches = Batches::new(split.train.clone(), batch_size, micro_batch_size, seed);
-        let total_steps = total_steps(&config, batches.per_epoch() as u64);
         let (opened, checkpoint) = match &options.start {
             Start::New(_) => (None, None),
             Start::Resume(path) => {
@@ -65,167 +50,86 @@ impl Trainer {
                 (Some(folder), checkpoint)
             }
         };
-        let model = match &checkpoint {
-            None => Transformer::new(ctx, &config.transformer(), seed)?,
-            Some(checkpoint) => load_model(ctx, checkpoint, &config)?,
-        };
-        let mut optimizer = make_optimizer(&config, model.store())?;
-        let progress = match &checkpoint {
-            None => Progress {
-                seed,
-                ..Progress::default()
-            },
-            Some(checkpoint) => load_state(checkpoint, &model, optimizer.as_mut(), &data)?,
-        };
-        let plan = MicroBatchPlan::new(batch_size, micro_batch_size, config.shards())?;
-        let tree = GradientTree::new(model.store(), &plan)?;
-        let (smoothing, dropout) = (train.label_smoothing as f32, config.model.dropout > 0.0);
-        let passes = PassGraphs::new(ctx, seed, smoothing, dropout, config.shards())?;
-        let ring = LossRing::new(ctx, config.shards(), batch_size)?;
+        let (engine, progress) = Engine::new(ctx, config, data, checkpoint.as_ref())?;
+        let mut recorder = Recorder::new(&engine, None)?;
+        let mut first = recorder.first(&engine, &progress)?;
+        let (config, data, model) = (&engine.config, &engine.data, &engine.model);
         // Only now, with all that can be refused behind, is anything written.
         let folder = match (&options.start, opened) {
-            (Start::New(path), _) => RunFolder::create(path, &config)?,
+            (Start::New(path), _) => RunFolder::create(path, config)?,
             (Start::Resume(_), Some(folder)) => folder,
             (Start::Resume(path), None) => RunFolder::open(path)?,
         };
+        if let (Start::Resume(_), Some(origin)) = (&options.start, &mut first.origin) {
+            // A run may go on for longer than it was begun for; config.toml stays as it is.
+            origin.config = folder.config()?.digest()?;
+        }
+        let chain = take_up_chain(&folder, checkpoint.as_ref(), &progress, first)?;
         folder.clear_temporaries()?;
-        write_manifest(&folder, ctx, &config, &data, &model, progress.step)?;
+        write_manifest(&folder, ctx, config, data, model, progress.step)?;
         Ok(Self {
-            ctx: ctx.clone(),
             metrics: folder.metrics_after(progress.step)?,
-            schedule: Schedule::new(&config.train, total_steps),
-            order: batches.order(progress.epoch),
-            chain: match &checkpoint {
+            newest: match &checkpoint {
                 None => (String::new(), None),
                 Some(checkpoint) => (checkpoint.chain().to_owned(), Some(progress.step)),
             },
-            update: None,
             period: Default::default(),
             logged: Instant::now(),
             awaited: Default::default(),
             last_loss: None,
+            engine,
             folder,
-            config,
-            data,
-            split,
-            batches,
-            total_steps,
-            model,
-            optimizer,
-            plan,
-            tree,
-            passes,
-            ring,
+            chain,
+            recorder,
             progress,
         })
     }
 }
 
-/// Steps until the epochs or the steps asked for are done, whichever comes first.
-fn total_steps(config: &Config, per_epoch: u64) -> u64 {
-    let by_epochs = config
-        .train
-        .epochs
-        .map(|epochs| epochs.saturating_mul(per_epoch));
-    let asked = [by_epochs, config.train.max_steps];
-    asked.into_iter().flatten().min().unwrap_or(0)
+/// Opens the chain behind the record of this state, which `state` describes; a chain without any
+/// begins with it.
+///
+/// # Errors
+/// A damaged chain, one that lacks the checkpoint's record, or whose record is of another state.
+fn take_up_chain(
+    folder: &RunFolder,
+    checkpoint: Option<&Checkpoint>,
+    progress: &Progress,
+    state: Record,
+) -> Result<ChainFile> {
+    let path = folder.chain_path();
+    let exists = path.exists();
+    let found = exists.then(|| Chain::read_any(&path)).transpose()?;
+    let stated = checkpoint.map_or("", |checkpoint| &checkpoint.digests.record);
+    let link = found.as_ref().and_then(|chain| chain.at(progress.step));
+    let digest = link.map_or("none", |link| &link.digest);
+    let place = || format!("{}: the record of step {}", path.display(), progress.step);
+    ensure!(
+        stated.is_empty() || stated == digest,
+        "{} has digest {digest}, the checkpoint names {stated}",
+        place()
+    );
+    let begun = found
+        .as_ref()
+        .is_some_and(|chain| !chain.links().is_empty());
+    ensure!(link.is_some() || !begun, "{} is missing", place());
+    if let Some(Link { record, .. }) = link {
+        ensure!(
+            record.same_state(&state),
+            "{} is not of the state that the run goes on from",
+            place()
+        );
+    }
+    let mut chain = ChainFile::open_after(&path, found.as_ref(), progress.step)?;
+    if chain.last().is_none() {
+        chain.append(state)?;
+    }
+    Ok(chain)
 }
 
 fn check_same_run(folder: &RunFolder, config: &Config) -> Result<()> {
     let same = config.check_resumes(&folder.config()?);
     same.with_context(|| folder.path().display().to_string())
-}
-
-/// Makes the optimizer that the configuration names.
-fn make_optimizer(config: &Config, store: &ParameterStore) -> Result<Box<dyn Optimizer>> {
-    let weight_decay = config.train.weight_decay;
-    let limit = config.train.clip_norm as f32;
-    let clip_norm = (limit > 0.0).then_some(limit);
-    Ok(match config.train.optimizer {
-        OptimizerKind::Sgd => {
-            let sgd = SgdConfig {
-                momentum: SGD_MOMENTUM,
-                weight_decay,
-                clip_norm,
-            };
-            Box::new(Sgd::new(store, sgd)?)
-        }
-        OptimizerKind::Adam => {
-            let adam = AdamConfig {
-                weight_decay,
-                clip_norm,
-                ..AdamConfig::default()
-            };
-            Box::new(Adam::new(store, adam)?)
-        }
-        OptimizerKind::Adamw => {
-            let adamw = AdamWConfig {
-                weight_decay,
-                clip_norm,
-                ..AdamWConfig::default()
-            };
-            Box::new(AdamW::new(store, adamw)?)
-        }
-    })
-}
-
-/// Reads the model of a checkpoint, and proves that its parameters have the digest stated there.
-///
-/// # Errors
-/// A model of other sizes than the configuration's, or other parameters than the digest's.
-pub(crate) fn load_model(
-    ctx: &Context,
-    checkpoint: &Checkpoint,
-    config: &Config,
-) -> Result<Transformer> {
-    let name = || checkpoint.path().display().to_string();
-    let sizes: hlx_nn::TransformerConfig =
-        serde_json::from_slice(checkpoint.file(hlx_nn::CONFIG_FILE)?).with_context(name)?;
-    ensure!(
-        sizes == config.transformer(),
-        "{}: is of another model than the run's config.toml: {sizes:?}",
-        name()
-    );
-    let model = Transformer::zeroed(ctx, &sizes)?;
-    let loaded = model
-        .store()
-        .load_safetensors(checkpoint.file(hlx_nn::MODEL_FILE)?);
-    loaded.with_context(name)?;
-    checkpoint.prove(
-        "parameters",
-        &checkpoint.digests.parameters,
-        &model.store().digest()?,
-    )?;
-    Ok(model)
-}
-
-/// Reads the optimizer and the progress of a checkpoint, and proves the optimizer's digest.
-fn load_state(
-    checkpoint: &Checkpoint,
-    model: &Transformer,
-    optimizer: &mut dyn Optimizer,
-    data: &Dataset,
-) -> Result<Progress> {
-    let name = || checkpoint.path().display().to_string();
-    ensure!(
-        checkpoint.digests.data == data.digest(),
-        "{}: was trained on another corpus: its SHA-256 is {}, this one's {}",
-        name(),
-        checkpoint.digests.data,
-        data.digest()
-    );
-    let state = State::from_bytes(checkpoint.file(STATE_FILE)?);
-    let State {
-        progress,
-        optimizer: saved,
-        ..
-    } = state.with_context(|| format!("{}/{STATE_FILE}", name()))?;
-    optimizer
-        .load_state(model.store(), &saved)
-        .with_context(name)?;
-    let found = optimizer.digest(model.store())?;
-    checkpoint.prove("optimizer's state", &checkpoint.digests.optimizer, &found)?;
-    Ok(progress)
 }
 
 fn write_manifest(

@@ -179,3 +179,10 @@ fn pairs() -> String {
     };
     (0..20).map(pair).collect()
 }
+
+/// Runs the program and returns its exit status, and what it printed.
+pub fn status(place: &Scratch, arguments: &[&str]) -> (i32, String, String) {
+    let output = place.hlx(arguments).output().expect("the program starts");
+    let code = output.status.code().expect("a status");
+    (code, text(&output.stdout), text(&output.stderr))
+}

@@ -10,6 +10,7 @@ mod plot;
 mod report;
 mod store;
 mod train;
+mod verify;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Verb {
     Generate(generate::Arguments),
     /// Print the SHA-256 over the parameters, and over the optimizer's state.
     Digest(digest::Arguments),
+    /// Recompute a stretch of a run, and say whether its bits are equal or where they first differ.
+    Verify(verify::Arguments),
     /// Draw a run's loss curve as SVG.
     Plot(plot::Arguments),
     /// List the devices, their limits and what the start-up probe found.
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),
+        Verb::Verify(arguments) => return verify::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
@@ -82,12 +86,17 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let line = format!("{error:#}");
-            eprintln!(
-                "error: {}",
-                line.split_whitespace().collect::<Vec<_>>().join(" ")
-            );
+            print_error(&error);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints an error in one line.
+fn print_error(error: &anyhow::Error) {
+    let line = format!("{error:#}");
+    eprintln!(
+        "error: {}",
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    );
 }

@@ -1,0 +1,168 @@
+//! `hlx verify`: recomputes a stretch of a run, or the golden runs, and says whether the bits are
+//! equal.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use hlx_train::run::RunFolder;
+use hlx_train::verify::{Difference, Report, Source, Verification, VerifyOptions};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::DeviceArgument;
+
+/// The exit status of what differs.
+const DIFFERS: u8 = 1;
+/// The exit status of what cannot be checked.
+const CANNOT_CHECK: u8 = 2;
+
+/// Exit status: 0 equal, 1 differs, 2 cannot be checked.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The run folder.
+    run: PathBuf,
+    /// Begin at the newest checkpoint at or before this step; the initial parameters if left out.
+    #[arg(long, value_name = "STEP")]
+    from: Option<u64>,
+    /// End at the first record at or behind this step; the chain's end if left out.
+    #[arg(long, value_name = "STEP")]
+    to: Option<u64>,
+    /// The corpus, if it lies no longer where the run read it.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgument,
+    /// Print one line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Verifies; the status says whether the bits are equal.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match arguments.verify() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(DIFFERS),
+        Err(error) => {
+            crate::print_error(&error);
+            ExitCode::from(CANNOT_CHECK)
+        }
+    }
+}
+
+impl Arguments {
+    fn verify(&self) -> Result<bool> {
+        // What needs no device is said before one is opened.
+        RunFolder::open(&self.run)?;
+        let ctx = self.device.open()?;
+        let options = VerifyOptions {
+            from: self.from,
+            to: self.to,
+            data_path: self.data.clone(),
+        };
+        let verification = Verification::new(&ctx, &self.run, &options)?;
+        if !self.json {
+            head(&verification, &ctx.info().to_string());
+        }
+        let bar = progress_bar(verification.steps(), self.json);
+        let report = verification.run(&mut |step| bar.set_position(step))?;
+        bar.finish_and_clear();
+        if self.json {
+            println!("{}", to_json(&report)?);
+        } else {
+            print(&report);
+        }
+        Ok(report.difference.is_none())
+    }
+}
+
+/// Says what is about to run.
+fn head(verification: &Verification, device: &str) {
+    let (from, to) = verification.steps();
+    println!("device     {device}");
+    match verification.base() {
+        Some(base) => println!("from       step {from}, {}", base.display()),
+        None => println!("from       the initial parameters"),
+    }
+    println!("to         step {to}");
+    if verification.is_torn() {
+        println!("chain      its last line is cut short and left out");
+    }
+}
+
+fn progress_bar((from, to): (u64, u64), json: bool) -> ProgressBar {
+    let shown = !json && std::io::stderr().is_terminal();
+    let target = match shown {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(to), target);
+    let template = "{bar:32} step {pos}/{len}  {elapsed} of about {duration}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_position(from);
+    bar.reset_eta();
+    bar
+}
+
+fn to_json(report: &Report) -> Result<serde_json::Value> {
+    let mut value = serde_json::json!({ "kind": "verify", "equal": report.difference.is_none() });
+    if let (Some(value), serde_json::Value::Object(rest)) =
+        (value.as_object_mut(), serde_json::to_value(report)?)
+    {
+        value.extend(rest);
+    }
+    Ok(value)
+}
+
+fn print(report: &Report) {
+    let Report {
+        records,
+        checkpoints,
+        digest,
+        ..
+    } = report;
+    println!("compared   {records} records, {checkpoints} checkpoints");
+    match &report.difference {
+        None => println!("equal      up to step {}, record {digest}", report.to),
+        Some(difference) => print_difference(difference),
+    }
+}
+
+fn print_difference(difference: &Difference) {
+    let source = match difference.source {
+        Source::Chain => "record",
+        Source::Checkpoint => "checkpoint",
+    };
+    let Difference { record, step, .. } = difference;
+    println!("differs    at step {step}, in the {source} of step {record}");
+    match difference.equal_to {
+        Some(step) => println!("equal      up to the record of step {step}"),
+        None => println!("equal      nothing before it"),
+    }
+    if let Some(tensor) = &difference.tensor {
+        println!("tensor     {}", tensor.name);
+        if let Some(element) = &tensor.element {
+            println!("  element  {}", element.index);
+            println!("    recorded   {}", with_value(&element.recorded));
+            println!("    recomputed {}", with_value(&element.recomputed));
+        }
+        println!("  recorded   {}", tensor.recorded);
+        println!("  recomputed {}", tensor.recomputed);
+    }
+    for mismatch in &difference.mismatches {
+        println!("{}", mismatch.what);
+        println!("  recorded   {}", mismatch.recorded);
+        println!("  recomputed {}", mismatch.recomputed);
+    }
+}
+
+/// The bits of an f32 with the number that they are.
+fn with_value(bits: &str) -> String {
+    let value = u32::from_str_radix(bits, 16).map(f32::from_bits);
+    value.map_or_else(
+        |_| bits.to_owned(),
+        |value| format!("{value:e} (bits {bits})"),
+    )
+}

@@ -1,0 +1,419 @@
+//! `chain.jsonl`: what a run was, record by record, each naming the one before it.
+//!
+//! A line is a JSON object that ends in `,"digest":"..."}`: the SHA-256 of the line's bytes with
+//! that member taken out. `docs/reproducibility.md` has the whole format. A record says nothing of
+//! devices and times, so runs with the same bits have the same chain, byte for byte.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use hlx_core::digest::{canonical_bits, sha256_hex};
+use hlx_nn::StateDigest;
+use serde::{Deserialize, Serialize};
+
+use super::files::sync_folder;
+
+/// The chain's file in a run folder.
+pub const CHAIN_FILE: &str = "chain.jsonl";
+/// The format's number; a chain of another is refused.
+const VERSION: u32 = 1;
+/// What stands before a line's digest.
+const SEAL: &str = ",\"digest\":\"";
+/// Bytes of a line's end: the seal, 64 digits and `"}`.
+const SEALED_BYTES: usize = SEAL.len() + 64 + 2;
+/// Hexadecimal digits that a record keeps of each tensor's digest.
+const TENSOR_DIGITS: usize = 16;
+
+/// One record: the state after a step, and what each step since the record before gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Steps done.
+    pub step: u64,
+    /// The epoch of the next step.
+    pub epoch: u64,
+    /// The next step's batch within the epoch.
+    pub batch_idx: u64,
+    /// What the run is; in the first record alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// The loss of each step since the record before: the sum over the bytes predicted.
+    pub losses: Vec<Bits>,
+    /// The gradient's norm, before clipping, of each of these steps.
+    pub norms: Vec<Bits>,
+    /// The tree digest of all parameters.
+    pub parameters: String,
+    /// The tree digest of the optimizer's tensors.
+    pub optimizer: String,
+    /// The first 16 digits of each tensor's root: parameters, then the optimizer's tensors.
+    pub tensors: Vec<String>,
+    /// The digest of the record before; empty in the first.
+    pub previous: String,
+}
+
+/// What a run is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The format's number.
+    pub version: u32,
+    /// The arithmetic: `portable`.
+    pub profile: String,
+    /// SHA-256 of the configuration, as in the checkpoints.
+    pub config: String,
+    /// SHA-256 of the corpus.
+    pub data: String,
+}
+
+impl Origin {
+    /// Describes a run of this configuration and corpus.
+    pub fn new(profile: &str, config: String, data: &str) -> Self {
+        Self {
+            version: VERSION,
+            profile: profile.to_owned(),
+            config,
+            data: data.to_owned(),
+        }
+    }
+}
+
+/// The bits of an f32, every NaN as one; written as 8 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Bits(pub u32);
+
+impl Bits {
+    /// The value.
+    pub fn value(self) -> f32 {
+        f32::from_bits(self.0)
+    }
+}
+
+impl From<f32> for Bits {
+    fn from(value: f32) -> Self {
+        Self(canonical_bits(value))
+    }
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl From<Bits> for String {
+    fn from(bits: Bits) -> Self {
+        bits.to_string()
+    }
+}
+
+impl TryFrom<String> for Bits {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let bits = u32::from_str_radix(&text, 16).ok().map(Self);
+        bits.filter(|bits| bits.to_string() == text)
+            .ok_or_else(|| format!("`{text}` is no f32 in 8 hexadecimal digits"))
+    }
+}
+
+/// The digits that a record keeps of a root.
+pub fn tensor_digits(root: &impl fmt::Display) -> String {
+    let mut digits = root.to_string();
+    digits.truncate(TENSOR_DIGITS);
+    digits
+}
+
+impl Record {
+    /// Makes the record of a state without steps behind it.
+    pub fn new(step: u64, epoch: u64, batch_idx: u64, state: &StateDigest) -> Self {
+        let tensors = state.parameters.tensors.iter();
+        Self {
+            step,
+            epoch,
+            batch_idx,
+            origin: None,
+            losses: Vec::new(),
+            norms: Vec::new(),
+            parameters: state.parameters.root.to_string(),
+            optimizer: state.optimizer.root.to_string(),
+            tensors: tensors
+                .chain(&state.optimizer.tensors)
+                .map(|tensor| tensor_digits(&tensor.root))
+                .collect(),
+            previous: String::new(),
+        }
+    }
+
+    /// Whether two records are of the same state: step, cursor and digests.
+    pub fn same_state(&self, other: &Self) -> bool {
+        let state = |record: &Self| (record.step, record.epoch, record.batch_idx);
+        let digests = |record: &Self| (record.parameters.clone(), record.optimizer.clone());
+        state(self) == state(other)
+            && digests(self) == digests(other)
+            && self.tensors == other.tensors
+    }
+
+    /// Returns the record's line, without its end, and its digest.
+    ///
+    /// # Errors
+    /// The serialiser's words; it has no reason to fail.
+    pub fn seal(&self) -> Result<(String, String)> {
+        let mut line = serde_json::to_string(self)?;
+        let digest = sha256_hex(line.as_bytes());
+        line.pop();
+        line.push_str(&format!("{SEAL}{digest}\"}}"));
+        Ok((line, digest))
+    }
+}
+
+/// A record as it was read, with its digest proved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The record.
+    pub record: Record,
+    /// Its digest.
+    pub digest: String,
+    /// Bytes of the file up to its line's end.
+    end: usize,
+}
+
+/// A whole chain, read and proved.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    path: PathBuf,
+    links: Vec<Link>,
+    /// Bytes of the file.
+    n_bytes: usize,
+    torn: bool,
+}
+
+impl Chain {
+    /// Reads a chain and proves every record's digest and link. A last line that a crash has cut
+    /// short is left out.
+    ///
+    /// # Errors
+    /// The file, the line and what is wrong in it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let chain = Self::read_any(path)?;
+        ensure!(
+            !chain.links.is_empty(),
+            "{}: holds no record",
+            path.display()
+        );
+        Ok(chain)
+    }
+
+    /// As [`Chain::read`], for a run that goes on: a chain without a record is one too.
+    ///
+    /// # Errors
+    /// As [`Chain::read`].
+    pub fn read_any(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        Self::parse(path, &bytes)
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let mut end = 0;
+        let mut chain = Self {
+            path: path.to_owned(),
+            links: Vec::new(),
+            n_bytes: bytes.len(),
+            torn: false,
+        };
+        for (line_idx, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let place = || format!("{}:{}", path.display(), line_idx + 1);
+            let Some(line) = line.strip_suffix(b"\n") else {
+                ensure!(
+                    unseal(&line[..line.len() - 1]).is_err(),
+                    "{}: is damaged: its end is no end of a line",
+                    place()
+                );
+                chain.torn = true;
+                break;
+            };
+            end += line.len() + 1;
+            let (record, digest) = unseal(line).with_context(place)?;
+            let link = Link {
+                record,
+                digest,
+                end,
+            };
+            check_link(chain.links.last(), &link).with_context(place)?;
+            chain.links.push(link);
+        }
+        Ok(chain)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The records; one at least.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// What the run is.
+    ///
+    /// # Errors
+    /// None of a chain that was read: its first record has been checked.
+    pub fn origin(&self) -> Result<&Origin> {
+        let origin = self
+            .links
+            .first()
+            .and_then(|link| link.record.origin.as_ref());
+        origin.with_context(|| format!("{}: does not say of what run it is", self.path.display()))
+    }
+
+    /// The record of a step.
+    pub fn at(&self, step: u64) -> Option<&Link> {
+        self.links.iter().find(|link| link.record.step == step)
+    }
+
+    /// Whether the file ends in a line that a crash has cut short.
+    pub fn is_torn(&self) -> bool {
+        self.torn
+    }
+}
+
+/// Reads a line and proves its digest.
+fn unseal(line: &[u8]) -> Result<(Record, String)> {
+    let sealed = line.len().checked_sub(SEALED_BYTES);
+    let (body, end) = sealed
+        .and_then(|at| line.split_at_checked(at))
+        .ok_or_else(|| anyhow!("is no record of a chain: it is too short"))?;
+    let stated = end
+        .strip_prefix(SEAL.as_bytes())
+        .and_then(|end| end.strip_suffix(b"\"}"))
+        .and_then(|digits| std::str::from_utf8(digits).ok())
+        .ok_or_else(|| anyhow!("is damaged: it does not end in its digest"))?;
+    let body = [body, b"}"].concat();
+    let digest = sha256_hex(&body);
+    ensure!(
+        digest == stated,
+        "is damaged: its SHA-256 is {digest}, it says {stated}"
+    );
+    let record = serde_json::from_slice(&body).map_err(|error| anyhow!("is no record: {error}"))?;
+    Ok((record, digest))
+}
+
+/// Fails unless a record may stand behind another, or be the first.
+fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
+    let Record {
+        step,
+        origin,
+        losses,
+        norms,
+        previous,
+        ..
+    } = &link.record;
+    let Some(before) = before else {
+        let Some(origin) = origin else {
+            bail!("is not the first record of a chain: records before it are missing");
+        };
+        ensure!(
+            origin.version == VERSION,
+            "is of version {} of the format, expected {VERSION}",
+            origin.version
+        );
+        ensure!(previous.is_empty(), "names a record before it, {previous}");
+        return Ok(());
+    };
+    ensure!(
+        *previous == before.digest,
+        "names {previous} as the record before it, which is {}: records are missing or replaced",
+        before.digest
+    );
+    let from = before.record.step;
+    ensure!(
+        *step > from && origin.is_none(),
+        "is of step {step} behind a record of step {from}"
+    );
+    let expected = step - from;
+    for (what, found) in [("losses", losses.len()), ("norms", norms.len())] {
+        ensure!(
+            found as u64 == expected,
+            "holds {found} {what} of steps {} to {step}, expected {expected}",
+            from + 1
+        );
+    }
+    Ok(())
+}
+
+/// The chain of a run that goes on; records are appended.
+pub struct ChainFile {
+    file: File,
+    path: PathBuf,
+    /// The step and the digest of the last record.
+    last: Option<(u64, String)>,
+}
+
+impl ChainFile {
+    /// Opens the chain of a run that goes on after `step`, or begins it: records of steps that
+    /// will be done again are cut off, and so is a last line cut short by a crash. `found` is what
+    /// the file holds, if there is one.
+    ///
+    /// # Errors
+    /// The file and the system's words.
+    pub fn open_after(path: &Path, found: Option<&Chain>, step: u64) -> Result<Self> {
+        let mut links = found.map_or(&[][..], Chain::links).iter().rev();
+        let kept = links.find(|link| link.record.step <= step);
+        let end = kept.map_or(0, |link| link.end);
+        let name = || format!("{}: cannot be written", path.display());
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        let file = opened.with_context(name)?;
+        if found.is_some_and(|found| end < found.n_bytes) {
+            file.set_len(end as u64).with_context(name)?;
+        }
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            last: kept.map(|link| (link.record.step, link.digest.clone())),
+        })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The step and the digest of the last record.
+    pub fn last(&self) -> Option<(u64, &str)> {
+        let last = self.last.as_ref();
+        last.map(|(step, digest)| (*step, digest.as_str()))
+    }
+
+    /// Fills in `previous` and appends a record in one write.
+    ///
+    /// # Errors
+    /// The file and the system's words, such as a full disk.
+    pub fn append(&mut self, mut record: Record) -> Result<()> {
+        let previous = self.last.as_ref();
+        record.previous = previous
+            .map(|(_, digest)| digest.clone())
+            .unwrap_or_default();
+        let (mut line, digest) = record.seal()?;
+        line.push('\n');
+        let name = || format!("{}: cannot be written", self.path.display());
+        self.file.write_all(line.as_bytes()).with_context(name)?;
+        self.last = Some((record.step, digest));
+        Ok(())
+    }
+
+    /// Flushes the records to the disk: a checkpoint must not name a record that is lost.
+    ///
+    /// # Errors
+    /// The file and the system's words.
+    pub fn flush(&self) -> Result<()> {
+        let flushed = self
+            .file
+            .sync_all()
+            .and_then(|()| sync_folder(self.path.parent()));
+        flushed.with_context(|| format!("{}: cannot be written", self.path.display()))
+    }
+}

@@ -1,0 +1,98 @@
+//! The records of a run's chain: what the device is asked for, and what is made of it.
+
+use anyhow::Result;
+use hlx_nn::{PendingStateDigest, StateDigest, StateDigester};
+
+use super::{Engine, StepLoss};
+use crate::run::{Bits, Origin, Progress, Record};
+
+/// Makes records of the steps of an engine.
+pub(crate) struct Recorder {
+    digester: StateDigester,
+    /// The losses and norms of the steps since the last record.
+    losses: Vec<Bits>,
+    norms: Vec<Bits>,
+    /// The step of the newest record sent for.
+    newest: Option<u64>,
+}
+
+/// A record whose digests are on their way.
+pub(crate) struct PendingRecord {
+    step: u64,
+    cursor: (u64, u64),
+    digests: PendingStateDigest,
+}
+
+impl PendingRecord {
+    /// Whether they have arrived.
+    pub fn is_done(&self) -> Result<bool> {
+        Ok(self.digests.is_done()?)
+    }
+}
+
+impl Recorder {
+    /// Prepares the digests of an engine's state. `newest` is the step that the last record is
+    /// of, if there is one.
+    pub fn new(engine: &Engine, newest: Option<u64>) -> Result<Self> {
+        let digester = StateDigester::new(engine.model.store(), engine.optimizer.as_ref())?;
+        Ok(Self {
+            digester,
+            losses: Vec::new(),
+            norms: Vec::new(),
+            newest,
+        })
+    }
+
+    /// Digests the state as it is now, and waits.
+    pub fn digest(&self, engine: &Engine) -> Result<StateDigest> {
+        let (store, optimizer) = (engine.model.store(), engine.optimizer.as_ref());
+        Ok(self.digester.digest(store, optimizer)?)
+    }
+
+    /// Launches the digests of a record of this step, unless there is one.
+    pub fn send_for(
+        &mut self,
+        engine: &Engine,
+        progress: &Progress,
+    ) -> Result<Option<PendingRecord>> {
+        if self.newest.replace(progress.step) == Some(progress.step) {
+            return Ok(None);
+        }
+        let (store, optimizer) = (engine.model.store(), engine.optimizer.as_ref());
+        Ok(Some(PendingRecord {
+            step: progress.step,
+            cursor: engine.cursor(progress),
+            digests: self.digester.send_for(store, optimizer)?,
+        }))
+    }
+
+    /// Adds what a step gave; steps come in order.
+    pub fn add(&mut self, step: &StepLoss) {
+        self.losses.push(step.loss.into());
+        self.norms.push(step.grad_norm.into());
+    }
+
+    /// Waits for a record's digests and puts it together, with all steps added since the last.
+    pub fn receive(&mut self, pending: PendingRecord) -> Result<Record> {
+        let state = self.digester.receive(pending.digests)?;
+        let (epoch, batch_idx) = pending.cursor;
+        let mut record = Record::new(pending.step, epoch, batch_idx, &state);
+        record.losses = std::mem::take(&mut self.losses);
+        record.norms = std::mem::take(&mut self.norms);
+        Ok(record)
+    }
+
+    /// Makes the first record of a chain.
+    pub fn first(&mut self, engine: &Engine, progress: &Progress) -> Result<Record> {
+        let state = self.digest(engine)?;
+        self.newest = Some(progress.step);
+        let (epoch, batch_idx) = engine.cursor(progress);
+        let mut record = Record::new(progress.step, epoch, batch_idx, &state);
+        record.origin = Some(Origin::new(
+            engine.ctx.info().profile,
+            engine.config.digest()?,
+            engine.data.digest(),
+        ));
+        Ok(record)
+    }
+}

@@ -1,0 +1,236 @@
+//! Recomputing a stretch of a run, and saying where it first differs from what the run recorded.
+//!
+//! The stretch begins at a checkpoint, or at the initial parameters, and goes through the same
+//! engine as training. Each record of the chain in it is compared, and each checkpoint element by
+//! element. What device the run was made on does not matter.
+
+mod compare;
+mod report;
+mod stretch;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_core::Context;
+
+pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
+
+use crate::config::Config;
+use crate::data::Dataset;
+use crate::run::{Bits, Chain, Checkpoint, Link, Progress, Record, RunFolder};
+use crate::train::{Engine, Recorder};
+use stretch::Stretch;
+
+/// Which part of a run to recompute, and on what.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    /// The step that the part begins at or before; the run's beginning if left out.
+    pub from: Option<u64>,
+    /// The step that it ends at or behind; the chain's end if left out.
+    pub to: Option<u64>,
+    /// The corpus, if it lies no longer where the run read it.
+    pub data_path: Option<PathBuf>,
+}
+
+/// A verification that is about to run.
+pub struct Verification {
+    folder: RunFolder,
+    chain: Chain,
+    stretch: Stretch,
+    engine: Engine,
+    recorder: Recorder,
+    progress: Progress,
+    /// The losses and norms since the last record.
+    losses: Vec<Bits>,
+    norms: Vec<Bits>,
+}
+
+impl Verification {
+    /// Reads the run, proves chain and checkpoints of the stretch against their own digests, and
+    /// prepares the state that it begins with. Nothing in the run folder is touched.
+    ///
+    /// # Errors
+    /// One line with why the run cannot be checked: no chain or a damaged one, a step that it
+    /// does not reach, a damaged checkpoint, another corpus, a device without the memory.
+    pub fn new(ctx: &Context, run: &Path, options: &VerifyOptions) -> Result<Self> {
+        let folder = RunFolder::open(run)?;
+        let chain = Chain::read(&folder.chain_path())?;
+        let stretch = Stretch::choose(&folder, &chain, options)?;
+        let (config, data) = inputs(ctx, &folder, &chain, options)?;
+        let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
+        let (engine, progress) = Engine::new(ctx, config, data, base.as_ref())?;
+        let mut recorder = Recorder::new(&engine, None)?;
+        if let Some(base) = &base {
+            let state = recorder.first(&engine, &progress)?;
+            check_base(&chain, base, &state)?;
+        }
+        Ok(Self {
+            folder,
+            chain,
+            stretch,
+            engine,
+            recorder,
+            progress,
+            losses: Vec::new(),
+            norms: Vec::new(),
+        })
+    }
+
+    /// The steps that are recomputed: from the state after the first to that after the second.
+    pub fn steps(&self) -> (u64, u64) {
+        (self.stretch.from, self.stretch.to)
+    }
+
+    /// The checkpoint that it begins with; `None` for the initial parameters.
+    pub fn base(&self) -> Option<&Path> {
+        self.stretch.base.as_deref()
+    }
+
+    /// Whether the chain ends in a line that a crash has cut short, and which is left out.
+    pub fn is_torn(&self) -> bool {
+        self.chain.is_torn()
+    }
+
+    /// Recomputes the stretch up to its end or the first difference. `step` hears of each step.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn run(mut self, step: &mut dyn FnMut(u64)) -> Result<Report> {
+        let links: Vec<Link> = self.stretch.links(&self.chain).cloned().collect();
+        let mut report = self.empty_report()?;
+        for link in &links {
+            let recorded = &link.record;
+            while self.progress.step < recorded.step {
+                self.one_step()?;
+                step(self.progress.step);
+            }
+            let difference = self.compare(recorded, report.equal_to)?;
+            report.records += 1;
+            report.checkpoints += u64::from(self.stretch.checkpoints.contains_key(&recorded.step));
+            if let Some(difference) = difference {
+                report.difference = Some(difference);
+                break;
+            }
+            report.equal_to = Some(recorded.step);
+            report.digest.clone_from(&link.digest);
+        }
+        Ok(report)
+    }
+
+    fn empty_report(&self) -> Result<Report> {
+        let digest = match &self.stretch.base {
+            Some(_) => self.chain.at(self.stretch.from),
+            None => None,
+        };
+        let info = self.engine.ctx.info();
+        Ok(Report {
+            run: self.folder.path().to_owned(),
+            device: info.to_string(),
+            base: self.stretch.base.clone(),
+            from: self.stretch.from,
+            to: self.stretch.to,
+            records: 0,
+            checkpoints: 0,
+            equal_to: digest.map(|link| link.record.step),
+            digest: digest.map(|link| link.digest.clone()).unwrap_or_default(),
+            difference: None,
+        })
+    }
+
+    /// Computes one step, and turns to the next epoch where one ends.
+    fn one_step(&mut self) -> Result<()> {
+        self.engine.one_step(&mut self.progress)?;
+        if self.engine.ring.is_full() {
+            self.receive()?;
+        }
+        if self.engine.epoch_ends(&self.progress) {
+            self.engine.next_epoch(&mut self.progress);
+        }
+        Ok(())
+    }
+
+    /// Takes in the losses of the steps since the last time.
+    fn receive(&mut self) -> Result<()> {
+        let Some(losses) = self.engine.ring.take_all(&self.engine.ctx)? else {
+            return Ok(());
+        };
+        for step in self.engine.receive(losses)? {
+            self.losses.push(step.loss.into());
+            self.norms.push(step.grad_norm.into());
+        }
+        Ok(())
+    }
+
+    /// Compares the state with a record, and with the checkpoint of its step if there is one.
+    fn compare(&mut self, recorded: &Record, equal_to: Option<u64>) -> Result<Option<Difference>> {
+        self.receive()?;
+        let state = self.recorder.digest(&self.engine)?;
+        let (epoch, batch_idx) = self.engine.cursor(&self.progress);
+        let mut found = Record::new(self.progress.step, epoch, batch_idx, &state);
+        found.losses = std::mem::take(&mut self.losses);
+        found.norms = std::mem::take(&mut self.norms);
+        let difference = compare::records(recorded, &found, &state, equal_to);
+        let checkpoint = self.stretch.checkpoints.get(&recorded.step);
+        let checkpoint = checkpoint.map(|path| Checkpoint::open(path)).transpose()?;
+        match (difference, checkpoint) {
+            (Some(difference), Some(checkpoint)) => {
+                compare::add_element(&self.engine, &state, &checkpoint, difference).map(Some)
+            }
+            (None, Some(checkpoint)) => {
+                compare::checkpoint(&self.engine, &found, &state, &checkpoint, equal_to)
+            }
+            (difference, None) => Ok(difference),
+        }
+    }
+}
+
+/// Reads the configuration and the corpus, and proves that they are the run's.
+fn inputs(
+    ctx: &Context,
+    folder: &RunFolder,
+    chain: &Chain,
+    options: &VerifyOptions,
+) -> Result<(Config, Dataset)> {
+    let config = folder.config()?;
+    let origin = chain.origin()?;
+    let profile = ctx.info().profile;
+    ensure!(
+        origin.profile == profile,
+        "{}: the run is of profile {}, {} runs {profile}",
+        chain.path().display(),
+        origin.profile,
+        ctx.info()
+    );
+    let found = config.digest()?;
+    ensure!(
+        origin.config == found,
+        "{}: config.toml is not what the run was made with: its digest is {found}, the chain says \
+         {}",
+        folder.path().display(),
+        origin.config
+    );
+    let path = options.data_path.clone();
+    let path = path.unwrap_or_else(|| PathBuf::from(&config.data.path));
+    let hint = || "the run's corpus is needed (--data says where it lies)";
+    let data = Dataset::load(&path, config.data.format, config.positions()).with_context(hint)?;
+    ensure!(
+        origin.data == data.digest(),
+        "{}: is not the run's corpus: its SHA-256 is {}, the chain says {}",
+        path.display(),
+        data.digest(),
+        origin.data
+    );
+    Ok((config, data))
+}
+
+/// Fails unless the chain's record is of the checkpoint's state.
+fn check_base(chain: &Chain, base: &Checkpoint, state: &Record) -> Result<()> {
+    let recorded = chain.at(state.step).map(|link| &link.record);
+    ensure!(
+        recorded.is_some_and(|recorded| recorded.same_state(state)),
+        "{}: is not the state that the chain's record of step {} is of",
+        base.path().display(),
+        state.step
+    );
+    Ok(())
+}
