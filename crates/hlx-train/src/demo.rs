@@ -48,26 +48,37 @@ struct Experiment {
 ///
 /// # Errors
 /// What the device reports.
-pub fn scalar(ctx: &Context, mut report: impl FnMut(Epoch)) -> Result<Epoch> {
+pub fn scalar(ctx: &Context, report: impl FnMut(Epoch)) -> Result<Epoch> {
+    Experiment::new(ctx)?.run(report)
+}
+
+/// Runs the experiment; returns its last epoch, and what the network answers after it.
+pub(crate) fn scalar_outputs(ctx: &Context) -> Result<(Epoch, Vec<f32>)> {
     let experiment = Experiment::new(ctx)?;
-    let mut number = 0;
-    loop {
-        number += 1;
-        let loss = experiment.epoch()?;
-        let weight = ctx.download_f32(&experiment.weight)?[0];
-        let epoch = Epoch {
-            number,
-            loss,
-            weight,
-        };
-        report(epoch);
-        if loss <= ENOUGH || number == MAX_EPOCHS {
-            return Ok(epoch);
-        }
-    }
+    let last = experiment.run(|_| {})?;
+    let (output, _) = experiment.forward()?;
+    Ok((last, ctx.download_f32(&output)?))
 }
 
 impl Experiment {
+    fn run(&self, mut report: impl FnMut(Epoch)) -> Result<Epoch> {
+        let mut number = 0;
+        loop {
+            number += 1;
+            let loss = self.epoch()?;
+            let weight = self.ctx.download_f32(&self.weight)?[0];
+            let epoch = Epoch {
+                number,
+                loss,
+                weight,
+            };
+            report(epoch);
+            if loss <= ENOUGH || number == MAX_EPOCHS {
+                return Ok(epoch);
+            }
+        }
+    }
+
     fn new(ctx: &Context) -> Result<Self> {
         let values = with_flush(|| {
             let count = |n: usize| arith::div(n as f32, 10.0);

@@ -12,6 +12,7 @@ pub mod data;
 pub mod demo;
 pub mod evaluate;
 pub mod generate;
+pub mod golden;
 pub mod profile;
 mod random;
 pub mod run;

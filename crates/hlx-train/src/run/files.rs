@@ -32,6 +32,8 @@ pub fn write_and_flush(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// Flushes a folder's names to the disk, where the system can (Windows cannot).
 pub fn sync_folder(folder: Option<&Path>) -> std::io::Result<()> {
     match folder {
+        // The parent of a bare file name.
+        Some(folder) if cfg!(unix) && folder.as_os_str().is_empty() => File::open(".")?.sync_all(),
         Some(folder) if cfg!(unix) => File::open(folder)?.sync_all(),
         _ => Ok(()),
     }

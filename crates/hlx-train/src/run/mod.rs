@@ -20,6 +20,7 @@ mod state;
 
 pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, Link, Origin, Record, tensor_digits};
 pub use checkpoint::{Checkpoint, Digests, Retention};
+pub(crate) use files::write_atomically;
 pub use folder::{RunFolder, fresh_folder, latest_folder};
 pub use manifest::{Manifest, Session, shaders_digest};
 pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};

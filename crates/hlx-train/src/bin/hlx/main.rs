@@ -6,6 +6,7 @@ mod digest;
 mod doctor;
 mod eval;
 mod generate;
+mod golden;
 mod plot;
 mod report;
 mod store;
@@ -38,7 +39,7 @@ enum Verb {
     Generate(generate::Arguments),
     /// Print the SHA-256 over the parameters, and over the optimizer's state.
     Digest(digest::Arguments),
-    /// Recompute a stretch of a run, and say whether its bits are equal or where they first differ.
+    /// Recompute a run, or the golden runs: are the bits equal, and where do they first differ?
     Verify(verify::Arguments),
     /// Draw a run's loss curve as SVG.
     Plot(plot::Arguments),

@@ -2,15 +2,16 @@
 //! equal.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use hlx_core::Context;
 use hlx_train::run::RunFolder;
 use hlx_train::verify::{Difference, Report, Source, Verification, VerifyOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::DeviceArgument;
+use crate::golden::{self, Options, Verdict};
 
 /// The exit status of what differs.
 const DIFFERS: u8 = 1;
@@ -21,18 +22,35 @@ const CANNOT_CHECK: u8 = 2;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The run folder.
-    run: PathBuf,
+    #[arg(required_unless_present = "golden", conflicts_with = "golden")]
+    run: Option<PathBuf>,
+    /// Train the golden runs and compare their digests with those that HLX was published with.
+    #[arg(long)]
+    golden: bool,
+    /// With --golden: compare with the digests of this file instead.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "golden",
+        conflicts_with = "write"
+    )]
+    against: Option<PathBuf>,
+    /// With --golden: write the digests found to this file, if all devices agree.
+    #[arg(long, value_name = "FILE", requires = "golden")]
+    write: Option<PathBuf>,
     /// Begin at the newest checkpoint at or before this step; the initial parameters if left out.
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", conflicts_with = "golden")]
     from: Option<u64>,
     /// End at the first record at or behind this step; the chain's end if left out.
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", conflicts_with = "golden")]
     to: Option<u64>,
     /// The corpus, if it lies no longer where the run read it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "golden")]
     data: Option<PathBuf>,
-    #[command(flatten)]
-    device: DeviceArgument,
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins. Of a run, auto if
+    /// left out; of the golden runs, every device found, and it may be given again.
+    #[arg(long = "device", value_name = "DEVICE")]
+    devices: Vec<String>,
     /// Print one line of JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -40,9 +58,19 @@ pub struct Arguments {
 
 /// Verifies; the status says whether the bits are equal.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    match arguments.verify() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(DIFFERS),
+    let verdict = match &arguments.run {
+        Some(run) => arguments.verify(run),
+        None => golden::run(&Options {
+            devices: &arguments.devices,
+            against: arguments.against.as_deref(),
+            write: arguments.write.as_deref(),
+            json: arguments.json,
+        }),
+    };
+    match verdict {
+        Ok(Verdict::Equal) => ExitCode::SUCCESS,
+        Ok(Verdict::Differs) => ExitCode::from(DIFFERS),
+        Ok(Verdict::CannotCheck) => ExitCode::from(CANNOT_CHECK),
         Err(error) => {
             crate::print_error(&error);
             ExitCode::from(CANNOT_CHECK)
@@ -51,16 +79,24 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Arguments {
-    fn verify(&self) -> Result<bool> {
+    fn verify(&self, run: &Path) -> Result<Verdict> {
         // What needs no device is said before one is opened.
-        RunFolder::open(&self.run)?;
-        let ctx = self.device.open()?;
+        RunFolder::open(run)?;
+        let device = match self.devices.as_slice() {
+            [] => "auto",
+            [device] => device,
+            _ => bail!(
+                "--device: a run is verified on one device, {} are given",
+                self.devices.len()
+            ),
+        };
+        let ctx = Context::open_from_env(device)?;
         let options = VerifyOptions {
             from: self.from,
             to: self.to,
             data_path: self.data.clone(),
         };
-        let verification = Verification::new(&ctx, &self.run, &options)?;
+        let verification = Verification::new(&ctx, run, &options)?;
         if !self.json {
             head(&verification, &ctx.info().to_string());
         }
@@ -72,7 +108,10 @@ impl Arguments {
         } else {
             print(&report);
         }
-        Ok(report.difference.is_none())
+        Ok(match report.difference {
+            None => Verdict::Equal,
+            Some(_) => Verdict::Differs,
+        })
     }
 }
 

@@ -1,0 +1,185 @@
+//! `hlx verify --golden`: trains the golden runs on each device and compares their digests.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use hlx_core::{Context, DeviceInfo};
+use hlx_train::golden::{GoldenDigests, GoldenFile, GoldenRun};
+use serde_json::json;
+
+/// What `--golden` goes with.
+pub struct Options<'a> {
+    /// The devices asked for; all of the machine if there are none.
+    pub devices: &'a [String],
+    /// A file of digests to compare with, instead of those that the program was built with.
+    pub against: Option<&'a Path>,
+    /// Where to write the digests that are found, instead of comparing them.
+    pub write: Option<&'a Path>,
+    /// JSON instead of text.
+    pub json: bool,
+}
+
+/// How it ended.
+pub enum Verdict {
+    /// Every digest of every device is the one expected.
+    Equal,
+    /// One differs at least.
+    Differs,
+    /// A device could not train, and no other differs.
+    CannotCheck,
+}
+
+/// A device's golden runs.
+struct Trained {
+    info: DeviceInfo,
+    digests: [GoldenDigests; 3],
+    seconds: [f64; 3],
+}
+
+/// Trains on every device; tells each as it is done.
+pub fn run(options: &Options<'_>) -> Result<Verdict> {
+    let mut expected = match (options.against, options.write) {
+        (Some(path), _) => Some(GoldenFile::read(path)?),
+        (None, None) => Some(GoldenFile::expected()?),
+        (None, Some(_)) => None,
+    };
+    let (mut lines, mut n_differ, mut n_failed) = (Vec::new(), 0, 0);
+    for selector in selectors(options.devices) {
+        match train(&selector) {
+            Ok(trained) => {
+                // Without a file to compare with, the first device is the measure.
+                let file = expected.get_or_insert_with(|| GoldenFile::new(trained.digests.clone()));
+                n_differ += trained.differences(file).len();
+                if !options.json {
+                    trained.print(file);
+                }
+                lines.push(trained.to_json(file));
+            }
+            Err(error) => {
+                n_failed += 1;
+                lines.push(json!({ "selector": selector, "error": format!("{error:#}") }));
+                crate::print_error(&error.context(selector));
+            }
+        }
+    }
+    let verdict = match (n_differ, n_failed) {
+        (0, 0) => Verdict::Equal,
+        (0, _) => Verdict::CannotCheck,
+        _ => Verdict::Differs,
+    };
+    if options.json {
+        let equal = matches!(verdict, Verdict::Equal);
+        println!(
+            "{}",
+            json!({ "kind": "golden", "equal": equal, "devices": lines })
+        );
+    }
+    match (options.write, expected, &verdict) {
+        (Some(path), Some(file), Verdict::Equal) => write(&file, path, options.json)?,
+        (Some(path), ..) => bail!(
+            "{}: is not written, the devices do not agree",
+            path.display()
+        ),
+        _ => {}
+    }
+    Ok(verdict)
+}
+
+fn write(file: &GoldenFile, path: &Path, json: bool) -> Result<()> {
+    file.write(path)?;
+    if !json {
+        println!("written    {}", path.display());
+    }
+    Ok(())
+}
+
+/// The devices asked for: the environment's first of all, then the arguments', else all.
+fn selectors(devices: &[String]) -> Vec<String> {
+    match std::env::var("HLX_DEVICE") {
+        Ok(selector) if !selector.is_empty() => vec![selector],
+        _ if devices.is_empty() => Context::devices()
+            .into_iter()
+            .map(|info| info.selector)
+            .collect(),
+        _ => devices.to_vec(),
+    }
+}
+
+fn train(selector: &str) -> Result<Trained> {
+    let ctx = Context::open(selector)?;
+    let mut digests = Vec::new();
+    let mut seconds = [0.0; 3];
+    for (run, seconds) in GoldenRun::ALL.into_iter().zip(&mut seconds) {
+        let start = Instant::now();
+        digests.push(run.train(&ctx).context(run.name())?);
+        *seconds = start.elapsed().as_secs_f64();
+    }
+    let digests = <[GoldenDigests; 3]>::try_from(digests);
+    Ok(Trained {
+        info: ctx.info().clone(),
+        digests: digests.map_err(|_| anyhow!("a golden run is missing"))?,
+        seconds,
+    })
+}
+
+impl Trained {
+    /// The digests that are not those of the file: run, name, expected, found.
+    fn differences<'a>(
+        &'a self,
+        file: &'a GoldenFile,
+    ) -> Vec<(GoldenRun, &'static str, &'a str, &'a str)> {
+        let mut differences = Vec::new();
+        for (run, digests) in GoldenRun::ALL.into_iter().zip(&self.digests) {
+            for ((name, found), (_, expected)) in
+                digests.named().into_iter().zip(file.of(run).named())
+            {
+                if found != expected {
+                    differences.push((run, name, expected, found));
+                }
+            }
+        }
+        differences
+    }
+
+    fn print(&self, file: &GoldenFile) {
+        println!("{}, {}", self.info, self.info.driver);
+        let differences = self.differences(file);
+        for (run, seconds) in GoldenRun::ALL.into_iter().zip(self.seconds) {
+            let mut own = differences
+                .iter()
+                .filter(|difference| difference.0 == run)
+                .peekable();
+            let verdict = if own.peek().is_some() {
+                "differs"
+            } else {
+                "equal"
+            };
+            println!("  {:<12} {verdict:<8} {seconds:.2} s", run.name());
+            for (_, name, expected, found) in own {
+                println!("    {name:<10} expected {expected}");
+                println!("    {:<10} found    {found}", "");
+            }
+        }
+    }
+
+    fn to_json(&self, file: &GoldenFile) -> serde_json::Value {
+        let runs = GoldenRun::ALL
+            .into_iter()
+            .zip(&self.digests)
+            .zip(self.seconds);
+        let runs: Vec<_> = runs
+            .map(|((run, found), seconds)| {
+                let expected = file.of(run);
+                json!({
+                    "name": run.name(), "equal": found == expected, "expected": expected,
+                    "found": found, "seconds": seconds,
+                })
+            })
+            .collect();
+        let info = &self.info;
+        json!({
+            "device": info.name, "selector": info.selector, "driver": info.driver, "runs": runs,
+        })
+    }
+}

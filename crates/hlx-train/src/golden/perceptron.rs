@@ -1,0 +1,86 @@
+//! The golden multilayer perceptron: three affine layers with tanh, 32 drawn samples in 5 classes,
+//! 12 steps of descent with momentum.
+
+use anyhow::Result;
+use hlx_autograd::{Activation, Tensor, no_grad};
+use hlx_core::Context;
+use hlx_core::arith::philox4x32;
+use hlx_nn::{Mlp, Optimizer, Sgd, SgdConfig, cross_entropy};
+
+use super::{GoldenDigests, logits_digest};
+
+const STEPS: usize = 12;
+const SEED: u64 = 2025;
+const N_SAMPLES: usize = 32;
+/// Input, two hidden layers, classes: none a multiple of a tile.
+const WIDTHS: [usize; 4] = [13, 40, 23, 5];
+
+pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
+    let (model, optimizer, inputs) = fit(ctx)?;
+    let logits = no_grad(|| model.forward(&inputs))?;
+    Ok(GoldenDigests {
+        parameters: model.store().digest()?,
+        optimizer: optimizer.digest(model.store())?,
+        logits: logits_digest(logits.shape(), &logits.to_vec()?),
+    })
+}
+
+/// Trains; returns the samples beside model and optimizer.
+fn fit(ctx: &Context) -> Result<(Mlp, Sgd, Tensor)> {
+    let model = Mlp::new(ctx, &WIDTHS, Activation::Tanh, SEED)?;
+    let config = SgdConfig {
+        momentum: 0.9,
+        weight_decay: 0.01,
+        clip_norm: Some(0.25),
+    };
+    let mut optimizer = Sgd::new(model.store(), config)?;
+    let [_, .., classes] = WIDTHS;
+    let inputs: Vec<f32> = words(0, N_SAMPLES * WIDTHS[0]).map(unit).collect();
+    let targets: Vec<u32> = words(1, N_SAMPLES)
+        .map(|word| word % classes as u32)
+        .collect();
+    let inputs = Tensor::from_slice(ctx, &inputs, &[N_SAMPLES, WIDTHS[0]])?;
+    let targets = Tensor::ids(ctx, &targets, &[N_SAMPLES])?;
+    let scale = Tensor::from_slice(ctx, &[1.0 / N_SAMPLES as f32], &[1])?;
+    for _ in 0..STEPS {
+        let loss = cross_entropy(&model.forward(&inputs)?, &targets, &scale, 0.0)?;
+        loss.backward()?;
+        optimizer.step(model.store(), 0.1)?;
+        model.store().zero_grad()?;
+    }
+    Ok((model, optimizer, inputs))
+}
+
+/// Random words of a stream.
+fn words(stream: u32, n: usize) -> impl Iterator<Item = u32> {
+    let key = [SEED as u32, (SEED >> 32) as u32];
+    let blocks = (0..n.div_ceil(4) as u32).flat_map(move |i| philox4x32([i, stream, 0, 0], key));
+    blocks.take(n)
+}
+
+/// A value from -1 to below 1; every operation is exact.
+fn unit(word: u32) -> f32 {
+    (word >> 8) as f32 / (1 << 23) as f32 - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_gradients_are_clipped_to_the_end() {
+        let ctx = Context::cpu().expect("the CPU device opens");
+        let (model, optimizer, inputs) = fit(&ctx).expect("trains");
+        let norm = ctx.download_f32(optimizer.gradient_norm()).expect("a norm")[0];
+        assert!(norm > 0.25 && norm.is_finite(), "{norm}");
+        let logits = model
+            .forward(&inputs)
+            .and_then(|logits| Ok(logits.to_vec()?));
+        let logits = logits.expect("answers");
+        assert!(
+            logits
+                .iter()
+                .all(|logit| logit.is_finite() && *logit != 0.0)
+        );
+    }
+}

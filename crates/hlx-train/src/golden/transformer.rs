@@ -1,0 +1,116 @@
+//! The golden transformer: two blocks, 20 pairs, 8 steps over three epochs.
+//!
+//! A batch of 8 is two shards in micro-batches of two, so that chains are continued and sums
+//! meet in the tree; the third batch of an epoch is short. The clip is below the norms.
+
+use anyhow::Result;
+use hlx_autograd::{Tensor, no_grad};
+use hlx_core::Context;
+use hlx_nn::ForwardContext;
+
+use super::{GoldenDigests, logits_digest};
+use crate::config::{Config, Format};
+use crate::data::{Dataset, MicroBatch};
+use crate::run::Progress;
+use crate::train::Engine;
+
+const STEPS: u64 = 8;
+
+const CONFIG: &str = r#"seed = 2025
+
+[model]
+width = 32
+n_layers = 2
+n_heads = 4
+positions = 24
+dropout = 0.1
+
+[data]
+path = "golden"
+format = "pairs"
+
+[train]
+max_steps = 8
+batch_size = 8
+micro_batch_size = 2
+shards = 2
+learning_rate = 0.01
+warmup_steps = 2
+schedule = "cosine"
+optimizer = "adamw"
+weight_decay = 0.05
+clip_norm = 0.5
+label_smoothing = 0.05
+"#;
+
+/// Numbers and their squares.
+fn pairs() -> String {
+    let pair = |n: u32| {
+        let square = n * n;
+        format!("{{\"input\": \"{n} times {n}\", \"output\": \"{square}\"}}\n")
+    };
+    (0..20).map(pair).collect()
+}
+
+pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
+    let (mut engine, mut progress) = prepare(ctx)?;
+    while progress.step < STEPS {
+        engine.one_step(&mut progress)?;
+        if engine.epoch_ends(&progress) {
+            engine.next_epoch(&mut progress);
+        }
+    }
+    let store = engine.model.store();
+    Ok(GoldenDigests {
+        parameters: store.digest()?,
+        optimizer: engine.optimizer.digest(store)?,
+        logits: logits(&engine)?,
+    })
+}
+
+fn prepare(ctx: &Context) -> Result<(Engine, Progress)> {
+    let config = Config::parse(CONFIG, "golden transformer", &[])?;
+    let positions = config.positions();
+    let corpus = pairs();
+    let data = Dataset::from_bytes(corpus.as_bytes(), "golden pairs", Format::Pairs, positions)?;
+    Engine::new(ctx, config, data, None)
+}
+
+/// The logits of all pairs in one batch, without dropout.
+fn logits(engine: &Engine) -> Result<String> {
+    let samples: Vec<Option<usize>> = (0..engine.data.len()).map(Some).collect();
+    let rows = MicroBatch::new(&engine.data, &samples, engine.config.positions());
+    let shape = [rows.batch, rows.time];
+    let ids = Tensor::ids(&engine.ctx, &rows.ids, &shape)?;
+    let context = ForwardContext::new(&engine.ctx, rows.batch, rows.time)?;
+    let logits = no_grad(|| engine.model.forward(&ids, &context))?;
+    Ok(logits_digest(logits.shape(), &logits.to_vec()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_learns_and_its_gradients_are_clipped() {
+        let ctx = Context::cpu().expect("the CPU device opens");
+        let (mut engine, mut progress) = prepare(&ctx).expect("prepares");
+        let mut steps = Vec::new();
+        for _ in 0..STEPS {
+            engine.one_step(&mut progress).expect("steps");
+            if engine.epoch_ends(&progress) {
+                engine.next_epoch(&mut progress);
+            }
+            let losses = engine.ring.take_all(&ctx).expect("sends").expect("a loss");
+            steps.extend(engine.receive(losses).expect("receives"));
+        }
+        assert!(
+            steps.iter().all(|step| step.grad_norm > 0.5),
+            "the clip is 0.5"
+        );
+        let mean = |at: usize| f64::from(steps[at].loss) / steps[at].n_targets as f64;
+        assert!(mean(7) < 0.8 * mean(0), "{} {}", mean(0), mean(7));
+        // Rows of different lengths, and a last batch that is short.
+        assert_eq!((engine.batches.per_epoch(), progress.epoch), (3, 2));
+    }
+}
