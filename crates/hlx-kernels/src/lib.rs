@@ -33,6 +33,7 @@ pub mod peak;
 pub mod reduce;
 pub mod softmax;
 pub mod testing;
+pub mod transpose;
 pub mod tree_digest;
 
 pub use error::KernelError;

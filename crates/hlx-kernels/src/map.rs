@@ -15,6 +15,9 @@ use crate::error::{KernelError, check_len};
 /// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
 pub(crate) const CHUNK: usize = 1 << 14;
 
+/// Workgroups in one direction of a launch that every device takes.
+pub(crate) const MAX_GROUPS: usize = 65_535;
+
 /// Threads of a workgroup.
 pub(crate) const GROUP_THREADS: usize = 256;
 

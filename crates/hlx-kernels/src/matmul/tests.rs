@@ -5,7 +5,7 @@ use hlx_core::cpu::{SimdLevel, simd_level, with_flush};
 use super::table::TILES;
 use super::*;
 use crate::activation::Activation;
-use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
+use crate::testing::{TestMemory, assert_close, contexts, normal, run_everywhere, run_on, values};
 
 /// How a chain starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -196,6 +196,50 @@ fn whole_steps_on_every_device() {
             let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], values);
             assert_same_bits("matmul", &case.run(tile), &case.chain());
         }
+    }
+}
+
+#[test]
+fn a_product_with_b_turned_first_has_the_same_bits() {
+    for (m, n, k) in [(36, 44, 20), (33, 35, 17)] {
+        let case = Case::new(shape(m, n, k, [false, true]), From::Bias, values);
+        let got = run_everywhere("matmul, B turned", |ctx, memory| {
+            let (a, b) = (memory.input(ctx, &case.a)?, memory.input(ctx, &case.b)?);
+            let bias = memory.input(ctx, &case.bias)?;
+            let c = memory.output(ctx, case.c.len())?;
+            let (b, plain) = turn_b(ctx, &b, &case.shape)?;
+            let operands = [&a, &b];
+            matmul_in(
+                ctx,
+                operands,
+                Some(&bias),
+                &c,
+                &plain,
+                SMALLEST,
+                Epilogue::None,
+            )?;
+            Ok(vec![c])
+        });
+        assert_same_bits("matmul, B turned", &got[0], &case.chain());
+    }
+}
+
+#[test]
+fn a_large_product_has_the_bits_of_a_small_one() {
+    // From thousands of rows on, B is turned first; of a few rows, never.
+    let large = shape(4096, 512, 1024, [false, true]);
+    let few = MatMul { m: 64, ..large };
+    let case = Case::new(large, From::Zero, normal);
+    for ctx in contexts().iter().filter(|ctx| ctx.native_arithmetic()) {
+        let outputs = run_on("matmul of many rows", ctx, |ctx, memory| {
+            let (a, b) = (memory.input(ctx, &case.a)?, memory.input(ctx, &case.b)?);
+            let c = memory.output(ctx, large.m * large.n)?;
+            let first = memory.output(ctx, few.m * few.n)?;
+            matmul(ctx, &a, &b, None, &c, &large)?;
+            matmul(ctx, &a.slice(0, few.m * few.k)?, &b, None, &first, &few)?;
+            Ok(vec![c, first])
+        });
+        assert_same_bits("matmul", &outputs[0][..few.m * few.n], &outputs[1]);
     }
 }
 

@@ -1,0 +1,97 @@
+//! A matrix transposed: `y[c, r] = x[r, c]`, words as they are.
+
+use hlx_core::{Binding, Buffer, Context, Launch, push_bytes};
+use rayon::prelude::*;
+
+use crate::error::{check_len, check_that};
+use crate::{KernelError, map};
+
+shader!(shader, "../../shaders/spv/transpose/transpose.spv");
+
+/// Rows and columns of the tile that a workgroup turns.
+const TILE: usize = 32;
+
+/// Writes `x` `[rows, columns]` to `y` `[columns, rows]`. PyTorch: `x.t().contiguous()`.
+///
+/// # Errors
+/// [`KernelError::Length`] for a buffer of another length than `rows * columns`;
+/// [`KernelError::Argument`] for more elements or tiles than a launch can have.
+pub fn transpose(
+    ctx: &Context,
+    x: &Buffer,
+    rows: usize,
+    columns: usize,
+    y: &Buffer,
+) -> Result<(), KernelError> {
+    const NAME: &str = "transpose";
+    check_len(NAME, "x", x, rows * columns)?;
+    check_len(NAME, "y", y, rows * columns)?;
+    let most = map::MAX_GROUPS * TILE;
+    check_that(
+        NAME,
+        rows.max(columns) <= most && rows * columns <= u32::MAX as usize,
+        || format!("{rows} x {columns}, expected at most {most} rows and columns"),
+    )?;
+    if x.is_empty() {
+        return Ok(());
+    }
+    let push = shader::Push {
+        rows: rows as u32,
+        columns: columns as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &shader::SHADER,
+        specialization: &[],
+        bindings: &[Binding::Read(x), Binding::Write(y)],
+        push: push_bytes(&push),
+        groups: [columns.div_ceil(TILE) as u32, rows.div_ceil(TILE) as u32, 1],
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [y]) = bindings.split::<1, 1>();
+        let strips = y.par_chunks_mut(TILE * rows).enumerate();
+        strips.for_each(|(strip, y)| {
+            for row in 0..rows {
+                let x = &x[row * columns + strip * TILE..];
+                for (y, x) in y[row..].iter_mut().step_by(rows).zip(x) {
+                    *y = *x;
+                }
+            }
+        });
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{run_everywhere, values};
+
+    #[test]
+    fn rows_become_columns() {
+        for [rows, columns] in [[1, 1], [1, 77], [31, 33], [32, 64], [100, 70], [257, 5]] {
+            let data = values(1, rows * columns);
+            let got = run_everywhere("transpose", |ctx, mem| {
+                let x = mem.input(ctx, &data)?;
+                let (y, again) = (mem.output(ctx, data.len())?, mem.output(ctx, data.len())?);
+                transpose(ctx, &x, rows, columns, &y)?;
+                transpose(ctx, &y, columns, rows, &again)?;
+                Ok(vec![x, y, again])
+            });
+            let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&got[0]), bits(&got[2]));
+            for (at, y) in got[1].iter().enumerate() {
+                let from = at % rows * columns + at / rows;
+                assert_eq!(y.to_bits(), got[0][from].to_bits(), "{rows} x {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_is_named() {
+        let ctx = Context::cpu().expect("the CPU device");
+        let (x, y) = (ctx.alloc(6).expect("memory"), ctx.alloc(5).expect("memory"));
+        let error = transpose(&ctx, &x, 2, 3, &y).expect_err("a wrong length");
+        assert_eq!(error.to_string(), "transpose: y has 5 elements, expected 6");
+    }
+}
