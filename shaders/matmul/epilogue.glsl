@@ -5,7 +5,7 @@
 // so that each is named by a constant (an index that varies would put all of them in memory).
 #include "../include/activation.glsl"
 
-// 1 c = chain + extra; 2 c = chain and extra = f(chain); 3 c = chain f'(extra); 4 c = chain scalar.
+// 1 c = chain + extra; 2 c = chain and extra = f(chain); 3 c = chain f'(c); 4 c = chain scalar.
 layout(constant_id = 8) const uint EPILOGUE = 0;
 // The activation, in the order of hlx_kernels::activation::Activation.
 layout(constant_id = 9) const uint KIND = 0;
@@ -30,15 +30,16 @@ float activation_backward_of(float x, float dy) {
     return tanh_backward(x, dy);
 }
 
-// Four elements of extra from row m and column n; 0 past an edge.
-vec4 load_extra(uint base, uint m, uint n) {
+// Four elements from row m and column n of what the chain meets, extra or C; 0 past an edge.
+vec4 load_other(uint base, uint m, uint n) {
     vec4 v = vec4(0.0);
     uint at = base + m * push.n + n;
     if (m >= push.m) return v;
     if (VECTOR_C) {
-        if (n < push.n) v = extra_vectors[at >> 2];
+        if (n < push.n) v = EPILOGUE == 3u ? c_vectors[at >> 2] : extra_vectors[at >> 2];
     } else {
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) v[j] = extra[at + j];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            if (n + j < push.n) v[j] = EPILOGUE == 3u ? c[at + j] : extra[at + j];
     }
     return v;
 }

@@ -264,12 +264,12 @@ void main() {
     if (EPILOGUE == 2u || EPILOGUE == 3u) {
         vec4 next[GROUPS_N];
         [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g)
-            if (EPILOGUE == 3u) next[g] = load_extra(base_c, ROW_OF(0u), COLUMN_OF(g));
+            if (EPILOGUE == 3u) next[g] = load_other(base_c, ROW_OF(0u), COLUMN_OF(g));
         [[dont_unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
             [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {
                 vec4 x = next[g];
                 if (EPILOGUE == 3u && i + 1u < THREAD_M)
-                    next[g] = load_extra(base_c, ROW_OF(i + 1u), COLUMN_OF(g));
+                    next[g] = load_other(base_c, ROW_OF(i + 1u), COLUMN_OF(g));
                 vec4 v;
                 vec4 y;
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
@@ -292,7 +292,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = hlx_pos0(acc[i][4u * g + j]);
 #ifdef HAS_EPILOGUE
             vec4 x = vec4(0.0);
-            if (EPILOGUE == 1u) x = load_extra(base_c, ROW_OF(i), COLUMN_OF(g));
+            if (EPILOGUE == 1u) x = load_other(base_c, ROW_OF(i), COLUMN_OF(g));
             [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                 if (EPILOGUE == 1u) v[j] = hlx_add(v[j], x[j]);
                 if (EPILOGUE == 4u) v[j] = hlx_mul(v[j], push.scalar);

@@ -245,7 +245,7 @@ fn launch(
         (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
     ];
     let finish = epilogue.finish();
-    let target = if s.accumulate || s.stride_c > s.m * s.n {
+    let target = if s.accumulate || epilogue.reads_c() || s.stride_c > s.m * s.n {
         Binding::ReadWrite(c)
     } else {
         Binding::Write(c)

@@ -66,14 +66,16 @@ impl Tensor {
             if !x.requires_grad() && !up.parameters().any(Tensor::requires_grad) {
                 return Ok(());
             }
-            let slope = Epilogue::ActivationBackward { kind, x: &hidden };
-            let dhidden = down.backward_input(pass.context(), dy.buffer(), rows, slope)?;
-            drop((dy, hidden));
+            // Nobody else has the hidden values, and nothing needs them any more.
+            let dhidden = hidden;
+            let slope = Epilogue::ActivationBackward(kind);
+            down.backward_input_into(pass.context(), dy.buffer(), &dhidden, rows, slope)?;
+            drop(dy);
             up.backward_parameters(pass, &dhidden, &saved_x, rows, batch)?;
             if !x.requires_grad() {
                 return Ok(());
             }
-            let dx = up.backward_input(pass.context(), &dhidden, rows, Epilogue::None)?;
+            let dx = up.backward_input(pass.context(), &dhidden, rows)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

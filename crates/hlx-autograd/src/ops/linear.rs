@@ -81,19 +81,26 @@ impl Affine {
         weight_gradient(pass, &self.weight, left, right, rows, batch)
     }
 
-    /// Computes dx = dy W, and what follows it.
-    pub fn backward_input(
+    /// Computes dx = dy W.
+    pub fn backward_input(&self, ctx: &Context, dy: &Buffer, rows: usize) -> Result<Buffer> {
+        let dx = ctx.alloc(rows * self.k)?;
+        self.backward_input_into(ctx, dy, &dx, rows, Epilogue::None)?;
+        Ok(dx)
+    }
+
+    /// As [`backward_input`](Self::backward_input), into a given buffer and with what follows.
+    pub fn backward_input_into(
         &self,
         ctx: &Context,
         dy: &Buffer,
+        dx: &Buffer,
         rows: usize,
         epilogue: Epilogue<'_>,
-    ) -> Result<Buffer> {
-        let dx = ctx.alloc(rows * self.k)?;
+    ) -> Result<()> {
         let product = MatMul::new(rows, self.k, self.n);
         let weight = self.weight.buffer();
-        matmul_with(ctx, dy, weight, None, &dx, &product, epilogue)?;
-        Ok(dx)
+        matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?;
+        Ok(())
     }
 }
 
@@ -156,7 +163,7 @@ impl Tensor {
                 return Ok(());
             }
             let ctx = pass.context();
-            let dx = map.backward_input(ctx, dy.buffer(), rows, Epilogue::None)?;
+            let dx = map.backward_input(ctx, dy.buffer(), rows)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

@@ -49,13 +49,9 @@ pub enum Epilogue<'a> {
         /// Overwritten; shaped as C.
         out: &'a Buffer,
     },
-    /// `c = chain f'(x)`: the gradient of an activation's input x from its output's, the chain.
-    ActivationBackward {
-        /// f.
-        kind: Activation,
-        /// The activation's input, shaped as C.
-        x: &'a Buffer,
-    },
+    /// `c = chain f'(c)`: in place of an activation's input, which C holds, its gradient from
+    /// that of the activation's output, the chain. Not together with `accumulate`.
+    ActivationBackward(Activation),
     /// `c = chain * factor`.
     Scale(f32),
 }
@@ -82,9 +78,11 @@ impl Epilogue<'_> {
             Self::None => return Ok(()),
             Self::Add(r) => ("r", Some(r)),
             Self::Activation { out, .. } => ("out", Some(out)),
-            Self::ActivationBackward { x, .. } => ("x", Some(x)),
-            Self::Scale(_) => ("", None),
+            Self::ActivationBackward(_) | Self::Scale(_) => ("", None),
         };
+        check_that(name, !(s.accumulate && self.reads_c()), || {
+            "an activation's input in C and accumulate exclude each other".to_owned()
+        })?;
         check_that(name, s.batch == 1 || s.stride_c == s.m * s.n, || {
             format!(
                 "stride_c is {}, expected {} with an epilogue",
@@ -104,13 +102,17 @@ impl Epilogue<'_> {
         ctx.native_arithmetic().then(|| fused(tile)).flatten()
     }
 
+    /// Whether the epilogue itself reads what C held.
+    pub(super) fn reads_c(&self) -> bool {
+        matches!(self, Self::ActivationBackward(_))
+    }
+
     /// The buffer beside C, as the shader binds it.
     pub(super) fn extra(&self) -> Option<Binding<'_>> {
         match self {
-            Self::None | Self::Scale(_) => None,
+            Self::None | Self::ActivationBackward(_) | Self::Scale(_) => None,
             Self::Add(r) => Some(Binding::Read(r)),
             Self::Activation { out, .. } => Some(Binding::Write(out)),
-            Self::ActivationBackward { x, .. } => Some(Binding::Read(x)),
         }
     }
 
@@ -120,7 +122,7 @@ impl Epilogue<'_> {
             Self::None => (0, 0),
             Self::Add(_) => (1, 0),
             Self::Activation { kind, .. } => (2, kind as u32),
-            Self::ActivationBackward { kind, .. } => (3, kind as u32),
+            Self::ActivationBackward(kind) => (3, kind as u32),
             Self::Scale(_) => (4, 0),
         };
         [(8, epilogue), (9, kind)]
@@ -139,7 +141,7 @@ impl Epilogue<'_> {
             Self::None => Finish::None,
             Self::Add(_) => Finish::Add,
             Self::Activation { kind, .. } => Finish::Activation(kind),
-            Self::ActivationBackward { kind, .. } => Finish::ActivationBackward(kind),
+            Self::ActivationBackward(kind) => Finish::ActivationBackward(kind),
             Self::Scale(factor) => Finish::Scale(factor),
         }
     }
@@ -171,8 +173,10 @@ impl Epilogue<'_> {
                 product(c)?;
                 activation_forward(ctx, kind, c, out)
             }
-            Self::ActivationBackward { kind, x } => {
-                activation_backward(ctx, kind, x, &chains()?, c)
+            Self::ActivationBackward(kind) => {
+                let dx = ctx.alloc(c.len())?;
+                activation_backward(ctx, kind, c, &chains()?, &dx)?;
+                Ok(ctx.copy(&dx, c)?)
             }
             Self::Scale(factor) => scale(ctx, &chains()?, factor, c),
         }
@@ -208,16 +212,17 @@ impl Finish {
                 product(operands, c);
                 chunks1(c, out, |c, out| forward_chunk(kind, c, out));
             }
+            // The fifth binding, here and below, holds a place for the shader alone.
             Self::ActivationBackward(kind) => {
-                let ([a, b, bias, x], [c]) = bindings.split();
+                let ([a, b, bias, _], [c]) = bindings.split();
+                let x = c.to_vec();
                 product([a, b, bias], c);
-                chunks1(x, c, |x, c| {
+                chunks1(&x, c, |x, c| {
                     in_place(c, |first, chains, c| {
                         backward_chunk(kind, &x[first..][..c.len()], chains, c);
                     });
                 });
             }
-            // The fifth binding holds a place for the shader alone.
             Self::Scale(factor) => {
                 let ([a, b, bias, _], [c]) = bindings.split();
                 product([a, b, bias], c);

@@ -389,7 +389,7 @@ fn epilogues(extra: &Buffer) -> Vec<Epilogue<'_>> {
     let mut all = vec![Epilogue::Add(extra), Epilogue::Scale(-1.7)];
     for kind in Activation::ALL {
         all.push(Epilogue::Activation { kind, out: extra });
-        all.push(Epilogue::ActivationBackward { kind, x: extra });
+        all.push(Epilogue::ActivationBackward(kind));
     }
     all
 }
@@ -469,7 +469,11 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
             ];
             // One shape an epilogue and tile: a pipeline takes a GPU's driver 0.2 s.
             let s = shapes[j % 3];
-            let case = Case::new(s, STARTS[(j / 3) % 3], values);
+            let from = match STARTS[(j / 3) % 3] {
+                From::Stored if epilogues(&one)[epilogue_idx].reads_c() => From::Bias,
+                from => from,
+            };
+            let case = Case::new(s, from, values);
             let name = format!("{s:?}, epilogue {epilogue_idx}");
             let launches = if !emulated || [0, 2, 3].contains(&epilogue_idx) {
                 Launches::One
@@ -510,11 +514,18 @@ fn wrong_epilogues_are_errors() {
     for (epilogue, argument) in [
         (Epilogue::Add(&two), "r"),
         (Epilogue::Activation { kind, out: &two }, "out"),
-        (Epilogue::ActivationBackward { kind, x: &two }, "x"),
     ] {
         let want = format!("matmul: {argument} has 2 elements, expected 4");
         assert_eq!(error(&out, &s, epilogue), want);
     }
+    let on = MatMul {
+        accumulate: true,
+        ..s
+    };
+    assert_eq!(
+        error(&out, &on, Epilogue::ActivationBackward(kind)),
+        "matmul: an activation's input in C and accumulate exclude each other"
+    );
     let apart = MatMul {
         batch: 2,
         stride_a: 0,
