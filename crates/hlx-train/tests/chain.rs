@@ -165,9 +165,15 @@ fn a_resumed_run_continues_its_chain() {
         chain.extend_from_slice(bytes);
         fs::write(path, chain).expect("writes");
     };
-    // As it was, and with a line that a crash has cut short.
-    for torn in [&b""[..], b"{\"step\":4,\"epoch\":1,\"bat"] {
-        let place = resumed(|path| append(path, torn));
+    // As it was, with a line that a crash has cut short, and with what a loss of power may leave
+    // of records that no checkpoint has named.
+    for end in [
+        &b""[..],
+        b"{\"step\":4,\"epoch\":1,\"bat",
+        b"\0\0\0\n\0\0",
+        b"{}\n{}\n",
+    ] {
+        let place = resumed(|path| append(path, end));
         place.succeeds(&[&TRAIN[..], &RESUME].concat());
         assert_eq!(records(&place), records(&whole));
         let (code, stdout, stderr) = status(&place, &["verify", "run"]);

@@ -198,7 +198,7 @@ impl Chain {
     /// # Errors
     /// The file, the line and what is wrong in it.
     pub fn read(path: &Path) -> Result<Self> {
-        let chain = Self::read_any(path)?;
+        let chain = Self::read_until(path, u64::MAX)?;
         ensure!(
             !chain.links.is_empty(),
             "{}: holds no record",
@@ -207,16 +207,17 @@ impl Chain {
         Ok(chain)
     }
 
-    /// As [`Chain::read`], for a run that goes on: a chain without a record is one too.
+    /// Reads a chain up to the record of a step that a run goes on from, or all of it. What lies
+    /// behind will be made again and may be damaged; a chain without a record is one too.
     ///
     /// # Errors
     /// As [`Chain::read`].
-    pub fn read_any(path: &Path) -> Result<Self> {
+    pub fn read_until(path: &Path, step: u64) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| path.display().to_string())?;
-        Self::parse(path, &bytes)
+        Self::parse(path, &bytes, step)
     }
 
-    fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+    fn parse(path: &Path, bytes: &[u8], until: u64) -> Result<Self> {
         let mut end = 0;
         let mut chain = Self {
             path: path.to_owned(),
@@ -243,7 +244,11 @@ impl Chain {
                 end,
             };
             check_link(chain.links.last(), &link).with_context(place)?;
+            let step = link.record.step;
             chain.links.push(link);
+            if step >= until {
+                break;
+            }
         }
         Ok(chain)
     }

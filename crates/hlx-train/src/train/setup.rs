@@ -99,7 +99,9 @@ fn take_up_chain(
 ) -> Result<ChainFile> {
     let path = folder.chain_path();
     let exists = path.exists();
-    let found = exists.then(|| Chain::read_any(&path)).transpose()?;
+    let found = exists
+        .then(|| Chain::read_until(&path, progress.step))
+        .transpose()?;
     let stated = checkpoint.map_or("", |checkpoint| &checkpoint.digests.record);
     let link = found.as_ref().and_then(|chain| chain.at(progress.step));
     let digest = link.map_or("none", |link| &link.digest);
