@@ -22,22 +22,29 @@ const UNWRITTEN: u32 = 0x7fee_dbad;
 /// If a device that is there cannot be opened, or one that must be there is not.
 pub fn contexts() -> &'static [Context] {
     static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
-    CONTEXTS.get_or_init(|| {
-        let wanted = std::env::var("HLX_TEST_DEVICES").unwrap_or_default();
-        let opened = if wanted == "cpu" {
-            Context::cpu().map(|context| vec![context])
-        } else {
-            Context::all()
-        };
-        let opened =
-            opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"));
-        assert!(
-            wanted != "vulkan" || opened.len() > 1,
-            "a Vulkan driver is installed, but it has no usable device \
-             (`cargo xtask test --device cpu` tests without)"
-        );
-        opened
-    })
+    CONTEXTS.get_or_init(own_contexts)
+}
+
+/// Opens the devices under test for one test alone: one that records a graph must not meet the
+/// launches of others.
+///
+/// # Panics
+/// As [`contexts`].
+pub fn own_contexts() -> Vec<Context> {
+    let wanted = std::env::var("HLX_TEST_DEVICES").unwrap_or_default();
+    let opened = if wanted == "cpu" {
+        Context::cpu().map(|context| vec![context])
+    } else {
+        Context::all()
+    };
+    let opened =
+        opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"));
+    assert!(
+        wanted != "vulkan" || opened.len() > 1,
+        "a Vulkan driver is installed, but it has no usable device \
+         (`cargo xtask test --device cpu` tests without)"
+    );
+    opened
 }
 
 /// The fenced buffers of one run on one device.
@@ -114,8 +121,19 @@ pub fn run_everywhere<F>(name: &str, body: F) -> Vec<Vec<f32>>
 where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
+    run_on_each(name, contexts(), body)
+}
+
+/// As [`run_everywhere`], on these devices, of which the first is the measure.
+///
+/// # Panics
+/// As [`run_everywhere`].
+pub fn run_on_each<F>(name: &str, contexts: &[Context], body: F) -> Vec<Vec<f32>>
+where
+    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+{
     let mut reference: Option<Vec<Vec<f32>>> = None;
-    for ctx in contexts() {
+    for ctx in contexts {
         let outputs = run_on(name, ctx, &body);
         match &reference {
             None => reference = Some(outputs),

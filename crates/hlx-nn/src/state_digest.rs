@@ -69,13 +69,13 @@ impl StateDigester {
         optimizer: &dyn Optimizer,
     ) -> Result<PendingStateDigest> {
         let buffers = optimizer.buffers().into_iter().map(|(_, buffer)| buffer);
-        let buffers: Vec<&Buffer> = std::iter::once(store.values()).chain(buffers).collect();
-        let mut pending = Vec::with_capacity(buffers.len());
-        for (digester, buffer) in self.digesters.iter().zip(buffers) {
-            digester.launch(buffer)?;
-            pending.push(digester.read_later()?);
-        }
-        Ok(PendingStateDigest(pending))
+        let buffers = std::iter::once(store.values()).chain(buffers);
+        let together: Vec<(&TreeDigester, &Buffer)> = self.digesters.iter().zip(buffers).collect();
+        TreeDigester::launch_together(&together)?;
+        let pending = self.digesters.iter().map(TreeDigester::read_later);
+        Ok(PendingStateDigest(
+            pending.collect::<std::result::Result<_, _>>()?,
+        ))
     }
 
     /// Waits for digests that this digester has sent for.

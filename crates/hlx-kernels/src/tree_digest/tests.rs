@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::testing::{contexts, ids, run_everywhere};
+use crate::testing::{contexts, ids, own_contexts, run_everywhere};
 
 /// A tree whose levels are many and whose leaves are short of whole blocks.
 const SMALL: Tree = Tree {
@@ -239,7 +239,7 @@ fn bytes_of_any_number_have_a_root() {
 
 #[test]
 fn a_recorded_digest_follows_the_buffer() -> Result<(), KernelError> {
-    for ctx in contexts() {
+    for ctx in &own_contexts() {
         let data = words(12, 500);
         let buffer = ctx.buffer_u32(&data)?;
         let spans = vec![span("x", &[500], 0)];
@@ -251,6 +251,34 @@ fn a_recorded_digest_follows_the_buffer() -> Result<(), KernelError> {
             graph.replay()?;
             let want = reference_of_words(&[fill; 500], DigestKind::U32, SMALL);
             assert_eq!(digester.read()?.tensors[0].root.to_string(), want);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelError> {
+    for ctx in contexts() {
+        let mut buffers = Vec::new();
+        // Of three levels, of one, of none, and of two.
+        for (seed, n) in [(13, 500), (14, 7), (15, 0), (16, 60)] {
+            let spans = vec![span("x", &[n], 0)];
+            let window = ctx.max_binding_words();
+            let digester = TreeDigester::with_tree(ctx, DigestKind::U32, spans, SMALL, window)?;
+            buffers.push((digester, ctx.buffer_u32(&words(seed, n))?));
+        }
+        let together: Vec<_> = buffers
+            .iter()
+            .map(|(digester, buffer)| (digester, buffer))
+            .collect();
+        TreeDigester::launch_together(&together)?;
+        let pending: Vec<_> = buffers
+            .iter()
+            .map(|(digester, _)| digester.read_later())
+            .collect::<Result<_, _>>()?;
+        for ((digester, buffer), pending) in buffers.iter().zip(pending) {
+            let found = digester.receive(pending)?;
+            assert_eq!(found, digester.digest(buffer)?, "{}", ctx.info());
         }
     }
     Ok(())
