@@ -10,7 +10,7 @@ use hlx_bench::cases::{self, Amount, Case, scale_of};
 use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
-use hlx_bench::{facts, peers, report, serve, table};
+use hlx_bench::{exhaustive, facts, peers, report, serve, table};
 use hlx_core::Context;
 use hlx_kernels::peak::{Peak, measure};
 
@@ -31,6 +31,9 @@ enum Verb {
     Peers(peers::Arguments),
     /// Write the tables and plots of docs/benchmarks.md from the CSVs in benches/results.
     Report(report::Arguments),
+    /// Compare every input of each function between a device and the CPU, and state the largest
+    /// errors.
+    Exhaustive(exhaustive::Arguments),
     /// Answer requests line by line: one side of a comparison.
     Serve {
         /// The device.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         None => run_kernels(&arguments.kernels),
         Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Serve { device }) => serve::serve(device).map(|()| ExitCode::SUCCESS),
         Some(Verb::FirstStep {
             configuration,

@@ -1,8 +1,6 @@
-//! `cargo xtask exhaustive`: builds the program that compares every input of every function, and
-//! runs it.
+//! `cargo xtask exhaustive`: builds the benchmark program and runs its comparison of every input.
 
-use crate::Outcome;
-use crate::command::{self, step};
+use crate::{Outcome, bench};
 
 pub const HELP: &str = "\
 cargo xtask exhaustive [--device D] [--function NAME] [--stride N] [--pairs N]
@@ -17,14 +15,11 @@ CPU, bit for bit, and states the largest error in units of the last place agains
   --pairs N        instead (or besides the functions named), N structured and random triples for
                    fma, mul, add, sub, div, max and the emulated fma; 1000000000 is the full run
 
-Progress goes to stderr, the table to stdout. Exit status: 0 equal, 1 bits differ, 2 cannot run.";
+Progress goes to stderr, the table to stdout. Exit status: 0 equal, 1 bits differ or it cannot run,
+2 wrong arguments.";
 
 pub fn run(args: &[String]) -> Outcome {
-    const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-kernels", "--example", "exhaustive"];
-    step("building exhaustive", || {
-        let mut build = command::quiet_cargo(&["build"]);
-        command::succeed("the build", build.args(PROGRAM))
-    })?;
-    let mut exhaustive = command::cargo(&["run", "--quiet"]);
-    command::status(exhaustive.args(PROGRAM).arg("--").args(args))
+    let mut all = vec!["exhaustive".to_owned()];
+    all.extend_from_slice(args);
+    bench::run(&all)
 }
