@@ -2,10 +2,16 @@
 
   python3 peers.py serve [--device cuda|cpu] [--threads N]
   python3 peers.py first-step CONFIGURATION [--mode eager|compiled] [--device cuda|cpu]
+  python3 peers.py infer CONFIGURATION [--mode eager|compiled] [--batches 1,2,4] [--repeats N]
 
 `serve` says `ready DESCRIPTION`, then answers each line `run CASE` (for a step `run step medium
 compiled`) with `ok ms=M [graph_ms=G]` or `error MESSAGE`, and ends with its input;
 `hlx-bench peers` starts it beside HLX and asks the two in turns. Everything is f32 with TF32 off.
+
+`infer` makes calls at each batch size: ids from the host, logits of all positions on the device,
+waited for. The first call at a size is its cold time (compiled: with its compilation, for this
+size alone), the median of the next N its warm time; `row_0` is the SHA-256 of the first
+sequence's logits, the same ids in every batch (several, joined by +, where calls differ).
 
 `ms` is the time of one run among many behind each other, launched from Python as users do; small
 operations are bound by that. `graph_ms` is the same in a CUDA graph, which takes the launches
@@ -14,6 +20,7 @@ Triton and a C compiler besides, and says so where they lack.
 """
 
 import argparse
+import hashlib
 import os
 import statistics
 import sys
@@ -274,6 +281,32 @@ class Side:
 
         return step
 
+    # Calls of a model at several batch sizes.
+
+    def inference(self, name, mode, batches, repeats):
+        """Yields the batch size, its cold and warm time, and the digests of row 0."""
+        vocabulary, width, layers, heads, positions, _ = CONFIGURATIONS[name]
+        model = Transformer(vocabulary, width, layers, heads, positions).to(self.device).eval()
+        call = torch.compile(model, dynamic=False) if mode == "compiled" else model
+        generator = torch.Generator().manual_seed(2)
+        tokens = torch.randint(0, vocabulary, (max(batches), positions), generator=generator)
+        # CUDA and its libraries are up before the first call is timed.
+        torch.mm(self.values(256, 256), self.values(256, 256))
+        for batch in batches:
+            host = tokens[:batch].contiguous()
+            host = host.pin_memory() if self.cuda else host
+            times, digests = [], []
+            for _ in range(1 + repeats):
+                self.sync()
+                start = time.perf_counter()
+                with torch.inference_mode():
+                    logits = call(host.to(self.device, non_blocking=True))
+                self.sync()
+                times.append((time.perf_counter() - start) * 1e3)
+                row = logits[0].contiguous().cpu().view(torch.uint8).flatten().tolist()
+                digests.append(hashlib.sha256(bytes(row)).hexdigest())
+            yield batch, times[0], statistics.median(times[1:]), sorted(set(digests))
+
     # Timing.
 
     def in_a_row(self, run, seconds=SECONDS):
@@ -368,20 +401,37 @@ def first_step(side, name, mode):
     sys.stdin.readline()
 
 
+def infer(side, name, mode, batches, repeats):
+    # Every size is compiled for itself, however many there are.
+    if mode == "compiled":
+        import torch._dynamo
+
+        torch._dynamo.config.cache_size_limit = 64
+    say(f"ready {side.describe()}")
+    for batch, cold, warm, digests in side.inference(name, mode, batches, repeats):
+        say(f"ok batch={batch} cold_ms={cold:.4f} warm_ms={warm:.4f} row_0={'+'.join(digests)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description="PyTorch's side of HLX's benchmarks.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb in ("serve", "first-step"):
+    for verb in ("serve", "first-step", "infer"):
         sub = verbs.add_parser(verb)
         sub.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
         sub.add_argument("--threads", type=int, default=int(os.environ.get("HLX_THREADS", 0)))
-        if verb == "first-step":
+        if verb == "infer":
+            sub.add_argument("--batches", default="1,2,4,8,16,32,64,128")
+            sub.add_argument("--repeats", type=int, default=10)
+        if verb != "serve":
             sub.add_argument("configuration", choices=list(CONFIGURATIONS))
             sub.add_argument("--mode", choices=["eager", "compiled"], default="eager")
     arguments = parser.parse_args()
     side = Side(arguments.device, arguments.threads)
     if arguments.verb == "serve":
         serve(side)
+    elif arguments.verb == "infer":
+        batches = [int(batch) for batch in arguments.batches.split(",")]
+        infer(side, arguments.configuration, arguments.mode, batches, arguments.repeats)
     else:
         first_step(side, arguments.configuration, arguments.mode)
 

@@ -21,7 +21,8 @@ pub fn facts(ctx: &Context) -> Vec<(String, String)> {
 }
 
 /// Options whose values are places on the machine that measured.
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 7] = [
+    "--pytorch",
     "--csv",
     "--compare",
     "--out",
@@ -32,8 +33,11 @@ const PLACES: [&str; 6] = [
 
 /// The command that repeats a run, without places.
 fn command(arguments: impl Iterator<Item = String>) -> String {
-    let mut command = "cargo xtask bench".to_owned();
-    let mut arguments = arguments;
+    let mut arguments = arguments.peekable();
+    let mut command = match arguments.next_if(|argument| argument == "prove") {
+        Some(_) => "cargo xtask prove".to_owned(),
+        None => "cargo xtask bench".to_owned(),
+    };
     while let Some(argument) = arguments.next() {
         if PLACES.contains(&argument.as_str()) {
             arguments.next();

@@ -10,6 +10,7 @@ pub mod peer_table;
 pub mod peers;
 pub mod plot;
 pub mod power;
+pub mod prove;
 pub mod report;
 pub mod serve;
 pub mod statistics;

@@ -10,7 +10,7 @@ use hlx_bench::cases::{self, Amount, Case, scale_of};
 use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
-use hlx_bench::{exhaustive, facts, peers, report, serve, table};
+use hlx_bench::{exhaustive, facts, peers, prove, report, serve, table};
 use hlx_core::Context;
 use hlx_kernels::peak::{Peak, measure};
 
@@ -34,6 +34,19 @@ enum Verb {
     /// Compare every input of each function between a device and the CPU, and state the largest
     /// errors.
     Exhaustive(exhaustive::Arguments),
+    /// Prove that results do not change: a product many times, a model at every batch size.
+    Prove(prove::Arguments),
+    /// Make the first call of a model at a batch size in a fresh process.
+    FirstCall {
+        /// mini, tiny, small, medium or gpt2.
+        model: String,
+        /// Sequences in the batch.
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
+        batch: u32,
+        /// The device.
+        #[arg(long, default_value = "auto")]
+        device: String,
+    },
     /// Answer requests line by line: one side of a comparison.
     Serve {
         /// The device.
@@ -82,6 +95,12 @@ fn main() -> ExitCode {
         Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
+        Some(Verb::Prove(arguments)) => prove::run(arguments),
+        Some(Verb::FirstCall {
+            model,
+            batch,
+            device,
+        }) => prove::first_call(device, model, *batch as usize).map(|()| ExitCode::SUCCESS),
         Some(Verb::Serve { device }) => serve::serve(device).map(|()| ExitCode::SUCCESS),
         Some(Verb::FirstStep {
             configuration,

@@ -8,6 +8,7 @@ mod digests;
 mod exhaustive;
 mod files;
 mod lint;
+mod prove;
 mod setup;
 mod sha256;
 mod shaders;
@@ -30,6 +31,7 @@ cargo xtask VERB [OPTIONS]
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
   shaders     compile GLSL to shaders/spv with the pinned compiler
   bench       run the benchmarks
+  prove       run one product 1,000 times, one model at every batch size: one result
   exhaustive  compare every input of every function between a device and the CPU
   ci          lint, then test: what .ci/run does
 
@@ -57,6 +59,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "lint" => (lint::HELP, lint::run),
         "shaders" => (shaders::HELP, shaders::run),
         "bench" => (bench::HELP, bench::run),
+        "prove" => (prove::HELP, prove::run),
         "exhaustive" => (exhaustive::HELP, exhaustive::run),
         "ci" => (CI_HELP, ci),
         "help" | "--help" | "-h" => {

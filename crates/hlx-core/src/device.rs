@@ -37,6 +37,10 @@ pub struct DeviceInfo {
     pub shared_memory_bytes: u32,
     /// The most invocations of a workgroup; 0 on the CPU.
     pub max_workgroup_invocations: u32,
+    /// The most invocations of a workgroup in x, y and z; 0 on the CPU.
+    pub max_workgroup_size: [u32; 3],
+    /// The most bytes of push constants; 0 on the CPU.
+    pub max_push_constant_bytes: u32,
     /// The subgroup's size; the vector width in words on the CPU.
     pub subgroup_size: u32,
     /// The arithmetic profile it runs under.
@@ -96,6 +100,8 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         max_binding_words: u64::from(u32::MAX),
         shared_memory_bytes: 0,
         max_workgroup_invocations: 0,
+        max_workgroup_size: [0; 3],
+        max_push_constant_bytes: 0,
         subgroup_size: match level {
             crate::cpu::SimdLevel::Portable => 1,
             crate::cpu::SimdLevel::Avx2 => 8,

@@ -18,6 +18,7 @@ mod order;
 
 pub mod activation;
 pub mod attention;
+pub mod contract;
 pub mod cross_entropy;
 pub mod draw;
 pub mod dropout;

@@ -15,7 +15,7 @@ mod cpu;
 mod epilogue;
 mod pack;
 pub(crate) mod simd;
-mod table;
+pub(crate) mod table;
 mod tile;
 
 use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
@@ -189,6 +189,35 @@ fn check(
     })
 }
 
+/// Where the shaders' chains start: constant 5.
+const START_ZERO: u32 = 0;
+pub(crate) const START_BIAS: u32 = 1;
+const START_STORED: u32 = 2;
+
+/// The specialization constants of a product without an epilogue.
+pub(crate) fn specialization(s: &MatMul, tile: &Tile, start: u32) -> [(u32, u32); 8] {
+    let columns_a = if s.trans_a { s.m } else { s.k };
+    let columns_b = if s.trans_b { s.k } else { s.n };
+    let vectors = |columns: usize, stride: usize| {
+        u32::from(columns.is_multiple_of(4) && (s.batch == 1 || stride.is_multiple_of(4)))
+    };
+    let (vector_a, vector_b) = (
+        vectors(columns_a, s.stride_a),
+        vectors(columns_b, s.stride_b),
+    );
+    let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
+    [
+        (0, u32::from(s.trans_a)),
+        (1, u32::from(s.trans_b)),
+        (2, vector_a),
+        (3, vector_b),
+        (4, vectors(s.n, s.stride_c)),
+        (5, start),
+        (6, whole_steps & vector_a & vector_b),
+        (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
+    ]
+}
+
 /// Launches a checked product with a given tile; the epilogue too, where it cannot be a part.
 fn matmul_in(
     ctx: &Context,
@@ -219,31 +248,12 @@ fn launch(
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
     let s = *shape;
-    let columns_a = if s.trans_a { s.m } else { s.k };
-    let columns_b = if s.trans_b { s.k } else { s.n };
-    let vectors = |columns: usize, stride: usize| {
-        u32::from(columns.is_multiple_of(4) && (s.batch == 1 || stride.is_multiple_of(4)))
-    };
     let start = match bias {
-        _ if s.accumulate => 2,
-        Some(_) => 1,
-        None => 0,
+        _ if s.accumulate => START_STORED,
+        Some(_) => START_BIAS,
+        None => START_ZERO,
     };
-    let (vector_a, vector_b) = (
-        vectors(columns_a, s.stride_a),
-        vectors(columns_b, s.stride_b),
-    );
-    let whole_steps = u32::from(s.k.is_multiple_of(tile.k_step));
-    let mut specialization = vec![
-        (0, u32::from(s.trans_a)),
-        (1, u32::from(s.trans_b)),
-        (2, vector_a),
-        (3, vector_b),
-        (4, vectors(s.n, s.stride_c)),
-        (5, start),
-        (6, whole_steps & vector_a & vector_b),
-        (7, u32::from(s.k.is_multiple_of(2 * tile.k_step))),
-    ];
+    let mut specialization = specialization(&s, tile, start).to_vec();
     let finish = epilogue.finish();
     let target = if s.accumulate || epilogue.reads_c() || s.stride_c > s.m * s.n {
         Binding::ReadWrite(c)

@@ -45,6 +45,8 @@ pub(crate) struct VulkanDevice {
     memory_type: u32,
     heap_index: usize,
     has_memory_budget: bool,
+    /// Pipelines can be made robust one by one; otherwise the device is.
+    pub robust_pipelines: bool,
 }
 
 /// Memory that the host writes or reads, mapped as long as it lives.
@@ -143,6 +145,8 @@ fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
         max_binding_words: u64::from(properties.max_storage_buffer_range) / 4,
         shared_memory_bytes: properties.max_compute_shared_memory_size,
         max_workgroup_invocations: properties.max_compute_work_group_invocations,
+        max_workgroup_size: properties.max_compute_work_group_size,
+        max_push_constant_bytes: properties.max_push_constants_size,
         subgroup_size: properties.subgroup_size.unwrap_or(0),
         profile: "portable",
         cache_key: format!(
@@ -233,6 +237,7 @@ impl VulkanDevice {
                 .unwrap_or(false),
         };
         let pipelines = Mutex::new(PipelineStore::open(&device, &info)?);
+        let robust_pipelines = has_robust_pipelines(&physical);
         let has_memory_budget = physical.supported_extensions().ext_memory_budget;
         let timestamp_period_ns = f64::from(properties.timestamp_period);
         let (_, heap_index) = device_local_heap(&physical);
@@ -254,6 +259,7 @@ impl VulkanDevice {
             memory_type,
             heap_index,
             has_memory_budget,
+            robust_pipelines,
         }))
     }
 
@@ -358,18 +364,31 @@ fn raw_buffer(device: &Arc<Device>, info: &DeviceInfo, bytes: u64) -> Result<Raw
         .map_err(|error| translate_validated(&info.name, "create a buffer", error))
 }
 
+/// Whether single pipelines can be made robust: buffers are never read or written past their
+/// ends, whatever index a shader computes.
+fn has_robust_pipelines(physical: &PhysicalDevice) -> bool {
+    physical.supported_extensions().ext_pipeline_robustness
+        && physical.supported_features().pipeline_robustness
+}
+
 fn create_device(
     physical: &Arc<PhysicalDevice>,
     info: &DeviceInfo,
     family: u32,
 ) -> Result<(Arc<Device>, Arc<Queue>), CoreError> {
     let supported = physical.supported_features();
+    // Shaders from outside may compute any index: their pipelines are robust. Where only whole
+    // devices can be, HLX's own pipelines are too.
+    let robust_pipelines = has_robust_pipelines(physical);
     let features = DeviceFeatures {
         shader_float64: supported.shader_float64,
         shader_int64: supported.shader_int64,
+        pipeline_robustness: robust_pipelines,
+        robust_buffer_access: !robust_pipelines,
         ..DeviceFeatures::empty()
     };
     let extensions = DeviceExtensions {
+        ext_pipeline_robustness: robust_pipelines,
         khr_portability_subset: physical.supported_extensions().khr_portability_subset,
         ext_memory_budget: physical.supported_extensions().ext_memory_budget,
         ..DeviceExtensions::empty()

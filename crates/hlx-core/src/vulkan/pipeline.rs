@@ -20,7 +20,7 @@ use vulkano::pipeline::layout::{PipelineLayout, PipelineLayoutCreateInfo, PushCo
 use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo, ShaderStages};
 
 use super::spirv::with_float_controls;
-use super::{VulkanDevice, check_raw, translate_validated};
+use super::{Modes, VulkanDevice, check_raw, translate_validated};
 use crate::device::DeviceInfo;
 use crate::error::CoreError;
 use crate::launch::Launch;
@@ -74,14 +74,19 @@ impl std::hash::Hash for ByAddress {
     }
 }
 
+/// The device's modes as specialization constants.
+fn mode_constants(modes: &Modes) -> [(u32, u32); 2] {
+    [
+        (NATIVE_FMA_ID, modes.native_fma),
+        (NATIVE_FLUSH_ID, modes.native_flush),
+    ]
+}
+
 impl PipelineRequest {
     pub fn of(launch: &Launch<'_>, device: &VulkanDevice) -> Self {
         let mut specialization = launch.specialization.to_vec();
         // The probe, which finds the modes, runs without.
-        if let Some(modes) = device.modes.get() {
-            specialization.push((NATIVE_FMA_ID, modes.native_fma));
-            specialization.push((NATIVE_FLUSH_ID, modes.native_flush));
-        }
+        specialization.extend(device.modes.get().into_iter().flat_map(mode_constants));
         Self {
             shader: ByAddress(launch.shader),
             specialization,
@@ -248,11 +253,14 @@ impl PipelineStore {
         let entry = CString::new(entry_point).map_err(|_| no_entry())?;
         let layouts = self.layouts(device, bindings, push_bytes)?;
         self.created += 1;
+        let mut constants = constants.to_vec();
+        constants.extend(device.modes.get().into_iter().flat_map(mode_constants));
         let stage = Stage {
             name,
             module: module.handle(),
             entry: &entry,
-            constants,
+            constants: &constants,
+            robust: device.robust_pipelines,
         };
         compile(device, &self.cache, &stage, &layouts)
     }
@@ -328,6 +336,7 @@ fn make(
         module,
         entry: c"main",
         constants: &request.specialization,
+        robust: false,
     };
     let pipeline = compile(device, cache, &stage, layouts);
     // SAFETY: the module is ours, and pipelines do not need it once they are made.
@@ -342,6 +351,8 @@ struct Stage<'a> {
     entry: &'a CStr,
     /// Those that the module does not declare have no effect.
     constants: &'a [(u32, u32)],
+    /// Asks for bounds on every access to a buffer.
+    robust: bool,
 }
 
 fn compile(
@@ -366,9 +377,14 @@ fn compile(
         .module(stage.module)
         .name(stage.entry)
         .specialization_info(&specialization);
-    let info = vk::ComputePipelineCreateInfo::default()
+    let mut robustness = vk::PipelineRobustnessCreateInfoEXT::default()
+        .storage_buffers(vk::PipelineRobustnessBufferBehaviorEXT::ROBUST_BUFFER_ACCESS);
+    let mut info = vk::ComputePipelineCreateInfo::default()
         .stage(shader_stage)
         .layout(layout.handle());
+    if stage.robust {
+        info = info.push_next(&mut robustness);
+    }
     let vulkan = &device.device;
     let mut pipeline = vk::Pipeline::null();
     // SAFETY: module and layout are alive, the structures live through the call, and the cache

@@ -23,9 +23,13 @@ const PRESERVE_CAPABILITY: u32 = 4466;
 const DENORM_FLUSH_MODE: u32 = 4460;
 const PRESERVE_MODE: u32 = 4461;
 
-/// Returns the module with the modes added. The module is SPIR-V 1.4 or later, where float
-/// controls are part of the core.
+/// Returns the module with the modes added, where it is SPIR-V 1.4 or later: float controls are
+/// part of the core since. Modes that it has already are not added.
 pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec<u32> {
+    const VERSION_1_4: u32 = 0x0001_0400;
+    if words.get(1).is_none_or(|&version| version < VERSION_1_4) {
+        return words.to_vec();
+    }
     let wanted: Vec<(u32, u32)> = [
         (
             controls.flush_subnormals,
@@ -39,7 +43,8 @@ pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec
         ),
     ]
     .into_iter()
-    .filter_map(|(supported, capability, mode)| supported.then_some((capability, mode)))
+    .filter(|(supported, capability, _)| *supported && !declares(words, *capability))
+    .map(|(_, capability, mode)| (capability, mode))
     .collect();
     let mut out = Vec::with_capacity(words.len() + 6 * wanted.len());
     out.extend_from_slice(&words[..HEADER_WORDS.min(words.len())]);
@@ -59,7 +64,7 @@ pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec
                 out.extend_from_slice(&[(2 << 16) | OP_CAPABILITY, capability]);
             }
         }
-        if opcode == OP_ENTRY_POINT {
+        if opcode == OP_ENTRY_POINT && count > 2 {
             entry_points.push(words[at + 2]);
         } else if !entry_points.is_empty() && !modes_added {
             modes_added = true;
@@ -73,6 +78,22 @@ pub(super) fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec
         at += count;
     }
     out
+}
+
+/// Whether the module has a capability.
+fn declares(words: &[u32], capability: u32) -> bool {
+    let mut at = HEADER_WORDS;
+    while let Some(&first) = words.get(at) {
+        let (opcode, count) = (first & 0xffff, (first >> 16) as usize);
+        if opcode == OP_CAPABILITY && words.get(at + 1) == Some(&capability) {
+            return true;
+        }
+        if opcode == OP_ENTRY_POINT || count == 0 {
+            return false;
+        }
+        at += count;
+    }
+    false
 }
 
 #[cfg(test)]
@@ -117,5 +138,13 @@ mod tests {
             with_float_controls(&MODULE, FloatControls::default()),
             MODULE
         );
+        assert_eq!(with_float_controls(&out, controls), out, "asked for twice");
+        let mut old = MODULE;
+        old[1] = 0x0001_0300;
+        assert_eq!(with_float_controls(&old, controls), old);
+        for end in 0..MODULE.len() {
+            let cut = with_float_controls(&MODULE[..end], controls);
+            assert!(cut.len() >= end.min(HEADER_WORDS));
+        }
     }
 }

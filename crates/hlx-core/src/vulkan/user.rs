@@ -59,8 +59,12 @@ pub struct ComputePipeline {
 }
 
 impl ComputePipeline {
-    /// Makes a pipeline from SPIR-V words (1.4 or later), with specialization constants as (id,
-    /// word), `bindings` storage buffers and `push_bytes` bytes of push constants.
+    /// Makes a pipeline from SPIR-V words, with specialization constants as (id, word),
+    /// `bindings` storage buffers and `push_bytes` bytes of push constants. Constants 1000 and
+    /// 1001 say whether the device fuses and flushes by itself, to a shader that declares them.
+    /// Buffers are never read or written past their ends, whatever index the shader computes.
+    ///
+    /// The words must be valid SPIR-V: drivers trust them. `hlx_kernels::contract` validates.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] on the CPU device or without the entry point;

@@ -100,6 +100,13 @@ impl Tile {
         rounds * (self.rows * self.columns) as f64
     }
 
+    /// The tile of this size.
+    pub fn of_size(rows: usize, columns: usize) -> Option<&'static Self> {
+        TILES
+            .iter()
+            .find(|tile| (tile.rows, tile.columns) == (rows, columns))
+    }
+
     pub fn shader(&self) -> &'static Shader {
         (self.shader)()
     }

@@ -1,6 +1,7 @@
 //! `hlx`: trains, evaluates and runs HLX's models from the command line.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod contract;
 mod demo;
 mod digest;
 mod doctor;
@@ -9,6 +10,7 @@ mod generate;
 mod golden;
 mod plot;
 mod report;
+mod run;
 mod store;
 mod train;
 mod verify;
@@ -49,6 +51,10 @@ enum Verb {
     Demo(demo::Arguments),
     /// Keep bytes and tensors under their SHA-256.
     Store(store::Arguments),
+    /// Execute a contract: a kernel or a pipeline over tensors of the store.
+    Run(run::Arguments),
+    /// Make contracts, and show them.
+    Contract(contract::Arguments),
 }
 
 /// The device to run on.
@@ -83,6 +89,8 @@ fn main() -> ExitCode {
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Store(arguments) => store::run(&arguments),
+        Verb::Run(arguments) => run::run(&arguments),
+        Verb::Contract(arguments) => contract::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,48 @@
+//! SPIR-V that comes from outside: validated before any driver sees it, and reflected.
+//!
+//! Drivers take every module for valid; one that is not crashes them or worse. [`validate`]
+//! therefore accepts a closed part of SPIR-V 1.0 to 1.5, compute shaders over storage buffers,
+//! and checks all of it: header and words, ids and their order, types and constants, block
+//! layouts, structured control flow, dominance, the operands of every instruction, capabilities,
+//! the entry point. What it does not know, it refuses by name. `docs/contracts.md` has the list.
+//!
+//! What no check of a module can show is left to the run: indexes computed by the shader (a
+//! device bounds those into storage buffers) and loops without end (a device is lost by them).
+
+mod access;
+mod annotations;
+mod control_flow;
+mod functions;
+mod grammar;
+mod layout;
+mod module;
+mod reflect;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use layout::ScalarKind;
+pub use reflect::{BindingInfo, ConstantInfo, Reflection};
+
+use grammar::op;
+use module::Module;
+use types::Types;
+
+/// Validates a module and returns what its entry point asks for.
+///
+/// # Errors
+/// The first fault, with the number and name of its instruction.
+pub fn validate(words: &[u32], entry_point: &str) -> Result<Reflection, String> {
+    let module = Module::parse(words)?;
+    let types = Types::read(&module)?;
+    annotations::check(&module, &types)?;
+    functions::check_constants(&module, &types)?;
+    let imports = module
+        .instructions
+        .iter()
+        .filter(|i| i.opcode == op::ExtInstImport);
+    let glsl = imports.map(|i| i.ids.result).next();
+    functions::check(&module, &types, glsl)?;
+    reflect::reflect(&module, &types, entry_point)
+}

@@ -1,0 +1,134 @@
+//! `hlx contract`: makes contracts and shows them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use hlx_kernels::contract::spirv::Reflection;
+use hlx_kernels::contract::{
+    Contract, Encoded, Shader, inspect, pipeline_example, product_example,
+};
+
+use crate::run::{open_store, read_contract};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Make the example: a square product, its tensors and its shader in the store.
+    Product {
+        /// Rows and columns of the matrices.
+        #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=16384))]
+        size: u32,
+        /// The file for the contract; the standard output if left out.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Make the example of a pipeline: that product, and its first matrix added to it.
+    Pipeline {
+        /// Rows and columns of the matrices.
+        #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16384))]
+        size: u32,
+        /// The file for the contract; the standard output if left out.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Make a shader (contract 900) of SPIR-V, put it into the store and say what it asks for.
+    Shader {
+        /// The module.
+        file: PathBuf,
+        /// Its entry point.
+        #[arg(long, value_name = "NAME", default_value = "main")]
+        entry_point: String,
+    },
+    /// Put a contract into the store and print its handle.
+    Put {
+        /// The contract, as JSON.
+        file: String,
+    },
+    /// Print a contract as JSON, and its handle.
+    Show {
+        /// The contract, as JSON, or its handle in the store.
+        contract: String,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let store = open_store(arguments.store.as_deref())?;
+    match &arguments.verb {
+        Verb::Product { size, out } => {
+            let kernel = product_example(&store, *size as usize)?;
+            write(out.as_deref(), &kernel.to_json()?)?;
+            eprintln!("contract {}", kernel.handle()?);
+        }
+        Verb::Pipeline { size, out } => {
+            let pipeline = pipeline_example(&store, *size as usize)?;
+            write(out.as_deref(), &pipeline.to_json()?)?;
+            eprintln!("contract {}", pipeline.handle()?);
+        }
+        Verb::Shader { file, entry_point } => {
+            let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+            let mut shader = Shader::compute(&bytes);
+            shader.entry_point.clone_from(entry_point);
+            let reflection = inspect(&shader).with_context(|| file.display().to_string())?;
+            println!("{}", shader.put(&store)?);
+            describe(&reflection);
+        }
+        Verb::Put { file } => println!("{}", read_contract(&store, file)?.put(&store)?),
+        Verb::Show { contract } => {
+            let contract: Contract = read_contract(&store, contract)?;
+            print!("{}", contract.to_json()?);
+            eprintln!("contract {}", contract.handle()?);
+        }
+    }
+    Ok(())
+}
+
+fn write(path: Option<&Path>, text: &str) -> Result<()> {
+    match path {
+        Some(path) => std::fs::write(path, text).with_context(|| path.display().to_string()),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
+fn describe(reflection: &Reflection) {
+    for info in reflection.bindings.values() {
+        let kinds: Vec<&str> = info.elements.iter().map(|kind| kind.name()).collect();
+        let access = match (info.reads, info.writes) {
+            (true, true) => "read and written",
+            (true, false) => "read",
+            (false, true) => "written",
+            (false, false) => "unused",
+        };
+        println!(
+            "binding {} `{}`: {}, {access}",
+            info.binding,
+            info.name,
+            kinds.join(" or ")
+        );
+    }
+    for (id, constant) in &reflection.constants {
+        let (name, kind, default) = (&constant.name, constant.kind.name(), constant.default);
+        println!("constant {id} `{name}`: {kind}, {default:#x} if left out");
+    }
+    let kind = |word: &Option<_>| {
+        word.map_or(
+            "padding",
+            |kind: hlx_kernels::contract::spirv::ScalarKind| kind.name(),
+        )
+    };
+    let words: Vec<&str> = reflection.push_constants.iter().map(kind).collect();
+    println!("push constants: [{}]", words.join(", "));
+    if let Ok(size) = reflection.workgroup_size(&[]) {
+        println!("workgroup size, without constants: {size:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! `hlx run`: executes a contract.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::store::{Handle, Store};
+use hlx_kernels::contract::{Contract, Execute, Execution, Prepared};
+use serde_json::json;
+
+use crate::DeviceArgument;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A contract as JSON (901, a kernel, or 902, a pipeline), or the handle of one in the store.
+    contract: String,
+    #[command(flatten)]
+    device: DeviceArgument,
+    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    /// Run it so many times, and fail unless all runs give one handle.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Opens the store of a folder, or the user's.
+pub fn open_store(folder: Option<&Path>) -> Result<Store> {
+    Ok(match folder {
+        Some(folder) => Store::open(folder)?,
+        None => Store::open_default()?,
+    })
+}
+
+/// Reads a contract from a file of JSON, or from the store by its handle.
+pub fn read_contract(store: &Store, text: &str) -> Result<Contract> {
+    /// JSON of more than 96 MiB holds no contract of 64.
+    const MAX_BYTES: u64 = 96 << 20;
+    if text.starts_with("sha256:") {
+        let bytes = store.get_bytes(&text.parse::<Handle>()?)?;
+        return Contract::from_bytes(&bytes).with_context(|| text.to_owned());
+    }
+    let named = || text.to_owned();
+    let length = std::fs::metadata(text).with_context(named)?.len();
+    ensure!(
+        length <= MAX_BYTES,
+        "{text}: {length} bytes, expected at most {MAX_BYTES}"
+    );
+    let read = std::fs::read_to_string(text).with_context(named)?;
+    Contract::from_json(&read).with_context(named)
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let store = open_store(arguments.store.as_deref())?;
+    let contract = read_contract(&store, &arguments.contract)?;
+    let ctx = arguments.device.open()?;
+    let prepared = match &contract {
+        Contract::Kernel(kernel) => ctx.prepare(&store, kernel)?,
+        Contract::Pipeline(pipeline) => ctx.prepare(&store, pipeline)?,
+        Contract::Shader(_) => bail!(
+            "{}: a shader (contract 900) does nothing alone; a kernel (901) runs one",
+            arguments.contract
+        ),
+    };
+    let execution = repeat(&prepared, &store, arguments.repeat)?;
+    let handle = contract.handle()?;
+    if arguments.json {
+        println!("{}", as_json(&contract, &handle, ctx.info(), &execution));
+        return Ok(());
+    }
+    println!("contract  {handle} {}", contract.name());
+    println!("device    {}", ctx.info());
+    for output in &execution.outputs {
+        let (port, dtype, shape) = (&output.port, output.dtype, &output.shape);
+        println!(
+            "output    {} {} of {port}, {dtype} {shape:?}",
+            output.handle, port.name
+        );
+    }
+    println!("result    {}", execution.handle);
+    match arguments.repeat {
+        1 => println!("run       {:.3} ms", execution.run_ms),
+        n => println!(
+            "run       {:.3} ms, the fastest of {n} with this result",
+            execution.run_ms
+        ),
+    }
+    Ok(())
+}
+
+/// Runs it, puts the results into the store, and runs it again as often as asked for.
+fn repeat(prepared: &Prepared, store: &Store, count: u32) -> Result<Execution> {
+    let mut first = prepared.run_into(store)?;
+    for number in 2..=count {
+        let next = prepared.run()?;
+        ensure!(
+            next.handle == first.handle,
+            "run {number} gave {}, the first {}",
+            next.handle,
+            first.handle
+        );
+        first.run_ms = first.run_ms.min(next.run_ms);
+    }
+    Ok(first)
+}
+
+fn as_json(
+    contract: &Contract,
+    handle: &Handle,
+    device: &hlx_core::DeviceInfo,
+    execution: &Execution,
+) -> serde_json::Value {
+    let outputs = execution.outputs.iter().map(|output| {
+        json!({
+            "kernel": output.port.kernel,
+            "name": output.port.name,
+            "dtype": output.dtype,
+            "shape": output.shape,
+            "handle": output.handle,
+        })
+    });
+    json!({
+        "contract": handle,
+        "name": contract.name(),
+        "device": device.name,
+        "driver": device.driver,
+        "outputs": outputs.collect::<Vec<_>>(),
+        "result": execution.handle,
+        "run_ms": execution.run_ms,
+    })
+}
