@@ -62,13 +62,29 @@ fn every_device_verifies_the_runs_of_every_other() {
 }
 
 #[test]
+fn smaller_micro_batches_verify_the_same_bits() {
+    let place = run();
+    for size in [4, 2, 1] {
+        let options = VerifyOptions {
+            micro_batch_size: Some(size),
+            ..VerifyOptions::default()
+        };
+        assert_eq!(verify(&cpu(), &place, &options).difference, None, "{size}");
+    }
+    let (code, _, stderr) = status(&place, &["verify", "run", "--micro-batch-size", "3"]);
+    assert_eq!(code, 2);
+    let text = "error: --micro-batch-size: micro-batches: 3 samples, expected a divisor of 2";
+    assert!(stderr.starts_with(text), "{stderr}");
+}
+
+#[test]
 fn a_stretch_begins_at_the_checkpoint_before_it() {
     let place = run();
     let stretch = |from, to| {
         let options = VerifyOptions {
             from,
             to,
-            data_path: None,
+            ..VerifyOptions::default()
         };
         let report = verify(&cpu(), &place, &options);
         assert_eq!(report.difference, None);

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
+use hlx_nn::MicroBatchPlan;
 
 pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
 
@@ -30,6 +31,8 @@ pub struct VerifyOptions {
     pub to: Option<u64>,
     /// The corpus, if it lies no longer where the run read it.
     pub data_path: Option<PathBuf>,
+    /// Samples computed at a time, if not as many as the run did: no bit depends on it.
+    pub micro_batch_size: Option<usize>,
 }
 
 /// A verification that is about to run.
@@ -191,7 +194,7 @@ fn inputs(
     chain: &Chain,
     options: &VerifyOptions,
 ) -> Result<(Config, Dataset)> {
-    let config = folder.config()?;
+    let mut config = folder.config()?;
     let origin = chain.origin()?;
     let profile = ctx.info().profile;
     ensure!(
@@ -209,6 +212,11 @@ fn inputs(
         folder.path().display(),
         origin.config
     );
+    if let Some(size) = options.micro_batch_size {
+        config.train.micro_batch_size = Some(size);
+        let (batch_size, shards) = (config.train.batch_size, config.shards());
+        MicroBatchPlan::new(batch_size, size, shards).context("--micro-batch-size")?;
+    }
     let path = options.data_path.clone();
     let path = path.unwrap_or_else(|| PathBuf::from(&config.data.path));
     let hint = || "the run's corpus is needed (--data says where it lies)";

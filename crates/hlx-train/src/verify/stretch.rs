@@ -28,52 +28,37 @@ impl Stretch {
     /// A step that the chain does not reach; a damaged checkpoint, or one whose record the chain
     /// lacks.
     pub fn choose(folder: &RunFolder, chain: &Chain, options: &VerifyOptions) -> Result<Self> {
-        let name = chain.path().display();
-        let steps = |link: Option<&Link>| link.map_or(0, |link| link.record.step);
-        let (first, last) = (steps(chain.links().first()), steps(chain.links().last()));
-        let (from, to) = (options.from.unwrap_or(first), options.to.unwrap_or(last));
-        for (option, step) in [("--from", from), ("--to", to)] {
-            ensure!(
-                (first..=last).contains(&step),
-                "{option} {step}: {name} goes from step {first} to {last}"
-            );
-        }
-        ensure!(from <= to, "--from {from} is behind --to {to}");
-        let reached = chain.links().iter().find(|link| link.record.step >= to);
-        let to = steps(reached);
-        let mut checkpoints: BTreeMap<u64, PathBuf> =
-            folder.listed_checkpoints()?.into_iter().collect();
-        if let Some((step, path)) = checkpoints.iter().find(|(step, _)| **step > last) {
+        let (first, last) = ends(chain);
+        let (from, to) = asked_for(chain, options)?;
+        let listed: BTreeMap<u64, PathBuf> = folder.listed_checkpoints()?.into_iter().collect();
+        if let Some((step, path)) = listed.range(last + 1..).next() {
             bail!(
-                "{name}: ends at step {last}, but there is {} of step {step}: records are missing",
+                "{}: ends at step {last}, but there is {} of step {step}: records are missing",
+                chain.path().display(),
                 path.display()
             );
         }
+        // The initial parameters need no checkpoint.
         let starts = options.from.is_none() && first == 0;
-        let base = checkpoints
-            .range(..=from)
-            .rev()
-            .find(|(step, _)| **step < to.max(1) && !starts && **step >= first);
-        let base = base.map(|(step, path)| (*step, path.clone()));
+        let mut before = listed.range(first..=from).rev();
+        let base = before.find(|(step, _)| !starts && **step < to);
         ensure!(
             base.is_some() || first == 0,
-            "{name}: begins at step {first}, and no checkpoint is there to begin with"
+            "{}: begins at step {first}, and no checkpoint is there to begin with",
+            chain.path().display()
         );
-        let (from, base) = base.unzip();
-        let from = from.unwrap_or(0);
-        let first_used = from + u64::from(base.is_none());
-        checkpoints.retain(|step, _| (first_used..=to).contains(step));
-        for (step, path) in &checkpoints {
+        let from = base.map_or(0, |(step, _)| *step);
+        for (step, path) in listed.range(from..=to) {
             check_link(chain, *step, path)?;
         }
-        if base.is_some() {
-            checkpoints.remove(&from);
-        }
+        let behind = listed
+            .range(from + 1..)
+            .take_while(|(step, _)| **step <= to);
         Ok(Self {
             from,
             to,
-            base,
-            checkpoints,
+            base: base.map(|(_, path)| path.clone()),
+            checkpoints: behind.map(|(step, path)| (*step, path.clone())).collect(),
         })
     }
 
@@ -85,6 +70,28 @@ impl Stretch {
         };
         chain.links().iter().filter(within)
     }
+}
+
+/// The steps of a chain's first and last record.
+fn ends(chain: &Chain) -> (u64, u64) {
+    let step = |link: Option<&Link>| link.map_or(0, |link| link.record.step);
+    (step(chain.links().first()), step(chain.links().last()))
+}
+
+/// The steps that a part is asked for from and to, the latter moved on to the next record.
+fn asked_for(chain: &Chain, options: &VerifyOptions) -> Result<(u64, u64)> {
+    let (first, last) = ends(chain);
+    let (from, to) = (options.from.unwrap_or(first), options.to.unwrap_or(last));
+    for (option, step) in [("--from", from), ("--to", to)] {
+        ensure!(
+            (first..=last).contains(&step),
+            "{option} {step}: {} goes from step {first} to {last}",
+            chain.path().display()
+        );
+    }
+    ensure!(from <= to, "--from {from} is behind --to {to}");
+    let reached = chain.links().iter().find(|link| link.record.step >= to);
+    Ok((from, reached.map_or(last, |link| link.record.step)))
 }
 
 /// Proves a checkpoint's files, and that it names the chain's record of its step.

@@ -47,6 +47,9 @@ pub struct Arguments {
     /// The corpus, if it lies no longer where the run read it.
     #[arg(long, value_name = "FILE", conflicts_with = "golden")]
     data: Option<PathBuf>,
+    /// Samples computed at a time, if fewer fit into this device's memory; the bits stay the same.
+    #[arg(long, value_name = "SAMPLES", conflicts_with = "golden")]
+    micro_batch_size: Option<usize>,
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins. Of a run, auto if
     /// left out; of the golden runs, every device found, and it may be given again.
     #[arg(long = "device", value_name = "DEVICE")]
@@ -95,6 +98,7 @@ impl Arguments {
             from: self.from,
             to: self.to,
             data_path: self.data.clone(),
+            micro_batch_size: self.micro_batch_size,
         };
         let verification = Verification::new(&ctx, run, &options)?;
         if !self.json {
