@@ -4,7 +4,8 @@
 // All sums are chains, over d and over i in order. qkv, dqkv: [B, T, 3, H, D], of which the
 // second and third are written; do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
 // delta: [B, H, T].
-// For heads wider than 64 columns, and for devices short of shared memory; others take backward_key_value_narrow.glsl.
+// For heads wider than 64 columns, and where ds does not fit in memory; others take
+// backward_key_value_narrow.glsl.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"

@@ -1,8 +1,10 @@
 // Causal attention backward, dK and dV, for heads of at most 64 columns; the formulas and the order
 // of every sum are those of backward_key_value.comp. Blocks of 32 queries and do pass by
-// the keys and values. The including file gives the tile (narrow.glsl).
+// the keys and values. ds is stored for dQ (backward_query_stored.comp). The including file gives the
+// tile (narrow.glsl).
 #extension GL_GOOGLE_include_directive : require
 #define SIDES 2
+#define STORED_DS
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
 #include "narrow.glsl"
@@ -15,6 +17,8 @@ layout(set = 0, binding = 2) readonly buffer DOVectors { vec4 d_o_vectors[]; };
 layout(set = 0, binding = 3) readonly buffer Delta { float delta[]; };
 layout(set = 0, binding = 4) writeonly buffer DQKV { float dqkv[]; };
 layout(set = 0, binding = 4) writeonly buffer DQKVVectors { vec4 dqkv_vectors[]; };
+
+layout(set = 0, binding = 5) writeonly buffer DS { vec4 stored_ds[]; };
 
 DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
 DEFINE_FETCH(fetch_d_o, d_o, d_o_vectors)
@@ -49,8 +53,9 @@ void main() {
     uint tx = thread_tx();
     uint first_row = thread_first_row();
     uint tiles = (push.time + ROWS - 1u) / ROWS;
-    uint head = hlx_group() / tiles;
-    if (head >= push.heads) return;
+    uint stored_head = hlx_group() / tiles;
+    if (stored_head >= push.heads) return;
+    uint head = push.first_head + stored_head;
     uint row0 = hlx_group() % tiles * ROWS;
 
 #ifdef ROWS_FROM_MEMORY
@@ -115,6 +120,7 @@ void main() {
                     }
                 }
                 weights[ROWS * 8u + WEIGHT(ROW(r), tx)] = s[r];
+                stored_ds[stored_at(stored_head, query0 + 4u * tx, row0 + ROW(r))] = s[r];
             )
         }
         barrier();

@@ -5,7 +5,8 @@
 // All sums are chains, over d and over j in order. qkv, dqkv: [B, T, 3, H, D], of which the
 // first of three is written; o, do: [B, T, H, D]; stats: [B, H, T, 2] = (m, 1 / l);
 // delta: [B, H, T], for dK and dV.                              (Dao et al. 2022, appendix B)
-// For heads wider than 64 columns, and for devices short of shared memory; others take backward_query_narrow.glsl.
+// For heads wider than 64 columns, and where ds does not fit in memory; others take
+// backward_query_stored.comp.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"

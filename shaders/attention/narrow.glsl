@@ -42,6 +42,9 @@ layout(push_constant) uniform Push {
     uint heads_a_sequence;
     uint time;
     float scale;
+#ifdef STORED_DS
+    uint first_head;  // of the heads whose ds is stored at a time: push.heads of them
+#endif
 } push;
 
 // Loops are unrolled where an fma is one instruction; emulated ones would fill the program.
@@ -66,6 +69,17 @@ uint o_base(uint head) {
     return head / push.heads_a_sequence * push.time * O_STRIDE
          + (head % push.heads_a_sequence) * D;
 }
+
+#ifdef STORED_DS
+// ds between its two kernels, [head][block of 32 queries][key][query of the block], the keys up to
+// the block's last: where four queries' ds of one key stands, in vectors.
+uint stored_at(uint stored_head, uint query, uint key) {
+    uint blocks = (push.time + 31u) / 32u;
+    uint block = query / 32u;
+    uint before = stored_head * (blocks * (blocks + 1u) / 2u) + block * (block + 1u) / 2u;
+    return before * 256u + key * 8u + query % 32u / 4u;
+}
+#endif
 
 vec4 fma4(float a, vec4 b, vec4 c) {
     precise vec4 r = vec4(hlx_fma(a, b.x, c.x), hlx_fma(a, b.y, c.y), hlx_fma(a, b.z, c.z),

@@ -9,7 +9,9 @@
 //! Backward: `delta_i = sum_d do[i, d] o[i, d]`, `p_ij = exp(s_ij - m_i) * (1 / l_i)`,
 //! `dp_ij = sum_d do[i, d] v[j, d]`, `ds_ij = p_ij (dp_ij - delta_i)`;
 //! `dq_i = (sum_{j <= i} ds_ij k_j) * scale`, `dk_j = (sum_{i >= j} ds_ij q_i) * scale`,
-//! `dv_j = sum_{i >= j} p_ij do_i`. One kernel writes delta and dQ, a second dK and dV.
+//! `dv_j = sum_{i >= j} p_ij do_i`. On a GPU, for heads of at most 64 columns, one kernel writes
+//! delta, a second dK, dV and ds, a third dQ from it, over as many heads at a time as ds has memory
+//! for: five products. Elsewhere one kernel writes delta and dQ, a second dK and dV: seven.
 //!
 //! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
 //! into +0. A query sees only keys of its own sequence at or before it, so its result does not
@@ -20,7 +22,7 @@
 //! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`.
 
 use hlx_core::cpu::with_flush;
-use hlx_core::{Binding, Buffer, Context, Launch, Work, arith, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Work, arith, groups_1d, push_bytes};
 
 use crate::KernelError;
 use crate::error::{check_len, check_that};
@@ -31,7 +33,13 @@ mod shaders;
 mod tests;
 mod tile;
 
-use shaders::{BACKWARD_KEY_VALUE, BACKWARD_QUERY, FORWARD, Push, Variant, choose};
+use shaders::{
+    BACKWARD_KEY_VALUE, BACKWARD_QUERY, DELTA, DeltaPush, FORWARD, Push, STORED_KEY_VALUE,
+    STORED_QUERY, StoredPush, Variant, choose,
+};
+
+/// ds takes at most one part in so many of the device's memory.
+const STORED_SHARE: u64 = 32;
 
 /// The sizes of one attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +65,21 @@ impl AttentionShape {
         self.batch * self.heads * self.time
     }
 
-    /// What a kernel that carries out `products` products of T x T x D a head counts: those at
-    /// or below the diagonal.
-    fn work(&self, launch: &Launch<'_>, products: u64) -> Work {
-        let pairs = self.queries() as u64 * (self.time as u64 + 1) / 2;
+    /// Heads of all sequences.
+    fn all_heads(&self) -> usize {
+        self.batch * self.heads
+    }
+
+    /// Words of one head's ds: blocks of 32 queries and 32 keys at or below the diagonal.
+    fn stored_words(&self) -> usize {
+        let blocks = self.time.div_ceil(32);
+        blocks * (blocks + 1) / 2 * 1024
+    }
+
+    /// What a kernel that carries out `products` products of T x T x D for each of `heads` heads
+    /// counts: those at or below the diagonal.
+    fn work(&self, launch: &Launch<'_>, heads: usize, products: u64) -> Work {
+        let pairs = (heads * self.time) as u64 * (self.time as u64 + 1) / 2;
         Work {
             flops: 2 * products * pairs * self.head_width as u64,
             ..launch.work()
@@ -94,7 +113,7 @@ impl AttentionShape {
 
     fn push(&self) -> Push {
         Push {
-            heads: (self.batch * self.heads) as u32,
+            heads: self.all_heads() as u32,
             heads_a_sequence: self.heads as u32,
             time: self.time as u32,
             scale: self.scale(),
@@ -144,12 +163,16 @@ fn forward(
         specialization: &shape.constants(),
         bindings: &[Binding::Read(qkv), Binding::Write(o), Binding::Write(stats)],
         push: push_bytes(&push),
-        groups: groups_1d(variant.groups(&shape)),
+        groups: groups_1d(variant.groups(&shape, shape.all_heads())),
     };
-    ctx.launch_counted(launch, shape.work(&launch, 2), move |b| {
-        let ([qkv], [o, stats]) = b.split();
-        cpu::forward(qkv, o, stats, &shape, scale);
-    })?;
+    ctx.launch_counted(
+        launch,
+        shape.work(&launch, shape.all_heads(), 2),
+        move |b| {
+            let ([qkv], [o, stats]) = b.split();
+            cpu::forward(qkv, o, stats, &shape, scale);
+        },
+    )?;
     Ok(())
 }
 
@@ -179,10 +202,114 @@ pub fn attention_backward(
     check_len(name, "d_o", d_o, shape.output_len())?;
     check_len(name, "delta", delta, shape.queries())?;
     check_len(name, "dqkv", dqkv, 3 * shape.output_len())?;
-    let variant = choose(ctx, shape, &BACKWARD_QUERY);
-    backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape, variant)?;
-    let variant = choose(ctx, shape, &BACKWARD_KEY_VALUE);
-    backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape, variant)
+    if let Some((variant, heads)) = stored(ctx, shape) {
+        return backward_stored(
+            ctx,
+            [qkv, o, stats, d_o],
+            delta,
+            dqkv,
+            *shape,
+            variant,
+            heads,
+        );
+    }
+    backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
+    backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape)
+}
+
+/// The kernel for dK and dV that keeps ds, and of how many heads at a time; none on the CPU, where
+/// the device lacks shared memory, or where one head's ds is too large.
+fn stored(ctx: &Context, shape: &AttentionShape) -> Option<(&'static Variant, usize)> {
+    let variant = choose(ctx, shape, &STORED_KEY_VALUE);
+    if ctx.is_cpu() || !variant.fits(ctx, shape) || shape.batch == 0 {
+        return None;
+    }
+    let share = usize::try_from(ctx.info().memory_bytes / STORED_SHARE / 4).unwrap_or(usize::MAX);
+    let most = share.min(ctx.max_binding_words()) / shape.stored_words();
+    let rounds = shape.all_heads().div_ceil(most.max(1));
+    (most > 0).then(|| (variant, shape.all_heads().div_ceil(rounds)))
+}
+
+/// The backward that keeps the ds of `heads` heads at a time.
+fn backward_stored(
+    ctx: &Context,
+    [qkv, o, stats, d_o]: [&Buffer; 4],
+    delta: &Buffer,
+    dqkv: &Buffer,
+    shape: AttentionShape,
+    key_value: &Variant,
+    heads: usize,
+) -> Result<(), KernelError> {
+    backward_delta(ctx, o, d_o, delta, &shape)?;
+    let ds = ctx.alloc(heads * shape.stored_words())?;
+    for first in (0..shape.all_heads()).step_by(heads) {
+        let heads = heads.min(shape.all_heads() - first);
+        let push = StoredPush {
+            heads: heads as u32,
+            heads_a_sequence: shape.heads as u32,
+            time: shape.time as u32,
+            scale: shape.scale(),
+            first_head: first as u32,
+        };
+        let launch = Launch {
+            name: "attention_backward_key_value",
+            shader: key_value.shader,
+            specialization: &shape.constants(),
+            bindings: &[
+                Binding::Read(qkv),
+                Binding::Read(stats),
+                Binding::Read(d_o),
+                Binding::Read(delta),
+                // Two thirds of it are written here, the rest by the next launch.
+                Binding::ReadWrite(dqkv),
+                Binding::Write(&ds),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(key_value.groups(&shape, heads)),
+        };
+        ctx.launch_counted(launch, shape.work(&launch, heads, 4), no_cpu)?;
+        let launch = Launch {
+            name: "attention_backward_query",
+            shader: STORED_QUERY.shader,
+            bindings: &[
+                Binding::Read(qkv),
+                Binding::Read(&ds),
+                Binding::ReadWrite(dqkv),
+            ],
+            groups: groups_1d(STORED_QUERY.groups(&shape, heads)),
+            ..launch
+        };
+        ctx.launch_counted(launch, shape.work(&launch, heads, 1), no_cpu)?;
+    }
+    Ok(())
+}
+
+/// The kernels that keep ds run on GPUs alone: the CPU device takes the other two.
+fn no_cpu(_: &mut CpuBindings<'_>) {}
+
+fn backward_delta(
+    ctx: &Context,
+    o: &Buffer,
+    d_o: &Buffer,
+    delta: &Buffer,
+    shape: &AttentionShape,
+) -> Result<(), KernelError> {
+    let (shader, rows) = DELTA;
+    let push = DeltaPush {
+        rows: shape.queries() as u32,
+        heads_a_sequence: shape.heads as u32,
+        time: shape.time as u32,
+    };
+    let launch = Launch {
+        name: "attention_backward_delta",
+        shader,
+        specialization: &shape.constants(),
+        bindings: &[Binding::Read(o), Binding::Read(d_o), Binding::Write(delta)],
+        push: push_bytes(&push),
+        groups: groups_1d(shape.queries().div_ceil(rows)),
+    };
+    ctx.launch(launch, no_cpu)?;
+    Ok(())
 }
 
 fn backward_query(
@@ -191,9 +318,9 @@ fn backward_query(
     delta: &Buffer,
     dqkv: &Buffer,
     shape: AttentionShape,
-    variant: &Variant,
 ) -> Result<(), KernelError> {
     let (push, scale) = (shape.push(), shape.scale());
+    let variant = &BACKWARD_QUERY;
     let launch = Launch {
         name: "attention_backward_query",
         shader: variant.shader,
@@ -208,12 +335,16 @@ fn backward_query(
             Binding::ReadWrite(dqkv),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(variant.groups(&shape)),
+        groups: groups_1d(variant.groups(&shape, shape.all_heads())),
     };
-    ctx.launch_counted(launch, shape.work(&launch, 3), move |b| {
-        let ([qkv, o, stats, d_o], [delta, dqkv]) = b.split();
-        cpu::backward_query([qkv, o, stats, d_o], delta, dqkv, &shape, scale);
-    })?;
+    ctx.launch_counted(
+        launch,
+        shape.work(&launch, shape.all_heads(), 3),
+        move |b| {
+            let ([qkv, o, stats, d_o], [delta, dqkv]) = b.split();
+            cpu::backward_query([qkv, o, stats, d_o], delta, dqkv, &shape, scale);
+        },
+    )?;
     Ok(())
 }
 
@@ -222,9 +353,9 @@ fn backward_key_value(
     [qkv, stats, d_o, delta]: [&Buffer; 4],
     dqkv: &Buffer,
     shape: AttentionShape,
-    variant: &Variant,
 ) -> Result<(), KernelError> {
     let (push, scale) = (shape.push(), shape.scale());
+    let variant = &BACKWARD_KEY_VALUE;
     let launch = Launch {
         name: "attention_backward_key_value",
         shader: variant.shader,
@@ -237,11 +368,15 @@ fn backward_key_value(
             Binding::ReadWrite(dqkv),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(variant.groups(&shape)),
+        groups: groups_1d(variant.groups(&shape, shape.all_heads())),
     };
-    ctx.launch_counted(launch, shape.work(&launch, 4), move |b| {
-        let ([qkv, stats, d_o, delta], [dqkv]) = b.split();
-        cpu::backward_key_value([qkv, stats, d_o, delta], dqkv, &shape, scale);
-    })?;
+    ctx.launch_counted(
+        launch,
+        shape.work(&launch, shape.all_heads(), 4),
+        move |b| {
+            let ([qkv, stats, d_o, delta], [dqkv]) = b.split();
+            cpu::backward_key_value([qkv, stats, d_o, delta], dqkv, &shape, scale);
+        },
+    )?;
     Ok(())
 }

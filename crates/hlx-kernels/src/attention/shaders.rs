@@ -19,12 +19,12 @@ shader!(
 shader!(forward_64, "../../shaders/spv/attention/forward_64.spv");
 shader!(forward_32, "../../shaders/spv/attention/forward_32.spv");
 shader!(
-    backward_query_64,
-    "../../shaders/spv/attention/backward_query_64.spv"
+    backward_delta,
+    "../../shaders/spv/attention/backward_delta.spv"
 );
 shader!(
-    backward_query_32,
-    "../../shaders/spv/attention/backward_query_32.spv"
+    backward_query_stored,
+    "../../shaders/spv/attention/backward_query_stored.spv"
 );
 shader!(
     backward_key_value_32,
@@ -35,6 +35,8 @@ shader!(
     "../../shaders/spv/attention/backward_key_value_cached.spv"
 );
 
+pub use backward_delta::Push as DeltaPush;
+pub use backward_query_stored::Push as StoredPush;
 pub use wide_forward::Push;
 
 /// A shader and what it takes.
@@ -77,17 +79,20 @@ pub static FORWARD: [Variant; 3] = [
     variant(&forward_32::SHADER, 32, 64, 29_696, 0),
     variant(&wide_forward::SHADER, 64, 128, 30_208, 0),
 ];
-pub static BACKWARD_QUERY: [Variant; 3] = [
-    variant(&backward_query_64::SHADER, 64, 64, 49_152, FILLED),
-    variant(&backward_query_32::SHADER, 32, 64, 32_768, 0),
-    variant(&wide_backward_query::SHADER, 64, 128, 30_208, 0),
-];
-pub static BACKWARD_KEY_VALUE: [Variant; 4] = [
+/// The backward that computes s and dp for each of its two kernels.
+pub static BACKWARD_QUERY: Variant = variant(&wide_backward_query::SHADER, 64, 128, 30_208, 0);
+pub static BACKWARD_KEY_VALUE: Variant =
+    variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, 0);
+/// The backward that keeps ds: dK and dV, which store it, then dQ.
+pub static STORED_KEY_VALUE: [Variant; 3] = [
     variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, FILLED),
     variant(&backward_key_value_32::SHADER, 32, 64, 40_960, 0),
     variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, 0),
-    variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, 0),
 ];
+pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_288, 0);
+
+/// Delta's shader, and the rows of `[B, T, H, D]` of one workgroup.
+pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);
 
 impl Variant {
     /// Whether this variant can carry out `shape` on `ctx`.
@@ -96,19 +101,20 @@ impl Variant {
             && (ctx.is_cpu() || self.shared_bytes <= ctx.info().shared_memory_bytes)
     }
 
-    /// Workgroups that carry out `shape`.
-    pub fn groups(&self, shape: &AttentionShape) -> usize {
-        shape.batch * shape.heads * shape.time.div_ceil(self.rows)
+    /// Workgroups that carry out `heads` heads of `shape`.
+    pub fn groups(&self, shape: &AttentionShape, heads: usize) -> usize {
+        heads * shape.time.div_ceil(self.rows)
     }
 }
 
-/// Picks the first variant that fits and has enough workgroups; the last always does.
+/// Picks the first variant that fits and has enough workgroups, or the last.
 pub fn choose<const N: usize>(
     ctx: &Context,
     shape: &AttentionShape,
     variants: &'static [Variant; N],
 ) -> &'static Variant {
-    let enough = |variant: &Variant| variant.groups(shape) >= variant.enough_groups;
+    let enough =
+        |variant: &Variant| variant.groups(shape, shape.all_heads()) >= variant.enough_groups;
     variants
         .iter()
         .find(|variant| variant.fits(ctx, shape) && enough(variant))
