@@ -24,27 +24,7 @@ layout(set = 0, binding = 0) readonly restrict buffer Words4 { uvec4 words4[]; }
 layout(set = 0, binding = 1) readonly restrict buffer Chunks { uvec2 chunks[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Digests { uint digests[]; };
 
-uint next[16];  // The words of the block to come, as they are loaded.
-
-void load_words(uint start, uint count, uint block) {
-    uint at = 16u * block;
-    if (at + 16u <= count) {
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uvec4 four = words4[(start + at) / 4u + i];
-            [[unroll]] for (uint j = 0u; j < 4u; ++j) next[4u * i + j] = four[j];
-        }
-    } else {
-        [[unroll]] for (uint i = 0u; i < 16u; ++i)
-            next[i] = at + i < count ? words1[start + at + i] : 0u;
-    }
-}
-
-// A word as SHA-256 reads it; behind the words stands one bit, and at the end their number.
-uint message_word(uint word, uint index, uint count, uint blocks) {
-    if (CANONICAL != 0u && (word & 0x7fffffffu) > 0x7f800000u) word = HLX_NAN;
-    uint bits = index + 1u == 16u * blocks ? 512u + 32u * count : 0u;
-    return index < count ? sha256_swap(word) : (index == count ? 0x80000000u : bits);
-}
+#include "../include/sha256_message.glsl"
 
 void main() {
     uint chunk = hlx_group() * 32u + gl_LocalInvocationID.x;

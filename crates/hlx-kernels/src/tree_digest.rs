@@ -20,8 +20,9 @@
 //! in little-endian order. The root's block ends in `f32`, `u32` or `bytes`. Leaf, node, root and
 //! list begin with different blocks, so that none can pass for another; -0 and +0 differ.
 //!
-//! On a device a thread hashes a leaf or a node, and a level is one launch over all tensors. On
-//! the CPU a worker hashes one with the processor's SHA instructions.
+//! On a device a level is one launch over all tensors. A leaf or a node is hashed by a pair of
+//! threads, one for the schedule and one for the rounds; where there are many, and on a software
+//! driver, where barriers are dear, by one thread. On the CPU a worker hashes one with the processor's SHA instructions.
 
 mod host;
 mod plan;
@@ -42,11 +43,17 @@ pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
 use plan::{Plan, Step};
 
 shader!(chunks_shader, "../../shaders/spv/tree_digest/chunks.spv");
+shader!(pairs_shader, "../../shaders/spv/tree_digest/pairs.spv");
 
 /// Words of a digest.
 const DIGEST_WORDS: usize = 8;
-/// Threads of a workgroup: few, so that the leaves spread over all processors of a device.
-const GROUP_THREADS: usize = 32;
+/// Chunks of a workgroup: few, so that the leaves spread over all processors of a device.
+const GROUP_CHUNKS: usize = 32;
+/// The most chunks of a launch that pairs of threads hash. A pair takes an H200 1.24 ms for a
+/// leaf and a single thread 1.80, but more work in all: beyond this, the device is full.
+const MAX_PAIRED: usize = 4096;
+/// Words of a block.
+const BLOCK_WORDS: usize = 16;
 
 /// The two constants of the tree; tests have smaller ones.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +215,8 @@ pub fn tree_digest(
 pub struct TreeDigester {
     ctx: Context,
     kind: DigestKind,
+    /// Whether two threads may hash a chunk.
+    in_pairs: bool,
     tensors: Vec<TensorSpan>,
     plan: Plan,
     /// Start and length of each chunk of each launch.
@@ -259,6 +268,7 @@ impl TreeDigester {
         Ok(Self {
             ctx: ctx.clone(),
             kind,
+            in_pairs: ctx.native_arithmetic(),
             tensors,
             plan,
             chunks,
@@ -276,8 +286,8 @@ impl TreeDigester {
     }
 
     /// Launches several digests, each of its buffer, level by level: leaves run side by side, and
-    /// all together take hardly longer than one. A leaf is a chain of 1,025 blocks in one thread,
-    /// which takes an H200 1.8 ms however few or many there are.
+    /// all together take hardly longer than one. A leaf is a chain of 1,025 blocks, which takes an
+    /// H200 more than a millisecond however few or many there are.
     ///
     /// # Errors
     /// As [`TreeDigester::launch`].
@@ -326,18 +336,34 @@ impl TreeDigester {
         } else {
             Binding::ReadWrite(&target)
         };
-        let push = chunks_shader::Push {
-            state: host::state_after(domain),
-            n: n as u32,
-            first: first as u32,
+        let (state, n_chunks, place) = (host::state_after(domain), n as u32, first as u32);
+        let in_pairs = self.in_pairs && n <= MAX_PAIRED;
+        // A bit and the length stand behind the words.
+        let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS) as u32;
+        let alone = chunks_shader::Push {
+            state,
+            n: n_chunks,
+            first: place,
+        };
+        let paired = pairs_shader::Push {
+            state,
+            n: n_chunks,
+            first: place,
+            blocks,
         };
         let launch = Launch {
             name: "tree_digest",
-            shader: &chunks_shader::SHADER,
+            shader: match in_pairs {
+                true => &pairs_shader::SHADER,
+                false => &chunks_shader::SHADER,
+            },
             specialization: &[(0, u32::from(canonical))],
             bindings: &[Binding::Read(&source), Binding::Read(&chunks), target],
-            push: push_bytes(&push),
-            groups: groups_1d(n.div_ceil(GROUP_THREADS)),
+            push: match in_pairs {
+                true => push_bytes(&paired),
+                false => push_bytes(&alone),
+            },
+            groups: groups_1d(n.div_ceil(GROUP_CHUNKS)),
         };
         self.ctx.launch(launch, move |bindings| {
             let ([words, chunks], [digests]) = bindings.split::<2, 1>();

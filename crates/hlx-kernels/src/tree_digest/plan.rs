@@ -17,6 +17,8 @@ pub(super) struct Step {
     /// Where the launch's part of [`Plan::chunks`] begins.
     pub chunks_at: usize,
     pub n: usize,
+    /// Words of the longest chunk.
+    pub longest: usize,
     pub first: usize,
     /// The words of the level among the digests.
     pub target: Range<usize>,
@@ -93,12 +95,17 @@ impl Plan {
             for &(start, words) in &chunks[first..first + n] {
                 self.chunks.extend([(start - base) as u32, words as u32]);
             }
+            let longest = chunks[first..first + n]
+                .iter()
+                .map(|&(_, words)| words)
+                .max();
             self.chunks.resize(align_words(self.chunks.len()), 0);
             self.steps.push(Step {
                 is_leaves: source.is_none(),
                 source: bound,
                 chunks_at,
                 n,
+                longest: longest.unwrap_or(0),
                 first,
                 target: target.clone(),
             });

@@ -90,8 +90,11 @@ fn digest_everywhere(
     let lists = RefCell::new(Vec::new());
     run_everywhere("tree_digest", |ctx, mem| {
         let buffer = mem.input_u32(ctx, data)?;
-        let digester = TreeDigester::with_tree(ctx, kind, spans.to_vec(), tree, window)?;
-        lists.borrow_mut().push(digester.digest(&buffer)?);
+        let mut digester = TreeDigester::with_tree(ctx, kind, spans.to_vec(), tree, window)?;
+        for in_pairs in [false, true] {
+            digester.in_pairs = in_pairs;
+            lists.borrow_mut().push(digester.digest(&buffer)?);
+        }
         Ok(vec![digester.digests.slice(0, 0)?])
     });
     let lists = lists.into_inner();
