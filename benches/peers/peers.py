@@ -10,7 +10,7 @@ compiled`) with `ok ms=M [graph_ms=G]` or `error MESSAGE`, and ends with its inp
 
 `infer` makes calls at each batch size: ids from the host, logits of all positions on the device,
 waited for. The first call at a size is its cold time (compiled: with its compilation, for this
-size alone), the median of the next N its warm time; `row_0` is the SHA-256 of the first
+size alone), the median of N more, after 0.3 s of calls, its warm time; `row_0` is the SHA-256 of the first
 sequence's logits, the same ids in every batch (several, joined by +, where calls differ).
 
 `ms` is the time of one run among many behind each other, launched from Python as users do; small
@@ -35,6 +35,9 @@ except ModuleNotFoundError:
     sys.exit(f"error: {sys.executable} has no PyTorch (package torch)")
 
 TRIES, SECONDS = 5, 0.25
+
+# Calls go on for so long before warm ones are timed.
+BUSY_SECONDS = 0.3
 
 # Autograd's engine works outside of a capture, and a capture that fails spoils later ones.
 NO_GRAPH = {"attention_backward"}
@@ -295,17 +298,26 @@ class Side:
         for batch in batches:
             host = tokens[:batch].contiguous()
             host = host.pin_memory() if self.cuda else host
-            times, digests = [], []
-            for _ in range(1 + repeats):
+
+            def timed():
                 self.sync()
                 start = time.perf_counter()
                 with torch.inference_mode():
                     logits = call(host.to(self.device, non_blocking=True))
                 self.sync()
-                times.append((time.perf_counter() - start) * 1e3)
-                row = logits[0].contiguous().cpu().view(torch.uint8).flatten().tolist()
-                digests.append(hashlib.sha256(bytes(row)).hexdigest())
-            yield batch, times[0], statistics.median(times[1:]), sorted(set(digests))
+                return (time.perf_counter() - start) * 1e3, logits[0].cpu()
+
+            cold, row = timed()
+            rows, times = [row], []
+            busy = time.perf_counter()
+            while time.perf_counter() - busy < BUSY_SECONDS:
+                timed()
+            for _ in range(repeats):
+                warm, row = timed()
+                times.append(warm)
+                rows.append(row)
+            digests = {digest(row) for row in rows}
+            yield batch, cold, statistics.median(times), sorted(digests)
 
     # Timing.
 
@@ -365,6 +377,11 @@ class Side:
             recorded, count = graph
             reply += f" graph_ms={self.in_a_row(recorded.replay) / count:.6f}"
         return reply
+
+
+def digest(tensor):
+    """SHA-256 of a tensor's bytes (numpy may be missing)."""
+    return hashlib.sha256(bytes(tensor.contiguous().view(torch.uint8).flatten().tolist())).hexdigest()
 
 
 def first_line(error):

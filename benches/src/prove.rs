@@ -7,6 +7,7 @@ mod pytorch;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hlx_core::Context;
@@ -67,6 +68,11 @@ impl Arguments {
 
     fn repeats(&self) -> usize {
         self.repeats.unwrap_or(if self.quick { 2 } else { 10 }) as usize
+    }
+
+    /// How long calls go on before warm ones are timed.
+    fn busy(&self) -> Duration {
+        Duration::from_millis(if self.quick { 0 } else { 300 })
     }
 
     fn batches(&self) -> Vec<usize> {

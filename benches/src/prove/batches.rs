@@ -8,7 +8,8 @@
 //! - *cold*, in a new context with a new model, whose first call at this batch size it is: memory
 //!   is taken, the graph recorded and run. Other batch sizes have been run in the process, so the
 //!   pipelines are there, as in a server that meets a new size;
-//! - *warm*, as every later call at that size.
+//! - *warm*, as every later call at that size, once the device has been busy with them for a third
+//!   of a second: NVIDIA's driver lowers the clock of a GPU that mostly waits.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -74,11 +75,31 @@ impl Inference {
         Ok(self.ctx.sync()?)
     }
 
-    /// The handle of the first sequence's logits.
-    fn row_0(&self, config: &TransformerConfig) -> Result<Handle> {
+    /// A call and the milliseconds that it took.
+    fn timed_call(&self) -> Result<f64> {
+        let start = Instant::now();
+        self.call()?;
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    }
+
+    /// The first sequence's logits, to be hashed later.
+    fn row_0(&self, config: &TransformerConfig) -> Result<Row0> {
         let shape = [config.positions, config.vocabulary];
         let row = self.logits.slice(0, shape[0] * shape[1])?;
         let words = self.ctx.download_u32(&row)?;
+        Ok(Row0 { shape, words })
+    }
+}
+
+/// The first sequence's logits.
+struct Row0 {
+    shape: [usize; 2],
+    words: Vec<u32>,
+}
+
+impl Row0 {
+    fn handle(self) -> Result<Handle> {
+        let Self { shape, words } = self;
         let bytes: Vec<u8> = words
             .into_iter()
             .flat_map(|word| hlx_core::digest::canonical_bits(f32::from_bits(word)).to_le_bytes())
@@ -105,7 +126,8 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
         warm_ms: Vec::new(),
         digests: BTreeMap::new(),
     };
-    for _ in 0..arguments.repeats() {
+    let mut rows = Vec::with_capacity(2 * arguments.repeats());
+    for repeat in 1..=arguments.repeats() {
         let ctx = arguments.open()?;
         let model = Transformer::new(&ctx, config, 1)?;
         let tokens = tokens(config, batch);
@@ -114,19 +136,20 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
         let inference = Inference::record(&ctx, &model, tokens)?;
         inference.call()?;
         row.cold_ms.push(start.elapsed().as_secs_f64() * 1e3);
-        *row.digests.entry(inference.row_0(config)?).or_default() += 1;
-        // One warm call in each of the contexts, and the rest in the last.
-        let last = row.cold_ms.len() == arguments.repeats();
-        let calls = if last { arguments.repeats() } else { 1 };
-        for _ in 0..calls {
-            let start = Instant::now();
-            inference.call()?;
-            let ms = start.elapsed().as_secs_f64() * 1e3;
-            if last {
-                row.warm_ms.push(ms);
+        rows.push(inference.row_0(config)?);
+        if repeat == arguments.repeats() {
+            let busy = Instant::now();
+            while busy.elapsed() < arguments.busy() {
+                inference.call()?;
             }
-            *row.digests.entry(inference.row_0(config)?).or_default() += 1;
+            for _ in 0..arguments.repeats() {
+                row.warm_ms.push(inference.timed_call()?);
+                rows.push(inference.row_0(config)?);
+            }
         }
+    }
+    for row_0 in rows {
+        *row.digests.entry(row_0.handle()?).or_default() += 1;
     }
     Ok(row)
 }
@@ -176,7 +199,7 @@ pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
     let inference = Inference::record(&ctx, &model, tokens)?;
     inference.call()?;
     let first_ms = ready.elapsed().as_secs_f64() * 1e3;
-    let row_0 = inference.row_0(&config)?;
+    let row_0 = inference.row_0(&config)?.handle()?;
     println!("ok opened_ms={opened_ms:.3} first_ms={first_ms:.3} row_0={row_0}");
     Ok(())
 }

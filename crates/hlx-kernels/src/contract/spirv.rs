@@ -12,12 +12,14 @@
 mod access;
 mod annotations;
 mod control_flow;
+mod dominance;
 mod functions;
 mod grammar;
 mod layout;
 mod module;
 mod reflect;
 mod rules;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod types;

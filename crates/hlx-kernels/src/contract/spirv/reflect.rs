@@ -12,8 +12,8 @@ use super::types::{Scalar, Type, Types, class, decoration};
 /// A storage buffer that a shader declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingInfo {
-    /// The variable's name, or its block's; the shortest where several views have one each. Empty
-    /// where the module has no names.
+    /// The variable's name, or its block's; the shortest where several views have one each;
+    /// `unnamed` where the module has no names.
     pub name: String,
     /// The binding in descriptor set 0.
     pub binding: u32,
@@ -653,7 +653,7 @@ impl Variable<'_> {
             .module
             .name(self.id)
             .or_else(|| self.module.name(pointee));
-        let name = own.unwrap_or_default().to_owned();
+        let name = own.unwrap_or("unnamed").to_owned();
         if set != Some(0) {
             let set = set.map_or("no".to_owned(), |set| set.to_string());
             return Err(format!(
@@ -679,7 +679,7 @@ impl Variable<'_> {
                 reads: false,
                 writes: false,
             });
-        if name.len() < info.name.len() && !name.is_empty() {
+        if name.len() < info.name.len() {
             info.name = name;
         }
         let denied = |number| {
