@@ -8,8 +8,7 @@
 //! - *cold*, in a new context with a new model, whose first call at this batch size it is: memory
 //!   is taken, the graph recorded and run. Other batch sizes have been run in the process, so the
 //!   pipelines are there, as in a server that meets a new size;
-//! - *warm*, as every later call at that size, once the device has been busy with them for a third
-//!   of a second: NVIDIA's driver lowers the clock of a GPU that mostly waits.
+//! - *warm*, as every later call at that size, once calls have gone on for a third of a second.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -11,8 +11,11 @@
 
 mod access;
 mod annotations;
+mod constants;
 mod control_flow;
 mod dominance;
+mod entry;
+mod extended;
 mod functions;
 mod grammar;
 mod layout;
@@ -23,9 +26,11 @@ mod structure;
 #[cfg(test)]
 mod tests;
 mod types;
+mod variables;
 
+pub use constants::ConstantInfo;
 pub use layout::ScalarKind;
-pub use reflect::{BindingInfo, ConstantInfo, Reflection};
+pub use reflect::{BindingInfo, Reflection};
 
 use grammar::op;
 use module::Module;
