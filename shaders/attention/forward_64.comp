@@ -3,4 +3,5 @@
 #extension GL_GOOGLE_include_directive : require
 #define THREAD_ROWS 4
 #define THREADS_Y 16
+#define STAGED
 #include "forward_narrow.glsl"

@@ -1,6 +1,9 @@
 // Causal attention forward for heads of at most 64 columns; the formulas and the order of every
-// sum are those of forward.comp. The queries stay in shared memory, blocks of 32 keys and their
-// values pass by. The including file gives the tile (narrow.glsl).
+// sum are those of forward.comp. Blocks of 32 keys and their values pass by the queries. The
+// including file gives the tile (narrow.glsl), and STAGED where workgroups are many: an H200 gives
+// those of a multiprocessor 52 KiB of shared memory together, so three of 16 KiB run where one of
+// 43 KiB would. Values then follow their keys in the same place, and queries pass by halves, block
+// after block, where the weights stand later.
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
@@ -15,27 +18,54 @@ layout(set = 0, binding = 2) writeonly buffer Stats { float stats[]; };
 DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
 DEFINE_STORE(store_o, o, o_vectors)
 
+#ifdef STAGED
+shared vec4 columns[COLS * UNITS];
+#define KEYS columns
+#define VALUES columns
+// Eight vectors of each row: half its query; eight threads' maxima; its weights; at the end its l.
+shared vec4 rows[ROWS * 8];
+#define WEIGHTS rows
+#define TOPS(row) (8u * (row))
+#define ROW_TOPS rows
+#define QUERY(r, u) rows[ROW(r) * 8u + (((u) ^ ROW(r)) & 7u)]
+#define LOAD_QUERIES(first_unit)                                                 \
+    [[unroll]] for (uint i = 0u; i < ROWS * 8u / THREADS; ++i) {                 \
+        uint at = gl_LocalInvocationIndex + i * THREADS;                         \
+        uint row = at / 8u;                                                      \
+        uint t = min(row0 + row, push.time - 1u);                                \
+        uint d = 4u * (first_unit) + 4u * (at % 8u);                             \
+        rows[at ^ (row & 7u)] = fetch_qkv(qkv_base(head, 0u) + t * QKV_STRIDE + d, d); \
+    }
+#else
 shared vec4 queries[ROWS * UNITS];
+#define QUERY(r, u) SHARED_ROW(queries, 0u, r, u)
 shared vec4 keys[COLS * UNITS];
 shared vec4 values[COLS * UNITS];
 shared vec4 weights[ROWS * 8];
+#define KEYS keys
+#define VALUES values
+#define WEIGHTS weights
 // Eight threads' maxima of each row; at the end each row's l.
 shared vec4 tops[ROWS * 2];
-
-#define QUERY(r, u) SHARED_ROW(queries, 0u, r, u)
+#define ROW_TOPS tops
+#define TOPS(row) (2u * (row))
+#endif
 
 void main() {
     uint tx = thread_tx();
     uint first_row = thread_first_row();
+    // The tiles with most keys of all heads go first, so that the last to finish are short.
     uint tiles = (push.time + ROWS - 1u) / ROWS;
-    uint head = hlx_group() / tiles;
-    if (head >= push.heads) return;
-    // The tiles with most keys go first, so that the last to finish are short.
-    uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
+    uint tile = hlx_group() / push.heads;
+    if (tile >= tiles) return;
+    uint head = hlx_group() % push.heads;
+    uint row0 = (tiles - 1u - tile) * ROWS;
     // The last row of these 32 threads.
     uint last_row = row0 + 4u * THREAD_ROWS * ((thread_ty() >> 2) + 1u) - 1u;
 
+#ifndef STAGED
     LOAD_TILE(queries, 0u, ROWS, NATURAL, fetch_qkv, qkv_base(head, 0u), QKV_STRIDE, row0)
+#endif
 
     precise float m[THREAD_ROWS];
     precise vec4 sums[THREAD_ROWS][2];
@@ -52,14 +82,35 @@ void main() {
     for (uint key0 = 0u; key0 < end; key0 += COLS) {
         bool busy = key0 <= last_row;
         barrier();
-        LOAD_TILE(keys, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
-        LOAD_TILE(values, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
+        LOAD_TILE(KEYS, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
+#ifdef STAGED
+        LOAD_QUERIES(0u)
+#else
+        LOAD_TILE(VALUES, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
+#endif
         barrier();
         precise vec4 s[THREAD_ROWS];
         precise float top[THREAD_ROWS];
         [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
+#ifdef STAGED
         if (busy) {
-            CONTRACT(s, QUERY, keys, 0u)
+            CONTRACT_PART(s, QUERY, KEYS, 0u, 0u, 8u)
+        }
+        if (UNITS > 8u) {
+            barrier();
+            LOAD_QUERIES(8u)
+            barrier();
+            if (busy) {
+                CONTRACT_PART(s, QUERY, KEYS, 0u, 8u, 16u)
+            }
+        }
+        barrier();
+        LOAD_TILE(VALUES, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
+#endif
+        if (busy) {
+#ifndef STAGED
+            CONTRACT(s, QUERY, KEYS, 0u)
+#endif
             EACH(r, THREAD_ROWS, s[r] = mul4(s[r], push.scale);)
             if (key0 + COLS > row0) {
                 [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r)
@@ -68,19 +119,24 @@ void main() {
             }
             [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
                 top[r] = hlx_max(hlx_max(s[r].x, s[r].y), hlx_max(s[r].z, s[r].w));
-                tops[ROW(r) * 2u + (tx >> 2)][tx & 3u] = top[r];
+                ROW_TOPS[TOPS(ROW(r)) + (tx >> 2)][tx & 3u] = top[r];
             }
         }
         barrier();
         if (busy) {
-            precise float own_correction = 0.0;
             [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
-                vec4 a = tops[ROW(r) * 2u];
-                vec4 b = tops[ROW(r) * 2u + 1u];
+                vec4 a = ROW_TOPS[TOPS(ROW(r))];
+                vec4 b = ROW_TOPS[TOPS(ROW(r)) + 1u];
                 precise float left = hlx_max(hlx_max(a.x, a.y), hlx_max(a.z, a.w));
                 precise float right = hlx_max(hlx_max(b.x, b.y), hlx_max(b.z, b.w));
                 top[r] = hlx_max(left, right);
             }
+#ifdef STAGED
+        }
+        barrier();
+        if (busy) {
+#endif
+            precise float own_correction = 0.0;
             EACH(r, THREAD_ROWS,
                 precise float now = hlx_max(m[r], hlx_pos0(top[r]));
                 precise float correction = exp_below(hlx_sub(m[r], now));
@@ -90,22 +146,23 @@ void main() {
                 if (UNITS > 8u) sums[r][1] = mul4(sums[r][1], correction);
                 EACH(c, 4u, s[r][c] = exp_below(hlx_sub(s[r][c], now));)
             )
-            [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) weights[WEIGHT(ROW(r), tx)] = s[r];
+            [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) WEIGHTS[WEIGHT(ROW(r), tx)] = s[r];
             l = hlx_mul(l, own_correction);
         }
         barrier();
         if (busy) {
             EACH(j, 8u,
-                vec4 p = weights[WEIGHT(ROW(own), j)];
+                vec4 p = WEIGHTS[WEIGHT(ROW(own), j)];
                 EACH(c, 4u, l = hlx_add(l, p[c]);)
             )
-            ACCUMULATE(sums, weights, 0u, values, 0u)
+            ACCUMULATE(sums, WEIGHTS, 0u, VALUES, 0u)
         }
     }
 
+    barrier();
     uint position = head * push.time + row0;
     if (tx < THREAD_ROWS) {
-        tops[ROW(own) * 2u].x = l;
+        ROW_TOPS[TOPS(ROW(own))].x = l;
         precise float m_own = m[0];
         [[unroll]] for (uint r = 1u; r < THREAD_ROWS; ++r)
             if (r == own) m_own = m[r];
@@ -116,7 +173,7 @@ void main() {
     }
     barrier();
     EACH(r, THREAD_ROWS,
-        precise float sum = tops[ROW(r) * 2u].x;
+        precise float sum = ROW_TOPS[TOPS(ROW(r))].x;
         uint t = row0 + ROW(r);
         if (t < push.time) {
             EACH(v, 2u,

@@ -151,15 +151,18 @@ uint thread_first_row() {
                     s[r][c] = hlx_fma(x[k], y[c][k], s[r][c]);                   \
         }                                                                        \
     }
-#define CONTRACT(s, ROW_VECTOR, columns, columns_first)                          \
+// The vectors u_first .. u_end - 1 of the chains, as far as D goes.
+#define CONTRACT_PART(s, ROW_VECTOR, columns, columns_first, u_first, u_end)     \
     if (NATIVE) {                                                                \
-        [[dont_unroll]] for (uint u0 = 0u; 4u * u0 < D; u0 += UNROLL)            \
+        [[dont_unroll]] for (uint u0 = u_first; u0 < (u_end) && 4u * u0 < D; u0 += UNROLL) \
             [[unroll]] for (uint i = 0u; i < UNROLL; ++i)                        \
                 CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u0 + i, [[unroll]]) \
     } else {                                                                     \
-        for (uint u = 0u; 4u * u < D; ++u)                                       \
-            CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u, )      \
+        for (uint u = u_first; u < (u_end) && 4u * u < D; ++u)                   \
+            CONTRACT_UNIT(s, ROW_VECTOR, columns, columns_first, u, )            \
     }
+#define CONTRACT(s, ROW_VECTOR, columns, columns_first)                          \
+    CONTRACT_PART(s, ROW_VECTOR, columns, columns_first, 0u, UNITS)
 
 // exp(x) for x <= 0 or NaN: no score exceeds its row's maximum.
 float exp_below(float x) {

@@ -75,7 +75,7 @@ const FILLED: usize = 264;
 
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(&forward_64::SHADER, 64, 64, 43_008, FILLED),
+    variant(&forward_64::SHADER, 64, 64, 16_384, FILLED),
     variant(&forward_32::SHADER, 32, 64, 29_696, 0),
     variant(&wide_forward::SHADER, 64, 128, 30_208, 0),
 ];
