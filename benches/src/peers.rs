@@ -268,7 +268,7 @@ impl Heard {
     }
 
     /// Asks a side once more; after an error never again.
-    fn ask(&mut self, session: &mut Session, name: &str, meter: &PowerMeter) -> Result<()> {
+    fn ask(&mut self, session: &mut Session, name: &str, meter: Option<&PowerMeter>) -> Result<()> {
         if self.error.is_some() {
             return Ok(());
         }
@@ -277,7 +277,8 @@ impl Heard {
             Ok(answer) => {
                 self.times.extend(number(&answer, "ms"));
                 self.prepared.extend(number(&answer, "graph_ms"));
-                self.watts.extend(meter.mean_since(start));
+                self.watts
+                    .extend(meter.and_then(|meter| meter.mean_since(start)));
             }
             Err(message) => {
                 eprintln!("{name}: {}: {message}", session.description);
@@ -302,17 +303,19 @@ fn in_turns(
     facts.push(("hlx".to_owned(), hlx.description.clone()));
     facts.push(("peer".to_owned(), peer.description.clone()));
     facts.push(("rounds".to_owned(), rounds.to_string()));
-    let meter = PowerMeter::start();
+    // Power is the GPU's: it says nothing of work on the CPU.
+    let meter = (!is_cpu).then(PowerMeter::start);
+    let meter = meter.as_ref();
     for (place, case) in cases.iter().enumerate() {
         let name = case.name();
         eprintln!("{}/{} {name}", place + 1, cases.len());
         let (mut ours, mut theirs, mut compiled) = Default::default();
         let compiled_name = (case.label.is_some() && !is_cpu).then(|| format!("{name} compiled"));
         for round in 0..=rounds {
-            Heard::ask(&mut ours, &mut hlx, &name, &meter)?;
-            Heard::ask(&mut theirs, &mut peer, &name, &meter)?;
+            Heard::ask(&mut ours, &mut hlx, &name, meter)?;
+            Heard::ask(&mut theirs, &mut peer, &name, meter)?;
             if let Some(name) = &compiled_name {
-                Heard::ask(&mut compiled, &mut peer, name, &meter)?;
+                Heard::ask(&mut compiled, &mut peer, name, meter)?;
             }
             // The first round made buffers and found a clock that had fallen meanwhile.
             if round == 0 {
@@ -409,7 +412,8 @@ fn first_step(command: &mut Command, what: String, is_cpu: bool) -> Result<Start
     Ok(StartRow {
         what,
         seconds,
-        held_bytes: number(&later, "held_bytes"),
+        // PyTorch does not say what it holds on the CPU.
+        held_bytes: number(&later, "held_bytes").filter(|&bytes| bytes > 0.0),
         device_bytes: after.zip(before).map(|(after, before)| after - before),
     })
 }
