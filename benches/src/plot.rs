@@ -34,7 +34,8 @@ struct Group {
 /// How many times as fast as PyTorch each operation is, with a line at equal speed. Beside the
 /// bar of an operation launched from Python, a second one for those in a CUDA graph.
 pub fn ratios(rows: &[PeerRow], title: &str) -> String {
-    let rows: Vec<&PeerRow> = rows.iter().filter(|row| !row.is_step()).collect();
+    let compared = |row: &&PeerRow| !row.is_step() && row.ratio().is_some();
+    let rows: Vec<&PeerRow> = rows.iter().filter(compared).collect();
     let all = rows
         .iter()
         .flat_map(|row| [row.ratio(), row.prepared_ratio()]);
@@ -60,10 +61,12 @@ pub fn ratios(rows: &[PeerRow], title: &str) -> String {
         })
         .collect();
     let legend = [
-        ("times as fast as PyTorch from Python", OURS),
-        ("as PyTorch in a CUDA graph (paler: slower)", THEIRS),
+        ("times as fast as PyTorch from Python (paler: slower)", OURS),
+        ("as PyTorch in a CUDA graph", THEIRS),
     ];
-    chart(title, &groups, &legend, Some(1.0 / largest))
+    let has_graphs = rows.iter().any(|row| row.prepared_ratio().is_some());
+    let legend = &legend[..if has_graphs { 2 } else { 1 }];
+    chart(title, &groups, legend, Some(1.0 / largest))
 }
 
 /// The time of each training step on all sides; each step has a scale of its own.
@@ -140,11 +143,6 @@ fn chart(title: &str, groups: &[Group], legend: &[(&str, &str)], mark: Option<f6
         );
         x += 40.0 + 6.0 * text.len() as f64;
     }
-    let mut y = TOP;
-    for group in groups {
-        draw(&mut svg, group, y);
-        y += height(group) + GAP;
-    }
     if let Some(mark) = mark {
         let x = LEFT + mark * (WIDTH - LEFT - RIGHT);
         let _ = writeln!(
@@ -153,6 +151,11 @@ fn chart(title: &str, groups: &[Group], legend: &[(&str, &str)], mark: Option<f6
              stroke-dasharray=\"4 3\"/>",
             TOP - 6.0
         );
+    }
+    let mut y = TOP;
+    for group in groups {
+        draw(&mut svg, group, y);
+        y += height(group) + GAP;
     }
     svg.push_str("</svg>\n");
     svg
@@ -177,7 +180,8 @@ fn draw(svg: &mut String, group: &Group, top: f64) {
         let _ = writeln!(
             svg,
             "<rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+             <text x=\"{:.1}\" y=\"{:.1}\" stroke=\"#ffffff\" stroke-width=\"3\" \
+             paint-order=\"stroke\">{}</text>",
             BAR - 2.0,
             bar.colour,
             LEFT + width + 5.0,
