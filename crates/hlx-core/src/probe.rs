@@ -450,6 +450,26 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_fails_is_refused_with_its_first_failure() {
+        let mut report = ProbeReport::default();
+        report.add("fused multiply-add", "native", true);
+        assert!(report.check("a GPU").is_ok());
+        report.add(
+            "div",
+            "0x3f800001 of 0x3f800000, expected 0x3f800000",
+            false,
+        );
+        report.add("exp", "no number", false);
+        assert!(!report.passed());
+        let error = report.check("a GPU").expect_err("two checks failed");
+        assert_eq!(
+            error.to_string(),
+            "device `a GPU` is refused for the portable profile: \
+             div: 0x3f800001 of 0x3f800000, expected 0x3f800000"
+        );
+    }
+
+    #[test]
     fn the_reduction_rows_tell_orders_apart() {
         let (values, [_, cols]) = reduction_rows();
         let sequential = values[..cols]
