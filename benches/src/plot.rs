@@ -191,7 +191,7 @@ fn draw(svg: &mut String, group: &Group, top: f64) {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

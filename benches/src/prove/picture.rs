@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::plot::escape;
+
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
@@ -196,12 +198,6 @@ fn curve(svg: &mut String, scales: &Scales, series: &Series) {
             series.colour
         );
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

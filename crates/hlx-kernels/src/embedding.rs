@@ -11,7 +11,7 @@
 //! vocabulary adds nothing. For large vocabularies [`embedding_backward_sum`] adds the shards in the
 //! same kernel.
 
-use hlx_core::{Binding, Buffer, Context, Launch, Work, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_that};
@@ -83,15 +83,46 @@ struct Sizes {
 }
 
 impl Sizes {
+    fn rows(&self) -> usize {
+        self.shards * self.rows_per_shard
+    }
+
     /// The push constants that both backward shaders have.
     fn push(&self) -> backward::Push {
         backward::Push {
-            rows: (self.shards * self.rows_per_shard) as u32,
+            rows: self.rows() as u32,
             rows_per_shard: self.rows_per_shard as u32,
             vocabulary: self.vocabulary as u32,
             width: self.width as u32,
         }
     }
+
+    /// The launch of either backward shader.
+    fn launch<'a>(
+        &self,
+        name: &'static str,
+        shader: &'static Shader,
+        bindings: &'a [Binding<'a>],
+        push: &'a backward::Push,
+    ) -> Launch<'a> {
+        Launch {
+            name,
+            shader,
+            specialization: &[],
+            bindings,
+            push: push_bytes(push),
+            groups: groups_1d(self.rows() * column_groups(self.width)),
+        }
+    }
+}
+
+/// The bindings of either; rows that no token names keep what the table holds.
+fn backward_bindings<'a>(ids: &'a Buffer, dy: &'a Buffer, dweight: &'a Buffer) -> [Binding<'a>; 3] {
+    [
+        Binding::Read(ids),
+        Binding::Read(dy),
+        Binding::ReadWrite(dweight),
+    ]
 }
 
 /// Sums `dy` `[shards, rows_per_shard, width]` by id into `dweight` `[shards, vocabulary, width]`,
@@ -131,18 +162,8 @@ pub fn embedding_backward(
         width,
     };
     let push = sizes.push();
-    let launch = Launch {
-        name: NAME,
-        shader: &backward::SHADER,
-        specialization: &[],
-        bindings: &[
-            Binding::Read(ids),
-            Binding::Read(dy),
-            Binding::ReadWrite(dweight),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(rows * column_groups(width)),
-    };
+    let bindings = backward_bindings(ids, dy, dweight);
+    let launch = sizes.launch(NAME, &backward::SHADER, &bindings, &push);
     ctx.launch(launch, move |bindings| {
         let ([ids, dy], [dweight]) = bindings.split::<2, 1>();
         backward_on_cpu(as_u32(ids), dy, dweight, sizes);
@@ -208,19 +229,8 @@ pub fn embedding_backward_sum(
         width,
     };
     let push = sizes.push();
-    let launch = Launch {
-        name: NAME,
-        shader: &backward_sum::SHADER,
-        specialization: &[],
-        bindings: &[
-            Binding::Read(ids),
-            Binding::Read(dy),
-            // The rows that no token names keep their zeros.
-            Binding::ReadWrite(dweight),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(rows * column_groups(width)),
-    };
+    let bindings = backward_bindings(ids, dy, dweight);
+    let launch = sizes.launch(NAME, &backward_sum::SHADER, &bindings, &push);
     // Of the table only the rows of the tokens are written.
     let work = Work {
         bytes: 4 * (rows + 2 * rows * width) as u64,

@@ -10,6 +10,7 @@ use super::{
     ContractError, Encoded, Input, Kernel, Link, Output, Pipeline, Port, Scalar,
     SpecializationConstant,
 };
+use crate::KernelError;
 use crate::matmul::table::Tile;
 use crate::matmul::{MatMul, START_BIAS, matmul, specialization};
 
@@ -216,19 +217,24 @@ fn is_like(kernel: &Kernel, mut made: Kernel) -> bool {
     made == *kernel
 }
 
+/// A kernel that is not what `maker` makes, [`product`] or [`sum`].
+fn unlike(ctx: &Context, kernel: &Kernel, maker: &str) -> ContractError {
+    let why = format!("it uses HLX's {maker} in another way than `{maker}` does");
+    no_twin(ctx, kernel, &why)
+}
+
+fn failed(kernel: &Kernel, source: KernelError) -> ContractError {
+    let contract = kernel.name.clone();
+    ContractError::Kernel { contract, source }
+}
+
 /// Runs the product's CPU twin.
 pub(super) fn product_twin(
     ctx: &Context,
     kernel: &Kernel,
     buffers: &[Buffer],
 ) -> Result<(), ContractError> {
-    let unlike = || {
-        no_twin(
-            ctx,
-            kernel,
-            "it uses HLX's product in another way than `product` does",
-        )
-    };
+    let unlike = || unlike(ctx, kernel, "product");
     let &[Scalar::U32(m), Scalar::U32(n), Scalar::U32(k), ..] = &kernel.push_constants[..] else {
         return Err(unlike());
     };
@@ -241,10 +247,7 @@ pub(super) fn product_twin(
         return Err(unlike());
     }
     let [m, n, k] = sizes;
-    matmul(ctx, a, b, Some(bias), c, &MatMul::new(m, n, k)).map_err(|source| {
-        let contract = kernel.name.clone();
-        ContractError::Kernel { contract, source }
-    })
+    matmul(ctx, a, b, Some(bias), c, &MatMul::new(m, n, k)).map_err(|source| failed(kernel, source))
 }
 
 /// Runs the sum's CPU twin.
@@ -253,13 +256,7 @@ pub(super) fn sum_twin(
     kernel: &Kernel,
     buffers: &[Buffer],
 ) -> Result<(), ContractError> {
-    let unlike = || {
-        no_twin(
-            ctx,
-            kernel,
-            "it uses HLX's sum in another way than `sum` does",
-        )
-    };
+    let unlike = || unlike(ctx, kernel, "sum");
     let &[Scalar::U32(count), ..] = &kernel.push_constants[..] else {
         return Err(unlike());
     };
@@ -270,8 +267,5 @@ pub(super) fn sum_twin(
     if !is_like(kernel, made) {
         return Err(unlike());
     }
-    crate::elementwise::add(ctx, a, b, c).map_err(|source| {
-        let contract = kernel.name.clone();
-        ContractError::Kernel { contract, source }
-    })
+    crate::elementwise::add(ctx, a, b, c).map_err(|source| failed(kernel, source))
 }

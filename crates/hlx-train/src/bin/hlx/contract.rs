@@ -8,7 +8,8 @@ use hlx_kernels::contract::{
     Contract, Encoded, Shader, inspect, pipeline_example, product_example,
 };
 
-use crate::run::{open_store, read_contract};
+use crate::run::read_contract;
+use crate::store::open_store;
 
 #[derive(clap::Args)]
 pub struct Arguments {

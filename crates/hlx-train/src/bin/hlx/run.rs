@@ -1,6 +1,6 @@
 //! `hlx run`: executes a contract.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::store::{Handle, Store};
@@ -8,6 +8,7 @@ use hlx_kernels::contract::{Contract, Execute, Execution, Prepared};
 use serde_json::json;
 
 use crate::DeviceArgument;
+use crate::store::open_store;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -24,14 +25,6 @@ pub struct Arguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// Opens the store of a folder, or the user's.
-pub fn open_store(folder: Option<&Path>) -> Result<Store> {
-    Ok(match folder {
-        Some(folder) => Store::open(folder)?,
-        None => Store::open_default()?,
-    })
 }
 
 /// Reads a contract from a file of JSON, or from the store by its handle.

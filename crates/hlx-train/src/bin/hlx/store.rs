@@ -8,6 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::store::{Content, Dtype, GcOptions, Handle, Store};
 
+/// Opens the store of a folder, or the user's.
+pub fn open_store(folder: Option<&Path>) -> Result<Store> {
+    Ok(match folder {
+        Some(folder) => Store::open(folder)?,
+        None => Store::open_default()?,
+    })
+}
+
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
@@ -72,10 +80,7 @@ enum Verb {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let store = match &arguments.store {
-        Some(path) => Store::open(path)?,
-        None => Store::open_default()?,
-    };
+    let store = open_store(arguments.store.as_deref())?;
     match &arguments.verb {
         Verb::Put { file, dtype, shape } => put(&store, file, dtype.as_deref(), shape),
         Verb::Get { handle, out } => get(&store, &handle.parse()?, out.as_deref()),
