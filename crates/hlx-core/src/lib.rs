@@ -20,6 +20,7 @@ mod memory;
 mod probe;
 mod profile;
 mod shader;
+mod specification;
 pub mod store;
 mod vulkan;
 
@@ -32,6 +33,7 @@ pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorP
 pub use probe::{ProbeCheck, ProbeReport};
 pub use profile::{KernelTime, LaunchTime, ProfileReport, Work};
 pub use shader::Shader;
+pub use specification::SPECIFICATION;
 pub use vulkan::{
     CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
     RecordedCommands, validation_messages,
