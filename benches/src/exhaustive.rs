@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use hlx_core::Context;
-use hlx_kernels::exhaustive::{Comparison, FUNCTIONS, Function, PairRun, Progress, Run};
+use hlx_proof::exhaustive::{Comparison, FUNCTIONS, Function, PairRun, Progress, Run};
 
 /// Inputs of a launch: 64 MiB of results.
 const CHUNK: usize = 1 << 24;

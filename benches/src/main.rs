@@ -12,7 +12,7 @@ use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{exhaustive, facts, peers, prove, report, serve, table};
 use hlx_core::Context;
-use hlx_kernels::peak::{Peak, measure};
+use hlx_proof::peak::{Peak, measure};
 
 /// Measures kernels and training steps: their rates over at least 100 runs, and their share of
 /// what the device reached in the same run with nothing but multiply-adds, or copies.

@@ -12,16 +12,31 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not here may not be added unseen.
-const TABLE: [Row; 5] = [
+const TABLE: [Row; 8] = [
     Row {
         name: "hlx-core",
         hlx: &[],
         rationed: &["vulkano", "ash"],
     },
     Row {
+        name: "hlx-store",
+        hlx: &["hlx-core"],
+        rationed: &[],
+    },
+    Row {
         name: "hlx-kernels",
         hlx: &["hlx-core"],
         rationed: &["vulkano", "vulkano-shaders", "ash"],
+    },
+    Row {
+        name: "hlx-contract",
+        hlx: &["hlx-core", "hlx-store", "hlx-kernels"],
+        rationed: &[],
+    },
+    Row {
+        name: "hlx-proof",
+        hlx: &["hlx-core", "hlx-kernels"],
+        rationed: &["vulkano", "vulkano-shaders"],
     },
     Row {
         name: "hlx-autograd",
@@ -35,7 +50,15 @@ const TABLE: [Row; 5] = [
     },
     Row {
         name: "hlx-train",
-        hlx: &["hlx-core", "hlx-kernels", "hlx-autograd", "hlx-nn"],
+        hlx: &[
+            "hlx-core",
+            "hlx-store",
+            "hlx-kernels",
+            "hlx-contract",
+            "hlx-proof",
+            "hlx-autograd",
+            "hlx-nn",
+        ],
         rationed: &[
             "safetensors",
             "anyhow",

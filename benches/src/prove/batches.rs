@@ -18,9 +18,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_core::store::{Dtype, Handle};
 use hlx_core::{Buffer, Context, Graph};
 use hlx_nn::{ForwardContext, NnError, Transformer, TransformerConfig};
+use hlx_store::{Dtype, Handle};
 
 use super::picture::{Chart, Series};
 use super::pytorch::{Peer, Peers};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::Result;
+use hlx_contract::{Encoded, Execute, product_example};
 use hlx_core::Context;
-use hlx_core::store::{Handle, Store};
-use hlx_kernels::contract::{Encoded, Execute, product_example};
+use hlx_store::{Handle, Store};
 
 use super::picture::{Chart, Series};
 use super::{Arguments, head, write};

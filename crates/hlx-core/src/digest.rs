@@ -61,7 +61,8 @@ pub fn tensor_digest(values: &[f32]) -> String {
     hasher.finish()
 }
 
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
+/// Returns bytes as lower-case hexadecimal digits, two a byte.
+pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -21,7 +21,6 @@ mod probe;
 mod profile;
 mod shader;
 mod specification;
-pub mod store;
 mod vulkan;
 
 pub use context::{Context, PendingDownload};

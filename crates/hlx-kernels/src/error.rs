@@ -33,7 +33,7 @@ pub enum KernelError {
 }
 
 /// Checks a buffer's length.
-pub(crate) fn check_len(
+pub fn check_len(
     operation: &'static str,
     argument: &'static str,
     buffer: &Buffer,
@@ -52,7 +52,7 @@ pub(crate) fn check_len(
 }
 
 /// Checks a condition on an argument's value.
-pub(crate) fn check_that(
+pub fn check_that(
     operation: &'static str,
     holds: bool,
     reason: impl FnOnce() -> String,

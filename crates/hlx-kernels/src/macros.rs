@@ -4,6 +4,8 @@
 /// push-constant blocks (`Push`, if the GLSL block is called so), made by vulkano-shaders.
 ///
 /// `shader!(forward, "../../shaders/spv/layer_norm/forward.spv");` the path starts at the crate.
+#[doc(hidden)] // Exported for the kernels of `hlx-proof`.
+#[macro_export]
 macro_rules! shader {
     ($name:ident, $path:tt) => {
         #[allow(
@@ -12,10 +14,10 @@ macro_rules! shader {
             clippy::all,
             clippy::undocumented_unsafe_blocks
         )]
-        mod $name {
+        pub(crate) mod $name {
             vulkano_shaders::shader! { bytes: $path }
 
-            pub(super) static SHADER: hlx_core::Shader = hlx_core::Shader {
+            pub(crate) static SHADER: hlx_core::Shader = hlx_core::Shader {
                 name: $path,
                 bytes: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $path)),
             };
@@ -27,6 +29,8 @@ macro_rules! shader {
 /// at run time by [`hlx_core::cpu::simd_level`]. The bits are the same at every level.
 ///
 /// Helpers called inside must be `#[inline(always)]`, or they are compiled for the baseline.
+#[doc(hidden)] // Exported for the kernels of `hlx-proof`.
+#[macro_export]
 macro_rules! multiversion {
     (
         $(#[$meta:meta])*

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hlx_core::{Context, KernelTime, ProfileReport};
-use hlx_kernels::peak::{Peak, measure};
+use hlx_proof::peak::{Peak, measure};
 use serde_json::{Value, json};
 
 /// A run under measurement: from its start on, the time of every launch is noted.

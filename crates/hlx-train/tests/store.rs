@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::Scratch;
-use hlx_core::store::{Handle, Store};
+use hlx_store::{Handle, Store};
 
 const HLX: &str = env!("CARGO_BIN_EXE_hlx");
 

@@ -5,7 +5,7 @@
 //! for the vector's instruction set (see `tile.rs`).
 
 /// One vector register of `LANES` floats.
-pub(crate) trait Simd {
+pub trait Simd {
     /// The register.
     type V: Copy;
     /// Floats in a register.
@@ -50,7 +50,7 @@ pub(crate) trait Simd {
 
 /// Sixteen lanes of AVX-512.
 #[cfg(target_arch = "x86_64")]
-pub(crate) struct Avx512;
+pub struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
 impl Simd for Avx512 {
@@ -96,7 +96,7 @@ impl Simd for Avx512 {
 
 /// Eight lanes of AVX2 with FMA.
 #[cfg(target_arch = "x86_64")]
-pub(crate) struct Avx2;
+pub struct Avx2;
 
 #[cfg(target_arch = "x86_64")]
 impl Simd for Avx2 {
@@ -141,7 +141,7 @@ impl Simd for Avx2 {
 }
 
 /// Four lanes in plain Rust: NEON on AArch64, the library's `fmaf` where nothing fuses.
-pub(crate) struct Portable;
+pub struct Portable;
 
 impl Simd for Portable {
     type V = [f32; 4];

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use hlx_kernels::contract::spirv::Reflection;
-use hlx_kernels::contract::{
-    Contract, Encoded, Shader, inspect, pipeline_example, product_example,
-};
+use hlx_contract::spirv::Reflection;
+use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product_example};
 
 use crate::run::read_contract;
 use crate::store::open_store;
@@ -122,10 +120,9 @@ fn describe(reflection: &Reflection) {
         println!("constant {id} `{name}`: {kind}, {default:#x} if left out");
     }
     let kind = |word: &Option<_>| {
-        word.map_or(
-            "padding",
-            |kind: hlx_kernels::contract::spirv::ScalarKind| kind.name(),
-        )
+        word.map_or("padding", |kind: hlx_contract::spirv::ScalarKind| {
+            kind.name()
+        })
     };
     let words: Vec<&str> = reflection.push_constants.iter().map(kind).collect();
     println!("push constants: [{}]", words.join(", "));

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hlx_core::store::{Handle, Store};
-use hlx_kernels::contract::{Contract, Execute, Execution, Prepared};
+use hlx_contract::{Contract, Execute, Execution, Prepared};
+use hlx_store::{Handle, Store};
 use serde_json::json;
 
 use crate::DeviceArgument;

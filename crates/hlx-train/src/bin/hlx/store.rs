@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hlx_core::store::{Content, Dtype, GcOptions, Handle, Store};
+use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
 
 /// Opens the store of a folder, or the user's.
 pub fn open_store(folder: Option<&Path>) -> Result<Store> {
@@ -56,7 +56,7 @@ enum Verb {
     /// Remove the objects that no pin names, and what crashes left.
     Gc {
         /// Keep what was put within the last so many seconds.
-        #[arg(long, value_name = "SECONDS", default_value_t = hlx_core::store::GC_MIN_AGE.as_secs())]
+        #[arg(long, value_name = "SECONDS", default_value_t = hlx_store::GC_MIN_AGE.as_secs())]
         older_than: u64,
         /// Keep this object too; may be given many times.
         #[arg(long, value_name = "HANDLE")]

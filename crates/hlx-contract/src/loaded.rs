@@ -1,0 +1,77 @@
+//! Shaders by handle: found, validated and reflected once a process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hlx_store::{Handle, Store};
+
+use super::own::{self, Own};
+use super::spirv::{self, Reflection};
+use super::{ContractError, Encoded, Shader};
+
+/// Shaders kept; a process that uses more of them validates some again.
+const MAX_KEPT: usize = 64;
+
+/// A validated shader.
+pub(crate) struct Loaded {
+    pub handle: Handle,
+    pub entry_point: String,
+    pub words: Vec<u32>,
+    pub reflection: Reflection,
+}
+
+/// Validates a shader and returns what it asks for: bindings, constants, workgroup size.
+///
+/// # Errors
+/// [`ContractError::Spirv`] with the first fault.
+pub fn inspect(shader: &Shader) -> Result<Reflection, ContractError> {
+    Ok(validate(shader.handle()?, shader)?.reflection)
+}
+
+fn validate(handle: Handle, shader: &Shader) -> Result<Loaded, ContractError> {
+    let refused = |reason: String| ContractError::Spirv {
+        shader: handle,
+        reason,
+    };
+    let uneven = || format!("{} bytes are no whole number of words", shader.spirv.len());
+    let words = shader.words().ok_or_else(|| refused(uneven()))?;
+    let reflection = spirv::validate(&words, &shader.entry_point).map_err(refused)?;
+    Ok(Loaded {
+        handle,
+        entry_point: shader.entry_point.clone(),
+        words,
+        reflection,
+    })
+}
+
+/// Finds a shader, among HLX's own or in the store, and validates it.
+pub(crate) fn load(
+    store: &Store,
+    contract: &str,
+    handle: &Handle,
+) -> Result<Arc<Loaded>, ContractError> {
+    static KEPT: Mutex<Option<HashMap<Handle, Arc<Loaded>>>> = Mutex::new(None);
+    let lock = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(loaded) = lock().as_ref().and_then(|kept| kept.get(handle)) {
+        return Ok(Arc::clone(loaded));
+    }
+    let shader = match own::by_handle(handle).and_then(Own::contract) {
+        Some(shader) => shader,
+        None => {
+            let bytes = store
+                .get_bytes(handle)
+                .map_err(ContractError::store(contract))?;
+            Shader::from_bytes(&bytes).map_err(|error| {
+                ContractError::invalid(contract, format!("shader {handle}: {error}"))
+            })?
+        }
+    };
+    let loaded = Arc::new(validate(*handle, &shader)?);
+    let mut kept = lock();
+    let kept = kept.get_or_insert_default();
+    if kept.len() >= MAX_KEPT {
+        kept.clear();
+    }
+    kept.insert(*handle, Arc::clone(&loaded));
+    Ok(loaded)
+}

@@ -1,0 +1,339 @@
+//! Validation: every module of HLX's passes, and nothing that is broken does, or panics.
+
+use std::path::Path;
+
+use super::{ScalarKind, validate};
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    let (words, _) = bytes.as_chunks::<4>();
+    words
+        .iter()
+        .map(|&bytes| u32::from_le_bytes(bytes))
+        .collect()
+}
+
+macro_rules! module {
+    ($name:literal) => {
+        words(include_bytes!(concat!(
+            "../../../../shaders/spv/",
+            $name,
+            ".spv"
+        )))
+    };
+}
+
+/// The places of an opcode's instructions.
+fn places(words: &[u32], opcode: u32) -> Vec<usize> {
+    let (mut at, mut found) = (5, Vec::new());
+    while let Some(&first) = words.get(at) {
+        if first & 0xffff == opcode {
+            found.push(at);
+        }
+        at += (first >> 16) as usize;
+    }
+    found
+}
+
+fn reason(words: &[u32]) -> String {
+    validate(words, "main").expect_err("a broken module passes")
+}
+
+#[test]
+fn every_module_of_hlx_passes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders/spv");
+    let mut count = 0;
+    for family in std::fs::read_dir(root).expect("shaders/spv").flatten() {
+        let Ok(files) = std::fs::read_dir(family.path()) else {
+            continue;
+        };
+        for file in files.flatten() {
+            let bytes = std::fs::read(file.path()).expect("a module");
+            let found = validate(&words(&bytes), "main");
+            let found =
+                found.unwrap_or_else(|reason| panic!("{}: {reason}", file.path().display()));
+            let size = found.workgroup_size(&[]).expect("a size");
+            assert!((1..=256).contains(&size.iter().product::<u32>()));
+            assert!(found.shared_bytes(&[]).expect("bytes") <= 64 << 10);
+            count += 1;
+        }
+    }
+    assert!(count > 60, "{count} modules");
+}
+
+#[test]
+fn reflection_finds_what_the_source_says() {
+    let found = validate(&module!("examples/vector_add"), "main").expect("valid");
+    let names: Vec<&str> = found
+        .bindings
+        .values()
+        .map(|info| info.name.as_str())
+        .collect();
+    assert_eq!(names, ["A", "B", "C"]);
+    let uses: Vec<_> = found
+        .bindings
+        .values()
+        .map(|info| (info.reads, info.writes))
+        .collect();
+    assert_eq!(uses, [(true, false), (true, false), (false, true)]);
+    assert_eq!(found.push_constants, [Some(ScalarKind::U32)]);
+    assert_eq!(found.workgroup_size(&[]), Ok([64, 1, 1]));
+
+    let found = validate(&module!("matmul/tile_64x64"), "main").expect("valid");
+    assert_eq!(found.push_constants.len(), 8);
+    assert_eq!(found.push_constants[7], Some(ScalarKind::F32));
+    assert_eq!(found.constants[&5].kind, ScalarKind::U32);
+    assert_eq!(
+        (found.constants[&0].name.as_str(), found.constants[&0].kind),
+        ("TRANS_A", ScalarKind::Bool)
+    );
+    assert!(found.bindings[&3].writes && found.bindings[&3].reads && !found.bindings[&0].writes);
+    // Two halves of 16 rows of 16 vectors and one of padding, for each operand.
+    assert_eq!(found.shared_bytes(&[]), Ok(2 * 2 * 16 * 17 * 16));
+}
+
+#[test]
+fn headers_and_words_are_checked() {
+    let whole = module!("examples/vector_add");
+    for end in 0..whole.len() {
+        assert!(
+            validate(&whole[..end], "main").is_err(),
+            "cut to {end} words"
+        );
+    }
+    let with = |place: usize, word: u32| {
+        let mut words = whole.clone();
+        words[place] = word;
+        reason(&words)
+    };
+    assert!(with(0, 0x0302_2307).contains("big-endian"));
+    assert!(with(0, 7).contains("0x07230203"));
+    assert!(with(1, 0x0001_0600).contains("SPIR-V 1.0 to 1.5"));
+    assert!(with(3, 0).contains("bound"));
+    assert!(with(3, 20).contains("outside of the bound"));
+    assert!(with(4, 1).contains("schema"));
+    assert!(with(5, 0x0000_0011).contains("0 words"));
+    assert!(with(5, 0xffff_0011).contains("are left"));
+}
+
+#[test]
+fn flipped_bits_never_panic_and_rarely_pass() {
+    for (whole, step) in [
+        (module!("examples/vector_add"), 7),
+        (module!("softmax/forward"), 1501),
+    ] {
+        let (mut passed, mut tried) = (0, 0);
+        for bit in (5 * 32..whole.len() * 32).step_by(step) {
+            let mut words = whole.clone();
+            words[bit / 32] ^= 1 << (bit % 32);
+            tried += 1;
+            passed += usize::from(validate(&words, "main").is_ok());
+        }
+        // Names, values of constants and the like may change.
+        assert!(passed * 2 < tried, "{passed} of {tried} passed");
+    }
+}
+
+#[test]
+fn swapped_words_never_panic() {
+    let whole = module!("reduce/rows");
+    for (step, distance) in [(13, 1), (31, 2), (47, 40), (53, 333)] {
+        for place in (5..whole.len() - distance).step_by(step) {
+            let mut words = whole.clone();
+            words.swap(place, place + distance);
+            let _ = validate(&words, "main");
+            words[place] = place as u32 % words[3];
+            let _ = validate(&words, "main");
+        }
+    }
+}
+
+#[test]
+fn faults_are_named() {
+    let whole = module!("examples/vector_add");
+    let with = |opcode: u32, operand: usize, word: u32| {
+        let mut words = whole.clone();
+        let place = places(&words, opcode)[0];
+        words[place + operand] = word;
+        reason(&words)
+    };
+    // OpCapability, OpEntryPoint, OpMemoryModel, OpTypeFloat, OpFAdd, OpStore, OpDecorate.
+    assert!(with(17, 1, 2).contains("capability 2 is not supported"));
+    assert!(with(15, 1, 4).contains("its stage is fragment, expected compute"));
+    assert!(with(15, 2, 1).contains("OpEntryPoint"));
+    assert!(with(14, 2, 3).contains("expected Logical GLSL450"));
+    assert!(with(22, 2, 16).contains("floats of 16 bits"));
+    assert!(with(129, 3, 9).contains("OpFAdd"));
+    let stored = places(&whole, 62)[0];
+    assert!(with(62, 1, whole[stored + 2]).contains("OpStore"));
+    assert!(with(71, 2, 77).contains("decoration 77"));
+    assert!(
+        validate(&whole, "other")
+            .expect_err("no entry")
+            .contains("it has `main`")
+    );
+    let mut unknown = whole.clone();
+    let first = places(&whole, 129)[0];
+    unknown[first] = (5 << 16) | 5345;
+    assert!(reason(&unknown).contains("contracts do not take this instruction"));
+}
+
+#[test]
+fn bindings_outside_of_set_0_are_named() {
+    let mut words = module!("examples/vector_add");
+    let set = places(&words, 71)
+        .into_iter()
+        .find(|&at| words[at + 2] == 34)
+        .expect("a set");
+    words[set + 3] = 1;
+    let found = reason(&words);
+    assert!(
+        found.contains("descriptor set 1, expected 0") && found.contains("binding"),
+        "{found}"
+    );
+}
+
+#[test]
+fn stores_to_readonly_bindings_are_named() {
+    // `C` becomes readonly: its decoration NonReadable (25) turns into NonWritable (24).
+    let mut words = module!("examples/vector_add");
+    for opcode in [71, 72] {
+        let at = if opcode == 71 { 2 } else { 3 };
+        for place in places(&words, opcode) {
+            if words[place + at] == 25 {
+                words[place + at] = 24;
+            }
+        }
+    }
+    assert!(reason(&words).contains("`C` is readonly and is stored to"));
+}
+
+#[test]
+fn a_loop_into_itself_and_unstructured_branches_are_refused() {
+    let whole = module!("reduce/rows");
+    let mut refused = 0;
+    for branch in places(&whole, 249) {
+        for label in places(&whole, 248).into_iter().take(12) {
+            let mut words = whole.clone();
+            words[branch + 1] = whole[label + 1];
+            refused += usize::from(validate(&words, "main").is_err());
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
+
+/// A module of one function `main` that works on no data, SPIR-V 1.3: blocks written out by hand.
+/// Ids: 1 main, 2 void, 3 void(), 4 bool, 5 true; labels from 10.
+fn blocks(bodies: &[&[u32]]) -> Vec<u32> {
+    let instruction = |opcode: u32, words: &[u32]| {
+        let first = ((words.len() as u32 + 1) << 16) | opcode;
+        [&[first], words].concat()
+    };
+    let main = u32::from_le_bytes(*b"main");
+    let mut words = vec![0x0723_0203, 0x0001_0300, 0, 5000, 0];
+    words.extend(instruction(17, &[1]));
+    words.extend(instruction(14, &[0, 1]));
+    words.extend(instruction(15, &[5, 1, main, 0]));
+    words.extend(instruction(16, &[1, 17, 1, 1, 1]));
+    words.extend(instruction(19, &[2]));
+    words.extend(instruction(33, &[3, 2]));
+    words.extend(instruction(20, &[4]));
+    words.extend(instruction(41, &[4, 5]));
+    words.extend(instruction(54, &[2, 1, 0, 3]));
+    for (place, body) in bodies.iter().enumerate() {
+        words.extend(instruction(248, &[10 + place as u32]));
+        words.extend_from_slice(body);
+    }
+    words.extend(instruction(56, &[]));
+    words
+}
+
+const RETURN: &[u32] = &[(1 << 16) | 253];
+const SELECTION_MERGE: u32 = (3 << 16) | 247;
+const LOOP_MERGE: u32 = (4 << 16) | 246;
+const BRANCH: u32 = (2 << 16) | 249;
+const FORK: u32 = (4 << 16) | 250;
+
+#[test]
+fn control_flow_is_structured() {
+    // if (true) { 11 } then 12.
+    let whole: &[&[u32]] = &[
+        &[SELECTION_MERGE, 12, 0, FORK, 5, 11, 12],
+        &[BRANCH, 12],
+        RETURN,
+    ];
+    assert_eq!(validate(&blocks(whole), "main").map(|_| ()), Ok(()));
+    // A loop: header 11, body 12, continue 13, merge 14.
+    let round: &[&[u32]] = &[
+        &[BRANCH, 11],
+        &[LOOP_MERGE, 14, 13, 0, FORK, 5, 12, 14],
+        &[BRANCH, 13],
+        &[BRANCH, 11],
+        RETURN,
+    ];
+    assert_eq!(validate(&blocks(round), "main").map(|_| ()), Ok(()));
+    let broken: [(&[&[u32]], &str); 7] = [
+        (
+            &[&[FORK, 5, 11, 12], RETURN, RETURN],
+            "two ways without a merge block",
+        ),
+        (&[&[BRANCH, 11], &[BRANCH, 11]], "no loop header"),
+        (&[&[BRANCH, 10]], "a function's first block"),
+        (&[&[BRANCH, 5]], "no block of this function"),
+        (
+            &[&[SELECTION_MERGE, 10, 0, FORK, 5, 11, 12], RETURN, RETURN],
+            "part of its construct",
+        ),
+        (
+            &[&[BRANCH, 12], RETURN, &[BRANCH, 11]],
+            "before the block that dominates it",
+        ),
+        (
+            // 13 is the merge block of both.
+            &[
+                &[SELECTION_MERGE, 13, 0, FORK, 5, 11, 13],
+                &[SELECTION_MERGE, 13, 0, FORK, 5, 12, 13],
+                &[BRANCH, 13],
+                RETURN,
+            ],
+            "two headers merge here",
+        ),
+    ];
+    for (bodies, expected) in broken {
+        let found = reason(&blocks(bodies));
+        assert!(found.contains(expected), "`{found}` lacks `{expected}`");
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_before_a_driver_recurses() {
+    let nested = |depth: u32| {
+        // Heads 10, 11, .., the innermost block, then the merge blocks from the inside out.
+        let merge = |head: u32| 10 + 2 * depth - head;
+        let heads = (0..depth).map(|head| {
+            vec![
+                SELECTION_MERGE,
+                merge(head),
+                0,
+                FORK,
+                5,
+                11 + head,
+                merge(head),
+            ]
+        });
+        let inner = std::iter::once(vec![BRANCH, merge(depth - 1)]);
+        let merges = (0..depth).rev().map(|head| match head {
+            0 => RETURN.to_vec(),
+            head => vec![BRANCH, merge(head - 1)],
+        });
+        let bodies: Vec<Vec<u32>> = heads.chain(inner).chain(merges).collect();
+        let bodies: Vec<&[u32]> = bodies.iter().map(Vec::as_slice).collect();
+        validate(&blocks(&bodies), "main").map(|_| ())
+    };
+    assert_eq!(nested(3), Ok(()));
+    assert_eq!(nested(200), Ok(()));
+    assert!(
+        nested(1000)
+            .expect_err("deep")
+            .contains("nest more than 256 deep")
+    );
+}

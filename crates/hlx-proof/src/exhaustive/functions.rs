@@ -1,0 +1,157 @@
+//! The functions of one argument, their launches and their f64 references.
+
+use hlx_core::arith::reference;
+use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use hlx_kernels::activation::{Activation, activation_forward};
+use hlx_kernels::{KernelError, multiversion, shader};
+
+shader!(every, "../../shaders/spv/arith/every.spv");
+
+/// A function of one argument, as the device computes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its name, as `--function` takes it.
+    pub name: &'static str,
+    body: Body,
+    /// The function in f64, to less than 0.001 ulp of f32, for errors; where there is none, only
+    /// the bits are compared.
+    pub exact: Option<fn(f64) -> f64>,
+}
+
+/// What computes it.
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    /// A function of `math.glsl`; its number in the shader.
+    Arithmetic(u32),
+    /// A kernel over a buffer, which holds no subnormal: they go in as zeros.
+    Kernel(Activation),
+}
+
+const fn function(name: &'static str, number: u32, exact: Option<fn(f64) -> f64>) -> Function {
+    Function {
+        name,
+        body: Body::Arithmetic(number),
+        exact,
+    }
+}
+
+const fn kernel(name: &'static str, kind: Activation) -> Function {
+    Function {
+        name,
+        body: Body::Kernel(kind),
+        exact: None,
+    }
+}
+
+/// Every function of one argument. `uniform` takes a random word; `pos0` stands for the flush of
+/// an input too. The activations have no error in ulp: far left of zero their results are small
+/// differences (GELU) or flushed early (SiLU).
+pub const FUNCTIONS: [Function; 16] = [
+    function("recip", 1, Some(|x| 1.0 / x)),
+    function("sqrt", 2, Some(f64::sqrt)),
+    function("rsqrt", 3, Some(exact_rsqrt)),
+    function("exp", 4, Some(f64::exp)),
+    function("log", 5, Some(exact_log)),
+    function("sigmoid", 6, Some(|x| 1.0 / (1.0 + (-x).exp()))),
+    function("tanh", 7, Some(f64::tanh)),
+    function("erf", 8, Some(reference::erf)),
+    function("sin", 9, Some(f64::sin)),
+    function("cos", 10, Some(f64::cos)),
+    function("pos0", 11, Some(|x| x)),
+    function("uniform", 12, None),
+    kernel("gelu", Activation::Gelu),
+    kernel("gelu_tanh", Activation::GeluTanh),
+    kernel("relu", Activation::Relu),
+    kernel("silu", Activation::Silu),
+];
+
+/// Both zeros give +inf, as a subnormal of either sign does.
+fn exact_rsqrt(x: f64) -> f64 {
+    1.0 / x.sqrt().abs()
+}
+
+fn exact_log(x: f64) -> f64 {
+    if x == 0.0 { f64::NEG_INFINITY } else { x.ln() }
+}
+
+/// Computes the function of the floats whose bits are `first + i * stride` (modulo 2^32), for
+/// each element `i` of `out`; `inputs` is scratch of the same length.
+pub fn launch(
+    ctx: &Context,
+    function: &Function,
+    (first, stride): (u32, u32),
+    inputs: &Buffer,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    match function.body {
+        Body::Arithmetic(number) => launch_every(ctx, number, (first, stride), out),
+        Body::Kernel(kind) => {
+            launch_every(ctx, 0, (first, stride), inputs)?;
+            activation_forward(ctx, kind, inputs, out)
+        }
+    }
+}
+
+fn launch_every(
+    ctx: &Context,
+    number: u32,
+    (first, stride): (u32, u32),
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    /// Elements of a task of the CPU.
+    const TASK: usize = 1 << 14;
+    let push = every::Push {
+        count: out.len() as u32,
+        first,
+        stride,
+    };
+    let launch = Launch {
+        name: "arith_every",
+        shader: &every::SHADER,
+        specialization: &[(0, number)],
+        bindings: &[Binding::Write(out)],
+        push: push_bytes(&push),
+        groups: groups_1d(out.len().div_ceil(64)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([], [out]) = bindings.split::<0, 1>();
+        out.par_chunks_mut(TASK)
+            .enumerate()
+            .for_each(|(task, out)| {
+                let begin = first.wrapping_add((task * TASK) as u32 * stride);
+                every_chunk(number, begin, stride, out);
+            });
+    })?;
+    Ok(())
+}
+
+/// `out[i] = f(word i)`.
+#[inline(always)]
+fn each(first: u32, stride: u32, out: &mut [f32], f: impl Fn(f32) -> f32) {
+    for (index, y) in out.iter_mut().enumerate() {
+        let word = first.wrapping_add(stride.wrapping_mul(index as u32));
+        *y = f(f32::from_bits(word));
+    }
+}
+
+multiversion! {
+    fn every_chunk(number: u32, first: u32, stride: u32, out: &mut [f32]) {
+        match number {
+            0 => each(first, stride, out, arith::flush),
+            1 => each(first, stride, out, |x| arith::div(1.0, x)),
+            2 => each(first, stride, out, arith::sqrt),
+            3 => each(first, stride, out, arith::rsqrt),
+            4 => each(first, stride, out, arith::exp),
+            5 => each(first, stride, out, arith::log),
+            6 => each(first, stride, out, arith::sigmoid),
+            7 => each(first, stride, out, arith::tanh),
+            8 => each(first, stride, out, arith::erf),
+            9 => each(first, stride, out, arith::sin),
+            10 => each(first, stride, out, arith::cos),
+            11 => each(first, stride, out, |x| arith::pos0(arith::flush(x))),
+            _ => each(first, stride, out, |x| arith::uniform(x.to_bits())),
+        }
+    }
+}
