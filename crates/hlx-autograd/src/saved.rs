@@ -10,11 +10,6 @@ use crate::Result;
 /// Computes values again, with the launches that computed them first, and so to the same bits.
 pub(crate) type Recipe = Arc<dyn Fn() -> Result<Buffer> + Send + Sync>;
 
-/// Tensors from this many elements on (16 MiB) are computed again where there is a recipe. The
-/// outputs of norms and activations are 6 of the 16 activations a block keeps; computing them
-/// again costs a hundredth of a step. Below, a launch costs more than the memory is worth.
-const RECOMPUTED_ELEMENTS: usize = 1 << 22;
-
 /// Values for a backward pass.
 pub(crate) enum Saved {
     Kept(Buffer),
@@ -25,7 +20,7 @@ impl Saved {
     pub fn of(ctx: &Context, buffer: &Buffer, recipe: Option<&Recipe>) -> Self {
         match recipe {
             // Only there is a buffer's memory free after its last launch, whoever holds it.
-            Some(recipe) if ctx.plans_memory() && buffer.len() >= RECOMPUTED_ELEMENTS => {
+            Some(recipe) if ctx.plans_memory() && buffer.len() >= ctx.tuning().recompute_from => {
                 Self::Again(Arc::clone(recipe))
             }
             _ => Self::Kept(buffer.clone()),

@@ -18,6 +18,7 @@ use crate::launch::{CpuBindings, CpuLaunch, Launch};
 use crate::memory::{BlockSource, Buffer, MemoryPlan, MemoryStatistics, TensorPool};
 use crate::probe::{self, ProbeReport};
 use crate::profile::{ProfileReport, Profiler, Work};
+use crate::tuning::Tuning;
 use crate::vulkan::{self, VulkanDevice, VulkanStream};
 
 /// One opened device with its memory and its stream. Clones share it; work runs in the order it
@@ -25,6 +26,8 @@ use crate::vulkan::{self, VulkanDevice, VulkanStream};
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,
+    /// Of this handle: two handles of one device may be tuned differently.
+    tuning: Arc<Tuning>,
 }
 
 /// What a context shares among its clones. Fields drop in order: the stream waits for its work
@@ -162,6 +165,7 @@ impl Context {
         if let Some(inner) = Arc::get_mut(&mut context.inner) {
             inner.probe = report;
         }
+        context.tuning = Arc::new(Tuning::of(context.info(), context.native_arithmetic()));
         Ok(context)
     }
 
@@ -174,7 +178,9 @@ impl Context {
     ) -> Self {
         let pool = TensorPool::new(Arc::clone(&source));
         let stream = Mutex::new(StreamState::default());
+        let tuning = Arc::new(Tuning::of(&info, true));
         Self {
+            tuning,
             inner: Arc::new(Inner {
                 backend,
                 stream,
@@ -214,6 +220,23 @@ impl Context {
     /// The device's description and limits.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
+    }
+
+    /// How kernels are cut for this device; it never shows in the bits.
+    pub fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    /// Returns a handle of the same device, memory and stream with another tuning.
+    ///
+    /// # Errors
+    /// As [`Tuning::check`].
+    pub fn with_tuning(&self, tuning: Tuning) -> Result<Self, CoreError> {
+        tuning.check()?;
+        Ok(Self {
+            inner: Arc::clone(&self.inner),
+            tuning: Arc::new(tuning),
+        })
     }
 
     /// What the start-up probe found.

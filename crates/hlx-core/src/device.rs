@@ -41,6 +41,9 @@ pub struct DeviceInfo {
     pub max_workgroup_size: [u32; 3],
     /// The most bytes of push constants; 0 on the CPU.
     pub max_push_constant_bytes: u32,
+    /// Processors that workgroups spread over (multiprocessors, compute units; the CPU's threads);
+    /// 0 where the driver does not tell.
+    pub processors: u32,
     /// The subgroup's size; the vector width in words on the CPU.
     pub subgroup_size: u32,
     /// The arithmetic profile it runs under.
@@ -102,6 +105,7 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         max_workgroup_invocations: 0,
         max_workgroup_size: [0; 3],
         max_push_constant_bytes: 0,
+        processors: threads as u32,
         subgroup_size: match level {
             crate::cpu::SimdLevel::Portable => 1,
             crate::cpu::SimdLevel::Avx2 => 8,

@@ -21,6 +21,7 @@ mod probe;
 mod profile;
 mod shader;
 mod specification;
+mod tuning;
 mod vulkan;
 
 pub use context::{Context, PendingDownload};
@@ -33,6 +34,9 @@ pub use probe::{ProbeCheck, ProbeReport};
 pub use profile::{KernelTime, LaunchTime, ProfileReport, Work};
 pub use shader::Shader;
 pub use specification::SPECIFICATION;
+pub use tuning::{
+    AttentionTuning, ColumnCut, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
+};
 pub use vulkan::{
     CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
     RecordedCommands, validation_messages,

@@ -38,9 +38,6 @@ use shaders::{
     STORED_QUERY, StoredPush, Variant, choose,
 };
 
-/// ds takes at most one part in so many of the device's memory.
-const STORED_SHARE: u64 = 32;
-
 /// The sizes of one attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionShape {
@@ -224,8 +221,8 @@ fn stored(ctx: &Context, shape: &AttentionShape) -> Option<(&'static Variant, us
     if ctx.is_cpu() || !variant.fits(ctx, shape) || shape.batch == 0 {
         return None;
     }
-    let share = usize::try_from(ctx.info().memory_bytes / STORED_SHARE / 4).unwrap_or(usize::MAX);
-    let most = share.min(ctx.max_binding_words()) / shape.stored_words();
+    let words = usize::try_from(ctx.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
+    let most = words.min(ctx.max_binding_words()) / shape.stored_words();
     let rounds = shape.all_heads().div_ceil(most.max(1));
     (most > 0).then(|| (variant, shape.all_heads().div_ceil(rounds)))
 }

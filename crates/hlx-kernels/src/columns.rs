@@ -2,46 +2,29 @@
 //!
 //! The cut never shows in the bits: a column of a shard is one chain over its rows.
 
-use hlx_core::{Context, DeviceKind, groups_1d};
+use hlx_core::{ColumnCut, Context, groups_1d};
 
-/// The columns that a workgroup carries, how often four rows each of its threads loads of a tile,
-/// and the rows that it loads ahead where there are no tiles (0: there are).
+/// The columns that a workgroup carries, and the rows that each thread loads ahead where there are no
+/// tiles (0: there are).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnGroup {
     width: u32,
-    quads: u32,
     ahead: u32,
 }
 
 impl ColumnGroup {
-    /// From how many chains on each has a thread of its own.
-    const DIRECT_FROM: usize = 18_432;
-
-    /// The cut for the columns of all shards; with `pairs`, two chains a column. Measured on an
-    /// H200: few columns want narrow groups, to reach all its cores, and many want runs of 128
-    /// bytes where a tile has two arrays (8 shards of 1,024 columns: 6.4 us with 32, 7.9 with 16).
-    /// Still more need no tiles: 8 shards of 1,024 rows, us of layer norm's parameters with tiles and
-    /// without, 57 and 68 at 2,048 columns, 83 and 73 at 3,072, 216 and 127 at 8,384.
+    /// The cut for the columns of all shards by the device's tuning; with `pairs`, two chains a
+    /// column.
     pub fn new(ctx: &Context, shards: usize, cols: usize, pairs: bool) -> Self {
-        let chains = shards * cols;
-        let gpu = ctx.info().kind == DeviceKind::VulkanGpu;
-        // Software drivers would compile the unrolled loads for seconds; the tests have them
-        // compile two.
-        let ahead = match chains {
-            Self::DIRECT_FROM.. if gpu => 32,
-            _ if cfg!(test) && cols == 129 => 2,
-            _ => 0,
+        let tuning = ctx.tuning();
+        let table = match pairs {
+            true => &tuning.column_pairs,
+            false => &tuning.columns,
         };
-        let width = match chains {
-            _ if ahead > 0 => 32,
-            0..1024 => 8,
-            4096.. if pairs => 32,
-            _ => 16,
-        };
+        let cut = ColumnCut::covering(table, shards * cols);
         Self {
-            width,
-            quads: 1,
-            ahead,
+            width: cut.map_or(16, |cut| cut.width as u32),
+            ahead: cut.map_or(0, |cut| cut.rows_ahead as u32),
         }
     }
 
@@ -51,7 +34,7 @@ impl ColumnGroup {
         [
             (0, u32::from(accumulate)),
             (1, self.width),
-            (2, self.quads),
+            (2, 1),
             (3, threads),
             (4, self.ahead),
         ]

@@ -138,7 +138,7 @@ pub fn cross_entropy_backward(
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;
-    let vectors = vectors_a_thread(len);
+    let vectors = vectors_a_thread(ctx, len);
     let push = backward::Push {
         rows: rows as u32,
         vocabulary: vocabulary as u32,

@@ -181,15 +181,9 @@ fn column_groups(width: usize) -> usize {
     columns.div_ceil(GROUP_THREADS)
 }
 
-/// The least vocabulary for which [`embedding_backward_sum`] is worth its longer walks, over all
-/// shards one after the other. 8 shards of 2,048 by 768 columns on an H200, tables and their sum
-/// against this: 668 and 225 us for 50,304 tokens, 269 and 180 for 16,384 (but 304 and 455 where
-/// one token is a fifth of the text), 119 and 125 for 4,096.
-const SUM_FROM: usize = 32_768;
-
-/// Whether [`embedding_backward_sum`] takes these sizes and is the faster way.
-pub fn sums_shards(shards: usize, vocabulary: usize) -> bool {
-    matches!(shards, 2 | 4 | 8) && vocabulary >= SUM_FROM
+/// Whether [`embedding_backward_sum`] takes these sizes and is the faster way on this device.
+pub fn sums_shards(ctx: &Context, shards: usize, vocabulary: usize) -> bool {
+    matches!(shards, 2 | 4 | 8) && vocabulary >= ctx.tuning().embedding_sum_from
 }
 
 /// Sums `dy` by id and over the shards into `dweight` `[vocabulary, width]`, which it overwrites:

@@ -4,7 +4,7 @@
 //! then `lane[l] += lane[l + 64]` for `l < 64`, and so on with 32, 16, 8, 4, 2, 1. A sum of zero is
 //! +0. The 128 lanes are eight AVX-512 registers, which also hides the latency of the additions.
 
-use hlx_core::{Context, DeviceKind, arith, groups_1d};
+use hlx_core::{Context, RowCut, arith, groups_1d};
 
 use crate::KernelError;
 use crate::error::check_that;
@@ -26,37 +26,28 @@ pub(crate) struct RowGroup {
 }
 
 impl RowGroup {
-    /// The longest row that a workgroup holds: 128 registers a thread.
-    const LONGEST_HELD: usize = 16_384;
-
-    /// The cut for kernels that hold rows of `cols` elements in registers; `None` where the row is
-    /// too long, or the driver is a software one, which would compile the unrolled kernel for
-    /// minutes. (The tests have it compile the two shortest.)
+    /// The cut for kernels that hold rows of `cols` elements in registers; `None` where the device's
+    /// tuning has none for rows of this length.
     pub fn held(ctx: &Context, cols: usize) -> Option<Self> {
-        let gpu = ctx.info().kind == DeviceKind::VulkanGpu && cols <= Self::LONGEST_HELD;
-        let tested = cfg!(test) && (cols == 33 || cols == 129);
-        let threads = if cols > 1024 || (cfg!(test) && cols == 129) {
-            128
-        } else {
-            32
-        };
-        (gpu || tested).then_some(Self {
-            threads,
-            rows: if threads == 32 { 2 } else { 1 },
-        })
+        RowCut::covering(&ctx.tuning().held_rows, cols).map(Self::of)
     }
 
     /// The cut for kernels that read a row several times, of `cols` elements; and how many blocks
     /// of 128 columns they load at a time.
     pub fn streamed(ctx: &Context, cols: usize) -> (Self, u32) {
-        let gpu = ctx.info().kind == DeviceKind::VulkanGpu;
-        let (threads, rows, ahead) = match gpu {
-            false => (32, 8, 1),
-            true if cols < 1024 => (32, 2, 2),
-            true if cols < 16_384 => (128, 2, 8),
-            true => (128, 1, 8),
+        let cut = RowCut::covering(&ctx.tuning().streamed_rows, cols);
+        let whole = Self {
+            threads: 32,
+            rows: 8,
         };
-        (Self { threads, rows }, ahead)
+        cut.map_or((whole, 1), |cut| (Self::of(cut), cut.blocks_ahead as u32))
+    }
+
+    fn of(cut: RowCut) -> Self {
+        Self {
+            threads: cut.threads,
+            rows: cut.rows,
+        }
     }
 
     /// The shader's constants.

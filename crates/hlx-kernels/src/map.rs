@@ -5,9 +5,7 @@
 //! [`chunks2`] spread the CPU twin over the worker threads. Both sides compute each element on
 //! its own, so windows, chunks and threads never show in the bits.
 
-use hlx_core::{
-    ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, DeviceKind, Launch, Shader,
-};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len};
@@ -26,9 +24,6 @@ const VECTORS_ID: u32 = 999;
 
 /// The constant of `map.glsl` that says that there are only whole vectors.
 const WHOLE_ID: u32 = 998;
-
-/// From how many elements on a thread has two vectors.
-const PAIRS_FROM: usize = 1 << 23;
 
 /// An argument of a map, with its name for errors.
 #[derive(Clone, Copy)]
@@ -83,7 +78,7 @@ impl Map<'_> {
                 })
                 .collect();
             let vectors = if self.pairs {
-                vectors_a_thread(count)
+                vectors_a_thread(ctx, count)
             } else {
                 1
             };
@@ -91,8 +86,7 @@ impl Map<'_> {
             if vectors > 1 {
                 specialization.push((VECTORS_ID, vectors as u32));
             }
-            // Software drivers gain nothing from a second pipeline.
-            if count.is_multiple_of(4) && ctx.info().kind == DeviceKind::VulkanGpu {
+            if count.is_multiple_of(4) && ctx.tuning().maps.whole_vectors {
                 specialization.push((WHOLE_ID, 1));
             }
             let mut push = vec![count as u32];
@@ -128,10 +122,13 @@ impl Map<'_> {
     }
 }
 
-/// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it
-/// open: with two, the loads of both are under way together; small tensors rather fill the device.
-pub(crate) fn vectors_a_thread(len: usize) -> usize {
-    if len >= PAIRS_FROM { 2 } else { 1 }
+/// Vectors of four that a thread has in a tensor of `len` elements, where the shader leaves it open.
+pub(crate) fn vectors_a_thread(ctx: &Context, len: usize) -> usize {
+    if len >= ctx.tuning().maps.two_vectors_from {
+        2
+    } else {
+        1
+    }
 }
 
 /// Cuts `len` elements into windows (start, count) of at most `limit`, each but the last a multiple

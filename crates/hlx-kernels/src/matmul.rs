@@ -143,17 +143,13 @@ fn turn_b(ctx: &Context, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul),
 }
 
 /// Whether B is better transposed once, by a launch of its own, than by each row of workgroups on
-/// its way into shared memory: an H200's products are 6% faster with a plain B, which pays for
-/// 8 bytes an element of B, and a launch, from some thousands of rows on.
+/// its way into shared memory.
 fn gains_by_turning(ctx: &Context, shape: &MatMul) -> bool {
-    const ROWS: usize = 1 << 12;
-    const TERMS: usize = 1 << 31;
-    ctx.native_arithmetic()
-        && !ctx.is_cpu()
-        && shape.trans_b
+    let tuning = &ctx.tuning().products;
+    shape.trans_b
         && shape.batch == 1
-        && shape.m >= ROWS
-        && shape.m * shape.n * shape.k >= TERMS
+        && shape.m >= tuning.transpose_b_from_rows
+        && shape.m * shape.n * shape.k >= tuning.transpose_b_from_terms
         && shape.n.is_multiple_of(4)
 }
 

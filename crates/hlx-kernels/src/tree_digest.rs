@@ -49,9 +49,6 @@ shader!(pairs_shader, "../../shaders/spv/tree_digest/pairs.spv");
 const DIGEST_WORDS: usize = 8;
 /// Chunks of a workgroup: few, so that the leaves spread over all processors of a device.
 const GROUP_CHUNKS: usize = 32;
-/// The most chunks of a launch that pairs of threads hash. A pair takes an H200 1.24 ms for a
-/// leaf and a single thread 1.80, but more work in all: beyond this, the device is full.
-const MAX_PAIRED: usize = 4096;
 /// Words of a block.
 const BLOCK_WORDS: usize = 16;
 
@@ -215,8 +212,6 @@ pub fn tree_digest(
 pub struct TreeDigester {
     ctx: Context,
     kind: DigestKind,
-    /// Whether two threads may hash a chunk.
-    in_pairs: bool,
     tensors: Vec<TensorSpan>,
     plan: Plan,
     /// Start and length of each chunk of each launch.
@@ -268,7 +263,6 @@ impl TreeDigester {
         Ok(Self {
             ctx: ctx.clone(),
             kind,
-            in_pairs: ctx.native_arithmetic(),
             tensors,
             plan,
             chunks,
@@ -337,7 +331,7 @@ impl TreeDigester {
             Binding::ReadWrite(&target)
         };
         let (state, n_chunks, place) = (host::state_after(domain), n as u32, first as u32);
-        let in_pairs = self.in_pairs && n <= MAX_PAIRED;
+        let in_pairs = n <= self.ctx.tuning().digest_pairs_up_to;
         // A bit and the length stand behind the words.
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS) as u32;
         let alone = chunks_shader::Push {

@@ -36,7 +36,7 @@ impl Tensor {
         let inputs = [&weight.clone()];
         Tensor::from_operation("embedding", &inputs, y, &shape, move |pass, dy| {
             let shards = pass.shards();
-            if sums_shards(shards, vocabulary)
+            if sums_shards(pass.context(), shards, vocabulary)
                 && let Some(target) = pass.open_sum(&weight, batch)?
             {
                 let (ctx, ids, dy) = (pass.context(), ids.buffer(), dy.buffer());

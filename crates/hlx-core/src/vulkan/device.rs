@@ -9,7 +9,8 @@ use vulkano::buffer::sys::RawBuffer;
 use vulkano::buffer::{Buffer, BufferCreateInfo, BufferUsage};
 use vulkano::device::physical::{PhysicalDevice, PhysicalDeviceType};
 use vulkano::device::{
-    Device, DeviceCreateInfo, DeviceExtensions, DeviceFeatures, Queue, QueueCreateInfo, QueueFlags,
+    Device, DeviceCreateInfo, DeviceExtensions, DeviceFeatures, DeviceProperties, Queue,
+    QueueCreateInfo, QueueFlags,
 };
 use vulkano::memory::{
     DeviceMemory, MemoryAllocateInfo, MemoryMapInfo, MemoryPropertyFlags, ResourceMemory,
@@ -147,6 +148,7 @@ fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
         max_workgroup_invocations: properties.max_compute_work_group_invocations,
         max_workgroup_size: properties.max_compute_work_group_size,
         max_push_constant_bytes: properties.max_push_constants_size,
+        processors: processors(properties, kind),
         subgroup_size: properties.subgroup_size.unwrap_or(0),
         profile: "portable",
         cache_key: format!(
@@ -154,6 +156,25 @@ fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
             properties.vendor_id, properties.device_id, properties.driver_version
         ),
     }
+}
+
+/// Multiprocessors, compute units or shader cores, by the vendors' extensions; a software device's
+/// are the machine's threads. 0 where no extension tells.
+fn processors(properties: &DeviceProperties, kind: DeviceKind) -> u32 {
+    if kind == DeviceKind::VulkanSoftware {
+        return crate::cpu::thread_count() as u32;
+    }
+    let amd = || {
+        let engines = properties.shader_engine_count?;
+        let arrays = properties.shader_arrays_per_engine_count?;
+        Some(engines * arrays * properties.compute_units_per_shader_array?)
+    };
+    properties
+        .shader_sm_count
+        .or(properties.active_compute_unit_count)
+        .or_else(amd)
+        .or(properties.shader_core_count)
+        .unwrap_or(0)
 }
 
 /// The size and index of the largest device-local heap.

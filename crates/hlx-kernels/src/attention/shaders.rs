@@ -49,8 +49,8 @@ pub struct Variant {
     pub width: usize,
     /// Shared memory of a workgroup, at the widest head.
     pub shared_bytes: u32,
-    /// Workgroups below which the next variant is better.
-    pub enough_groups: usize,
+    /// Whether the next variant is better where this one's workgroups do not fill the device.
+    pub fills: bool,
 }
 
 const fn variant(
@@ -58,38 +58,34 @@ const fn variant(
     rows: usize,
     width: usize,
     shared_bytes: u32,
-    enough_groups: usize,
+    fills: bool,
 ) -> Variant {
     Variant {
         shader,
         rows,
         width,
         shared_bytes,
-        enough_groups,
+        fills,
     }
 }
 
-/// Two workgroups for each multiprocessor of an H200. With fewer, half as many rows in each
-/// shorten the last to finish (measured at 8 x 4 heads of 128 positions).
-const FILLED: usize = 264;
-
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(&forward_64::SHADER, 64, 64, 16_384, FILLED),
-    variant(&forward_32::SHADER, 32, 64, 29_696, 0),
-    variant(&wide_forward::SHADER, 64, 128, 30_208, 0),
+    variant(&forward_64::SHADER, 64, 64, 16_384, true),
+    variant(&forward_32::SHADER, 32, 64, 29_696, false),
+    variant(&wide_forward::SHADER, 64, 128, 30_208, false),
 ];
 /// The backward that computes s and dp for each of its two kernels.
-pub static BACKWARD_QUERY: Variant = variant(&wide_backward_query::SHADER, 64, 128, 30_208, 0);
+pub static BACKWARD_QUERY: Variant = variant(&wide_backward_query::SHADER, 64, 128, 30_208, false);
 pub static BACKWARD_KEY_VALUE: Variant =
-    variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, 0);
+    variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, false);
 /// The backward that keeps ds: dK and dV, which store it, then dQ.
 pub static STORED_KEY_VALUE: [Variant; 3] = [
-    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, FILLED),
-    variant(&backward_key_value_32::SHADER, 32, 64, 40_960, 0),
-    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, 0),
+    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, true),
+    variant(&backward_key_value_32::SHADER, 32, 64, 40_960, false),
+    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, false),
 ];
-pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_288, 0);
+pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_288, false);
 
 /// Delta's shader, and the rows of `[B, T, H, D]` of one workgroup.
 pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);
@@ -113,8 +109,9 @@ pub fn choose<const N: usize>(
     shape: &AttentionShape,
     variants: &'static [Variant; N],
 ) -> &'static Variant {
+    let full = ctx.tuning().attention.full_groups;
     let enough =
-        |variant: &Variant| variant.groups(shape, shape.all_heads()) >= variant.enough_groups;
+        |variant: &Variant| !variant.fills || variant.groups(shape, shape.all_heads()) >= full;
     variants
         .iter()
         .find(|variant| variant.fits(ctx, shape) && enough(variant))

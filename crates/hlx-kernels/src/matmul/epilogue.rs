@@ -93,13 +93,14 @@ impl Epilogue<'_> {
         buffer.map_or(Ok(()), |buffer| check_len(name, argument, buffer, c.len()))
     }
 
-    /// The shader of a tile that ends with this epilogue on this device; `None` where a launch of
-    /// its own does better. Software drivers would compile all activations each time.
+    /// The shader of a tile that ends with this epilogue on this device; `None` where the device's
+    /// tuning prefers a launch of its own.
     pub(super) fn shader(&self, ctx: &Context, tile: &Tile) -> Option<&'static Shader> {
         if matches!(self, Self::None) || ctx.is_cpu() {
             return Some(tile.shader());
         }
-        ctx.native_arithmetic().then(|| fused(tile)).flatten()
+        let fuses = ctx.tuning().products.fused_epilogues;
+        fuses.then(|| fused(tile)).flatten()
     }
 
     /// Whether the epilogue itself reads what C held.

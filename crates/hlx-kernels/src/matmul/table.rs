@@ -19,62 +19,52 @@ pub(crate) struct Tile {
     pub columns: usize,
     /// Terms of k that a step of the shader takes.
     pub k_step: usize,
-    /// What a processor reaches with one, two, ... workgroups at a time, up to as many as it
-    /// holds, in GFLOP/s: an H200's, from products of 512 to 4096 (docs/benchmarks.md).
-    rates: &'static [f64],
     shader: fn() -> &'static Shader,
 }
 
-/// The tiles, from the largest: a large one reads less memory and less shared memory a product,
-/// a small one spreads over more processors.
+/// The tiles that there are shaders for, from the largest. Which one a device takes is a matter of
+/// its tuning ([`hlx_core::ProductTuning`]).
 pub(crate) static TILES: [Tile; 4] = [
     Tile {
         rows: 128,
         columns: 128,
         k_step: 8,
-        rates: &[314.0, 350.0],
         shader: || &tile_128x128::SHADER,
     },
     Tile {
         rows: 64,
         columns: 128,
         k_step: 8,
-        rates: &[270.0, 335.0, 372.0],
         shader: || &tile_64x128::SHADER,
     },
     Tile {
         rows: 64,
         columns: 64,
         k_step: 16,
-        rates: &[198.0, 275.0, 287.0, 297.0],
         shader: || &tile_64x64::SHADER,
     },
     Tile {
         rows: 32,
         columns: 64,
         k_step: 16,
-        rates: &[130.0, 165.0, 190.0, 210.0, 220.0],
         shader: || &tile_32x64::SHADER,
     },
 ];
 
-/// Processors of the device that the table was measured on.
-const PROCESSORS: usize = 132;
-
 impl Tile {
-    /// Picks the tile whose fullest processor ends first, by the table. The shape and the
-    /// device's limits alone decide, and no choice changes a bit. A device that emulates the
-    /// arithmetic takes the smallest shader: it is compute-bound with any.
+    /// Picks the tile whose fullest processor ends first, by the device's tuning. No choice changes
+    /// a bit.
     pub fn choose(ctx: &Context, shape: &MatMul) -> &'static Self {
-        let smallest = &TILES[TILES.len() - 1];
-        if !ctx.native_arithmetic() {
-            return smallest;
-        }
-        TILES
-            .iter()
-            .filter(|tile| tile.fits(ctx, shape))
-            .min_by(|x, y| x.cost(shape).total_cmp(&y.cost(shape)))
-            .unwrap_or(smallest)
+        let tuning = ctx.tuning();
+        let rated = tuning.products.tiles.iter();
+        let shaders = rated.filter_map(|rated| {
+            let tile = Self::of_size(rated.rows, rated.columns)?;
+            Some((tile, tile.cost(shape, &rated.gflops, tuning.processors)))
+        });
+        shaders
+            .filter(|(tile, _)| tile.fits(ctx, shape))
+            .min_by(|(_, x), (_, y)| x.total_cmp(y))
+            .map_or(&TILES[TILES.len() - 1], |(tile, _)| tile)
     }
 
     /// Whether the device's limits allow the tile, and the grid's its launch.
@@ -87,14 +77,15 @@ impl Tile {
         groups <= MAX_GROUPS && (ctx.is_cpu() || shared <= ctx.info().shared_memory_bytes as usize)
     }
 
-    /// Time of the fullest processor, in an arbitrary unit.
-    fn cost(&self, shape: &MatMul) -> f64 {
+    /// Time of the fullest processor, in an arbitrary unit: `gflops` is what one reaches with one,
+    /// two, ... workgroups at a time, up to as many as it holds.
+    fn cost(&self, shape: &MatMul, gflops: &[f64], processors: usize) -> f64 {
         let groups = shape.batch * shape.m.div_ceil(self.rows) * shape.n.div_ceil(self.columns);
-        let most = groups.div_ceil(PROCESSORS);
-        let held = self.rates.len();
+        let most = groups.div_ceil(processors);
+        let held = gflops.len();
         let time = |together: usize| match together {
             0 => 0.0,
-            n => n as f64 / self.rates[n - 1],
+            n => n as f64 / gflops[n - 1],
         };
         let rounds = (most / held) as f64 * time(held) + time(most % held);
         rounds * (self.rows * self.columns) as f64
@@ -114,15 +105,21 @@ impl Tile {
 
 #[cfg(test)]
 mod tests {
+    use hlx_core::{DeviceInfo, DeviceKind, Tuning};
+
     use super::*;
 
-    /// The tile that a device with native arithmetic and ample limits takes.
+    /// The tile that a GPU of 132 processors takes.
     fn chosen(shape: &MatMul) -> [usize; 2] {
-        let best = TILES
-            .iter()
-            .min_by(|x, y| x.cost(shape).total_cmp(&y.cost(shape)))
-            .expect("a tile");
-        [best.rows, best.columns]
+        let cpu = Context::cpu().expect("cpu");
+        let gpu = DeviceInfo {
+            kind: DeviceKind::VulkanGpu,
+            processors: 132,
+            ..cpu.info().clone()
+        };
+        let tuned = cpu.with_tuning(Tuning::of(&gpu, true)).expect("tuning");
+        let tile = Tile::choose(&tuned, shape);
+        [tile.rows, tile.columns]
     }
 
     #[test]

@@ -1,0 +1,435 @@
+//! Tuning: what was measured on one chip, as one value of the device. It changes speed, never a bit.
+
+use crate::device::{DeviceInfo, DeviceKind};
+use crate::error::CoreError;
+
+/// How kernels are cut for a device, and how fast it is about.
+///
+/// [`Tuning::of`] makes the value when a device is opened; [`crate::Context::with_tuning`] replaces
+/// it, for tests and experiments. Every table is read in order: the first entry whose `up_to`
+/// covers the size is taken. The figures come from one NVIDIA H200 (driver 580.159) unless a field
+/// says otherwise; other devices take the same tables with their own number of processors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// Processors that workgroups spread over: multiprocessors, compute units, cores.
+    pub processors: usize,
+    /// Estimated peak of f32 arithmetic, FLOP/s: for estimates of a launch's time, accurate to a
+    /// factor of a few.
+    pub flops_per_second: f64,
+    /// Estimated bandwidth of the device's memory, bytes/s, as accurate.
+    pub bytes_per_second: f64,
+    /// Element-by-element kernels.
+    pub maps: MapTuning,
+    /// Kernels that hold rows in registers; empty, or rows longer than the last entry: rows are
+    /// read once for each pass. Software drivers would compile the unrolled kernels for minutes.
+    pub held_rows: Vec<RowCut>,
+    /// Kernels that read a row several times.
+    pub streamed_rows: Vec<RowCut>,
+    /// Column reductions of one chain a column.
+    pub columns: Vec<ColumnCut>,
+    /// Column reductions of two chains a column.
+    pub column_pairs: Vec<ColumnCut>,
+    /// Matrix products.
+    pub products: ProductTuning,
+    /// Attention.
+    pub attention: AttentionTuning,
+    /// Tokens of a vocabulary from which an embedding's gradient is summed over 2, 4 or 8 shards in
+    /// one kernel. 8 shards of 2,048 by 768 columns, tables and their sum against one kernel: 668
+    /// and 225 us for 50,304 tokens, 269 and 180 for 16,384 (304 and 455 where one token is a fifth
+    /// of the text), 119 and 125 for 4,096.
+    pub embedding_sum_from: usize,
+    /// Elements of a tensor from which a recorded backward pass computes the output of a norm or an
+    /// activation again instead of keeping it. These are 6 of the 16 activations that a block keeps;
+    /// computing them again costs a hundredth of a step. Below, a launch costs more than the memory
+    /// is worth.
+    pub recompute_from: usize,
+    /// Leaves and nodes of a level of a tree digest up to which two threads hash one: a pair takes
+    /// 1.24 ms for a leaf and a single thread 1.80, but more work in all; beyond, the device is
+    /// full.
+    pub digest_pairs_up_to: usize,
+}
+
+/// How element-by-element kernels are launched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapTuning {
+    /// Elements from which a thread has two vectors of four, whose loads are under way together;
+    /// smaller tensors rather fill the device (GELU of 2^26 elements: 133 us instead of 143).
+    pub two_vectors_from: usize,
+    /// Whether lengths that are multiples of four take a pipeline of their own, without the code
+    /// for single elements (GELU of 2^26 elements: 136 us instead of 146).
+    pub whole_vectors: bool,
+}
+
+/// How row kernels cut rows of up to so many columns into workgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowCut {
+    /// The longest row of this entry, in elements.
+    pub up_to: usize,
+    /// Threads of a row: 32 with four lanes each, or 128 with one.
+    pub threads: usize,
+    /// Rows of a workgroup, which has 256 threads at most.
+    pub rows: usize,
+    /// Blocks of 128 columns that a kernel which reads rows several times loads at once: 1 to 16.
+    pub blocks_ahead: usize,
+}
+
+/// How column reductions of up to so many chains (columns of all shards) are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnCut {
+    /// The most chains of this entry.
+    pub up_to: usize,
+    /// Columns of a workgroup: a power of two up to 128.
+    pub width: usize,
+    /// 0: workgroups load tiles of rows into shared memory. Otherwise a chain has a thread of its
+    /// own, which loads so many rows at once: 1 to 64.
+    pub rows_ahead: usize,
+}
+
+/// How matrix products are launched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProductTuning {
+    /// The tiles to choose from, by the estimated time of the fullest processor.
+    pub tiles: Vec<ProductTile>,
+    /// Whether a product's epilogue is part of its kernel. Software drivers would compile all
+    /// activations with every product.
+    pub fused_epilogues: bool,
+    /// Rows of C from which a B stored `[N,K]` is transposed first by a launch of its own: products
+    /// with a plain B are 6% faster, which from some thousands of rows on pays for 8 bytes an
+    /// element of B and a launch.
+    pub transpose_b_from_rows: usize,
+    /// Multiply-adds of a product from which it is so.
+    pub transpose_b_from_terms: usize,
+}
+
+/// A tile of C that a workgroup computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProductTile {
+    /// Rows of C.
+    pub rows: usize,
+    /// Columns of C.
+    pub columns: usize,
+    /// What a processor reaches with one, two, ... such workgroups at a time, up to as many as it
+    /// holds, in GFLOP/s; from products of 512 to 4096 (docs/benchmarks.md).
+    pub gflops: Vec<f64>,
+}
+
+/// How attention is launched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionTuning {
+    /// Workgroups that fill the device: two a processor. With fewer, half as many rows in each
+    /// shorten the last one (measured at 8 x 4 heads of 128 positions).
+    pub full_groups: usize,
+    /// The most bytes of the scores' gradient that a backward pass stores, so that five products
+    /// suffice instead of seven; 0 never stores it.
+    pub stored_bytes: u64,
+}
+
+/// Peak of a multiply-add loop on a multiprocessor of an H200 (58 TFLOP/s on 132), FLOP/s.
+const GPU_FLOPS: f64 = 440e9;
+/// Peak of one core: a third of what products reach on a core of an AMD EPYC with AVX-512 (150
+/// GFLOP/s), as AVX2 has half the lanes, and not every core all of its clock.
+const CORE_FLOPS: f64 = 50e9;
+/// Operations in the time of a byte from memory: 15 on an H200 (HBM), 25 to 80 by the data sheets
+/// of cards with GDDR6, so that an estimate is rather too long.
+const FLOPS_A_BYTE: f64 = 80.0;
+const FLOPS_A_BYTE_HBM: f64 = 15.0;
+/// Cards with this much memory have HBM.
+const HBM_BYTES: u64 = 60 << 30;
+/// Processors of a GPU whose driver does not tell.
+const UNKNOWN_PROCESSORS: usize = 16;
+/// Instructions of an emulated multiply-add.
+const EMULATED_COST: f64 = 80.0;
+
+impl Tuning {
+    /// Returns the tuning of a device. `native` says whether it fuses and flushes by itself;
+    /// otherwise its kernels emulate HLX's arithmetic and are bound by it.
+    pub fn of(info: &DeviceInfo, native: bool) -> Self {
+        let gpu = info.kind == DeviceKind::VulkanGpu;
+        let processors = match (info.processors, gpu) {
+            (0, true) => UNKNOWN_PROCESSORS,
+            (count, _) => (count as usize).max(1),
+        };
+        let flops = processors as f64 * if gpu { GPU_FLOPS } else { CORE_FLOPS };
+        let flops_a_byte = match gpu && info.memory_bytes >= HBM_BYTES {
+            true => FLOPS_A_BYTE_HBM,
+            false => FLOPS_A_BYTE,
+        };
+        Self {
+            processors,
+            flops_per_second: if native { flops } else { flops / EMULATED_COST },
+            bytes_per_second: flops / flops_a_byte,
+            maps: MapTuning {
+                two_vectors_from: 1 << 23,
+                // Software drivers gain nothing from a second pipeline.
+                whole_vectors: gpu,
+            },
+            held_rows: if gpu { held_rows() } else { Vec::new() },
+            streamed_rows: streamed_rows(gpu),
+            columns: columns(gpu, &[(1023, 8), (usize::MAX, 16)]),
+            column_pairs: columns(gpu, &[(1023, 8), (4095, 16), (usize::MAX, 32)]),
+            products: ProductTuning::of(native, info.kind == DeviceKind::Cpu),
+            attention: AttentionTuning {
+                full_groups: 2 * processors,
+                stored_bytes: info.memory_bytes / 32,
+            },
+            embedding_sum_from: 32_768,
+            recompute_from: 1 << 22,
+            digest_pairs_up_to: if native { 4096 } else { 0 },
+        }
+    }
+
+    /// Checks that kernels can be cut so.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`], which names the field.
+    pub fn check(&self) -> Result<(), CoreError> {
+        let check = |holds: bool, reason: &str| match holds {
+            true => Ok(()),
+            false => Err(CoreError::invalid("tuning", reason.to_owned())),
+        };
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        check(self.processors > 0, "processors is 0, expected some")?;
+        let rates = [self.flops_per_second, self.bytes_per_second];
+        check(
+            rates.into_iter().all(positive),
+            "flops_per_second and bytes_per_second must be positive",
+        )?;
+        let rows = self.held_rows.iter().chain(&self.streamed_rows);
+        check(
+            rows.clone().all(|cut| matches!(cut.threads, 32 | 128)),
+            "a row cut has other threads than 32 or 128",
+        )?;
+        check(
+            rows.clone()
+                .all(|cut| (1..=256 / cut.threads).contains(&cut.rows)),
+            "a row cut has no rows, or more than 256 threads a workgroup",
+        )?;
+        check(
+            rows.clone().all(|cut| (1..=16).contains(&cut.blocks_ahead)),
+            "a row cut's blocks_ahead is outside of 1 to 16",
+        )?;
+        check(
+            self.held_rows.iter().all(|cut| cut.up_to <= 16_384),
+            "held_rows reaches past 16,384 elements, 128 registers a thread",
+        )?;
+        check(
+            self.streamed_rows
+                .last()
+                .is_some_and(|cut| cut.up_to == usize::MAX),
+            "streamed_rows does not cover every length",
+        )?;
+        for columns in [&self.columns, &self.column_pairs] {
+            check(
+                columns
+                    .iter()
+                    .all(|cut| cut.width.is_power_of_two() && cut.width <= 128),
+                "a column cut's width is no power of two up to 128",
+            )?;
+            check(
+                columns.iter().all(|cut| cut.rows_ahead <= 64),
+                "a column cut's rows_ahead is above 64",
+            )?;
+            check(
+                columns.last().is_some_and(|cut| cut.up_to == usize::MAX),
+                "columns and column_pairs do not cover every number of chains",
+            )?;
+        }
+        let tiles = &self.products.tiles;
+        let rated = |tile: &ProductTile| {
+            !tile.gflops.is_empty() && tile.gflops.iter().all(|&rate| positive(rate))
+        };
+        check(
+            !tiles.is_empty() && tiles.iter().all(rated),
+            "products.tiles is empty, or a tile has no positive rates",
+        )
+    }
+}
+
+impl ProductTuning {
+    fn of(native: bool, cpu: bool) -> Self {
+        let tile = |rows, columns, gflops: &[f64]| ProductTile {
+            rows,
+            columns,
+            gflops: gflops.to_vec(),
+        };
+        // A large tile reads less memory and less shared memory a product, a small one spreads over
+        // more processors.
+        let all = vec![
+            tile(128, 128, &[314.0, 350.0]),
+            tile(64, 128, &[270.0, 335.0, 372.0]),
+            tile(64, 64, &[198.0, 275.0, 287.0, 297.0]),
+            tile(32, 64, &[130.0, 165.0, 190.0, 210.0, 220.0]),
+        ];
+        // A device that emulates the arithmetic is bound by it with any tile, and compiles the
+        // smallest soonest.
+        let first = if native { 0 } else { all.len() - 1 };
+        let never = usize::MAX;
+        Self {
+            tiles: all[first..].to_vec(),
+            fused_epilogues: native,
+            transpose_b_from_rows: if native && !cpu { 1 << 12 } else { never },
+            transpose_b_from_terms: 1 << 31,
+        }
+    }
+}
+
+/// Rows of up to 16,384 elements: 128 registers a thread.
+fn held_rows() -> Vec<RowCut> {
+    vec![
+        RowCut {
+            up_to: 1024,
+            threads: 32,
+            rows: 2,
+            blocks_ahead: 1,
+        },
+        RowCut {
+            up_to: 16_384,
+            threads: 128,
+            rows: 1,
+            blocks_ahead: 1,
+        },
+    ]
+}
+
+fn streamed_rows(gpu: bool) -> Vec<RowCut> {
+    let cut = |up_to, threads, rows, blocks_ahead| RowCut {
+        up_to,
+        threads,
+        rows,
+        blocks_ahead,
+    };
+    if !gpu {
+        return vec![cut(usize::MAX, 32, 8, 1)];
+    }
+    vec![
+        cut(1023, 32, 2, 2),
+        cut(16_383, 128, 2, 8),
+        cut(usize::MAX, 128, 1, 8),
+    ]
+}
+
+/// Few columns want narrow groups, to reach all cores, and many want runs of 128 bytes where a tile
+/// has two arrays (8 shards of 1,024 columns: 6.4 us with 32, 7.9 with 16). Still more need no
+/// tiles: 8 shards of 1,024 rows, us of layer norm's parameters with tiles and without, 57 and 68
+/// at 2,048 columns, 83 and 73 at 3,072, 216 and 127 at 8,384. Software drivers would compile the
+/// unrolled loads for seconds.
+fn columns(gpu: bool, tiled: &[(usize, usize)]) -> Vec<ColumnCut> {
+    const TILED_UP_TO: usize = 18_431;
+    let limit = if gpu { TILED_UP_TO } else { usize::MAX };
+    let mut cuts: Vec<ColumnCut> = tiled
+        .iter()
+        .map(|&(up_to, width)| ColumnCut {
+            up_to: up_to.min(limit),
+            width,
+            rows_ahead: 0,
+        })
+        .collect();
+    if gpu {
+        cuts.push(ColumnCut {
+            up_to: usize::MAX,
+            width: 32,
+            rows_ahead: 32,
+        });
+    }
+    cuts
+}
+
+/// The first entry of a table that covers `size`.
+macro_rules! first_covering {
+    ($($cut:ident)+) => {$(
+        impl $cut {
+            /// Returns the first entry of a table that covers `size`.
+            pub fn covering(table: &[Self], size: usize) -> Option<Self> {
+                table.iter().find(|cut| size <= cut.up_to).copied()
+            }
+        }
+    )+};
+}
+first_covering!(RowCut ColumnCut);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu_info;
+
+    fn device(kind: DeviceKind, processors: u32, memory_bytes: u64) -> DeviceInfo {
+        DeviceInfo {
+            kind,
+            processors,
+            memory_bytes,
+            ..cpu_info()
+        }
+    }
+
+    #[test]
+    fn every_kind_of_device_has_a_valid_tuning() {
+        for kind in [
+            DeviceKind::Cpu,
+            DeviceKind::VulkanGpu,
+            DeviceKind::VulkanSoftware,
+        ] {
+            for (native, processors) in [(true, 0), (false, 0), (true, 132), (false, 2)] {
+                let tuning = Tuning::of(&device(kind, processors, 8 << 30), native);
+                assert_eq!(
+                    tuning.check().map_err(|e| e.to_string()),
+                    Ok(()),
+                    "{kind:?}"
+                );
+                assert_eq!(tuning.held_rows.is_empty(), kind != DeviceKind::VulkanGpu);
+            }
+        }
+    }
+
+    #[test]
+    fn an_h200_has_the_rates_that_were_measured_on_one() {
+        let tuning = Tuning::of(&device(DeviceKind::VulkanGpu, 132, 141 << 30), true);
+        assert!((tuning.flops_per_second / 58e12 - 1.0).abs() < 0.01);
+        assert!((tuning.bytes_per_second / 4060e9 - 1.0).abs() < 0.1);
+        assert_eq!(tuning.attention.full_groups, 264);
+    }
+
+    #[test]
+    fn the_first_covering_entry_is_taken() {
+        let tuning = Tuning::of(&device(DeviceKind::VulkanGpu, 132, 141 << 30), true);
+        let held = |cols| RowCut::covering(&tuning.held_rows, cols).map(|cut| cut.threads);
+        assert_eq!(
+            [held(1), held(1024), held(1025)],
+            [Some(32), Some(32), Some(128)]
+        );
+        assert_eq!([held(16_384), held(16_385)], [Some(128), None]);
+        let pairs = |chains| {
+            let cut = ColumnCut::covering(&tuning.column_pairs, chains).expect("covered");
+            (cut.width, cut.rows_ahead)
+        };
+        assert_eq!(
+            [pairs(1023), pairs(1024), pairs(4096)],
+            [(8, 0), (16, 0), (32, 0)]
+        );
+        assert_eq!([pairs(18_431), pairs(18_432)], [(32, 0), (32, 32)]);
+    }
+
+    #[test]
+    fn a_cut_that_no_kernel_has_is_refused() {
+        let good = Tuning::of(&cpu_info(), true);
+        let mut threads = good.clone();
+        threads.streamed_rows[0].threads = 64;
+        let mut width = good.clone();
+        width.columns[0].width = 24;
+        let mut short = good.clone();
+        short.column_pairs.pop();
+        let mut tiles = good;
+        tiles.products.tiles.clear();
+        for (tuning, field) in [
+            (threads, "threads"),
+            (width, "width"),
+            (short, "cover"),
+            (tiles, "tiles"),
+        ] {
+            let text = tuning.check().expect_err("refused").to_string();
+            assert!(
+                text.starts_with("tuning: ") && text.contains(field),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Tuning changes no bit: kernels under tunings that only other devices take, on every device.
+//!
+//! What a GPU takes by itself (rows held in registers, two vectors a thread, chains with a thread of
+//! their own, B transposed first, fused epilogues) is compared here with the CPU device under its
+//! own tuning. Software drivers compile unrolled kernels slowly, so rows and loads ahead are few.
+
+use hlx_core::{Buffer, ColumnCut, Context, CoreError, ProductTile, RowCut, Tuning};
+use hlx_kernels::KernelError;
+use hlx_kernels::activation::Activation;
+use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
+use hlx_kernels::elementwise::{add, scale};
+use hlx_kernels::embedding::sums_shards;
+use hlx_kernels::layer_norm::{
+    layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
+};
+use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
+use hlx_kernels::reduce::{column_sum, row_max, row_sum, sum};
+use hlx_kernels::softmax::{softmax_backward, softmax_forward};
+use hlx_kernels::testing::{TestMemory, contexts, ids, normal, run_on_each, values};
+
+type Outputs = Result<Vec<Buffer>, KernelError>;
+type Change = fn(&mut Tuning);
+
+/// Runs `body` on the CPU under its own tuning, then on every device under each of `changes`, and
+/// compares the words.
+fn same_bits(
+    name: &str,
+    changes: &[(&str, Change)],
+    body: impl Fn(&Context, &mut TestMemory) -> Outputs,
+) {
+    let cpu = &contexts()[0];
+    for (change, apply) in changes {
+        let mut tuned = vec![cpu.clone()];
+        for ctx in contexts() {
+            let mut tuning = ctx.tuning().clone();
+            apply(&mut tuning);
+            assert_ne!(&tuning, ctx.tuning(), "{change} changes nothing on {ctx:?}");
+            tuned.push(ctx.with_tuning(tuning).expect("a valid tuning"));
+        }
+        run_on_each(&format!("{name}, {change}"), &tuned, &body);
+    }
+}
+
+const HELD_NARROW: Change = |tuning| tuning.held_rows = vec![held(1024, 32, 1)];
+const HELD_PAIRS: Change = |tuning| tuning.held_rows = vec![held(1023, 32, 2)];
+const HELD_WIDE: Change = |tuning| tuning.held_rows = vec![held(1025, 128, 1)];
+
+fn held(up_to: usize, threads: usize, rows: usize) -> RowCut {
+    RowCut {
+        up_to,
+        threads,
+        rows,
+        blocks_ahead: 1,
+    }
+}
+
+#[test]
+fn held_rows_have_the_bits_of_streamed_ones() {
+    let wide: (&str, Change) = ("a row by 128 threads", HELD_WIDE);
+    let narrow: (&str, Change) = ("a row by 32 threads", HELD_NARROW);
+    let pairs: (&str, Change) = ("two rows of 32 threads", HELD_PAIRS);
+    for (cols, change) in [(33, pairs), (129, wide), (40, narrow)] {
+        let rows = 5;
+        let [x, dy] = [1, 2].map(|seed| values(seed, rows * cols));
+        same_bits("rows", &[change], |ctx, mem| {
+            let x = mem.input(ctx, &x)?;
+            let outs: [Buffer; 2] = [mem.output(ctx, rows)?, mem.output(ctx, rows)?];
+            row_sum(ctx, &x, &outs[0], rows, cols)?;
+            row_max(ctx, &x, &outs[1], rows, cols)?;
+            Ok(outs.to_vec())
+        });
+        same_bits("softmax", &[change], |ctx, mem| {
+            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+            let (y, dx) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
+            softmax_forward(ctx, &x, &y, rows, cols)?;
+            softmax_backward(ctx, &y, &dy, &dx, rows, cols)?;
+            Ok(vec![y, dx])
+        });
+        same_bits("layer_norm", &[change], |ctx, mem| {
+            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+            let weight = mem.input(ctx, &normal(3, cols))?;
+            let bias = mem.input(ctx, &normal(4, cols))?;
+            let (y, dx) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
+            let stats = mem.output(ctx, 2 * rows)?;
+            layer_norm_forward(ctx, &x, &weight, &bias, &y, &stats, rows, cols, 1e-5)?;
+            layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+            Ok(vec![y, stats, dx])
+        });
+    }
+}
+
+#[test]
+fn rows_read_in_blocks_have_equal_bits() {
+    let changes: [(&str, Change); 2] = [
+        ("one row by 128 threads, two blocks ahead", |tuning| {
+            tuning.streamed_rows = vec![streamed(128, 1, 2)];
+        }),
+        ("three rows by 32 threads", |tuning| {
+            tuning.streamed_rows = vec![streamed(32, 3, 1)];
+        }),
+    ];
+    let (rows, vocabulary) = (4, 523);
+    let logits = normal(1, rows * vocabulary);
+    let targets = ids(2, rows, vocabulary as u32);
+    same_bits("cross_entropy", &changes, |ctx, mem| {
+        let (logits, targets) = (mem.input(ctx, &logits)?, mem.input_u32(ctx, &targets)?);
+        let (loss, stats) = (mem.output(ctx, rows)?, mem.output(ctx, 2 * rows)?);
+        cross_entropy_forward(ctx, &logits, &targets, &loss, &stats, rows, vocabulary, 0.1)?;
+        Ok(vec![loss, stats])
+    });
+}
+
+fn streamed(threads: usize, rows: usize, blocks_ahead: usize) -> RowCut {
+    RowCut {
+        up_to: usize::MAX,
+        threads,
+        rows,
+        blocks_ahead,
+    }
+}
+
+#[test]
+fn column_cuts_have_equal_bits() {
+    const CUTS: [(&str, Change); 4] = [
+        ("a thread for each chain", |tuning| columns(tuning, 32, 2)),
+        ("a thread for each of 8 chains", |tuning| {
+            columns(tuning, 8, 1)
+        }),
+        ("tiles of 128 columns", |tuning| columns(tuning, 128, 0)),
+        ("tiles of 2 columns", |tuning| columns(tuning, 2, 0)),
+    ];
+    let (shards, rows_per_shard, cols) = (2, 67, 129);
+    let rows = shards * rows_per_shard;
+    let [x, dy] = [1, 2].map(|seed| values(seed, rows * cols));
+    same_bits("columns", &CUTS, |ctx, mem| {
+        let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+        let stats = mem.input(ctx, &normal(3, 2 * rows))?;
+        let outs: Result<Vec<Buffer>, CoreError> =
+            (0..3).map(|_| mem.output(ctx, shards * cols)).collect();
+        let outs = outs?;
+        let (s, r, c) = (shards, rows_per_shard, cols);
+        column_sum(ctx, &x, &outs[0], s, r, c, false)?;
+        layer_norm_backward_params(ctx, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, false)?;
+        // Once more, on from the stored values.
+        column_sum(ctx, &dy, &outs[0], s, r, c, true)?;
+        layer_norm_backward_params(ctx, &dy, &stats, &x, &outs[1], &outs[2], s, r, c, true)?;
+        Ok(outs)
+    });
+}
+
+fn columns(tuning: &mut Tuning, width: usize, rows_ahead: usize) {
+    let cut = ColumnCut {
+        up_to: usize::MAX,
+        width,
+        rows_ahead,
+    };
+    tuning.columns = vec![cut];
+    tuning.column_pairs = vec![cut];
+}
+
+#[test]
+fn two_vectors_a_thread_have_the_bits_of_one() {
+    let changes: [(&str, Change); 2] = [
+        ("two vectors a thread", |tuning| {
+            tuning.maps.two_vectors_from = 1
+        }),
+        ("whole vectors apart", |tuning| {
+            tuning.maps.two_vectors_from = 1;
+            tuning.maps.whole_vectors = !tuning.maps.whole_vectors;
+        }),
+    ];
+    // Ragged ends, whole vectors, and one past a workgroup of two vectors.
+    for len in [1, 31, 1024, 2048, 2052, 4099] {
+        let [x, b] = [1, 2].map(|seed| values(seed, len));
+        same_bits("maps", &changes, |ctx, mem| {
+            let (x, b) = (mem.input(ctx, &x)?, mem.input(ctx, &b)?);
+            let (sum, scaled) = (mem.output(ctx, len)?, mem.output(ctx, len)?);
+            add(ctx, &x, &b, &sum)?;
+            scale(ctx, &x, 0.7, &scaled)?;
+            Ok(vec![sum, scaled])
+        });
+    }
+    let (rows, vocabulary) = (3, 700);
+    same_bits("cross_entropy_backward", &changes, |ctx, mem| {
+        let logits = mem.input(ctx, &normal(3, rows * vocabulary))?;
+        let targets = mem.input_u32(ctx, &ids(4, rows, vocabulary as u32))?;
+        let stats = mem.input(ctx, &[3.0, 1.0, 2.5, 0.5, 2.0, 1.5])?;
+        let scale = mem.input(ctx, &[0.25])?;
+        let dlogits = mem.output(ctx, rows * vocabulary)?;
+        let (r, v) = (rows, vocabulary);
+        cross_entropy_backward(ctx, &logits, &targets, &stats, &scale, &dlogits, r, v, 0.1)?;
+        Ok(vec![dlogits])
+    });
+}
+
+const TILES: [(usize, usize); 4] = [(128, 128), (64, 128), (64, 64), (32, 64)];
+
+fn only_tile(tuning: &mut Tuning, idx: usize) {
+    let (rows, columns) = TILES[idx];
+    tuning.products.tiles = vec![ProductTile {
+        rows,
+        columns,
+        gflops: vec![1.0, 2.0],
+    }];
+}
+
+#[test]
+fn products_have_equal_bits_with_every_tile_and_b_transposed_first() {
+    let changes: [(&str, Change); 5] = [
+        ("128 x 128 tiles", |tuning| only_tile(tuning, 0)),
+        ("64 x 128 tiles", |tuning| only_tile(tuning, 1)),
+        ("64 x 64 tiles", |tuning| only_tile(tuning, 2)),
+        ("32 x 64 tiles of a tile table", |tuning| {
+            only_tile(tuning, 3)
+        }),
+        ("B transposed first", |tuning| {
+            tuning.products.transpose_b_from_rows = 1;
+            tuning.products.transpose_b_from_terms = 1;
+        }),
+    ];
+    let shape = MatMul {
+        trans_b: true,
+        ..MatMul::new(70, 36, 24)
+    };
+    let [a, b] = [values(1, 70 * 24), values(2, 36 * 24)];
+    same_bits("matmul", &changes, |ctx, mem| {
+        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+        let c = mem.output(ctx, 70 * 36)?;
+        matmul(ctx, &a, &b, None, &c, &shape)?;
+        Ok(vec![c])
+    });
+}
+
+#[test]
+fn a_fused_epilogue_has_the_bits_of_a_launch_of_its_own() {
+    let changes: [(&str, Change); 1] = [("the other way for epilogues", |tuning| {
+        tuning.products.fused_epilogues = !tuning.products.fused_epilogues;
+    })];
+    let shape = MatMul::new(33, 20, 32);
+    let [a, b] = [normal(1, 33 * 32), normal(2, 32 * 20)];
+    same_bits("matmul and gelu", &changes, |ctx, mem| {
+        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+        let bias = mem.input(ctx, &normal(3, 20))?;
+        let (c, out) = (mem.output(ctx, 33 * 20)?, mem.output(ctx, 33 * 20)?);
+        let epilogue = Epilogue::Activation {
+            kind: Activation::Gelu,
+            out: &out,
+        };
+        matmul_with(ctx, &a, &b, Some(&bias), &c, &shape, epilogue)?;
+        Ok(vec![c, out])
+    });
+}
+
+#[test]
+fn attention_has_equal_bits_with_every_variant() {
+    let changes: [(&str, Change); 3] = [
+        ("few workgroups fill the device", |tuning| {
+            tuning.attention.full_groups = 1;
+        }),
+        ("none do, and scores are computed again", |tuning| {
+            tuning.attention.full_groups = usize::MAX;
+            tuning.attention.stored_bytes = 0;
+        }),
+        ("the scores of one head at a time are stored", |tuning| {
+            tuning.attention.stored_bytes = 4 * 6 * 1024;
+        }),
+    ];
+    let shape = AttentionShape {
+        batch: 1,
+        time: 70,
+        heads: 2,
+        head_width: 8,
+    };
+    let elements = 70 * 2 * 8;
+    same_bits("attention", &changes, |ctx, mem| {
+        let qkv = mem.input(ctx, &normal(1, 3 * elements))?;
+        let d_o = mem.input(ctx, &normal(2, elements))?;
+        let (o, dqkv) = (mem.output(ctx, elements)?, mem.output(ctx, 3 * elements)?);
+        let (stats, delta) = (mem.output(ctx, 2 * 140)?, mem.output(ctx, 140)?);
+        attention_forward(ctx, &qkv, &o, &stats, &shape)?;
+        attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)?;
+        Ok(vec![o, stats, delta, dqkv])
+    });
+}
+
+#[test]
+fn two_handles_of_one_device_keep_their_tunings_and_share_its_memory() {
+    for ctx in contexts() {
+        let mut tuning = ctx.tuning().clone();
+        tuning.embedding_sum_from = 7;
+        let tuned = ctx.with_tuning(tuning).expect("a valid tuning");
+        assert!(sums_shards(&tuned, 2, 7) && !sums_shards(ctx, 2, 7));
+        assert!(sums_shards(&tuned.clone(), 2, 7), "clones keep it");
+        let x = ctx.buffer_f32(&[1.0, 2.0, 3.0]).expect("buffer");
+        let total = tuned.alloc(1).expect("buffer");
+        sum(&tuned, &x, &total).expect("a buffer of the other handle");
+        assert_eq!(ctx.download_f32(&total).expect("download"), [6.0]);
+    }
+}
+
+#[test]
+fn an_invalid_tuning_is_refused() {
+    let ctx = &contexts()[0];
+    let mut tuning = ctx.tuning().clone();
+    tuning.held_rows = vec![held(16_385, 128, 1)];
+    let error = ctx.with_tuning(tuning).expect_err("refused").to_string();
+    let want = "tuning: held_rows reaches past 16,384 elements, 128 registers a thread";
+    assert_eq!(error, want);
+}
