@@ -449,15 +449,18 @@ fn compiled(
     if let Some(compiled) = kept.get(&key) {
         return Ok(compiled.clone());
     }
-    let made = ComputePipeline::from_spirv(
-        ctx,
-        PROFILE_NAME,
-        &shader.words,
-        &shader.entry_point,
-        &constants,
-        shader.reflection.bindings.len(),
-        4 * shader.reflection.push_constants.len(),
-    );
+    // SAFETY: the validator has passed the module, and its reflection gave the interface.
+    let made = unsafe {
+        ComputePipeline::from_spirv(
+            ctx,
+            PROFILE_NAME,
+            &shader.words,
+            &shader.entry_point,
+            &constants,
+            shader.reflection.bindings.len(),
+            4 * shader.reflection.push_constants.len(),
+        )
+    };
     let made = made.map_err(|error| ContractError::Device {
         contract: kernel.name.clone(),
         device: ctx.info().name.clone(),

@@ -58,6 +58,18 @@ pub enum CoreError {
         /// The driver's or vulkano's words.
         reason: String,
     },
+    /// A buffer of one context was given to another.
+    #[error("{operation}: {argument} belongs to {found}, expected {expected}")]
+    OtherContext {
+        /// The operation's name.
+        operation: String,
+        /// Which of its arguments.
+        argument: String,
+        /// The context that the buffer belongs to.
+        found: String,
+        /// The context that carries out the operation.
+        expected: String,
+    },
     /// A launch, copy, window or transfer with wrong arguments.
     #[error("{operation}: {reason}")]
     Invalid {

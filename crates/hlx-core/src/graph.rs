@@ -1,43 +1,27 @@
-//! A graph: a recorded sequence of launches that is replayed with one submission.
+//! A graph: a recorded sequence of launches that is replayed with one call.
 
-use std::sync::Arc;
-
-use crate::context::{Backend, Context};
+use crate::context::{Context, Stream};
+use crate::cpu_stream::CpuGraph;
 use crate::error::CoreError;
-use crate::launch::CpuLaunch;
-use crate::memory::{MemoryStatistics, PlannedMemory, TensorPool};
-use crate::vulkan::RecordedStream;
+use crate::memory::MemoryStatistics;
+use crate::vulkan::VulkanGraph;
 
-/// Launches recorded by [`Context::record`], with the memory they allocated.
+/// Launches recorded by [`Context::record`], with all buffers that they touch.
 ///
 /// Inputs that change between replays are uploaded into buffers that the launches read.
 pub struct Graph {
-    work: Work,
+    launches: Launches,
     context: Context,
 }
 
-enum Work {
-    Cpu(Vec<CpuLaunch>, Arc<TensorPool>),
-    Vulkan(Arc<RecordedStream>, PlannedMemory),
+pub(crate) enum Launches {
+    Cpu(CpuGraph),
+    Vulkan(VulkanGraph),
 }
 
 impl Graph {
-    pub(crate) fn cpu(context: Context, launches: Vec<CpuLaunch>, pool: Arc<TensorPool>) -> Self {
-        Self {
-            work: Work::Cpu(launches, pool),
-            context,
-        }
-    }
-
-    pub(crate) fn vulkan(
-        context: Context,
-        recorded: RecordedStream,
-        memory: PlannedMemory,
-    ) -> Self {
-        Self {
-            work: Work::Vulkan(Arc::new(recorded), memory),
-            context,
-        }
+    pub(crate) fn new(context: Context, launches: Launches) -> Self {
+        Self { launches, context }
     }
 
     /// Runs the launches after all work launched so far.
@@ -45,24 +29,18 @@ impl Graph {
     /// # Errors
     /// [`CoreError::DeviceLost`] or what the driver answers.
     pub fn replay(&self) -> Result<(), CoreError> {
-        match (&self.work, self.context.backend()) {
-            (Work::Vulkan(recorded, _), Backend::Vulkan(stream)) => stream.replay(recorded),
-            (Work::Cpu(launches, _), _) => {
-                self.context.replay_cpu(launches);
-                Ok(())
-            }
-            (Work::Vulkan(..), Backend::Cpu(_)) => Err(CoreError::invalid(
-                "replay",
-                "a Vulkan graph on the CPU device",
-            )),
+        match (&self.launches, self.context.stream()) {
+            (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph),
+            (Launches::Cpu(graph), Stream::Cpu(stream)) => stream.replay(graph),
+            _ => Err(CoreError::invalid("replay", "a graph of another device")),
         }
     }
 
     /// The number of launches.
     pub fn len(&self) -> usize {
-        match &self.work {
-            Work::Cpu(launches, _) => launches.len(),
-            Work::Vulkan(recorded, _) => recorded.launches(),
+        match &self.launches {
+            Launches::Cpu(graph) => graph.len(),
+            Launches::Vulkan(graph) => graph.len(),
         }
     }
 
@@ -74,9 +52,9 @@ impl Graph {
     /// The memory that the graph works in. On a Vulkan device most of it is shared with the
     /// context's other graphs.
     pub fn memory(&self) -> MemoryStatistics {
-        match &self.work {
-            Work::Cpu(_, pool) => pool.statistics(),
-            Work::Vulkan(_, memory) => memory.statistics,
+        match &self.launches {
+            Launches::Cpu(graph) => graph.memory(),
+            Launches::Vulkan(graph) => graph.memory(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vulkano::buffer::BufferContents;
 
 use crate::error::CoreError;
-use crate::memory::{Block, BlockMemory, Buffer};
+use crate::memory::{Block, BlockMemory, BlockSource, Buffer, TensorPool};
 use crate::profile::Work;
 use crate::shader::Shader;
 
@@ -39,6 +39,28 @@ impl<'a> Binding<'a> {
     }
 }
 
+impl Work {
+    /// The bytes of all bound windows: what is read and written counts twice, a window that is
+    /// bound twice to be read counts once.
+    pub fn of(bindings: &[Binding<'_>]) -> Self {
+        let again = |index: usize, binding: &Binding<'_>| {
+            let mut before = bindings[..index].iter();
+            !binding.writes() && before.any(|other| other.buffer().overlaps(binding.buffer()))
+        };
+        let words = bindings.iter().enumerate().map(|(index, binding)| {
+            let times = u64::from(binding.reads()) + u64::from(binding.writes());
+            match again(index, binding) {
+                true => 0,
+                false => times * binding.buffer().len() as u64,
+            }
+        });
+        Self {
+            bytes: 4 * words.sum::<u64>(),
+            flops: 0,
+        }
+    }
+}
+
 /// One kernel with its arguments. Binding `i` is descriptor set 0, binding `i`.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
@@ -63,24 +85,50 @@ impl Launch<'_> {
         Work::of(self.bindings)
     }
 
-    /// Checks what holds on every device: no written range may overlap another binding.
-    pub(crate) fn check(&self) -> Result<(), CoreError> {
-        for (index, binding) in self.bindings.iter().enumerate() {
-            for (other_index, other) in self.bindings.iter().enumerate().skip(index + 1) {
-                let conflict = binding.writes() || other.writes();
-                if conflict && binding.buffer().overlaps(other.buffer()) {
-                    return Err(CoreError::invalid(
-                        self.name,
-                        format!(
-                            "bindings {index} and {other_index} share memory and one is written; \
-                             use one ReadWrite binding for work in place"
-                        ),
-                    ));
-                }
+}
+
+/// Checks what holds on every device: all buffers are of the context that owns `source`, and no
+/// written range overlaps another binding.
+pub(crate) fn check_bindings(
+    name: &str,
+    bindings: &[Binding<'_>],
+    source: &Arc<BlockSource>,
+) -> Result<(), CoreError> {
+    for (index, binding) in bindings.iter().enumerate() {
+        check_owner(name, &|| format!("binding {index}"), binding.buffer(), source)?;
+        for (other_index, other) in bindings.iter().enumerate().skip(index + 1) {
+            let conflict = binding.writes() || other.writes();
+            if conflict && binding.buffer().overlaps(other.buffer()) {
+                return Err(CoreError::invalid(
+                    name,
+                    format!(
+                        "bindings {index} and {other_index} share memory and one is written; \
+                         use one ReadWrite binding for work in place"
+                    ),
+                ));
             }
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// Refuses a buffer of another context than the one that owns `source`.
+pub(crate) fn check_owner(
+    operation: &str,
+    argument: &dyn Fn() -> String,
+    buffer: &Buffer,
+    source: &Arc<BlockSource>,
+) -> Result<(), CoreError> {
+    let block = buffer.block();
+    if block.is_of(source) {
+        return Ok(());
+    }
+    Err(CoreError::OtherContext {
+        operation: operation.to_owned(),
+        argument: argument(),
+        found: block.owner().to_owned(),
+        expected: source.owner().to_owned(),
+    })
 }
 
 /// The address and length of one bound buffer on the CPU device.
@@ -142,21 +190,45 @@ pub(crate) struct CpuLaunch {
     pub work: Work,
     slots: Vec<Slot>,
     body: CpuBody,
-    /// Keeps the memory alive as long as the launch may run; not the buffers, whose ranges later
-    /// launches of the same graph may reuse.
-    _blocks: Vec<Arc<Block>>,
+    /// Keeps the memory alive as long as the launch may run.
+    _memory: Vec<Held>,
 }
 
-// SAFETY: the slots point into blocks that `_blocks` keeps alive; they are read and written
+/// What a launch keeps of a bound buffer.
+enum Held {
+    /// Its block alone: its words may go to another buffer after the launch.
+    Block { _block: Arc<Block> },
+    /// The buffer: a graph may be replayed, and reads or writes the words again.
+    Buffer { _buffer: Buffer },
+}
+
+impl Held {
+    /// Keeps what a launch needs of `buffer`. A launch of a graph, which allocates from
+    /// `graph_pool`, keeps buffers from outside; those of the pool nobody else is given.
+    fn of(buffer: &Buffer, graph_pool: Option<&Arc<TensorPool>>) -> Self {
+        match graph_pool {
+            Some(pool) if !buffer.is_from(pool) => Self::Buffer {
+                _buffer: buffer.clone(),
+            },
+            _ => Self::Block {
+                _block: Arc::clone(buffer.block()),
+            },
+        }
+    }
+}
+
+// SAFETY: the slots point into blocks that `_memory` keeps alive; they are read and written
 // only while the launch runs, one launch at a time.
 unsafe impl Send for CpuLaunch {}
 // SAFETY: as above.
 unsafe impl Sync for CpuLaunch {}
 
 impl CpuLaunch {
+    /// Makes a launch ready; `graph_pool` is the pool of the graph that it is recorded into.
     pub fn new(
         (name, work): (&'static str, Work),
         bindings: &[Binding<'_>],
+        graph_pool: Option<&Arc<TensorPool>>,
         body: CpuBody,
     ) -> Result<Self, CoreError> {
         let mut slots = Vec::with_capacity(bindings.len());
@@ -175,16 +247,16 @@ impl CpuLaunch {
                 writes: binding.writes(),
             });
         }
-        let blocks = bindings
+        let memory = bindings
             .iter()
-            .map(|b| Arc::clone(b.buffer().block()))
+            .map(|binding| Held::of(binding.buffer(), graph_pool))
             .collect();
         Ok(Self {
             name,
             work,
             slots,
             body,
-            _blocks: blocks,
+            _memory: memory,
         })
     }
 

@@ -5,6 +5,7 @@
 //! and a row reduction. A device that fails is refused. The answer is kept on disk by device,
 //! driver and shader, so that it costs its tenth of a second once.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,63 +15,18 @@ use crate::context::Context;
 use crate::digest::{canonical_bits, sha256_hex};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
+use crate::probe_report::ProbeReport;
 use crate::shader::Shader;
 use crate::vulkan::{Modes, VulkanDevice, cache_dir, write_atomically};
 use crate::{Buffer, arith};
 
-/// One check of the probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProbeCheck {
-    /// What was checked.
-    pub name: String,
-    /// What was found: `native`, `emulated`, `equal`, or how it failed.
-    pub finding: String,
-    /// Whether the device may be used.
-    pub passed: bool,
-}
+static ARITHMETIC_SPV: &[u8] = include_bytes!("../../../shaders/spv/probe/arithmetic.spv");
+// SAFETY: a module of `cargo xtask shaders`; its accesses are bounded by the count pushed to it.
+static ARITHMETIC: Shader = unsafe { Shader::new("probe/arithmetic", ARITHMETIC_SPV) };
 
-/// What the probe found on a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProbeReport {
-    /// The checks, in order.
-    pub checks: Vec<ProbeCheck>,
-}
-
-impl ProbeReport {
-    /// Whether every check passed.
-    pub fn passed(&self) -> bool {
-        self.checks.iter().all(|check| check.passed)
-    }
-
-    /// Returns an error that names the first check that failed.
-    pub(crate) fn check(&self, device: &str) -> Result<(), CoreError> {
-        match self.checks.iter().find(|check| !check.passed) {
-            None => Ok(()),
-            Some(check) => Err(CoreError::ProbeFailed {
-                device: device.to_owned(),
-                failure: format!("{}: {}", check.name, check.finding),
-            }),
-        }
-    }
-
-    fn add(&mut self, name: &str, finding: impl Into<String>, passed: bool) {
-        self.checks.push(ProbeCheck {
-            name: name.to_owned(),
-            finding: finding.into(),
-            passed,
-        });
-    }
-}
-
-static ARITHMETIC: Shader = Shader {
-    name: "probe/arithmetic",
-    bytes: include_bytes!("../../../shaders/spv/probe/arithmetic.spv"),
-};
-
-static ROW_SUM: Shader = Shader {
-    name: "probe/row_sum",
-    bytes: include_bytes!("../../../shaders/spv/probe/row_sum.spv"),
-};
+static ROW_SUM_SPV: &[u8] = include_bytes!("../../../shaders/spv/probe/row_sum.spv");
+// SAFETY: as above, by the rows and columns pushed to it.
+static ROW_SUM: Shader = unsafe { Shader::new("probe/row_sum", ROW_SUM_SPV) };
 
 /// The Rust twin of an operation under probe.
 type Twin = fn(f32, f32, f32) -> f32;
@@ -260,8 +216,8 @@ struct Kept {
 
 /// Where a device's answer is kept: named by device, driver, and the probe's own shaders.
 fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
-    let mut modules = ARITHMETIC.bytes.to_vec();
-    modules.extend_from_slice(ROW_SUM.bytes);
+    let mut modules = ARITHMETIC.bytes().to_vec();
+    modules.extend_from_slice(ROW_SUM.bytes());
     modules.extend_from_slice(device.info.driver.as_bytes());
     let digest = sha256_hex(&modules);
     Some(cache_dir()?.join(format!(
@@ -276,10 +232,10 @@ pub(crate) fn run_vulkan(
     context: &Context,
     device: &Arc<VulkanDevice>,
 ) -> Result<ProbeReport, CoreError> {
-    // One probe at a time; the others of this process then find its answer.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(report) = device.probe.get() {
+    // By selector. One probe at a time; the others of this process then find its answer.
+    static FOUND: Mutex<BTreeMap<String, ProbeReport>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(report) = found.get(&device.info.selector) {
         return Ok(report.clone());
     }
     let report = match read_kept(device) {
@@ -299,7 +255,8 @@ pub(crate) fn run_vulkan(
             report
         }
     };
-    Ok(device.probe.get_or_init(|| report).clone())
+    found.insert(device.info.selector.clone(), report.clone());
+    Ok(report)
 }
 
 fn read_kept(device: &VulkanDevice) -> Option<Kept> {

@@ -6,8 +6,6 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::launch::Binding;
-
 /// Launches of a profile that are kept one by one; later ones are only counted by their kernel.
 const MAX_LAUNCHES: usize = 1 << 18;
 
@@ -24,26 +22,6 @@ impl Work {
     /// A fill or a copy that moves this many bytes.
     pub(crate) fn transfer(bytes: u64) -> Self {
         Self { bytes, flops: 0 }
-    }
-
-    /// The bytes of all bound windows: what is read and written counts twice, a window that is
-    /// bound twice to be read counts once.
-    pub fn of(bindings: &[Binding<'_>]) -> Self {
-        let again = |index: usize, binding: &Binding<'_>| {
-            let mut before = bindings[..index].iter();
-            !binding.writes() && before.any(|other| other.buffer().overlaps(binding.buffer()))
-        };
-        let words = bindings.iter().enumerate().map(|(index, binding)| {
-            let times = u64::from(binding.reads()) + u64::from(binding.writes());
-            match again(index, binding) {
-                true => 0,
-                false => times * binding.buffer().len() as u64,
-            }
-        });
-        Self {
-            bytes: 4 * words.sum::<u64>(),
-            flops: 0,
-        }
     }
 }
 

@@ -17,10 +17,11 @@ macro_rules! shader {
         pub(crate) mod $name {
             vulkano_shaders::shader! { bytes: $path }
 
-            pub(crate) static SHADER: hlx_core::Shader = hlx_core::Shader {
-                name: $path,
-                bytes: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $path)),
-            };
+            static BYTES: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $path));
+            // SAFETY: a module of `cargo xtask shaders`, which validates it; the launcher beside
+            // this macro's call checks the sizes that bound its accesses.
+            pub(crate) static SHADER: hlx_core::Shader =
+                unsafe { hlx_core::Shader::new($path, BYTES) };
         }
     };
 }

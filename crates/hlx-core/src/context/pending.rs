@@ -1,6 +1,6 @@
-//! Downloads that nobody waits for yet.
+//! Downloads under way, which the host waits for later.
 
-use crate::context::{Backend, Context};
+use super::{Context, Stream};
 use crate::error::CoreError;
 use crate::memory::Buffer;
 use crate::vulkan::ReadBack;
@@ -25,9 +25,9 @@ impl Context {
     /// # Errors
     /// As [`Context::download_u32`].
     pub fn download_later(&self, buffer: &Buffer) -> Result<PendingDownload, CoreError> {
-        let words = match &self.inner.backend {
-            Backend::Vulkan(stream) if !buffer.is_empty() => {
-                self.check_transfer("download", buffer, buffer.len())?;
+        let words = match self.stream() {
+            Stream::Vulkan(stream) if !buffer.is_empty() => {
+                self.check_owner("download", "buffer", buffer)?;
                 Words::Coming(stream.read_back(buffer)?)
             }
             _ => Words::Here(self.download_u32(buffer)?),
@@ -45,8 +45,8 @@ impl PendingDownload {
     /// # Errors
     /// [`CoreError::DeviceLost`].
     pub fn is_done(&self) -> Result<bool, CoreError> {
-        match (&self.ctx.inner.backend, &self.words) {
-            (Backend::Vulkan(stream), Some(Words::Coming(pending))) => stream.has_arrived(pending),
+        match (self.ctx.stream(), &self.words) {
+            (Stream::Vulkan(stream), Some(Words::Coming(pending))) => stream.has_arrived(pending),
             _ => Ok(true),
         }
     }
@@ -60,8 +60,8 @@ impl PendingDownload {
     }
 
     fn receive(&mut self) -> Result<Vec<u32>, CoreError> {
-        match (&self.ctx.inner.backend, self.words.take()) {
-            (Backend::Vulkan(stream), Some(Words::Coming(pending))) => stream.receive(pending),
+        match (self.ctx.stream(), self.words.take()) {
+            (Stream::Vulkan(stream), Some(Words::Coming(pending))) => stream.receive(pending),
             (_, Some(Words::Here(words))) => Ok(words),
             _ => Ok(Vec::new()),
         }

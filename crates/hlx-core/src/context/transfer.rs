@@ -1,35 +1,27 @@
 //! Fills, copies, uploads and downloads of a context.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use super::{Backend, Context};
+use super::{Context, Stream, on_stream};
 use crate::error::CoreError;
-use crate::launch::{Binding, CpuBindings, Launch};
+use crate::launch::check_owner;
 use crate::memory::Buffer;
 
 impl Context {
     /// Fills a buffer with one word.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// [`CoreError::OtherContext`]; what the driver answers.
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
-        match &self.inner.backend {
-            Backend::Vulkan(stream) => {
-                let _state = self.stream();
-                stream.fill(buffer, word)
-            }
-            Backend::Cpu(_) => self.cpu_only("fill", &[Binding::Write(buffer)], move |bindings| {
-                let ([], [out]) = bindings.split();
-                out.fill(f32::from_bits(word));
-            }),
-        }
+        self.check_owner("fill", "buffer", buffer)?;
+        on_stream!(self, stream => stream.fill(buffer, word))
     }
 
     /// Copies `source` to `target`, of equal length and not overlapping.
     ///
     /// # Errors
-    /// [`CoreError::Invalid`] for unequal lengths or an overlap.
+    /// [`CoreError::OtherContext`]; [`CoreError::Invalid`] for unequal lengths or an overlap.
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
+        self.check_owner("copy", "source", source)?;
+        self.check_owner("copy", "target", target)?;
         if source.len() != target.len() {
             let (found, expected) = (source.len(), target.len());
             return Err(CoreError::invalid(
@@ -40,66 +32,16 @@ impl Context {
         if source.overlaps(target) {
             return Err(CoreError::invalid("copy", "source and target share memory"));
         }
-        match &self.inner.backend {
-            Backend::Vulkan(stream) => {
-                let _state = self.stream();
-                stream.copy(source, target)
-            }
-            Backend::Cpu(_) => {
-                let bindings = [Binding::Read(source), Binding::Write(target)];
-                self.cpu_only("copy", &bindings, |bindings| {
-                    let ([source], [target]) = bindings.split();
-                    target.copy_from_slice(source);
-                })
-            }
-        }
+        on_stream!(self, stream => stream.copy(source, target))
     }
 
-    fn cpu_only<F>(
+    pub(super) fn check_owner(
         &self,
-        name: &'static str,
-        bindings: &[Binding<'_>],
-        body: F,
-    ) -> Result<(), CoreError>
-    where
-        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    {
-        const NONE: crate::Shader = crate::Shader {
-            name: "",
-            bytes: &[],
-        };
-        static NO_SHADER: crate::Shader = NONE;
-        let launch = Launch {
-            name,
-            shader: &NO_SHADER,
-            specialization: &[],
-            bindings,
-            push: &[],
-            groups: [1, 1, 1],
-        };
-        self.launch(launch, body)
-    }
-
-    pub(super) fn check_transfer(
-        &self,
-        what: &str,
+        operation: &str,
+        argument: &str,
         buffer: &Buffer,
-        len: usize,
     ) -> Result<(), CoreError> {
-        if buffer.len() != len {
-            let found = buffer.len();
-            return Err(CoreError::invalid(
-                what,
-                format!("buffer has {found} words, data {len}"),
-            ));
-        }
-        if self.stream().recording.is_some() {
-            return Err(CoreError::invalid(
-                what,
-                "not possible while a graph is being recorded",
-            ));
-        }
-        Ok(())
+        check_owner(operation, &|| argument.to_owned(), buffer, self.source())
     }
 
     /// Copies words to the device, as they are.
@@ -132,17 +74,13 @@ impl Context {
         data: &[u32],
         map: impl Fn(u32) -> u32 + Copy,
     ) -> Result<(), CoreError> {
-        self.check_transfer("upload", buffer, data.len())?;
-        match &self.inner.backend {
-            Backend::Vulkan(stream) => stream.upload(buffer, data, map),
-            Backend::Cpu(_) => {
-                let data: Vec<u32> = data.iter().map(|&word| map(word)).collect();
-                self.cpu_only("upload", &[Binding::Write(buffer)], move |bindings| {
-                    let ([], [out]) = bindings.split();
-                    out.copy_from_slice(bytemuck::cast_slice(&data));
-                })
-            }
+        self.check_owner("upload", "buffer", buffer)?;
+        if buffer.len() != data.len() {
+            let (found, given) = (buffer.len(), data.len());
+            let reason = format!("buffer has {found} words, data {given}");
+            return Err(CoreError::invalid("upload", reason));
         }
+        on_stream!(self, stream => stream.upload(buffer, data, map))
     }
 
     /// Waits for all work and returns the buffer's words.
@@ -150,22 +88,8 @@ impl Context {
     /// # Errors
     /// [`CoreError::Invalid`] while a graph is being recorded; [`CoreError::DeviceLost`].
     pub fn download_u32(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
-        self.check_transfer("download", buffer, buffer.len())?;
-        match &self.inner.backend {
-            Backend::Vulkan(stream) => stream.download(buffer),
-            Backend::Cpu(_) => {
-                let copied = Arc::new(Mutex::new(Vec::new()));
-                let target = Arc::clone(&copied);
-                self.cpu_only("download", &[Binding::Read(buffer)], move |bindings| {
-                    let ([source], []) = bindings.split();
-                    *target.lock().unwrap_or_else(PoisonError::into_inner) =
-                        crate::as_u32(source).to_vec();
-                })?;
-                let words =
-                    std::mem::take(&mut *copied.lock().unwrap_or_else(PoisonError::into_inner));
-                Ok(words)
-            }
-        }
+        self.check_owner("download", "buffer", buffer)?;
+        on_stream!(self, stream => stream.download(buffer))
     }
 
     /// Waits for all work and returns the buffer's values.

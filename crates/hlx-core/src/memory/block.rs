@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use super::Buffer;
 use crate::error::CoreError;
-use crate::vulkan::VulkanDevice;
 
 /// Where a block's words lie.
 pub(crate) enum BlockMemory {
@@ -19,9 +19,11 @@ pub(crate) enum BlockMemory {
 }
 
 /// Where a planned buffer came to lie.
-pub(crate) struct Placement {
-    pub block: Arc<Block>,
-    pub offset: usize,
+pub(crate) enum Placement {
+    /// In a buffer of its own, which lives as long as a handle or the graph does.
+    Own(Buffer),
+    /// In the memory that graphs share, at this word of the block. Nobody holds its handle.
+    Shared(Arc<Block>, usize),
 }
 
 /// One large allocation.
@@ -40,9 +42,29 @@ impl Block {
     /// planned buffer once it has one.
     pub fn placed(self: &Arc<Self>) -> (&Arc<Self>, usize) {
         match &self.memory {
-            BlockMemory::Planned(place) => place.get().map_or((self, 0), |p| (&p.block, p.offset)),
+            BlockMemory::Planned(place) => match place.get() {
+                None => (self, 0),
+                Some(Placement::Own(buffer)) => (buffer.block(), buffer.offset()),
+                Some(Placement::Shared(block, offset)) => (block, *offset),
+            },
             BlockMemory::Cpu(_) | BlockMemory::Vulkan(_) => (self, 0),
         }
+    }
+
+    /// Whether this is a buffer of a graph that is still being recorded, or whose recording
+    /// failed: it has no memory.
+    pub fn is_unplaced(&self) -> bool {
+        matches!(&self.memory, BlockMemory::Planned(place) if place.get().is_none())
+    }
+
+    /// Whether the block is of this source, so of the context that owns it.
+    pub fn is_of(&self, source: &Arc<BlockSource>) -> bool {
+        Arc::ptr_eq(&self.source, source)
+    }
+
+    /// The context that the block belongs to, for errors.
+    pub fn owner(&self) -> &str {
+        &self.source.owner
     }
 }
 
@@ -56,12 +78,23 @@ impl Drop for Block {
     }
 }
 
-/// Makes blocks on one device and counts their bytes.
+/// Where blocks' memory comes from: the system on the CPU device, the driver on a Vulkan device.
+pub(crate) trait BlockAllocator: Send + Sync {
+    /// Allocates memory for `words` words; its error need not say more than that there is none.
+    fn allocate(&self, words: usize) -> Result<BlockMemory, CoreError>;
+
+    /// The bytes that HLX may hold on this device, of which it holds `held_bytes`.
+    fn budget_bytes(&self, held_bytes: u64) -> u64;
+}
+
+/// Makes blocks on one device and counts their bytes. Every context has one of its own, so a
+/// block's source tells the context that it belongs to.
 pub(crate) struct BlockSource {
     /// The device's name, for errors.
-    pub device_name: String,
-    /// The Vulkan device; none on the CPU.
-    pub vulkan: Option<Arc<VulkanDevice>>,
+    device_name: String,
+    /// The device and the context's number, for errors.
+    owner: String,
+    allocator: Arc<dyn BlockAllocator>,
     held_bytes: AtomicU64,
     /// The memory that graphs work in. They run one after the other and leave nothing in it, so
     /// all share it; it goes with the last of them.
@@ -71,10 +104,14 @@ pub(crate) struct BlockSource {
 static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
 
 impl BlockSource {
-    pub fn new(device_name: String, vulkan: Option<Arc<VulkanDevice>>) -> Self {
+    /// Makes the source of a new context on the device of this name and selector.
+    pub fn new(device_name: &str, selector: &str, allocator: Arc<dyn BlockAllocator>) -> Self {
+        static NEXT_CONTEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT_CONTEXT.fetch_add(1, Ordering::Relaxed);
         Self {
-            device_name,
-            vulkan,
+            device_name: device_name.to_owned(),
+            owner: format!("context {number} on {device_name} [{selector}]"),
+            allocator,
             held_bytes: AtomicU64::new(0),
             scratch: Mutex::default(),
         }
@@ -113,18 +150,15 @@ impl BlockSource {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes that HLX may hold on this device.
-    pub fn budget_bytes(&self) -> u64 {
-        match &self.vulkan {
-            Some(device) => device.memory_budget(self.held_bytes()),
-            None => crate::cpu::memory_budget(),
-        }
+    /// The context that blocks of this source belong to, for errors.
+    pub fn owner(&self) -> &str {
+        &self.owner
     }
 
-    /// Allocates a block, or says what was asked, what is in use and what the budget is.
+    /// Allocates a block, or returns an error with the bytes requested, held and allowed.
     pub fn allocate(self: &Arc<Self>, words: usize) -> Result<Arc<Block>, CoreError> {
         let bytes = words as u64 * 4;
-        let budget = self.budget_bytes();
+        let budget = self.allocator.budget_bytes(self.held_bytes());
         let out_of_memory = || CoreError::OutOfMemory {
             device: self.device_name.clone(),
             requested: bytes,
@@ -134,15 +168,10 @@ impl BlockSource {
         if self.held_bytes().saturating_add(bytes) > budget {
             return Err(out_of_memory());
         }
-        let memory = match &self.vulkan {
-            None => BlockMemory::Cpu(CpuMemory::new(words).ok_or_else(out_of_memory)?),
-            Some(device) => {
-                BlockMemory::Vulkan(device.allocate_block(bytes).map_err(|error| match error {
-                    CoreError::OutOfMemory { .. } => out_of_memory(),
-                    other => other,
-                })?)
-            }
-        };
+        let memory = self.allocator.allocate(words).map_err(|error| match error {
+            CoreError::OutOfMemory { .. } => out_of_memory(),
+            other => other,
+        })?;
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Block {
@@ -151,6 +180,25 @@ impl BlockSource {
             memory,
             source: Arc::clone(self),
         }))
+    }
+}
+
+/// Host memory, for the CPU device.
+pub(crate) struct HostAllocator;
+
+impl BlockAllocator for HostAllocator {
+    fn allocate(&self, words: usize) -> Result<BlockMemory, CoreError> {
+        let memory = CpuMemory::new(words).ok_or_else(|| CoreError::OutOfMemory {
+            device: String::new(),
+            requested: 0,
+            in_use: 0,
+            budget: 0,
+        })?;
+        Ok(BlockMemory::Cpu(memory))
+    }
+
+    fn budget_bytes(&self, _held_bytes: u64) -> u64 {
+        crate::cpu::memory_budget()
     }
 }
 

@@ -82,8 +82,22 @@ impl Buffer {
             && other.offset() < self.offset() + self.len
     }
 
+    /// The block that the words lie in; a planned buffer's own until it has its place.
     pub(crate) fn block(&self) -> &Arc<Block> {
         self.allocation.block.placed().0
+    }
+
+    /// Whether the memory was taken from this pool.
+    pub(crate) fn is_from(&self, pool: &Arc<TensorPool>) -> bool {
+        self.allocation
+            .pool
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, pool))
+    }
+
+    /// Whether this is a buffer of a graph that is being recorded, which has no memory yet.
+    pub(crate) fn is_unplaced(&self) -> bool {
+        self.allocation.block.is_unplaced()
     }
 
     pub(crate) fn allocation(&self) -> &Arc<Allocation> {

@@ -7,7 +7,7 @@ mod plan;
 mod pool;
 
 pub use arena::MemoryArena;
-pub(crate) use block::{Block, BlockMemory, BlockSource, Placement};
+pub(crate) use block::{Block, BlockAllocator, BlockMemory, BlockSource, HostAllocator, Placement};
 pub(crate) use buffer::Allocation;
 pub use buffer::Buffer;
 pub(crate) use plan::{Lifetimes, MemoryPlan, PlannedMemory};

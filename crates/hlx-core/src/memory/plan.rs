@@ -29,7 +29,8 @@ pub(crate) struct MemoryPlan {
 
 /// What a graph keeps of its memory.
 pub(crate) struct PlannedMemory {
-    /// Buffers whose handles outlived the recording; their words are theirs alone.
+    /// Buffers whose handles outlived the recording; their words are theirs alone, and stay
+    /// theirs when the handles or the graph are dropped first.
     _kept: Vec<Buffer>,
     pub statistics: MemoryStatistics,
 }
@@ -87,7 +88,7 @@ impl MemoryPlan {
         for (block, allocation) in self.buffers().drain(..) {
             if allocation.upgrade().is_some() {
                 let buffer = pool.allocate(block.words)?;
-                put(&block, buffer.block(), buffer.offset());
+                put(&block, Placement::Own(buffer.clone()));
                 statistics.held_bytes += block.words as u64 * 4;
                 statistics.buffers += 1;
                 kept.push(buffer);
@@ -100,7 +101,8 @@ impl MemoryPlan {
         let (places, sizes) = pack(&requests);
         let blocks = self.source.scratch(&sizes)?;
         for (request, (block_idx, start)) in requests.iter().zip(places) {
-            put(&request.block, &blocks[block_idx], start);
+            let block = Arc::clone(&blocks[block_idx]);
+            put(&request.block, Placement::Shared(block, start));
         }
         statistics.held_bytes += sizes.iter().sum::<usize>() as u64 * 4;
         Ok(PlannedMemory {
@@ -110,11 +112,10 @@ impl MemoryPlan {
     }
 }
 
-fn put(planned: &Block, block: &Arc<Block>, offset: usize) {
+fn put(planned: &Block, placement: Placement) {
     if let BlockMemory::Planned(place) = &planned.memory {
-        let block = Arc::clone(block);
         // A buffer is placed once, by the plan that made it.
-        let _ = place.set(Placement { block, offset });
+        let _ = place.set(placement);
     }
 }
 
@@ -191,10 +192,11 @@ fn lowest_gap(placed: &[Placed], words: usize, first: usize, last: usize) -> usi
 
 #[cfg(test)]
 mod tests {
+    use super::super::HostAllocator;
     use super::*;
 
     fn requests(lives: &[(usize, usize, usize)]) -> Vec<Request> {
-        let source = Arc::new(BlockSource::new("test".to_owned(), None));
+        let source = Arc::new(BlockSource::new("test", "cpu", Arc::new(HostAllocator)));
         let request = |&(words, first, last): &(usize, usize, usize)| Request {
             block: source.planned(words),
             first,

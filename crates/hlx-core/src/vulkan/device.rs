@@ -21,7 +21,7 @@ use super::spirv::FloatControls;
 use super::{instance, translate, translate_validated};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
-use crate::probe::ProbeReport;
+use crate::memory::{BlockAllocator, BlockMemory};
 
 /// How the device does arithmetic: 1 where it does as HLX wants by itself, 0 where kernels must
 /// emulate. Found by the probe; goes into every pipeline as specialization constants.
@@ -39,8 +39,6 @@ pub(crate) struct VulkanDevice {
     pub float_controls: FloatControls,
     pub timestamp_period_ns: f64,
     pub modes: OnceLock<Modes>,
-    /// What the probe found; set once it has run.
-    pub probe: OnceLock<ProbeReport>,
     pipelines: Mutex<PipelineStore>,
     physical: Arc<PhysicalDevice>,
     memory_type: u32,
@@ -274,7 +272,6 @@ impl VulkanDevice {
             float_controls,
             timestamp_period_ns,
             modes: OnceLock::new(),
-            probe: OnceLock::new(),
             pipelines,
             physical,
             memory_type,
@@ -291,9 +288,67 @@ impl VulkanDevice {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes that HLX may hold: what it holds and what the driver still grants.
-    /// `HLX_MEMORY_LIMIT` (bytes) lowers it.
-    pub fn memory_budget(&self, held: u64) -> u64 {
+    /// Allocates a buffer that the host sees; `cached` for reading back.
+    pub(super) fn allocate_host(&self, bytes: u64, cached: bool) -> Result<HostMemory, CoreError> {
+        let raw = raw_buffer(&self.device, &self.info, bytes)?;
+        let wanted = MemoryPropertyFlags::HOST_VISIBLE | MemoryPropertyFlags::HOST_COHERENT;
+        let liked = if cached {
+            MemoryPropertyFlags::HOST_CACHED
+        } else {
+            MemoryPropertyFlags::empty()
+        };
+        let bits = raw.memory_requirements().memory_type_bits;
+        let kind = memory_type(&self.physical, bits, wanted, liked)
+            .ok_or_else(|| CoreError::invalid("staging", "no host-visible memory type"))?;
+        let mut memory = self.allocate_memory(&raw, kind)?;
+        let size = memory.allocation_size();
+        memory
+            .map(MemoryMapInfo {
+                offset: 0,
+                size,
+                ..MemoryMapInfo::default()
+            })
+            .map_err(|error| translate_validated(&self.info.name, "map staging memory", error))?;
+        let pointer = memory
+            .mapping_state()
+            .map(|state| state.ptr().as_ptr().cast::<u8>())
+            .ok_or_else(|| CoreError::invalid("staging", "memory is not mapped"))?;
+        let buffer = self.bind(raw, memory)?;
+        Ok(HostMemory {
+            buffer,
+            pointer,
+            bytes: bytes as usize,
+        })
+    }
+
+    fn allocate_memory(&self, raw: &RawBuffer, memory_type: u32) -> Result<DeviceMemory, CoreError> {
+        let info = MemoryAllocateInfo {
+            allocation_size: raw.memory_requirements().layout.size(),
+            memory_type_index: memory_type,
+            ..MemoryAllocateInfo::default()
+        };
+        DeviceMemory::allocate(Arc::clone(&self.device), info)
+            .map_err(|error| translate_validated(&self.info.name, "allocate device memory", error))
+    }
+
+    fn bind(&self, raw: RawBuffer, memory: DeviceMemory) -> Result<Arc<Buffer>, CoreError> {
+        raw.bind_memory(ResourceMemory::new_dedicated(memory))
+            .map(Arc::new)
+            .map_err(|(error, _, _)| translate_validated(&self.info.name, "bind memory", error))
+    }
+}
+
+impl BlockAllocator for VulkanDevice {
+    /// Allocates one device-local buffer.
+    fn allocate(&self, words: usize) -> Result<BlockMemory, CoreError> {
+        let raw = raw_buffer(&self.device, &self.info, words as u64 * 4)?;
+        let memory = self.allocate_memory(&raw, self.memory_type)?;
+        Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))
+    }
+
+    /// The bytes that HLX holds and those that the driver still grants. `HLX_MEMORY_LIMIT`
+    /// (bytes) replaces them.
+    fn budget_bytes(&self, held_bytes: u64) -> u64 {
         let limit = std::env::var("HLX_MEMORY_LIMIT")
             .ok()
             .and_then(|text| text.parse().ok());
@@ -315,63 +370,7 @@ impl VulkanDevice {
         }
         let granted = budget.heap_budget[self.heap_index];
         let used = budget.heap_usage[self.heap_index];
-        held.saturating_add(granted.saturating_sub(used))
-    }
-
-    /// Allocates one device-local buffer.
-    pub fn allocate_block(&self, bytes: u64) -> Result<Arc<Buffer>, CoreError> {
-        let raw = raw_buffer(&self.device, &self.info, bytes)?;
-        let memory = self.allocate(&raw, self.memory_type)?;
-        self.bind(raw, memory)
-    }
-
-    /// Allocates a buffer that the host sees; `cached` for reading back.
-    pub(super) fn allocate_host(&self, bytes: u64, cached: bool) -> Result<HostMemory, CoreError> {
-        let raw = raw_buffer(&self.device, &self.info, bytes)?;
-        let wanted = MemoryPropertyFlags::HOST_VISIBLE | MemoryPropertyFlags::HOST_COHERENT;
-        let liked = if cached {
-            MemoryPropertyFlags::HOST_CACHED
-        } else {
-            MemoryPropertyFlags::empty()
-        };
-        let bits = raw.memory_requirements().memory_type_bits;
-        let kind = memory_type(&self.physical, bits, wanted, liked)
-            .ok_or_else(|| CoreError::invalid("staging", "no host-visible memory type"))?;
-        let mut memory = self.allocate(&raw, kind)?;
-        let size = memory.allocation_size();
-        memory
-            .map(MemoryMapInfo {
-                offset: 0,
-                size,
-                ..MemoryMapInfo::default()
-            })
-            .map_err(|error| translate_validated(&self.info.name, "map staging memory", error))?;
-        let pointer = memory
-            .mapping_state()
-            .map(|state| state.ptr().as_ptr().cast::<u8>())
-            .ok_or_else(|| CoreError::invalid("staging", "memory is not mapped"))?;
-        let buffer = self.bind(raw, memory)?;
-        Ok(HostMemory {
-            buffer,
-            pointer,
-            bytes: bytes as usize,
-        })
-    }
-
-    fn allocate(&self, raw: &RawBuffer, memory_type: u32) -> Result<DeviceMemory, CoreError> {
-        let info = MemoryAllocateInfo {
-            allocation_size: raw.memory_requirements().layout.size(),
-            memory_type_index: memory_type,
-            ..MemoryAllocateInfo::default()
-        };
-        DeviceMemory::allocate(Arc::clone(&self.device), info)
-            .map_err(|error| translate_validated(&self.info.name, "allocate device memory", error))
-    }
-
-    fn bind(&self, raw: RawBuffer, memory: DeviceMemory) -> Result<Arc<Buffer>, CoreError> {
-        raw.bind_memory(ResourceMemory::new_dedicated(memory))
-            .map(Arc::new)
-            .map_err(|(error, _, _)| translate_validated(&self.info.name, "bind memory", error))
+        held_bytes.saturating_add(granted.saturating_sub(used))
     }
 }
 

@@ -20,7 +20,7 @@ use vulkano::{Validated, VulkanError};
 pub(crate) use device::{Modes, VulkanDevice, list};
 pub use instance::validation_messages;
 pub(crate) use pipeline::{cache_dir, write_atomically};
-pub(crate) use stream::{ReadBack, RecordedStream, VulkanStream};
+pub(crate) use stream::{ReadBack, VulkanGraph, VulkanStream};
 pub use user::{
     CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
     RecordedCommands,

@@ -38,6 +38,13 @@ pub(crate) struct Pipeline {
     device: Arc<Device>,
 }
 
+impl Pipeline {
+    /// Whether the pipeline was made on this device.
+    pub fn is_of(&self, device: &Arc<Device>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+}
+
 impl Drop for Pipeline {
     fn drop(&mut self) {
         let destroy = self.device.fns().v1_0.destroy_pipeline;
@@ -172,7 +179,7 @@ impl PipelineStore {
             return Ok(Arc::clone(pipeline));
         }
         let mut found = self.prepare(device, std::iter::once(request))?;
-        let missing = || CoreError::invalid(request.shader.0.name, "no pipeline was made");
+        let missing = || CoreError::invalid(request.shader.0.name(), "no pipeline was made");
         found.remove(request).ok_or_else(missing)
     }
 
@@ -320,7 +327,7 @@ fn make(
     request: &PipelineRequest,
     layouts: &Layouts,
 ) -> Result<Pipeline, CoreError> {
-    let name = request.shader.0.name;
+    let name = request.shader.0.name();
     let words = with_float_controls(&request.shader.0.words(), device.float_controls);
     let info = vk::ShaderModuleCreateInfo::default().code(&words);
     let (fns, handle) = (&device.device.fns().v1_0, device.device.handle());

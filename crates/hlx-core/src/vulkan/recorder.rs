@@ -1,5 +1,5 @@
-//! Writes one command buffer: dispatches, copies and fills, with a barrier where a hazard asks
-//! for one, and keeps alive what they use.
+//! Writes one command buffer: dispatches, copies and fills, with a barrier where there is a hazard,
+//! and keeps alive what they use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -108,7 +108,8 @@ fn reads() -> vk::AccessFlags {
 }
 
 /// A window of memory and what a command does with it. It keeps the memory alive, not the
-/// buffer: the words may be another buffer's once the command has run.
+/// buffer, whose words may go to another one once the command has run. Who submits a command
+/// buffer more than once keeps the buffers.
 pub(super) struct View {
     block: Arc<Block>,
     offset: usize,

@@ -1,6 +1,7 @@
 //! A graph being recorded: its launches are kept until all are known, then put in order, given
 //! their memory and their pipelines, and written into one command buffer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::VulkanDevice;
@@ -9,7 +10,7 @@ use super::recorder::{Arguments, Recorded, Recorder, View, check};
 use super::schedule::{Access, schedule};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
-use crate::memory::{Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
+use crate::memory::{BlockSource, Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
 use crate::profile::Work;
 
 /// The launches of a graph.
@@ -17,6 +18,11 @@ pub(super) struct Recording {
     device: Arc<VulkanDevice>,
     profiling: bool,
     operations: Vec<Operation>,
+    /// Places the buffers that the graph allocates.
+    plan: Arc<MemoryPlan>,
+    /// The buffers from outside, by block and first word. The graph owns them: replays touch
+    /// them, however early their other handles are dropped.
+    inputs: HashMap<(u64, usize), Buffer>,
 }
 
 /// One launch, fill or copy.
@@ -39,11 +45,28 @@ enum Action {
 }
 
 impl Recording {
-    pub fn new(device: &Arc<VulkanDevice>, profiling: bool) -> Self {
+    pub fn new(device: &Arc<VulkanDevice>, source: &Arc<BlockSource>, profiling: bool) -> Self {
         Self {
             device: Arc::clone(device),
             profiling,
             operations: Vec::new(),
+            plan: MemoryPlan::new(Arc::clone(source)),
+            inputs: HashMap::new(),
+        }
+    }
+
+    /// Makes a buffer that has no place until the graph ends.
+    pub fn allocate(&self, len: usize) -> Buffer {
+        self.plan.allocate(len)
+    }
+
+    /// Keeps the buffers that are not the graph's own.
+    fn keep_inputs(&mut self, bindings: &[Binding<'_>]) {
+        for buffer in bindings.iter().map(Binding::buffer) {
+            if !buffer.is_unplaced() {
+                let place = (buffer.block().id, buffer.offset());
+                self.inputs.entry(place).or_insert_with(|| buffer.clone());
+            }
         }
     }
 
@@ -59,6 +82,7 @@ impl Recording {
         if launch.groups.contains(&0) {
             return Ok(());
         }
+        self.keep_inputs(launch.bindings);
         self.operations.push(Operation {
             name: launch.name,
             work,
@@ -85,6 +109,7 @@ impl Recording {
         if bindings[0].buffer().is_empty() {
             return;
         }
+        self.keep_inputs(bindings);
         self.operations.push(Operation {
             name,
             work: Work::of(bindings),
@@ -93,15 +118,15 @@ impl Recording {
         });
     }
 
-    /// Writes the graph.
+    /// Writes the graph; buffers whose handles are still held get their place in `pool`. Returns
+    /// the memory of the graph's own buffers, and the buffers from outside.
     pub fn finish(
         self,
-        plan: &MemoryPlan,
         pool: &Arc<TensorPool>,
-    ) -> Result<(Recorded, PlannedMemory), CoreError> {
+    ) -> Result<(Recorded, PlannedMemory, Vec<Buffer>), CoreError> {
         let accesses: Vec<Vec<Access>> = self.operations.iter().map(Operation::accesses).collect();
         let (order, levels) = schedule(&accesses);
-        let memory = plan.place(&self.lifetimes(&levels), pool)?;
+        let memory = self.plan.place(&self.lifetimes(&levels), pool)?;
         let pipelines = self.device.pipelines().prepare(
             &self.device,
             self.operations.iter().filter_map(Operation::request),
@@ -137,7 +162,8 @@ impl Recording {
             memory = ?memory.statistics,
             "recorded a graph"
         );
-        Ok((recorder.finish()?, memory))
+        let inputs = self.inputs.into_values().collect();
+        Ok((recorder.finish()?, memory, inputs))
     }
 
     /// The first and last level that touches each block.

@@ -20,35 +20,55 @@ use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::device::DeviceKind;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
-use crate::memory::{Buffer, MemoryPlan, PlannedMemory, TensorPool};
+use crate::memory::{BlockSource, Buffer, MemoryStatistics, PlannedMemory, TensorPool};
 use crate::profile::{Profiler, Work};
-
-/// A recorded command buffer that is submitted again and again.
-pub(crate) type RecordedStream = Recorded;
+use crate::recording::RecordingThread;
 
 /// Eager launches gathered before they are submitted, so that the device starts early.
 const LAUNCHES_PER_SUBMISSION: usize = 96;
 /// Submissions under way before the host waits for the oldest.
 const SUBMISSIONS_UNDER_WAY: usize = 8;
 
-/// How long the host asks whether the device is done before it sleeps: to be woken takes 0.1 to
-/// 0.4 ms (a call of a small transformer on an H200: 1.30 ms instead of 1.48).
-const ASKING: Duration = Duration::from_millis(20);
-/// On a host of fewer cores the one that asks would be missed.
-const ASKING_CORES: usize = 4;
+/// How long the host polls the fence before it blocks: waking up takes 0.1 to 0.4 ms (a call of a
+/// small transformer on an H200: 1.30 ms instead of 1.48).
+const POLLING: Duration = Duration::from_millis(20);
+/// On a host of fewer cores, polling would take a core that other threads need.
+const POLLING_CORES: usize = 4;
 
 /// The stream; one lock guards all of it.
 pub(crate) struct VulkanStream {
     device: Arc<VulkanDevice>,
-    /// Waits begin with questions. A software device needs the cores itself.
-    asks_first: bool,
-    profiler: Arc<Profiler>,
+    source: Arc<BlockSource>,
+    pool: Arc<TensorPool>,
+    /// Waits begin by polling. A software device needs the cores itself.
+    polls: bool,
+    profiler: Profiler,
     state: Mutex<State>,
+}
+
+/// The command buffer of a recorded graph, and the memory that it works in.
+pub(crate) struct VulkanGraph {
+    recorded: Arc<Recorded>,
+    memory: PlannedMemory,
+    /// Buffers from outside that the launches use.
+    _inputs: Vec<Buffer>,
+}
+
+impl VulkanGraph {
+    /// The number of launches.
+    pub fn len(&self) -> usize {
+        self.recorded.launches()
+    }
+
+    /// The memory of the buffers that the graph allocated.
+    pub fn memory(&self) -> MemoryStatistics {
+        self.memory.statistics
+    }
 }
 
 struct State {
     eager: Option<Recorder>,
-    recording: Option<Recording>,
+    recording: Option<(RecordingThread, Recording)>,
     under_way: VecDeque<Submission>,
     /// Submissions so far; those before the ones under way are done.
     submitted: u64,
@@ -84,7 +104,7 @@ impl State {
 }
 
 impl VulkanStream {
-    pub fn new(device: Arc<VulkanDevice>, profiler: Arc<Profiler>) -> Result<Self, CoreError> {
+    pub fn new(device: Arc<VulkanDevice>, source: Arc<BlockSource>) -> Self {
         let state = State {
             eager: None,
             recording: None,
@@ -96,13 +116,23 @@ impl VulkanStream {
             profiling: false,
         };
         let cores = available_parallelism().map_or(1, NonZero::get);
-        let asks_first = device.info.kind == DeviceKind::VulkanGpu && cores >= ASKING_CORES;
-        Ok(Self {
+        let polls = device.info.kind == DeviceKind::VulkanGpu && cores >= POLLING_CORES;
+        Self {
             device,
-            asks_first,
-            profiler,
+            pool: TensorPool::new(Arc::clone(&source)),
+            source,
+            polls,
+            profiler: Profiler::default(),
             state: Mutex::new(state),
-        })
+        }
+    }
+
+    pub fn pool(&self) -> &Arc<TensorPool> {
+        &self.pool
+    }
+
+    pub fn profiler(&self) -> &Profiler {
+        &self.profiler
     }
 
     pub fn device(&self) -> &Arc<VulkanDevice> {
@@ -111,6 +141,32 @@ impl VulkanStream {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the stream for an operation. While another thread records a graph, it is an error:
+    /// the launch would be missing in the graph, or end up in it.
+    fn lock(&self, operation: &str) -> Result<MutexGuard<'_, State>, CoreError> {
+        let state = self.state();
+        if let Some((thread, _)) = &state.recording {
+            thread.check(operation)?;
+        }
+        Ok(state)
+    }
+
+    /// Locks the stream for an operation that cannot be part of a graph.
+    fn lock_unrecorded(&self, operation: &str) -> Result<MutexGuard<'_, State>, CoreError> {
+        let state = self.lock(operation)?;
+        match state.recording {
+            None => Ok(state),
+            Some(_) => Err(RecordingThread::not_recordable(operation)),
+        }
+    }
+
+    pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
+        match &self.lock("alloc")?.recording {
+            Some((_, recording)) => return Ok(recording.allocate(len)),
+            None => self.pool.allocate(len),
+        }
     }
 
     /// Runs `body` with the recorder of eager work.
@@ -138,10 +194,11 @@ impl VulkanStream {
         }
     }
 
-    /// Launches a kernel of the program.
-    pub fn dispatch(&self, launch: &Launch<'_>, work: Work) -> Result<(), CoreError> {
-        let mut state = self.state();
-        if let Some(recording) = &mut state.recording {
+    /// Launches a kernel of the program, or keeps it for the graph being recorded. The caller has
+    /// checked it.
+    pub fn launch(&self, launch: &Launch<'_>, work: Work) -> Result<(), CoreError> {
+        let mut state = self.lock(launch.name)?;
+        if let Some((_, recording)) = &mut state.recording {
             return recording.dispatch(launch, work);
         }
         let request = PipelineRequest::of(launch, &self.device);
@@ -158,8 +215,8 @@ impl VulkanStream {
     }
 
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
-        let mut state = self.state();
-        if let Some(recording) = &mut state.recording {
+        let mut state = self.lock("fill")?;
+        if let Some((_, recording)) = &mut state.recording {
             recording.fill(buffer, word);
             return Ok(());
         }
@@ -168,8 +225,8 @@ impl VulkanStream {
     }
 
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
-        let mut state = self.state();
-        if let Some(recording) = &mut state.recording {
+        let mut state = self.lock("copy")?;
+        if let Some((_, recording)) = &mut state.recording {
             recording.copy(source, target);
             return Ok(());
         }
@@ -187,7 +244,7 @@ impl VulkanStream {
         data: &[u32],
         map: impl Fn(u32) -> u32 + Copy,
     ) -> Result<(), CoreError> {
-        let mut state = self.state();
+        let mut state = self.lock_unrecorded("upload")?;
         let mut offset = 0;
         for chunk in data.chunks(Staging::chunk_words()) {
             let target = buffer.slice(offset, chunk.len())?;
@@ -207,7 +264,7 @@ impl VulkanStream {
 
     /// Waits for all work and returns the buffer's words.
     pub fn download(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
-        let mut state = self.state();
+        let mut state = self.lock_unrecorded("download")?;
         let mut words = Vec::with_capacity(buffer.len());
         while words.len() < buffer.len() {
             let count = (buffer.len() - words.len()).min(Staging::chunk_words());
@@ -216,7 +273,7 @@ impl VulkanStream {
             let source = View::of(&Binding::Read(&source));
             self.eager(&mut state)?.read_back(&source, window)?;
             self.submit(&mut state, None)?;
-            // The host has nothing better to do, and a run that is broken off later has them.
+            // The host would only wait, and a run that is stopped later finds its pipelines.
             self.device.pipelines().save();
             self.wait_all(&mut state)?;
             self.staging(&mut state)?.read(count, &mut words);
@@ -226,7 +283,7 @@ impl VulkanStream {
 
     /// Submits a copy of the buffer's words to the host, and does not wait for it.
     pub fn read_back(&self, buffer: &Buffer) -> Result<ReadBack, CoreError> {
-        let mut state = self.state();
+        let mut state = self.lock_unrecorded("download")?;
         let bytes = 4 * buffer.len();
         let fitting = state.spare_host.iter().position(|m| m.bytes >= bytes);
         let memory = match fitting {
@@ -251,7 +308,7 @@ impl VulkanStream {
             let done = oldest.fence.is_signaled().map_err(|error| {
                 translate_validated(
                     &self.device.info.name,
-                    "ask a fence",
+                    "poll a fence",
                     vulkano::Validated::Error(error),
                 )
             })?;
@@ -332,7 +389,7 @@ impl VulkanStream {
             translate_validated(&self.device.info.name, "wait for the device", error)
         };
         let began = Instant::now();
-        while self.asks_first && began.elapsed() < ASKING {
+        while self.polls && began.elapsed() < POLLING {
             if submission.fence.is_signaled().map_err(failed)? {
                 break;
             }
@@ -371,32 +428,42 @@ impl VulkanStream {
         self.wait_all(&mut state)
     }
 
-    /// Starts a graph: launches go to it until it ends or is abandoned.
+    /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
     pub fn begin_recording(&self) -> Result<(), CoreError> {
-        let mut state = self.state();
-        state.recording = Some(Recording::new(&self.device, state.profiling));
+        let mut state = self.lock_unrecorded("record")?;
+        let recording = Recording::new(&self.device, &self.source, state.profiling);
+        state.recording = Some((RecordingThread::current(), recording));
         Ok(())
     }
 
     /// Ends the graph; its buffers get their places.
-    pub fn end_recording(
-        &self,
-        plan: &MemoryPlan,
-        pool: &Arc<TensorPool>,
-    ) -> Result<(Recorded, PlannedMemory), CoreError> {
+    pub fn end_recording(&self) -> Result<VulkanGraph, CoreError> {
         let recording = self.state().recording.take();
-        recording
-            .ok_or_else(|| CoreError::invalid("record", "no graph is being recorded"))?
-            .finish(plan, pool)
+        let (_, recording) = recording.ok_or_else(RecordingThread::none_recording)?;
+        let (recorded, memory, inputs) = recording.finish(&self.pool)?;
+        Ok(VulkanGraph {
+            recorded: Arc::new(recorded),
+            memory,
+            _inputs: inputs,
+        })
     }
 
     pub fn abandon_recording(&self) {
         self.state().recording = None;
     }
 
+    pub fn is_recording(&self) -> bool {
+        self.state().recording.is_some()
+    }
+
     /// Submits all eager work and a graph behind it, together.
-    pub fn replay(&self, graph: &Arc<Recorded>) -> Result<(), CoreError> {
-        self.submit(&mut self.state(), Some(graph))
+    pub fn replay(&self, graph: &VulkanGraph) -> Result<(), CoreError> {
+        self.submit_recorded(&graph.recorded)
+    }
+
+    /// Submits all eager work and a command buffer behind it, together.
+    pub fn submit_recorded(&self, recorded: &Arc<Recorded>) -> Result<(), CoreError> {
+        self.submit(&mut *self.lock_unrecorded("replay")?, Some(recorded))
     }
 
     pub fn set_profiling(&self, on: bool) {

@@ -15,7 +15,10 @@
 //! let b = context.buffer_f32(&[10.0, 20.0, 30.0])?;
 //! let c = context.alloc(3)?;
 //!
-//! let pipeline = ComputePipeline::from_spirv(&context, "vector_add", &words, "main", &[], 3, 4)?;
+//! // SAFETY: the module is valid, and checks its index against the count that it is given.
+//! let pipeline = unsafe {
+//!     ComputePipeline::from_spirv(&context, "vector_add", &words, "main", &[], 3, 4)
+//! }?;
 //! let bindings = DescriptorBindingBuilder::new().read(&a).read(&b).write(&c).build(&pipeline)?;
 //! let pool = CommandBufferPool::new(&context)?;
 //! let commands = pool.record(|recorder| {
@@ -32,16 +35,16 @@ use std::sync::Arc;
 use super::pipeline::Pipeline;
 use super::recorder::{Arguments, Recorded, Recorder, View};
 use super::{VulkanDevice, VulkanStream};
-use crate::context::{Backend, Context};
+use crate::context::{Context, Stream};
 use crate::error::CoreError;
-use crate::launch::Binding;
+use crate::launch::{Binding, check_bindings};
 use crate::memory::Buffer;
 use crate::profile::Work;
 
 fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {
-    match context.backend() {
-        Backend::Vulkan(stream) => Ok(stream),
-        Backend::Cpu(_) => Err(CoreError::invalid(
+    match context.stream() {
+        Stream::Vulkan(stream) => Ok(stream),
+        Stream::Cpu(_) => Err(CoreError::invalid(
             what,
             "needs a Vulkan device, not the CPU",
         )),
@@ -64,12 +67,15 @@ impl ComputePipeline {
     /// 1001 say whether the device fuses and flushes by itself, to a shader that declares them.
     /// Buffers are never read or written past their ends, whatever index the shader computes.
     ///
-    /// The words must be valid SPIR-V: drivers trust them. `hlx_kernels::contract` validates.
+    /// # Safety
+    /// Drivers trust a module: an invalid one is undefined behaviour. The caller vouches that the
+    /// words are valid SPIR-V for Vulkan 1.2, whose storage buffers and push constants are those
+    /// given here. `hlx-contract` checks modules from outside, and calls this for them.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] on the CPU device or without the entry point;
     /// [`CoreError::Vulkan`] with the driver's words.
-    pub fn from_spirv(
+    pub unsafe fn from_spirv(
         context: &Context,
         name: &'static str,
         words: &[u32],
@@ -94,6 +100,15 @@ impl ComputePipeline {
             bindings,
             push_bytes,
         })
+    }
+
+    fn check_count(&self, bindings: &DescriptorBindings) -> Result<(), CoreError> {
+        let (found, expected) = (bindings.buffers.len(), self.bindings);
+        if found == expected {
+            return Ok(());
+        }
+        let reason = format!("{found} buffers bound, expected {expected}");
+        Err(CoreError::invalid(self.name, reason))
     }
 }
 
@@ -150,17 +165,11 @@ impl DescriptorBindingBuilder {
     /// # Errors
     /// [`CoreError::Invalid`] if they differ.
     pub fn build(self, pipeline: &ComputePipeline) -> Result<DescriptorBindings, CoreError> {
-        if self.buffers.len() != pipeline.bindings {
-            let reason = format!(
-                "{} buffers bound, expected {}",
-                self.buffers.len(),
-                pipeline.bindings
-            );
-            return Err(CoreError::invalid(pipeline.name, reason));
-        }
-        Ok(DescriptorBindings {
+        let bindings = DescriptorBindings {
             buffers: self.buffers,
-        })
+        };
+        pipeline.check_count(&bindings)?;
+        Ok(bindings)
     }
 }
 
@@ -191,25 +200,36 @@ impl CommandBufferPool {
         &self,
         body: impl FnOnce(&mut CommandRecorder) -> Result<(), CoreError>,
     ) -> Result<RecordedCommands, CoreError> {
-        let mut recorder = CommandRecorder(Recorder::begin(&self.device, false, None)?);
-        body(&mut recorder)?;
-        let recorded = Arc::new(recorder.0.finish()?);
-        Ok(RecordedCommands {
+        let mut recorder = CommandRecorder {
             context: self.context.clone(),
-            recorded,
+            recorder: Recorder::begin(&self.device, false, None)?,
+            buffers: Vec::new(),
+        };
+        body(&mut recorder)?;
+        Ok(RecordedCommands {
+            context: recorder.context,
+            recorded: Arc::new(recorder.recorder.finish()?),
+            _buffers: recorder.buffers,
         })
     }
 }
 
 /// Takes dispatches while [`CommandBufferPool::record`] runs.
-pub struct CommandRecorder(Recorder);
+pub struct CommandRecorder {
+    context: Context,
+    recorder: Recorder,
+    /// Every buffer that a dispatch uses.
+    buffers: Vec<Buffer>,
+}
 
 impl CommandRecorder {
     /// Records a dispatch of `groups` workgroups.
     ///
     /// # Errors
-    /// [`CoreError::Invalid`] for a push-constant block of another size than the pipeline's,
-    /// misaligned or oversized buffers, or more workgroups than the device takes.
+    /// [`CoreError::OtherContext`] for a buffer of another context; [`CoreError::Invalid`] for a
+    /// pipeline of another device, another number of buffers or size of the push-constant block
+    /// than the pipeline's, a written buffer that overlaps another, misaligned or oversized
+    /// buffers, or more workgroups than the device takes.
     pub fn dispatch(
         &mut self,
         pipeline: &ComputePipeline,
@@ -217,14 +237,7 @@ impl CommandRecorder {
         push: &[u8],
         groups: [u32; 3],
     ) -> Result<(), CoreError> {
-        if push.len() != pipeline.push_bytes {
-            let reason = format!(
-                "{} bytes of push constants, expected {}",
-                push.len(),
-                pipeline.push_bytes
-            );
-            return Err(CoreError::invalid(pipeline.name, reason));
-        }
+        self.check_pipeline(pipeline, bindings, push)?;
         let list: Vec<Binding<'_>> = bindings
             .buffers
             .iter()
@@ -234,24 +247,55 @@ impl CommandRecorder {
                 Access::ReadWrite => Binding::ReadWrite(buffer),
             })
             .collect();
+        check_bindings(pipeline.name, &list, self.context.source())?;
+        if let Some(index) = list.iter().position(|binding| binding.buffer().is_unplaced()) {
+            let reason = format!("binding {index} is of a graph that is still being recorded");
+            return Err(CoreError::invalid(pipeline.name, reason));
+        }
         let views: Vec<View> = list.iter().map(View::of).collect();
         let arguments = Arguments {
             views: &views,
             push,
             groups,
         };
-        self.0.dispatch(
+        self.recorder.dispatch(
             (pipeline.name, Work::of(&list)),
             &pipeline.inner,
             &arguments,
-        )
+        )?;
+        let buffers = bindings.buffers.iter().map(|(buffer, _)| buffer.clone());
+        self.buffers.extend(buffers);
+        Ok(())
+    }
+
+    /// Checks that the pipeline is of this device and takes these arguments.
+    fn check_pipeline(
+        &self,
+        pipeline: &ComputePipeline,
+        bindings: &DescriptorBindings,
+        push: &[u8],
+    ) -> Result<(), CoreError> {
+        let device = stream(&self.context, pipeline.name)?.device();
+        if !pipeline.inner.is_of(&device.device) {
+            let reason = format!("the pipeline is of another device than {}", device.info);
+            return Err(CoreError::invalid(pipeline.name, reason));
+        }
+        pipeline.check_count(bindings)?;
+        if push.len() != pipeline.push_bytes {
+            let (found, expected) = (push.len(), pipeline.push_bytes);
+            let reason = format!("{found} bytes of push constants, expected {expected}");
+            return Err(CoreError::invalid(pipeline.name, reason));
+        }
+        Ok(())
     }
 }
 
-/// A recorded command buffer; may be submitted any number of times.
+/// A recorded command buffer; may be submitted any number of times. It owns the buffers that its
+/// dispatches use.
 pub struct RecordedCommands {
     context: Context,
     recorded: Arc<Recorded>,
+    _buffers: Vec<Buffer>,
 }
 
 impl RecordedCommands {
@@ -260,6 +304,6 @@ impl RecordedCommands {
     /// # Errors
     /// [`CoreError::DeviceLost`] or what the driver answers.
     pub fn submit(&self) -> Result<(), CoreError> {
-        stream(&self.context, "submit")?.replay(&self.recorded)
+        stream(&self.context, "submit")?.submit_recorded(&self.recorded)
     }
 }

@@ -2,10 +2,9 @@
 
 use hlx_core::{Binding, Context, CoreError, Launch, Shader, groups_1d};
 
-static VECTOR_ADD: Shader = Shader {
-    name: "examples/vector_add",
-    bytes: include_bytes!("../../../../shaders/spv/examples/vector_add.spv"),
-};
+static MODULE: &[u8] = include_bytes!("../../../../shaders/spv/examples/vector_add.spv");
+// SAFETY: a module of `cargo xtask shaders` that checks its index against the count pushed.
+static VECTOR_ADD: Shader = unsafe { Shader::new("examples/vector_add", MODULE) };
 
 /// `c = a + b` through the shader or its twin.
 pub fn add(
@@ -28,4 +27,10 @@ pub fn add(
             *c = a + b;
         }
     })
+}
+
+/// The shader.
+#[allow(dead_code)] // Not every test binary launches with it.
+pub fn shader() -> &'static Shader {
+    &VECTOR_ADD
 }

@@ -1,0 +1,134 @@
+//! Opening devices: choosing one by its name, and the probe that it must pass.
+
+use std::sync::Arc;
+
+use crate::context::{Context, Stream};
+use crate::cpu_stream::CpuStream;
+use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
+use crate::error::CoreError;
+use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
+use crate::probe;
+use crate::vulkan::{self, VulkanDevice, VulkanStream};
+
+impl Context {
+    /// Opens the device that `selector` names: `auto`, `cpu`, `vulkan` or `vulkan:N`.
+    ///
+    /// `auto` takes the first hardware GPU that passes the probe, else the CPU device: a
+    /// software Vulkan driver is slower than that. `vulkan` takes the first GPU, else a software
+    /// driver.
+    ///
+    /// # Errors
+    /// [`CoreError::UnknownDevice`], [`CoreError::NoSuchDevice`], [`CoreError::ProbeFailed`], or
+    /// what the driver answers.
+    pub fn open(selector: &str) -> Result<Self, CoreError> {
+        let selected = Selector::parse(selector)?;
+        if selected == Selector::Cpu {
+            return Self::cpu();
+        }
+        if selected == Selector::Auto {
+            return Self::open_auto();
+        }
+        let devices = vulkan::list().map_err(|error| no_such_device(selector, Some(&error)))?;
+        let first_gpu = devices
+            .iter()
+            .position(|info| info.kind == DeviceKind::VulkanGpu);
+        let index = match selected {
+            Selector::VulkanIndex(index) => index,
+            _ => first_gpu.unwrap_or(0),
+        };
+        if index >= devices.len() {
+            return Err(no_such_device(selector, None));
+        }
+        Self::vulkan(index)
+    }
+
+    /// Opens the device named by the environment variable `HLX_DEVICE`, else by `selector`.
+    ///
+    /// # Errors
+    /// As [`Context::open`].
+    pub fn open_from_env(selector: &str) -> Result<Self, CoreError> {
+        match std::env::var("HLX_DEVICE") {
+            Ok(text) if !text.is_empty() => Self::open(&text),
+            _ => Self::open(selector),
+        }
+    }
+
+    fn open_auto() -> Result<Self, CoreError> {
+        for (index, info) in vulkan_devices().iter().enumerate() {
+            if info.kind != DeviceKind::VulkanGpu {
+                continue;
+            }
+            match Self::vulkan(index) {
+                Ok(context) => return Ok(context),
+                Err(error) => tracing::warn!("{info} is passed over: {error}"),
+            }
+        }
+        Self::cpu()
+    }
+
+    /// Opens the CPU device.
+    ///
+    /// # Errors
+    /// [`CoreError::ProbeFailed`] if the processor's arithmetic is not HLX's.
+    pub fn cpu() -> Result<Self, CoreError> {
+        let threads = crate::cpu::worker_pool(crate::cpu::thread_count())?;
+        let info = cpu_info();
+        let report = threads.install(probe::run_cpu);
+        report.check(&info.name)?;
+        let source = BlockSource::new(&info.name, &info.selector, Arc::new(HostAllocator));
+        let source = Arc::new(source);
+        let stream = Stream::Cpu(CpuStream::new(threads, Arc::clone(&source)));
+        Ok(Self::from_parts(stream, source, info).with_probe(report))
+    }
+
+    /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
+    fn vulkan(index: usize) -> Result<Self, CoreError> {
+        let device = VulkanDevice::open(index)?;
+        let info = device.info.clone();
+        let allocator = Arc::clone(&device) as Arc<dyn BlockAllocator>;
+        let source = Arc::new(BlockSource::new(&info.name, &info.selector, allocator));
+        let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&source));
+        let context = Self::from_parts(Stream::Vulkan(Box::new(stream)), source, info);
+        let report = probe::run_vulkan(&context, &device)?;
+        report.check(&context.info().name)?;
+        Ok(context.with_probe(report))
+    }
+
+    /// Lists the devices of this machine: the CPU device, then every Vulkan device.
+    pub fn devices() -> Vec<DeviceInfo> {
+        std::iter::once(cpu_info())
+            .chain(vulkan_devices())
+            .collect()
+    }
+
+    /// Opens the CPU device and every Vulkan device that passes the probe.
+    ///
+    /// # Errors
+    /// As [`Context::open`]: a device that is there and cannot be opened is an error.
+    pub fn all() -> Result<Vec<Self>, CoreError> {
+        let mut contexts = vec![Self::cpu()?];
+        for index in 0..vulkan_devices().len() {
+            contexts.push(Self::vulkan(index)?);
+        }
+        Ok(contexts)
+    }
+}
+
+/// The Vulkan devices; none, and a line in the log, where Vulkan itself does not answer.
+fn vulkan_devices() -> Vec<DeviceInfo> {
+    vulkan::list().unwrap_or_else(|error| {
+        tracing::info!("no Vulkan: {error}");
+        Vec::new()
+    })
+}
+
+fn no_such_device(asked: &str, reason: Option<&CoreError>) -> CoreError {
+    let names: Vec<String> = Context::devices().iter().map(ToString::to_string).collect();
+    let why = reason
+        .map(|error| format!(" ({error})"))
+        .unwrap_or_default();
+    CoreError::NoSuchDevice {
+        asked: asked.to_owned(),
+        available: format!("there is {}{why}", names.join(", ")),
+    }
+}

@@ -1,0 +1,359 @@
+//! Who owns memory, and who may touch it: buffers of other contexts, buffers that outlive their
+//! graph or are dropped before it, user-level dispatches, and launches from several threads.
+
+mod vector_add;
+
+use hlx_core::{
+    CommandBufferPool, ComputePipeline, Context, CoreError, DescriptorBindingBuilder, Graph,
+};
+use rayon::prelude::*;
+use vector_add::add;
+
+const MODULE: &[u8] = include_bytes!("../../../shaders/spv/examples/vector_add.spv");
+
+fn contexts() -> Vec<Context> {
+    match std::env::var("HLX_TEST_DEVICES").as_deref() {
+        Ok("cpu") => vec![Context::cpu().expect("cpu")],
+        _ => Context::all().expect("devices"),
+    }
+}
+
+/// A second context on the same device.
+fn twin(ctx: &Context) -> Context {
+    Context::open(&ctx.info().selector).expect("opened before")
+}
+
+fn pipeline(ctx: &Context, bindings: usize) -> Result<ComputePipeline, CoreError> {
+    let words: Vec<u32> = MODULE
+        .chunks_exact(4)
+        .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        .collect();
+    // SAFETY: the module is valid and checks its index against the count that it is given.
+    unsafe { ComputePipeline::from_spirv(ctx, "vector_add", &words, "main", &[], bindings, 4) }
+}
+
+fn message<T>(result: Result<T, CoreError>) -> String {
+    match result {
+        Ok(_) => panic!("accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_buffer_of_another_context_is_refused_by_every_operation() {
+    for ctx in contexts() {
+        let other = twin(&ctx);
+        let (mine, theirs) = (
+            ctx.buffer_f32(&[1.0, 2.0]).expect("mine"),
+            other.buffer_f32(&[3.0, 4.0]).expect("theirs"),
+        );
+        let out = ctx.alloc(2).expect("out");
+        let refused = [
+            message(add(&ctx, &mine, &theirs, &out)),
+            message(add(&ctx, &mine, &mine, &theirs)),
+            message(ctx.copy(&theirs, &out)),
+            message(ctx.copy(&mine, &theirs)),
+            message(ctx.fill(&theirs, 0)),
+            message(ctx.upload_f32(&theirs, &[0.0, 0.0])),
+            message(ctx.download_f32(&theirs)),
+            message(ctx.download_later(&theirs)),
+            message(ctx.record::<_, CoreError>(|| add(&ctx, &theirs, &mine, &out))),
+        ];
+        let names = [
+            "vector_add: binding 1",
+            "vector_add: binding 2",
+            "copy: source",
+            "copy: target",
+            "fill: buffer",
+            "upload: buffer",
+            "download: buffer",
+            "download: buffer",
+            "vector_add: binding 0",
+        ];
+        for (message, name) in refused.iter().zip(names) {
+            let expected = format!(
+                "{name} belongs to {}, expected {}",
+                other.label(),
+                ctx.label()
+            );
+            assert_eq!(message, &expected);
+        }
+        assert_eq!(other.download_f32(&theirs).expect("whole"), [3.0, 4.0]);
+    }
+}
+
+#[test]
+fn clones_of_a_context_share_their_buffers() {
+    for ctx in contexts() {
+        let clone = ctx.clone();
+        assert!(ctx.is_same(&clone) && !ctx.is_same(&twin(&ctx)));
+        let x = clone.buffer_f32(&[1.5; 8]).expect("x");
+        let y = ctx.alloc(8).expect("y");
+        add(&ctx, &x, &x, &y).expect("add");
+        assert_eq!(clone.download_f32(&y).expect("download"), [3.0; 8]);
+    }
+}
+
+#[test]
+fn a_dispatch_with_another_pipelines_bindings_is_refused() {
+    for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
+        let buffers: Vec<_> = (0..4)
+            .map(|_| ctx.buffer_f32(&[1.0; 64]).expect("buffer"))
+            .collect();
+        let (three, four) = (pipeline(ctx, 3).expect("three"), pipeline(ctx, 4).expect("four"));
+        let bind = |count: usize, pipeline: &ComputePipeline| {
+            let builder = DescriptorBindingBuilder::new();
+            let reads = buffers[..count - 1].iter().fold(builder, |b, x| b.read(x));
+            reads.write(&buffers[count - 1]).build(pipeline)
+        };
+        let bindings = bind(3, &three).expect("three buffers");
+        let pool = CommandBufferPool::new(ctx).expect("pool");
+        let push = 64_u32.to_le_bytes();
+        let dispatch = |pipeline: &ComputePipeline, push: &[u8]| {
+            pool.record(|recorder| recorder.dispatch(pipeline, &bindings, push, [1, 1, 1]))
+        };
+        assert!(dispatch(&three, &push).is_ok());
+        assert_eq!(
+            message(dispatch(&four, &push)),
+            "vector_add: 3 buffers bound, expected 4"
+        );
+        assert_eq!(
+            message(dispatch(&three, &[0; 8])),
+            "vector_add: 8 bytes of push constants, expected 4"
+        );
+        let overlapping = DescriptorBindingBuilder::new()
+            .read(&buffers[0])
+            .read(&buffers[1])
+            .write(&buffers[0])
+            .build(&three)
+            .expect("three buffers");
+        let refused = pool.record(|r| r.dispatch(&three, &overlapping, &push, [1, 1, 1]));
+        assert!(message(refused).starts_with("vector_add: bindings 0 and 2 share memory"));
+        let foreign = twin(ctx).buffer_f32(&[1.0; 64]).expect("foreign");
+        let of_another = DescriptorBindingBuilder::new()
+            .read(&buffers[0])
+            .read(&foreign)
+            .write(&buffers[2])
+            .build(&three)
+            .expect("three buffers");
+        let refused = pool.record(|r| r.dispatch(&three, &of_another, &push, [1, 1, 1]));
+        assert!(message(refused).starts_with("vector_add: binding 1 belongs to context"));
+    }
+}
+
+#[test]
+fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
+    for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
+        let pipeline = pipeline(ctx, 3).expect("pipeline");
+        let a = ctx.buffer_f32(&[1.0; 64]).expect("a");
+        let c = ctx.alloc(64).expect("c");
+        let bindings = DescriptorBindingBuilder::new()
+            .read(&a)
+            .read(&a)
+            .write(&c)
+            .build(&pipeline)
+            .expect("bindings");
+        let pool = CommandBufferPool::new(ctx).expect("pool");
+        let commands = pool
+            .record(|r| r.dispatch(&pipeline, &bindings, &64_u32.to_le_bytes(), [1, 1, 1]))
+            .expect("recorded");
+        drop((a, c, bindings));
+        // These took the dropped buffers' words.
+        let others: Vec<_> = (0..4)
+            .map(|_| ctx.buffer_f32(&[7.0; 64]).expect("other"))
+            .collect();
+        commands.submit().expect("submit");
+        for other in &others {
+            assert_eq!(ctx.download_f32(other).expect("download"), [7.0; 64]);
+        }
+    }
+}
+
+/// A graph that writes `x + x` into a buffer it allocates.
+fn doubling(ctx: &Context, x: &hlx_core::Buffer) -> (Graph, hlx_core::Buffer) {
+    ctx.record::<_, CoreError>(|| {
+        let y = ctx.alloc(x.len())?;
+        add(ctx, x, x, &y)?;
+        Ok(y)
+    })
+    .expect("record")
+}
+
+#[test]
+fn outputs_outlive_their_graph() {
+    for ctx in contexts() {
+        let x = ctx.buffer_f32(&[2.0; 4096]).expect("x");
+        let (graph, y) = doubling(&ctx, &x);
+        graph.replay().expect("replay");
+        drop(graph);
+        let others: Vec<_> = (0..4)
+            .map(|_| ctx.buffer_f32(&[7.0; 4096]).expect("other"))
+            .collect();
+        assert_eq!(ctx.download_f32(&y).expect("download"), [4.0; 4096]);
+        drop(others);
+        // The memory returns to the pool with the last handle.
+        let before = ctx.memory().buffers;
+        drop(y);
+        if !ctx.is_cpu() {
+            assert_eq!(ctx.memory().buffers, before - 1);
+        }
+    }
+}
+
+#[test]
+fn a_graph_owns_the_buffers_that_it_reads() {
+    for ctx in contexts() {
+        let x = ctx.buffer_f32(&[2.0; 4096]).expect("x");
+        let (graph, y) = doubling(&ctx, &x);
+        let in_use = ctx.memory().buffers;
+        drop(x);
+        assert_eq!(ctx.memory().buffers, in_use, "the graph has it");
+        let others: Vec<_> = (0..4)
+            .map(|_| ctx.buffer_f32(&[7.0; 4096]).expect("other"))
+            .collect();
+        graph.replay().expect("replay");
+        assert_eq!(ctx.download_f32(&y).expect("download"), [4.0; 4096]);
+        drop((graph, others));
+    }
+}
+
+#[test]
+fn an_output_of_one_graph_is_the_input_of_the_next() {
+    for ctx in contexts() {
+        let x = ctx.buffer_f32(&[1.0; 256]).expect("x");
+        let (first, y) = doubling(&ctx, &x);
+        let (second, z) = doubling(&ctx, &y);
+        drop(y);
+        first.replay().expect("first");
+        drop(first);
+        let _others = ctx.buffer_f32(&[7.0; 256]).expect("other");
+        second.replay().expect("second");
+        assert_eq!(ctx.download_f32(&z).expect("download"), [4.0; 256]);
+    }
+}
+
+#[test]
+fn another_thread_cannot_launch_while_a_graph_is_recorded() {
+    for ctx in contexts() {
+        let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
+        let y = ctx.alloc(64).expect("y");
+        let (graph, messages) = ctx
+            .record::<_, CoreError>(|| {
+                let messages = std::thread::scope(|scope| {
+                    let other = scope.spawn(|| {
+                        [
+                            message(add(&ctx, &x, &x, &y)),
+                            message(ctx.fill(&y, 0)),
+                            message(ctx.alloc(1)),
+                            message(ctx.upload_f32(&y, &[0.0; 64])),
+                            message(ctx.download_f32(&y)),
+                            message(ctx.record::<_, CoreError>(|| Ok(()))),
+                        ]
+                    });
+                    other.join().expect("no panic")
+                });
+                add(&ctx, &x, &x, &y)?;
+                Ok(messages)
+            })
+            .expect("record");
+        let names = ["vector_add", "fill", "alloc", "upload", "download", "record"];
+        for (message, name) in messages.iter().zip(names) {
+            let expected = format!("{name}: another thread is recording a graph on this context");
+            assert_eq!(message, &expected);
+        }
+        assert_eq!(graph.len(), 1);
+        graph.replay().expect("replay");
+        assert_eq!(ctx.download_f32(&y).expect("download"), [2.0; 64]);
+    }
+}
+
+#[test]
+fn a_graph_cannot_be_replayed_inside_a_recording() {
+    for ctx in contexts() {
+        let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
+        let (graph, _y) = doubling(&ctx, &x);
+        let refused = ctx.record::<_, CoreError>(|| graph.replay());
+        assert_eq!(
+            message(refused),
+            "replay: not possible while a graph is being recorded"
+        );
+        assert!(!ctx.is_recording());
+    }
+}
+
+#[test]
+fn jobs_of_a_users_thread_pool_launch_on_one_context() {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(4)
+        .build()
+        .expect("pool");
+    for ctx in contexts() {
+        let outputs: Vec<Vec<f32>> = pool.install(|| {
+            (0..200)
+                .into_par_iter()
+                .map(|idx| {
+                    let x = ctx.buffer_f32(&[idx as f32; 300]).expect("x");
+                    let y = ctx.alloc(300).expect("y");
+                    add(&ctx, &x, &x, &y).expect("add");
+                    // Work of the user's own, which idle threads take up.
+                    let sum: u64 = (0..64_u64).into_par_iter().sum();
+                    assert_eq!(sum, 2016);
+                    ctx.download_f32(&y).expect("download")
+                })
+                .collect()
+        });
+        for (idx, output) in outputs.iter().enumerate() {
+            assert_eq!(output, &[2.0 * idx as f32; 300]);
+        }
+    }
+}
+
+#[test]
+fn a_cpu_body_that_launches_on_its_context_is_refused() {
+    use hlx_core::{Binding, Launch};
+    let ctx = Context::cpu().expect("cpu");
+    let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
+    let found = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let (inner, text) = (ctx.clone(), std::sync::Arc::clone(&found));
+    let launch = Launch {
+        name: "outer",
+        shader: vector_add::shader(),
+        specialization: &[],
+        bindings: &[Binding::ReadWrite(&x)],
+        push: &[],
+        groups: [1, 1, 1],
+    };
+    ctx.launch(launch, move |_| {
+        *text.lock().expect("lock") = message(inner.alloc(4));
+    })
+    .expect("launch");
+    assert_eq!(
+        *found.lock().expect("lock"),
+        "alloc: called from the CPU body of a launch on the same context"
+    );
+}
+
+#[test]
+fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
+    use hlx_core::{Binding, Launch};
+    let ctx = Context::cpu().expect("cpu");
+    let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
+    let launch = |bindings: &[Binding<'_>]| {
+        let launch = Launch {
+            name: "panics",
+            shader: vector_add::shader(),
+            specialization: &[],
+            bindings,
+            push: &[],
+            groups: [1, 1, 1],
+        };
+        ctx.launch(launch, |_| panic!("on purpose"))
+    };
+    let run = || {
+        let outcome = std::panic::AssertUnwindSafe(|| launch(&[Binding::ReadWrite(&x)]));
+        assert!(std::panic::catch_unwind(outcome).is_err());
+    };
+    run();
+    rayon::scope(|scope| scope.spawn(|_| run()));
+    assert_eq!(ctx.download_f32(&x).expect("download"), [1.0; 8]);
+}
