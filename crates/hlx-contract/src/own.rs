@@ -27,7 +27,7 @@ pub(crate) struct Own {
 impl Own {
     /// Returns the shader as contract 900.
     pub(crate) fn contract(&self) -> Option<Shader> {
-        Some(Shader::compute((self.shader)()?.bytes))
+        Some(Shader::compute((self.shader)()?.bytes()))
     }
 }
 

@@ -84,7 +84,6 @@ impl Launch<'_> {
     pub fn work(&self) -> Work {
         Work::of(self.bindings)
     }
-
 }
 
 /// Checks what holds on every device: all buffers are of the context that owns `source`, and no
@@ -95,7 +94,12 @@ pub(crate) fn check_bindings(
     source: &Arc<BlockSource>,
 ) -> Result<(), CoreError> {
     for (index, binding) in bindings.iter().enumerate() {
-        check_owner(name, &|| format!("binding {index}"), binding.buffer(), source)?;
+        check_owner(
+            name,
+            &|| format!("binding {index}"),
+            binding.buffer(),
+            source,
+        )?;
         for (other_index, other) in bindings.iter().enumerate().skip(index + 1) {
             let conflict = binding.writes() || other.writes();
             if conflict && binding.buffer().overlaps(other.buffer()) {

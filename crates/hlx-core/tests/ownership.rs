@@ -100,7 +100,10 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
         let buffers: Vec<_> = (0..4)
             .map(|_| ctx.buffer_f32(&[1.0; 64]).expect("buffer"))
             .collect();
-        let (three, four) = (pipeline(ctx, 3).expect("three"), pipeline(ctx, 4).expect("four"));
+        let (three, four) = (
+            pipeline(ctx, 3).expect("three"),
+            pipeline(ctx, 4).expect("four"),
+        );
         let bind = |count: usize, pipeline: &ComputePipeline| {
             let builder = DescriptorBindingBuilder::new();
             let reads = buffers[..count - 1].iter().fold(builder, |b, x| b.read(x));
@@ -256,7 +259,14 @@ fn another_thread_cannot_launch_while_a_graph_is_recorded() {
                 Ok(messages)
             })
             .expect("record");
-        let names = ["vector_add", "fill", "alloc", "upload", "download", "record"];
+        let names = [
+            "vector_add",
+            "fill",
+            "alloc",
+            "upload",
+            "download",
+            "record",
+        ];
         for (message, name) in messages.iter().zip(names) {
             let expected = format!("{name}: another thread is recording a graph on this context");
             assert_eq!(message, &expected);

@@ -168,10 +168,13 @@ impl BlockSource {
         if self.held_bytes().saturating_add(bytes) > budget {
             return Err(out_of_memory());
         }
-        let memory = self.allocator.allocate(words).map_err(|error| match error {
-            CoreError::OutOfMemory { .. } => out_of_memory(),
-            other => other,
-        })?;
+        let memory = self
+            .allocator
+            .allocate(words)
+            .map_err(|error| match error {
+                CoreError::OutOfMemory { .. } => out_of_memory(),
+                other => other,
+            })?;
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Block {

@@ -321,7 +321,11 @@ impl VulkanDevice {
         })
     }
 
-    fn allocate_memory(&self, raw: &RawBuffer, memory_type: u32) -> Result<DeviceMemory, CoreError> {
+    fn allocate_memory(
+        &self,
+        raw: &RawBuffer,
+        memory_type: u32,
+    ) -> Result<DeviceMemory, CoreError> {
         let info = MemoryAllocateInfo {
             allocation_size: raw.memory_requirements().layout.size(),
             memory_type_index: memory_type,

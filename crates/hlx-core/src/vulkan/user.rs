@@ -248,7 +248,10 @@ impl CommandRecorder {
             })
             .collect();
         check_bindings(pipeline.name, &list, self.context.source())?;
-        if let Some(index) = list.iter().position(|binding| binding.buffer().is_unplaced()) {
+        if let Some(index) = list
+            .iter()
+            .position(|binding| binding.buffer().is_unplaced())
+        {
             let reason = format!("binding {index} is of a graph that is still being recorded");
             return Err(CoreError::invalid(pipeline.name, reason));
         }
