@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn every_small_case_runs_on_every_device() -> Result<()> {
-        for ctx in Context::all()? {
+        for ctx in hlx_core::testing::own_contexts() {
             for case in cases(Scale::Small) {
                 let mut ready = Ready::new(&ctx, &case)?;
                 let times = ready.single_runs(&ctx, 3)?;
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn runs_in_a_row_are_timed() -> Result<()> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let mut ready = Ready::new(&ctx, &Case::parse("matmul 32x32x32")?)?;
         assert!(ready.run_in_a_row(&ctx, 0.01)? > 0.0);
         assert!(Ready::new(&ctx, &Case::parse("step large")?).is_err());

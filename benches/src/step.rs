@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_loss_falls_from_that_of_even_chances() -> Result<()> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let mini = configuration("mini").context("mini")?;
         let mut training = Training::new(&ctx, &mini)?;
         training.step()?;

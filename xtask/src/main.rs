@@ -4,6 +4,7 @@ mod arrows;
 mod bench;
 mod command;
 mod constants;
+mod deep;
 mod digests;
 mod exhaustive;
 mod files;
@@ -14,6 +15,7 @@ mod sha256;
 mod shaders;
 mod spirv;
 mod spirv_lint;
+mod summary;
 mod tests_verb;
 mod tidy;
 mod train;
@@ -27,7 +29,7 @@ const HELP: &str = "\
 cargo xtask VERB [OPTIONS]
 
   train       build hlx and train the ASCII specialist on the best device found
-  test        install what the tests need, then run all of them, Vulkan under validation
+  test        run all tests, Vulkan under validation; say which ran on which device
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
   shaders     compile GLSL to shaders/spv with the pinned compiler
   bench       run the benchmarks
@@ -82,7 +84,7 @@ fn dispatch(args: &[String]) -> Outcome {
 }
 
 const CI_HELP: &str = "\
-cargo xtask ci [--no-install]
+cargo xtask ci [OPTIONS OF cargo xtask test]
 
 Runs `cargo xtask lint`, then `cargo xtask test`.";
 

@@ -1,5 +1,6 @@
-//! Installs what the Vulkan tests need where apt does it; says what to do everywhere else.
+//! Installs what the Vulkan tests need through apt, with consent; prints the commands elsewhere.
 
+use std::io::{BufRead, IsTerminal, stdin};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,11 +41,23 @@ const NEEDS: [Need; 4] = [
     },
 ];
 
-/// Installs what is missing, or prints how; then says what the tests will have to leave out.
-pub fn prepare(install: bool) -> Result<(), String> {
-    if install {
+/// What the user said of installing packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// `--yes`, or `CI=true` in the environment.
+    Given,
+    /// `--no-install`.
+    Refused,
+    /// Neither: the user is asked, where there is a terminal.
+    Unknown,
+}
+
+/// Installs what is missing with the user's consent, or prints how; gives a line for each thing
+/// that the tests do without.
+pub fn prepare(consent: Consent) -> Result<Vec<String>, String> {
+    if consent != Consent::Refused {
         if command::on_path("apt-get") && command::on_path("dpkg-query") {
-            apt_install()?;
+            apt_install(consent)?;
         } else if NEEDS.iter().any(|need| !(need.present)()) {
             eprintln!(
                 "xtask: install what is missing with:\n  {}",
@@ -52,13 +65,10 @@ pub fn prepare(install: bool) -> Result<(), String> {
             );
         }
     }
-    for need in NEEDS.iter().filter(|need| !(need.present)()) {
-        eprintln!(
-            "xtask: left out: {} is not here, so {}",
-            need.what, need.without
-        );
-    }
-    Ok(())
+    let missing = NEEDS.iter().filter(|need| !(need.present)());
+    Ok(missing
+        .map(|need| format!("{} is not installed: {}", need.what, need.without))
+        .collect())
 }
 
 /// Whether programs here can use Vulkan at all.
@@ -71,20 +81,26 @@ pub fn has_validation() -> bool {
     (NEEDS[2].present)()
 }
 
-fn apt_install() -> Result<(), String> {
-    let missing: Vec<&str> = NEEDS
+fn apt_install(consent: Consent) -> Result<(), String> {
+    let missing: Vec<&Need> = NEEDS
         .iter()
-        .map(|need| need.package)
-        .filter(|package| !installed(package))
+        .filter(|need| !installed(need.package))
         .collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let packages = missing.join(" ");
+    let missing_packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    let packages = missing_packages.join(" ");
     let Some(prefix) = as_root() else {
         eprintln!("xtask: neither root nor sudo; install by hand: apt-get install {packages}");
         return Ok(());
     };
+    eprintln!("{}", announcement(&missing, prefix));
+    let terminal = stdin().is_terminal();
+    if let Err(reason) = decide(consent, terminal, &mut stdin().lock()) {
+        eprintln!("xtask: installs nothing: {reason}");
+        return Ok(());
+    }
     let apt = |args: &[&str]| {
         let line = [
             prefix,
@@ -95,12 +111,51 @@ fn apt_install() -> Result<(), String> {
         let mut command = Command::new(line[0]);
         command::capture("apt-get", command.args(&line[1..])).map(|_| ())
     };
-    let install = [&["install", "-y", "--no-install-recommends"], &missing[..]].concat();
+    let install = [
+        &["install", "-y", "--no-install-recommends"],
+        &missing_packages[..],
+    ]
+    .concat();
     step(&format!("installing {packages}"), || {
         apt(&["update", "-q"])?;
         apt(&install)
     })
     .map_err(|error| format!("{error}\n`cargo xtask test --no-install` goes on without"))
+}
+
+/// What will be installed, how, and what for.
+fn announcement(missing: &[&Need], prefix: &[&str]) -> String {
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    let command = [prefix, &["apt-get", "install"], &packages[..]].concat();
+    let mut lines = vec![format!("xtask: will run {}", command.join(" "))];
+    let purpose = |need: &&Need| format!("  {}: {}", need.package, need.what);
+    lines.extend(missing.iter().map(purpose));
+    lines.join("\n")
+}
+
+/// Whether to install: an error says why not. Only an answer of `y` or `yes` agrees.
+fn decide(consent: Consent, terminal: bool, answers: &mut impl BufRead) -> Result<(), String> {
+    match consent {
+        Consent::Given => return Ok(()),
+        Consent::Refused => return Err("--no-install".to_string()),
+        Consent::Unknown if !terminal => {
+            return Err(
+                "standard input is not a terminal, and neither --yes nor CI=true is \
+                        given; the tests go on with what is here"
+                    .to_string(),
+            );
+        }
+        Consent::Unknown => {}
+    }
+    eprint!("Install them? [y/N] ");
+    let mut answer = String::new();
+    answers
+        .read_line(&mut answer)
+        .map_err(|error| format!("standard input: {error}"))?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err("you said no; the tests go on with what is here".to_string()),
+    }
 }
 
 fn installed(package: &str) -> bool {
@@ -202,4 +257,38 @@ fn has_manifest(kind: &str, prefix: &str) -> bool {
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .any(|name| name.starts_with(prefix) && name.ends_with(".json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Consent, NEEDS, announcement, decide};
+
+    #[test]
+    fn the_packages_and_their_purpose_are_said_before_anything_is_installed() {
+        let missing = [&NEEDS[0], &NEEDS[3]];
+        assert_eq!(
+            announcement(&missing, &["sudo"]),
+            "xtask: will run sudo apt-get install libvulkan1 spirv-tools\n\
+             \x20 libvulkan1: the Vulkan loader\n\
+             \x20 spirv-tools: spirv-val"
+        );
+        let as_root = announcement(&missing, &[]);
+        assert!(as_root.starts_with("xtask: will run apt-get install libvulkan1"));
+    }
+
+    #[test]
+    fn nothing_is_installed_without_consent() {
+        let decide = |consent, terminal, answer: &str| {
+            decide(consent, terminal, &mut answer.as_bytes()).map_err(|reason| reason.len() > 5)
+        };
+        assert_eq!(decide(Consent::Given, false, ""), Ok(()));
+        assert_eq!(decide(Consent::Refused, true, "y\n"), Err(true));
+        assert_eq!(decide(Consent::Unknown, false, "y\n"), Err(true));
+        for yes in ["y\n", "Yes\n", " y \n"] {
+            assert_eq!(decide(Consent::Unknown, true, yes), Ok(()), "{yes}");
+        }
+        for no in ["", "\n", "n\n", "yep\n"] {
+            assert_eq!(decide(Consent::Unknown, true, no), Err(true), "{no}");
+        }
+    }
 }

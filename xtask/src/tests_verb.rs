@@ -1,90 +1,162 @@
 //! `cargo xtask test`: every test, on the CPU and on each Vulkan device under validation.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::command::{self, step};
-use crate::{Outcome, files, setup};
+use crate::setup::Consent;
+use crate::summary::{Report, Results, summary};
+use crate::{Outcome, deep, files, setup};
 
 pub const HELP: &str = "\
-cargo xtask test [--no-install] [--device cpu|vulkan] [-- ARGUMENTS OF cargo test]
+cargo xtask test [--yes | --no-install] [--device all|cpu|vulkan] [-- ARGUMENTS OF cargo test]
+cargo xtask test --deep
 
-Installs what the tests need (Debian and Ubuntu, through apt, as root or through sudo; elsewhere
-prints the commands), then runs all tests and doc tests in release mode: on the CPU device and on
-every Vulkan device found, under the Khronos validation layer with synchronization validation.
-One message of the layer fails the run. Plain `cargo test --release` runs the same tests without
-the layer.
+Runs all tests and doc tests in release mode, on the CPU device and on every Vulkan device found,
+under the Khronos validation layer with synchronization validation. One message of the layer fails
+the run. The last lines say how many tests ran on which device, and what was left out and why.
 
+The tests need a Vulkan driver, the validation layer and spirv-val. On Debian and Ubuntu the verb
+says which packages are missing, asks, and installs them through apt (as root or through sudo);
+elsewhere it prints the commands. Where standard input is not a terminal it installs nothing and
+goes on with what is here.
+
+  --yes          install without asking; the environment variable CI=true does the same
   --no-install   install nothing; go on with what is here
-  --device D     cpu: that device alone; vulkan: fail unless there is a Vulkan device";
+  --device D     the devices under test, as the environment variable HLX_TEST_DEVICES:
+                 all (default); cpu: that device alone; vulkan: fail without a Vulkan device.
+                 With CI=true the default is vulkan
+  --deep         run Miri and ThreadSanitizer instead, over what they can run (needs rustup)";
 
 struct Options {
-    install: bool,
+    consent: Consent,
     device: Option<String>,
+    deep: bool,
     rest: Vec<String>,
 }
 
 pub fn run(args: &[String]) -> Outcome {
-    let options = parse(args)?;
-    let with_vulkan = options.device.as_deref() != Some("cpu");
-    if with_vulkan {
-        setup::prepare(options.install)?;
+    let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+    let device = std::env::var("HLX_TEST_DEVICES").ok();
+    let options = parse(args, ci, device)?;
+    if options.deep {
+        return deep::run();
     }
-    if options.device.as_deref() == Some("vulkan") && !setup::has_vulkan() {
+    let device = options.device.as_deref().unwrap_or("all");
+    let mut left_out = match device {
+        "cpu" => vec!["Vulkan: the CPU device alone is tested".to_string()],
+        _ => setup::prepare(options.consent)?,
+    };
+    if device == "vulkan" && !setup::has_vulkan() {
         return Err("test: no Vulkan loader or no driver is installed".to_string());
     }
-    let log = command::root().join("target").join("validation.log");
-    if let Some(dir) = log.parent() {
-        std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    }
-    files::write(&log, b"")?;
-
-    let mut tests = command::cargo(&["test", "--release"]);
-    tests.args(&options.rest);
+    let (log, report) = (output_file("validation.log")?, output_file("tests.tsv")?);
+    let mut tests = command::cargo(&["test", "--release", "--no-fail-fast"]);
+    tests.args(&options.rest).env("HLX_TEST_REPORT", &report);
     // Where a driver is installed, finding no device with it is a failure and no reason to skip.
-    match (&options.device, setup::has_vulkan()) {
-        (Some(device), _) => _ = tests.env("HLX_TEST_DEVICES", device),
-        (None, true) => _ = tests.env("HLX_TEST_DEVICES", "vulkan"),
-        (None, false) => {}
-    }
-    if with_vulkan && setup::has_validation() {
+    let device = if device == "all" && setup::has_vulkan() {
+        "vulkan"
+    } else {
+        device
+    };
+    tests.env("HLX_TEST_DEVICES", device);
+    if device != "cpu" && setup::has_validation() {
         tests
             .env("HLX_VALIDATION", "1")
             .env("HLX_VALIDATION_LOG", &log);
     }
-    let status = step("tests", || command::status(&mut tests))?;
-    let messages = validation_messages(&log)?;
-    match (status, messages) {
-        (0, 0) => Ok(0),
-        (0, count) => Err(format!(
-            "test: {count} messages of the validation layer (above)"
-        )),
-        (status, _) => Ok(status),
+    // With one thread libtest runs tests on its main thread, which bears no test's name.
+    if std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
+        tests.env("RUST_TEST_THREADS", "2");
     }
+    let mut results = Results::default();
+    let status = step("tests", || run_tests(&mut tests, &mut results))?;
+    let messages = validation_messages(&log)?;
+    if messages > 0 {
+        left_out.push(format!(
+            "{messages} messages of the validation layer (above)"
+        ));
+    }
+    let report = Report::parse(&files::text(&report)?)?;
+    println!("\n{}", summary(&results, &report, &left_out));
+    finish(
+        status,
+        messages,
+        device == "vulkan" && options.rest.is_empty() && !report.has_vulkan(),
+    )
 }
 
-fn parse(args: &[String]) -> Result<Options, String> {
+/// The outcome of a whole run.
+fn finish(status: u8, messages: usize, without_vulkan: bool) -> Outcome {
+    if status == 0 && messages > 0 {
+        return Err(format!(
+            "test: {messages} messages of the validation layer (above)"
+        ));
+    }
+    if status == 0 && without_vulkan {
+        return Err("test: no test ran on a Vulkan device".to_string());
+    }
+    Ok(status)
+}
+
+/// Runs `cargo test`, shows its output and counts its results.
+fn run_tests(tests: &mut Command, results: &mut Results) -> Result<u8, String> {
+    let cannot = |error: std::io::Error| format!("cannot run cargo test: {error}");
+    let mut child = tests.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            let line = line.map_err(cannot)?;
+            println!("{line}");
+            results.read(&line);
+        }
+    }
+    let status = child.wait().map_err(cannot)?;
+    if !status.success() {
+        results.ended_early();
+    }
+    Ok(status
+        .code()
+        .map_or(130, |code| u8::try_from(code).unwrap_or(1)))
+}
+
+/// An empty file in the target folder.
+fn output_file(name: &str) -> Result<PathBuf, String> {
+    let folder = command::root().join("target");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join(name);
+    files::write(&path, b"")?;
+    Ok(path)
+}
+
+fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, String> {
     let mut options = Options {
-        install: true,
-        device: None,
+        consent: if ci { Consent::Given } else { Consent::Unknown },
+        device: device.or_else(|| ci.then(|| "vulkan".to_string())),
+        deep: false,
         rest: Vec::new(),
     };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--no-install" => options.install = false,
-            "--device" => match args.next().map(String::as_str) {
-                Some(device @ ("cpu" | "vulkan")) => options.device = Some(device.to_string()),
-                _ => return Err("test: --device takes cpu or vulkan".to_string()),
-            },
+            "--yes" => options.consent = Consent::Given,
+            "--no-install" => options.consent = Consent::Refused,
+            "--deep" => options.deep = true,
+            "--device" => options.device = Some(args.next().cloned().unwrap_or_default()),
             "--" => options.rest = args.by_ref().cloned().collect(),
             other => return Err(crate::unknown_argument("test", other)),
         }
     }
-    Ok(options)
+    match options.device.as_deref() {
+        None | Some("all" | "cpu" | "vulkan") => Ok(options),
+        Some(other) => Err(format!(
+            "test: --device (or HLX_TEST_DEVICES) is `{other}`, expected all, cpu or vulkan"
+        )),
+    }
 }
 
-/// Shows what the layer wrote, each kind of message once; gives the number of messages.
+/// Prints the first message of each kind that the layer wrote; gives the number of messages.
 fn validation_messages(log: &Path) -> Result<usize, String> {
     let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
     let kinds = by_kind(&text);
@@ -93,7 +165,7 @@ fn validation_messages(log: &Path) -> Result<usize, String> {
     }
     if !kinds.is_empty() {
         eprintln!(
-            "xtask: the validation layer spoke; all of it is in {}",
+            "xtask: all messages of the validation layer are in {}",
             log.display()
         );
     }
@@ -112,7 +184,7 @@ fn by_kind(log: &str) -> BTreeMap<&str, (&str, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_kind, parse};
+    use super::{Consent, by_kind, finish, parse};
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_string).collect()
@@ -120,21 +192,52 @@ mod tests {
 
     #[test]
     fn reads_its_options() {
-        let options = parse(&words("--no-install --device cpu -- -p hlx-core name")).expect("fine");
-        assert!(!options.install);
+        let read = |line: &str| parse(&words(line), false, None).expect("fine");
+        let options = read("--no-install --device cpu -- -p hlx-core name");
+        assert_eq!(options.consent, Consent::Refused);
         assert_eq!(options.device.as_deref(), Some("cpu"));
         assert_eq!(options.rest, ["-p", "hlx-core", "name"]);
+        assert_eq!(read("").consent, Consent::Unknown);
+        assert_eq!(read("").device, None);
+        assert_eq!(read("--yes").consent, Consent::Given);
+        assert!(read("--deep").deep && !read("--yes").deep);
+    }
+
+    #[test]
+    fn continuous_integration_installs_unasked_and_needs_vulkan() {
+        let options = parse(&[], true, None).expect("fine");
+        assert_eq!(options.consent, Consent::Given);
+        assert_eq!(options.device.as_deref(), Some("vulkan"));
+        let chosen = parse(&[], true, Some("cpu".to_string())).expect("fine");
+        assert_eq!(chosen.device.as_deref(), Some("cpu"));
+    }
+
+    #[test]
+    fn the_argument_wins_over_the_variable() {
+        let variable = Some("vulkan".to_string());
+        let options = parse(&words("--device cpu"), false, variable).expect("fine");
+        assert_eq!(options.device.as_deref(), Some("cpu"));
     }
 
     #[test]
     fn refuses_what_it_does_not_know() {
-        let error = |line: &str| parse(&words(line)).err().expect("refused");
-        assert_eq!(
-            error("--device metal"),
-            "test: --device takes cpu or vulkan"
-        );
-        assert_eq!(error("--device"), "test: --device takes cpu or vulkan");
+        let error = |line: &str| parse(&words(line), false, None).err().expect("refused");
+        let devices = |found: &str| {
+            format!(
+                "test: --device (or HLX_TEST_DEVICES) is `{found}`, expected all, cpu or vulkan"
+            )
+        };
+        assert_eq!(error("--device metal"), devices("metal"));
+        assert_eq!(error("--device"), devices(""));
         assert!(error("--quick").starts_with("test: unknown argument `--quick`"));
+    }
+
+    #[test]
+    fn a_run_without_a_vulkan_device_fails_where_one_is_required() {
+        assert_eq!(finish(0, 0, false), Ok(0));
+        assert_eq!(finish(101, 3, true), Ok(101));
+        assert!(finish(0, 3, false).is_err_and(|error| error.contains("3 messages")));
+        assert!(finish(0, 0, true).is_err_and(|error| error.contains("Vulkan device")));
     }
 
     #[test]

@@ -87,12 +87,45 @@ fn check_source(name: &str, text: &str) -> Vec<String> {
             }
         }
     }
+    wrong.extend(devices_opened_in_tests(name, text));
     wrong
+}
+
+/// Where a test opens a device past `hlx_core::testing`, and so past `HLX_TEST_DEVICES` and the
+/// summary of `cargo xtask test`.
+fn devices_opened_in_tests(name: &str, text: &str) -> Vec<String> {
+    const OPENING: [&str; 5] = [
+        "Context::all(",
+        "Context::cpu(",
+        "Context::devices(",
+        "Context::open(\"",
+        "Context::open_from_env(",
+    ];
+    let is_crate = name.starts_with("crates/") || name.starts_with("benches/");
+    if !is_crate || !name.ends_with(".rs") || name == "crates/hlx-core/src/testing.rs" {
+        return Vec::new();
+    }
+    let only_tests = name.contains("/tests/")
+        || name.ends_with("/tests.rs")
+        || name.ends_with("/test_support.rs");
+    let tests = text
+        .lines()
+        .enumerate()
+        .skip_while(|(_, line)| !only_tests && *line != "#[cfg(test)]");
+    tests
+        .filter(|(_, line)| OPENING.iter().any(|call| line.contains(call)))
+        .map(|(row, _)| {
+            format!(
+                "{name}:{}: tests open devices through hlx_core::testing",
+                row + 1
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{check_source, links};
+    use super::{check_source, devices_opened_in_tests, links};
 
     #[test]
     fn wants_a_purpose_on_the_first_line() {
@@ -122,5 +155,20 @@ mod tests {
             found.len() == 1 && found[0].starts_with("a.rs:2: unfinished work"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn tests_open_devices_through_one_helper() {
+        let call = ["let ctx = Context::", "all()?;"].concat();
+        let module = format!("//! A.\n{call}\n#[cfg(test)]\nmod tests {{\n{call}\n}}\n");
+        let found = devices_opened_in_tests("crates/a/src/b.rs", &module);
+        assert_eq!(
+            found,
+            ["crates/a/src/b.rs:5: tests open devices through hlx_core::testing"]
+        );
+        for name in ["crates/a/tests/b.rs", "crates/a/src/b/tests.rs"] {
+            assert_eq!(devices_opened_in_tests(name, &module).len(), 2, "{name}");
+        }
+        assert!(devices_opened_in_tests("crates/hlx-core/src/testing.rs", &module).is_empty());
     }
 }

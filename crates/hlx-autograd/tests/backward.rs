@@ -109,7 +109,7 @@ fn add(a: &[Vec<f32>], b: &[Vec<f32>]) -> Vec<Vec<f32>> {
 
 #[test]
 fn shards_are_chains_added_pairwise() -> Result<()> {
-    let network = Network::new(&Context::cpu()?)?;
+    let network = Network::new(&hlx_core::testing::cpu()?)?;
     network.pass(0..8, &plan(4, false))?;
     let whole = network.gradients();
     let shards: Vec<_> = (0..4)
@@ -133,7 +133,7 @@ fn shards_are_chains_added_pairwise() -> Result<()> {
 #[test]
 fn a_large_table_has_the_same_bits_as_its_shards() -> Result<()> {
     const VOCABULARY: usize = 40_000;
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let values = series(7, 2 * VOCABULARY);
     let table = Tensor::from_slice(&ctx, &values, &[VOCABULARY, 2])?.with_gradient();
     let ids: Vec<u32> = (0..64).map(|i| i * i * 13 % 90).collect();
@@ -160,7 +160,7 @@ fn a_large_table_has_the_same_bits_as_its_shards() -> Result<()> {
 
 #[test]
 fn an_accumulating_pass_continues_the_chain() -> Result<()> {
-    let network = Network::new(&Context::cpu()?)?;
+    let network = Network::new(&hlx_core::testing::cpu()?)?;
     network.pass(0..8, &plan(1, false))?;
     let whole = network.gradients();
     network.pass(0..3, &plan(1, false))?;
@@ -172,7 +172,7 @@ fn an_accumulating_pass_continues_the_chain() -> Result<()> {
 
 #[test]
 fn shards_that_do_not_divide_the_batch_are_refused() -> Result<()> {
-    let network = Network::new(&Context::cpu()?)?;
+    let network = Network::new(&hlx_core::testing::cpu()?)?;
     let error = network
         .pass(0..6, &plan(4, false))
         .expect_err("4 shards of 6");
@@ -186,7 +186,7 @@ fn shards_that_do_not_divide_the_batch_are_refused() -> Result<()> {
 #[test]
 fn every_device_gives_the_same_gradients_recorded_or_not() -> Result<()> {
     let mut expected = None;
-    for ctx in Context::all()? {
+    for ctx in hlx_core::testing::own_contexts() {
         let network = Network::new(&ctx)?;
         let scale = Tensor::from_slice(&ctx, &[1.0 / 24.0], &[1])?;
         let inputs = network.inputs(0..8)?;
@@ -211,7 +211,7 @@ fn every_device_gives_the_same_gradients_recorded_or_not() -> Result<()> {
 
 #[test]
 fn leaves_accumulate_until_they_are_zeroed() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&ctx, &[1.0, -2.0], &[2])?.with_gradient();
     assert!(x.grad().is_none());
     x.mul(&x)?.sum()?.backward()?;
@@ -226,7 +226,7 @@ fn leaves_accumulate_until_they_are_zeroed() -> Result<()> {
 
 #[test]
 fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let flat = ctx.buffer_f32(&[7.0; 66])?;
     let (values, gradient) = (ctx.buffer_f32(&[3.0, 4.0])?, flat.slice(64, 2)?);
     let w = Tensor::parameter(&ctx, "w", values, gradient, &[2])?;
@@ -239,7 +239,7 @@ fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
 
 #[test]
 fn contributions_are_added_from_the_last_consumer_to_the_first() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let factor = |value: f32| Tensor::from_slice(&ctx, &[value], &[1]);
     // The order shows: 1 is lost beside 2^24, and the sum from the first would be 0.
     let x = factor(1.0)?.with_gradient();
@@ -254,7 +254,7 @@ fn contributions_are_added_from_the_last_consumer_to_the_first() -> Result<()> {
 
 #[test]
 fn nothing_is_recorded_within_no_grad() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
     let y = no_grad(|| x.mul(&x)?.sum())?;
     assert!(!y.requires_grad());
@@ -265,7 +265,7 @@ fn nothing_is_recorded_within_no_grad() -> Result<()> {
 
 #[test]
 fn a_second_pass_through_a_graph_is_refused() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
     let y = x.mul(&x)?.sum()?;
     y.backward()?;
@@ -277,7 +277,7 @@ fn a_second_pass_through_a_graph_is_refused() -> Result<()> {
 
 #[test]
 fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&ctx, &[1.0, 2.0], &[2])?.with_gradient();
     let y = x.mul(&x)?;
     let error = y.backward().expect_err("two elements");
@@ -294,7 +294,7 @@ fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
 
 #[test]
 fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&ctx, &series(1, 12), &[4, 3])?;
     let (values, gradient) = (ctx.buffer_f32(&series(2, 9))?, ctx.alloc(9)?);
     let w = Tensor::parameter(&ctx, "tied", values, gradient, &[3, 3])?;
@@ -334,7 +334,7 @@ fn values_computed_again_have_their_bits() -> Result<()> {
     // activation's.
     const ROWS: usize = 2048;
     const COLUMNS: usize = 2048;
-    for ctx in Context::all()? {
+    for ctx in hlx_core::testing::own_contexts() {
         let leaf = |seed, shape: &[usize]| -> Result<Tensor> {
             let values = series(seed, shape.iter().product());
             Ok(Tensor::from_slice(&ctx, &values, shape)?.with_gradient())

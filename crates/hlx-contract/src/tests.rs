@@ -77,8 +77,7 @@ fn addition(store: &Temporary, count: u32) -> Kernel {
 }
 
 fn vulkan() -> Vec<Context> {
-    let all = Context::all().expect("devices");
-    all.into_iter().filter(|ctx| !ctx.is_cpu()).collect()
+    hlx_core::testing::vulkan_contexts()
 }
 
 #[test]
@@ -136,7 +135,7 @@ fn handles_are_what_they_were() {
         shader.handle().expect("a handle"),
         product_of(&store, [4, 8, 16]).handle().expect("a handle"),
         pipeline_of(&store).handle().expect("a handle"),
-        Context::cpu()
+        hlx_core::testing::cpu()
             .expect("cpu")
             .execute_in(&store.1, &pipeline_of(&store))
             .expect("run")
@@ -162,7 +161,7 @@ fn every_device_gives_one_handle() {
     let store = Temporary::new("devices");
     for sizes in [[1, 1, 1], [64, 64, 64], [67, 130, 35]] {
         let kernel = product_of(&store, sizes);
-        let expected = Context::cpu()
+        let expected = hlx_core::testing::cpu()
             .expect("cpu")
             .execute_in(&store.1, &kernel)
             .expect("run");
@@ -177,7 +176,7 @@ fn every_device_gives_one_handle() {
         }
     }
     let pipeline = pipeline_of(&store);
-    let expected = Context::cpu()
+    let expected = hlx_core::testing::cpu()
         .expect("cpu")
         .execute_in(&store.1, &pipeline)
         .expect("run");
@@ -210,7 +209,7 @@ fn shaders_of_the_users_run_on_vulkan_and_not_on_the_cpu() {
             .collect();
         assert_eq!(tensor.data, expected);
     }
-    let error = Context::cpu()
+    let error = hlx_core::testing::cpu()
         .expect("cpu")
         .execute_in(&store.1, &kernel)
         .expect_err("no twin");
@@ -239,7 +238,7 @@ fn indexes_past_an_end_are_bounded_by_the_device() {
 /// Runs a changed kernel where it would run unchanged, and returns what is said.
 fn fault(store: &Temporary, kernel: Kernel) -> String {
     let vulkan = vulkan();
-    let cpu = Context::cpu().expect("cpu");
+    let cpu = hlx_core::testing::cpu().expect("cpu");
     let ctx = vulkan.first().unwrap_or(&cpu);
     ctx.execute_in(&store.1, &kernel)
         .expect_err("a wrong contract runs")
@@ -426,7 +425,7 @@ fn faults_of_pipelines_are_named() {
     for (change, expected) in cases {
         let mut pipeline = pipeline_of(&store);
         change(&mut pipeline);
-        let cpu = Context::cpu().expect("cpu");
+        let cpu = hlx_core::testing::cpu().expect("cpu");
         let found = cpu
             .execute_in(&store.1, &pipeline)
             .expect_err("wrong")

@@ -25,6 +25,7 @@ mod profile;
 mod recording;
 mod shader;
 mod specification;
+pub mod testing;
 mod tuning;
 mod vulkan;
 

@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_cpu_passes() {
-        let ctx = Context::cpu().expect("cpu");
+        let ctx = crate::testing::cpu().expect("cpu");
         assert!(
             ctx.probe().passed() && ctx.probe().checks.len() == 4,
             "{:?}",

@@ -19,11 +19,7 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn a_hundred_contexts_leave_nothing_behind() {
-    let selectors: Vec<String> = Context::devices()
-        .into_iter()
-        .map(|device| device.selector)
-        .collect();
-    for selector in selectors {
+    for selector in hlx_core::testing::selectors() {
         let mut settled = 0;
         for round in 0..100 {
             let ctx = Context::open(&selector).expect("open");

@@ -233,7 +233,7 @@ mod tests {
         let base = config(1, 10, 10);
         assert_eq!(masked(&x, Dropout { p: 0.0, ..base }, 0, 0), x);
         assert_eq!(masked(&x, Dropout { p: 1.0, ..base }, 0, 0), vec![0.0; 100]);
-        let ctx = Context::cpu().expect("the CPU device");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
         let (x, y) = (
             ctx.alloc(100).expect("memory"),
             ctx.alloc(100).expect("memory"),

@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_wrong_length_is_named() {
-        let ctx = Context::cpu().expect("the CPU device");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
         let (a, b) = (ctx.alloc(4).expect("memory"), ctx.alloc(5).expect("memory"));
         let error = add(&ctx, &a, &b, &a)
             .expect_err("lengths differ")

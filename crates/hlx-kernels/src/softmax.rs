@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn wrong_lengths_are_named() {
-        let ctx = Context::cpu().expect("cpu");
+        let ctx = hlx_core::testing::cpu().expect("cpu");
         let x = ctx.buffer_f32(&[0.0; 6]).expect("buffer");
         let y = ctx.buffer_f32(&[0.0; 5]).expect("buffer");
         let error = softmax_forward(&ctx, &x, &y, 2, 3).expect_err("y is short");

@@ -2,50 +2,18 @@
 //!
 //! Public so that kernels of your own can be tested the same way.
 
-use std::sync::OnceLock;
-
 use hlx_core::digest::canonical_bits;
 use hlx_core::{Buffer, Context, CoreError};
 
 use crate::KernelError;
+
+pub use hlx_core::testing::{contexts, own_contexts, vulkan_contexts};
 
 /// Words of fence on either side of every buffer.
 const FENCE_WORDS: usize = 64;
 const FENCE: u32 = 0x5eed_f00d;
 /// What an output holds before the kernel runs: a NaN that no kernel computes.
 const UNWRITTEN: u32 = 0x7fee_dbad;
-
-/// Returns the devices under test: the CPU device and every Vulkan device. `HLX_TEST_DEVICES=cpu`
-/// leaves the CPU alone; `HLX_TEST_DEVICES=vulkan` insists that there is a Vulkan device.
-///
-/// # Panics
-/// If a device that is there cannot be opened, or one that must be there is not.
-pub fn contexts() -> &'static [Context] {
-    static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
-    CONTEXTS.get_or_init(own_contexts)
-}
-
-/// Opens the devices under test for one test alone: one that records a graph must not meet the
-/// launches of others.
-///
-/// # Panics
-/// As [`contexts`].
-pub fn own_contexts() -> Vec<Context> {
-    let wanted = std::env::var("HLX_TEST_DEVICES").unwrap_or_default();
-    let opened = if wanted == "cpu" {
-        Context::cpu().map(|context| vec![context])
-    } else {
-        Context::all()
-    };
-    let opened =
-        opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"));
-    assert!(
-        wanted != "vulkan" || opened.len() > 1,
-        "a Vulkan driver is installed, but it has no usable device \
-         (`cargo xtask test --device cpu` tests without)"
-    );
-    opened
-}
 
 /// The fenced buffers of one run on one device.
 #[derive(Default)]

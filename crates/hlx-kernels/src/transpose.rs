@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_wrong_length_is_named() {
-        let ctx = Context::cpu().expect("the CPU device");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
         let (x, y) = (ctx.alloc(6).expect("memory"), ctx.alloc(5).expect("memory"));
         let error = transpose(&ctx, &x, 2, 3, &y).expect_err("a wrong length");
         assert_eq!(error.to_string(), "transpose: y has 5 elements, expected 6");

@@ -169,7 +169,6 @@ impl GradientTree {
 mod tests {
     use super::*;
     use crate::{Init, ParameterBuilder};
-    use hlx_core::Context;
 
     fn passes(batch: usize, micro: usize, shards: usize) -> Vec<(usize, usize, bool, Option<u32>)> {
         let plan = MicroBatchPlan::new(batch, micro, shards).expect("fits");
@@ -220,7 +219,7 @@ mod tests {
 
     #[test]
     fn eight_sums_are_added_as_a_tree() -> Result<()> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.add("w", &[1], Init::Zeros);
         let store = builder.build(&ctx, 0)?;

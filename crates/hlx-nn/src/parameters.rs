@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     fn store() -> ParameterStore {
-        let ctx = Context::cpu().expect("the CPU device opens");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
         let mut builder = ParameterBuilder::new();
         builder.add("b.weight", &[5, 13], Init::Normal { std: 0.5 });
         builder.add("a.bias", &[3], Init::Zeros);
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn half_precision_files_are_read_exactly() -> Result<()> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.add("w", &[3], Init::Zeros);
         let store = builder.build(&ctx, 0)?;
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_name_declared_twice_is_refused() {
-        let ctx = Context::cpu().expect("the CPU device opens");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
         let mut builder = ParameterBuilder::new();
         builder.add("w", &[2], Init::Zeros);
         builder.add("w", &[3], Init::Zeros);

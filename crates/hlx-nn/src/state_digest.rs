@@ -109,12 +109,11 @@ impl StateDigester {
 mod tests {
     use super::*;
     use crate::{AdamW, AdamWConfig, Init, ParameterBuilder, Sgd, SgdConfig};
-    use hlx_core::Context;
     use hlx_kernels::tree_digest::tree_digest_f32;
 
     #[test]
     fn a_state_has_the_digests_of_its_tensors() -> Result<()> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
         builder.add("b.weight", &[5, 13], Init::Normal { std: 0.5 });
         builder.add("a.bias", &[3], Init::Ones);

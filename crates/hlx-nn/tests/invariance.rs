@@ -43,7 +43,7 @@ fn a_sequence_has_the_same_logits_alone_and_in_a_batch_padded_or_not() -> Result
     let lengths = [37, 1, 2, 31, 32, 33, 5, 36, 7, 20, 3, 4, 34, 35, 16, 17];
     let sequence = |sample: usize, n: usize| (0..n).map(move |time| token(sample, time));
     let mut expected = None;
-    for ctx in Context::all()? {
+    for ctx in hlx_core::testing::own_contexts() {
         let model = Transformer::new(&ctx, &config(0.0), 3)?;
         let padded = |(sample, &length): (usize, &usize)| -> Vec<u32> {
             sequence(sample, length)
@@ -125,7 +125,7 @@ fn gradient(model: &Transformer, micro: usize, shards: usize, step: u32) -> Resu
 #[test]
 fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
     let mut expected = None;
-    for ctx in Context::all()? {
+    for ctx in hlx_core::testing::own_contexts() {
         let model = Transformer::new(&ctx, &config(0.2), 3)?;
         let store = model.store();
         let sizes: &[usize] = if ctx.is_cpu() { &[8, 4, 2, 1] } else { &[8, 2] };
@@ -146,7 +146,7 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
 
 #[test]
 fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let model = Transformer::new(&ctx, &config(0.2), 3)?;
     let digest = |shards, step| -> Result<String> {
         gradient(&model, 8, shards, step)?;
@@ -202,8 +202,8 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
 
 #[test]
 fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> {
-    let expected = train(&Context::cpu()?, false)?;
-    for ctx in Context::all()? {
+    let expected = train(&hlx_core::testing::cpu()?, false)?;
+    for ctx in hlx_core::testing::own_contexts() {
         assert_eq!(train(&ctx, true)?, expected, "{:?}", ctx.info());
     }
     Ok(())
@@ -211,7 +211,7 @@ fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> 
 
 #[test]
 fn ids_of_another_shape_are_refused() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let model = Transformer::new(&ctx, &config(0.0), 3)?;
     let ids = Tensor::ids(&ctx, &[1, 2, 3], &[1, 3])?;
     let error = model

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hlx_core::Context;
 use hlx_nn::{
     CONFIG_FILE, MODEL_FILE, Result, Transformer, TransformerConfig, load_model, save_model,
 };
@@ -38,14 +37,14 @@ impl Drop for Folder {
 }
 
 fn saved(folder: &Path, config: &TransformerConfig) -> Result<Transformer> {
-    let model = Transformer::new(&Context::cpu()?, config, 3)?;
+    let model = Transformer::new(&hlx_core::testing::cpu()?, config, 3)?;
     save_model(folder, &model)?;
     Ok(model)
 }
 
 /// The message of a load that must fail, without the folder's path.
 fn message(folder: &Path) -> String {
-    let ctx = Context::cpu().expect("the CPU device opens");
+    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
     let error = load_model(&ctx, folder).expect_err("refused").to_string();
     error.replace(&format!("{}/", folder.display()), "")
 }
@@ -54,7 +53,7 @@ fn message(folder: &Path) -> String {
 fn a_saved_model_returns_with_its_digest() -> Result<()> {
     let folder = Folder::new("return");
     let model = saved(&folder.0, &config())?;
-    let loaded = load_model(&Context::cpu()?, &folder.0)?;
+    let loaded = load_model(&hlx_core::testing::cpu()?, &folder.0)?;
     assert_eq!(loaded.config(), model.config());
     assert_eq!(loaded.store().digest()?, model.store().digest()?);
     save_model(&folder.0, &loaded)?;

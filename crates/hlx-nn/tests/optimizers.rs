@@ -84,7 +84,7 @@ fn adam_rule(values: &mut [f64; 3], gradient: f64, n: i32) {
 
 #[test]
 fn adamw_follows_its_formula() -> Result<()> {
-    let store = store(&Context::cpu()?)?;
+    let store = store(&hlx_core::testing::cpu()?)?;
     let config = AdamWConfig {
         weight_decay: DECAY,
         clip_norm: Some(CLIP as f32),
@@ -99,7 +99,7 @@ fn adamw_follows_its_formula() -> Result<()> {
 
 #[test]
 fn adam_follows_its_formula() -> Result<()> {
-    let store = store(&Context::cpu()?)?;
+    let store = store(&hlx_core::testing::cpu()?)?;
     let config = AdamConfig {
         weight_decay: DECAY,
         clip_norm: Some(CLIP as f32),
@@ -115,7 +115,7 @@ fn adam_follows_its_formula() -> Result<()> {
 #[test]
 fn sgd_follows_its_formula_with_momentum_and_without() -> Result<()> {
     for momentum in [0.0, 0.9] {
-        let store = store(&Context::cpu()?)?;
+        let store = store(&hlx_core::testing::cpu()?)?;
         let config = SgdConfig {
             momentum,
             weight_decay: DECAY,
@@ -132,7 +132,7 @@ fn sgd_follows_its_formula_with_momentum_and_without() -> Result<()> {
 
 #[test]
 fn a_state_goes_on_where_it_was_saved() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let whole = store(&ctx)?;
     let mut optimizer = AdamW::new(&whole, AdamWConfig::default())?;
     for _ in 0..3 {
@@ -157,7 +157,7 @@ fn a_state_goes_on_where_it_was_saved() -> Result<()> {
 
 #[test]
 fn a_state_of_another_model_is_refused() -> Result<()> {
-    let store = store(&Context::cpu()?)?;
+    let store = store(&hlx_core::testing::cpu()?)?;
     let mut adam = Adam::new(&store, AdamConfig::default())?;
     let mut state = AdamW::new(&store, AdamWConfig::default())?.state(&store)?;
     let error = adam.load_state(&store, &state).expect_err("of AdamW");
@@ -178,7 +178,7 @@ fn a_state_of_another_model_is_refused() -> Result<()> {
 
 #[test]
 fn a_parameter_without_a_gradient_is_an_error() -> Result<()> {
-    let store = store(&Context::cpu()?)?;
+    let store = store(&hlx_core::testing::cpu()?)?;
     let mut optimizer = Sgd::new(&store, SgdConfig::default())?;
     let error = optimizer.step(&store, RATE).expect_err("no gradient");
     assert_eq!(
@@ -191,7 +191,7 @@ fn a_parameter_without_a_gradient_is_an_error() -> Result<()> {
 
 #[test]
 fn a_perceptron_learns_exclusive_or() -> Result<()> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let network = Mlp::new(&ctx, &[2, 16, 1], Activation::Tanh, 1)?;
     let mut optimizer = Adam::new(network.store(), AdamConfig::default())?;
     let x = Tensor::from_slice(&ctx, &[0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], &[4, 2])?;

@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_peak_is_measured_and_other_steps_are_refused() -> Result<(), KernelError> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let peak = measure(&ctx)?;
         assert!(peak.flops > 1e6 && peak.bytes > 1e6, "{peak:?}");
         let x = ctx.buffer_f32(&[1.0])?;

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use super::folder::default_folder;
 use super::*;
-use hlx_core::Context;
 
 /// A store in a folder of its own, removed when the test ends.
 struct Scratch {
@@ -417,7 +416,7 @@ fn buffers_of_every_device_share_a_handle() {
         0.25,
         3.0,
     ];
-    for ctx in Context::all().expect("devices open") {
+    for ctx in hlx_core::testing::own_contexts() {
         let buffer = ctx.buffer_f32(&values).expect("uploads");
         let handle = store.put_buffer_f32(&ctx, &[2, 3], &buffer).expect("puts");
         let mut plain = values;
@@ -436,7 +435,7 @@ fn buffers_of_every_device_share_a_handle() {
         assert!(store.put_buffer_u32(&ctx, &[7], &buffer).is_err());
     }
     // Larger than two windows of a transfer.
-    let ctx = Context::cpu().expect("opens");
+    let ctx = hlx_core::testing::cpu().expect("opens");
     let words: Vec<u32> = (0..(2 << 22) + 5).collect();
     let buffer = ctx.buffer_u32(&words).expect("uploads");
     let handle = store

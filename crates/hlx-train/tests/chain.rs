@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use common::{Scratch, contents, failure, status};
-use hlx_core::Context;
 use hlx_train::run::{Chain, Record};
 
 const TRAIN: [&str; 6] = [
@@ -54,12 +53,12 @@ fn a_record_stands_at_every_log_period_and_checkpoint() {
 fn every_device_writes_the_same_chain() {
     let place = Scratch::new("devices");
     let mut chains = Vec::new();
-    for (number, ctx) in Context::all().expect("devices open").iter().enumerate() {
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
         let out = format!("run-{number}");
         place.train(ctx, &out, &["train.micro_batch_size=4"]);
         chains.push(fs::read(place.join(&out).join("chain.jsonl")).expect("a chain"));
     }
-    place.train(&Context::cpu().expect("opens"), "whole", &[]);
+    place.train(&hlx_core::testing::cpu().expect("opens"), "whole", &[]);
     chains.push(fs::read(place.join("whole/chain.jsonl")).expect("a chain"));
     assert!(chains.iter().all(|chain| *chain == chains[0]));
 }
@@ -72,7 +71,7 @@ fn one_flipped_bit_of_a_chain_is_found() {
         "train.max_steps=3",
         "train.optimizer=sgd",
     ];
-    place.train(&Context::cpu().expect("opens"), "run", &small);
+    place.train(&hlx_core::testing::cpu().expect("opens"), "run", &small);
     let bytes = fs::read(place.join("run/chain.jsonl")).expect("a chain");
     let path = place.join("damaged.jsonl");
     for at in 0..bytes.len() {

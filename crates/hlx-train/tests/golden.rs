@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use common::{Scratch, status, text};
-use hlx_core::Context;
 use hlx_train::golden::{GoldenFile, GoldenRun};
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ const GOLDEN: [&str; 2] = ["verify", "--golden"];
 #[test]
 fn every_device_gives_the_golden_digests() {
     let expected = GoldenFile::expected().expect("reads");
-    for ctx in Context::all().expect("devices open") {
+    for ctx in hlx_core::testing::own_contexts() {
         for run in GoldenRun::ALL {
             let found = run.train(&ctx).expect("trains");
             assert_eq!(found, *expected.of(run), "{run:?} on {}", ctx.info());

@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use common::{Scratch, text};
-use hlx_core::Context;
 use hlx_train::config::Format;
 use hlx_train::generate::{Generation, answer_pairs, generate};
 use hlx_train::sample::Sampling;
@@ -16,7 +15,7 @@ const TRAIN: [&str; 4] = ["train", "config.toml", "--out", "run"];
 #[test]
 fn the_founding_experiment_gives_its_numbers_on_every_device() {
     let mut runs = Vec::new();
-    for ctx in Context::all().expect("devices open") {
+    for ctx in hlx_core::testing::own_contexts() {
         let mut epochs = Vec::new();
         hlx_train::demo::scalar(&ctx, |epoch| epochs.push(epoch)).expect("runs");
         runs.push(epochs);
@@ -51,7 +50,7 @@ fn the_founding_experiment_gives_its_numbers_on_every_device() {
 #[test]
 fn a_seed_gives_one_text_on_every_device() {
     let place = Scratch::new("generate");
-    let contexts = Context::all().expect("devices open");
+    let contexts = hlx_core::testing::own_contexts();
     let mut texts = Vec::new();
     for (number, ctx) in contexts.iter().enumerate() {
         let mut trainer = place.trainer(ctx, &format!("run-{number}"), &["train.max_steps=2"]);
@@ -116,7 +115,7 @@ fn a_model_learns_its_pairs_and_stops_at_the_target() {
         "train.target_loss=0.02",
         "train.micro_batch_size=8",
     ];
-    let mut trainer = place.trainer(&Context::cpu().expect("opens"), "run", &sets);
+    let mut trainer = place.trainer(&hlx_core::testing::cpu().expect("opens"), "run", &sets);
     let outcome = trainer.run(&mut hlx_train::train::Silent).expect("trains");
     assert!(outcome.reached_target && outcome.step < 600, "{outcome:?}");
     assert!(

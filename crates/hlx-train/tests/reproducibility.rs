@@ -10,14 +10,14 @@ use hlx_core::Context;
 use hlx_train::run::Digests;
 
 fn cpu() -> Context {
-    Context::cpu().expect("the CPU device opens")
+    hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
 #[test]
 fn every_device_gives_the_same_bits_twice() {
     let place = Scratch::new("devices");
     let reference = place.train(&cpu(), "reference", &[]);
-    for (number, ctx) in Context::all().expect("devices open").iter().enumerate() {
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
         let outcome = place.train(ctx, &format!("run-{number}"), &[]);
         let device = ctx.info();
         assert_eq!(
@@ -53,7 +53,7 @@ fn the_number_of_threads_changes_nothing() {
 
 #[test]
 fn micro_batches_change_nothing() {
-    for ctx in Context::all().expect("devices open") {
+    for ctx in hlx_core::testing::own_contexts() {
         let place = Scratch::new("micro");
         let digests: Vec<(String, String)> = [8, 4, 2, 1]
             .iter()
@@ -164,7 +164,7 @@ fn a_run_resumed_on_another_device_and_in_other_micro_batches_has_the_same_bits(
     // The same length, so the same rates; the stop comes from outside.
     let sets = ["train.schedule=constant", "train.max_steps=6"];
     let whole = place.train(&cpu(), "whole", &sets);
-    let devices = Context::all().expect("devices open");
+    let devices = hlx_core::testing::own_contexts();
     place.train(
         &cpu(),
         "moved",

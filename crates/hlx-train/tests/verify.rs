@@ -24,7 +24,7 @@ fn run() -> Scratch {
 }
 
 fn cpu() -> Context {
-    Context::cpu().expect("the CPU device opens")
+    hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
 fn verify(ctx: &Context, place: &Scratch, options: &VerifyOptions) -> Report {
@@ -44,7 +44,7 @@ fn checkpoint(place: &Scratch, step: u64) -> PathBuf {
 
 #[test]
 fn every_device_verifies_the_runs_of_every_other() {
-    let devices = Context::all().expect("devices open");
+    let devices = hlx_core::testing::own_contexts();
     for trained_on in &devices {
         let place = Scratch::new("verify");
         place.train(trained_on, "run", &SETS);
@@ -228,7 +228,7 @@ fn a_parameter_changed_under_new_digests_is_named() {
     for (chain, source) in [(true, Source::Chain), (false, Source::Checkpoint)] {
         let place = run();
         let (recorded, recomputed) = tamper(&place, chain);
-        for device in Context::all().expect("devices open") {
+        for device in hlx_core::testing::own_contexts() {
             let report = verify(&device, &place, &VerifyOptions::default());
             let difference = report.difference.expect("differs");
             assert_eq!(difference.source, source);

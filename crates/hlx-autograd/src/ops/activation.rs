@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn relu_away_from_its_corner() {
-        let ctx = hlx_core::Context::cpu().expect("the CPU device opens");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
         let away: Vec<f32> = values(2, 33)
             .iter()
             .map(|x| x + 0.1_f32.copysign(*x))

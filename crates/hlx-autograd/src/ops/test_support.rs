@@ -1,6 +1,5 @@
 //! What the operations' tests share: inputs and the check against finite differences.
 
-use hlx_core::Context;
 use hlx_core::arith::philox4x32;
 
 use crate::{GradCheck, Result, Tensor, gradcheck};
@@ -14,14 +13,14 @@ pub fn values(seed: u32, n: usize) -> Vec<f32> {
 
 /// A tensor of such values on the CPU device.
 pub fn input(seed: u32, shape: &[usize]) -> Tensor {
-    let ctx = Context::cpu().expect("the CPU device opens");
+    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
     let n = shape.iter().product();
     Tensor::from_slice(&ctx, &values(seed, n), shape).expect("the input uploads")
 }
 
 /// A tensor of ids below `limit` on the CPU device.
 pub fn ids(seed: u32, limit: u32, shape: &[usize]) -> Tensor {
-    let ctx = Context::cpu().expect("the CPU device opens");
+    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
     let n: usize = shape.iter().product();
     let ids: Vec<u32> = (0..n)
         .map(|i| philox4x32([i as u32, 0, 0, 0], [seed, 9])[0] % limit)

@@ -184,8 +184,8 @@ fn every_tile_has_equal_bits() {
                 Ok(vec![o, stats, delta, dqkv])
             })
         };
-        let want = run(&Context::cpu().expect("cpu"), 0);
-        for ctx in Context::all().expect("devices") {
+        let want = run(&hlx_core::testing::cpu().expect("cpu"), 0);
+        for ctx in hlx_core::testing::own_contexts() {
             for idx in 0..=3 {
                 for (want, got) in want.iter().zip(run(&ctx, idx)) {
                     let same = want
@@ -202,7 +202,7 @@ fn every_tile_has_equal_bits() {
 /// Wide heads and longer sequences on the CPU alone, against f64.
 #[test]
 fn wide_heads_agree_with_f64_on_the_cpu() {
-    let ctx = Context::cpu().expect("cpu");
+    let ctx = hlx_core::testing::cpu().expect("cpu");
     for shape in [shape(1, 131, 2, 64), shape(2, 97, 1, 128)] {
         let data = normal(1, 3 * shape.output_len());
         let upstream = normal(2, shape.output_len());
@@ -217,7 +217,7 @@ fn wide_heads_agree_with_f64_on_the_cpu() {
 
 #[test]
 fn shapes_out_of_range_are_named() {
-    let ctx = Context::cpu().expect("cpu");
+    let ctx = hlx_core::testing::cpu().expect("cpu");
     let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
     let error = attention_forward(&ctx, &x, &x, &x, &shape(1, 1, 1, 129)).expect_err("too wide");
     assert_eq!(

@@ -106,7 +106,7 @@ fn ignored_rows_are_positive_zero_and_foreign_targets_are_nan() {
 
 #[test]
 fn smoothing_out_of_range_is_named() {
-    let ctx = Context::cpu().expect("cpu");
+    let ctx = hlx_core::testing::cpu().expect("cpu");
     let x = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
     let row = ctx.buffer_f32(&[0.0; 1]).expect("buffer");
     let stats = ctx.buffer_f32(&[0.0; 2]).expect("buffer");

@@ -162,7 +162,7 @@ fn accumulation_continues_the_chain() {
 
 #[test]
 fn wrong_lengths_are_named() {
-    let ctx = Context::cpu().expect("cpu");
+    let ctx = hlx_core::testing::cpu().expect("cpu");
     let x = ctx.buffer_f32(&[0.0; 8]).expect("buffer");
     let other = ctx.buffer_f32(&[0.0; 4]).expect("buffer");
     let error = layer_norm_forward(&ctx, &x, &x, &other, &x, &other, 2, 4, EPS)

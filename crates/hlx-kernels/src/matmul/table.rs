@@ -111,7 +111,7 @@ mod tests {
 
     /// The tile that a GPU of 132 processors takes.
     fn chosen(shape: &MatMul) -> [usize; 2] {
-        let cpu = Context::cpu().expect("cpu");
+        let cpu = hlx_core::testing::cpu().expect("cpu");
         let gpu = DeviceInfo {
             kind: DeviceKind::VulkanGpu,
             processors: 132,

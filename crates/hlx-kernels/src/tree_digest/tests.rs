@@ -294,7 +294,7 @@ fn digests_launched_together_are_those_launched_alone() -> Result<(), KernelErro
 
 #[test]
 fn spans_outside_and_digests_that_are_none_are_refused() -> Result<(), KernelError> {
-    let ctx = Context::cpu()?;
+    let ctx = hlx_core::testing::cpu()?;
     let buffer = ctx.buffer_u32(&[0; 10])?;
     let refused = |span: TensorSpan| {
         TreeDigester::new(&ctx, DigestKind::U32, vec![span])

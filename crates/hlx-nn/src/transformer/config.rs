@@ -113,7 +113,6 @@ impl TransformerConfig {
 mod tests {
     use super::*;
     use crate::Transformer;
-    use hlx_core::Context;
 
     #[test]
     fn the_documented_parameter_counts_are_true() {
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_formula_counts_what_the_model_declares() -> Result<()> {
-        let ctx = Context::cpu()?;
+        let ctx = hlx_core::testing::cpu()?;
         let odd = TransformerConfig {
             vocabulary: 31,
             width: 12,

@@ -24,7 +24,7 @@ const BOUNDS: [(&str, f64); 11] = [
 
 #[test]
 fn every_function_is_equal_and_within_its_bound() {
-    let cpu = Context::cpu().expect("the CPU device");
+    let cpu = hlx_core::testing::cpu().expect("the CPU device");
     let run = Run {
         stride: STRIDE,
         chunk: 1 << 14,
@@ -53,7 +53,7 @@ fn every_function_is_equal_and_within_its_bound() {
 
 #[test]
 fn operations_of_many_arguments_are_equal() {
-    let cpu = Context::cpu().expect("the CPU device");
+    let cpu = hlx_core::testing::cpu().expect("the CPU device");
     let run = PairRun {
         triples: 100_000,
         chunk: 30_000,

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn its_gradients_are_clipped_to_the_end() {
-        let ctx = Context::cpu().expect("the CPU device opens");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
         let (model, optimizer, inputs) = fit(&ctx).expect("trains");
         let norm = ctx.download_f32(optimizer.gradient_norm()).expect("a norm")[0];
         assert!(norm > 0.25 && norm.is_finite(), "{norm}");

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn it_learns_and_its_gradients_are_clipped() {
-        let ctx = Context::cpu().expect("the CPU device opens");
+        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
         let (mut engine, mut progress) = prepare(&ctx).expect("prepares");
         let mut steps = Vec::new();
         for _ in 0..STEPS {

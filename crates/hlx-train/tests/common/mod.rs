@@ -88,6 +88,7 @@ impl Scratch {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hlx"));
         command.current_dir(&self.path).args(arguments);
         command.env_remove("RUST_LOG").env("HLX_DEVICE", "cpu");
+        hlx_core::testing::ran_on_cpu();
         command
     }
 

@@ -1,0 +1,202 @@
+//! The devices that tests open, and the record of which test ran on which device.
+//!
+//! Every test of every crate opens its devices here. `HLX_TEST_DEVICES` selects them: `all` (the
+//! default) opens the CPU device and every Vulkan device found, `cpu` the CPU device alone, and
+//! `vulkan` opens the same as `all` but fails where no Vulkan device is found.
+//!
+//! If `HLX_TEST_REPORT` names a file, each test appends a line for each device it ran on, and for
+//! each device or tool it did without. `cargo xtask test` prints a summary of these lines.
+
+use std::io::Write;
+use std::sync::OnceLock;
+
+use crate::context::Context;
+use crate::device::{DeviceInfo, cpu_info};
+use crate::error::CoreError;
+
+/// The devices that `HLX_TEST_DEVICES` selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Selected {
+    All,
+    Cpu,
+    Vulkan,
+}
+
+impl Selected {
+    fn parse(value: &str) -> Result<Self, String> {
+        match value {
+            "" | "all" => Ok(Self::All),
+            "cpu" => Ok(Self::Cpu),
+            "vulkan" => Ok(Self::Vulkan),
+            other => Err(format!(
+                "HLX_TEST_DEVICES is `{other}`, expected all, cpu or vulkan"
+            )),
+        }
+    }
+
+    fn from_env() -> Self {
+        let value = std::env::var("HLX_TEST_DEVICES").unwrap_or_default();
+        Self::parse(&value).unwrap_or_else(|message| panic!("{message}"))
+    }
+
+    /// Why a test finds no Vulkan device.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Cpu => "HLX_TEST_DEVICES is cpu",
+            Self::All | Self::Vulkan => "no Vulkan device was found",
+        }
+    }
+}
+
+/// Returns the devices under test, which all tests of a process share: the CPU device first.
+///
+/// # Panics
+/// If a device that was found cannot be opened, or if `HLX_TEST_DEVICES` is `vulkan` and there
+/// is no Vulkan device.
+pub fn contexts() -> &'static [Context] {
+    static CONTEXTS: OnceLock<Vec<Context>> = OnceLock::new();
+    let opened = CONTEXTS.get_or_init(|| open(Selected::from_env()));
+    record_all(opened);
+    opened
+}
+
+/// Opens the devices under test for one test alone: a test that records a graph must not share
+/// its contexts with the launches of other tests.
+///
+/// # Panics
+/// As [`contexts`].
+pub fn own_contexts() -> Vec<Context> {
+    let opened = open(Selected::from_env());
+    record_all(&opened);
+    opened
+}
+
+/// Opens the Vulkan devices under test for one test alone. Returns none where there is none,
+/// which the report then says.
+///
+/// # Panics
+/// As [`contexts`].
+pub fn vulkan_contexts() -> Vec<Context> {
+    let mut opened = open(Selected::from_env());
+    opened.retain(|ctx| !ctx.is_cpu());
+    opened.iter().for_each(|ctx| ran_on(ctx.info()));
+    if opened.is_empty() {
+        left_out("Vulkan", Selected::from_env().reason());
+    }
+    opened
+}
+
+/// Opens the CPU device for one test alone.
+///
+/// # Errors
+/// As [`Context::cpu`].
+pub fn cpu() -> Result<Context, CoreError> {
+    let ctx = Context::cpu()?;
+    ran_on(ctx.info());
+    Ok(ctx)
+}
+
+/// Returns the selectors of the devices under test, for tests that start programs or open a
+/// device many times.
+///
+/// # Panics
+/// As [`contexts`].
+pub fn selectors() -> Vec<String> {
+    let opened = contexts().iter();
+    opened.map(|ctx| ctx.info().selector.clone()).collect()
+}
+
+/// Appends to the report that the calling test ran on a device.
+pub fn ran_on(device: &DeviceInfo) {
+    append("ran", &device.selector, &device.name);
+}
+
+/// Appends to the report that the calling test runs a program on the CPU device.
+pub fn ran_on_cpu() {
+    ran_on(&cpu_info());
+}
+
+/// Appends to the report that the calling test did without `what`, a device or a tool, and why.
+pub fn left_out(what: &str, reason: &str) {
+    append("left out", what, reason);
+}
+
+fn open(selected: Selected) -> Vec<Context> {
+    let opened = match selected {
+        Selected::Cpu => Context::cpu().map(|context| vec![context]),
+        Selected::All | Selected::Vulkan => Context::all(),
+    };
+    let opened =
+        opened.unwrap_or_else(|error| panic!("cannot open the devices under test: {error}"));
+    assert!(
+        selected != Selected::Vulkan || opened.len() > 1,
+        "HLX_TEST_DEVICES is vulkan, but no Vulkan device was found \
+         (`cargo xtask test --device cpu` tests without)"
+    );
+    opened
+}
+
+fn record_all(opened: &[Context]) {
+    opened.iter().for_each(|ctx| ran_on(ctx.info()));
+    if opened.iter().all(Context::is_cpu) {
+        left_out("Vulkan", Selected::from_env().reason());
+    }
+}
+
+/// Appends a line to the report. It is written in one call, so that the lines of tests that run
+/// at the same time do not mix; a report that cannot be written fails the test.
+fn append(verb: &str, subject: &str, detail: &str) {
+    let Some(path) = std::env::var_os("HLX_TEST_REPORT") else {
+        return;
+    };
+    // libtest names the thread of a test after the test.
+    let thread = std::thread::current();
+    let line = line(verb, thread.name().unwrap_or("unnamed"), subject, detail);
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path);
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// A line of the report: verb, test program, test, subject and detail, separated by tabs.
+fn line(verb: &str, test: &str, subject: &str, detail: &str) -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    let detail = detail.replace(['\t', '\n'], " ");
+    format!("{verb}\t{program}\t{test}\t{subject}\t{detail}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_selects_the_devices() {
+        assert_eq!(Selected::parse(""), Ok(Selected::All));
+        assert_eq!(Selected::parse("all"), Ok(Selected::All));
+        assert_eq!(Selected::parse("cpu"), Ok(Selected::Cpu));
+        assert_eq!(Selected::parse("vulkan"), Ok(Selected::Vulkan));
+        assert_eq!(
+            Selected::parse("cuda"),
+            Err("HLX_TEST_DEVICES is `cuda`, expected all, cpu or vulkan".to_owned())
+        );
+    }
+
+    #[test]
+    fn cpu_opens_the_cpu_device_alone() {
+        let opened = open(Selected::Cpu);
+        ran_on(opened[0].info());
+        assert!(opened.len() == 1 && opened[0].is_cpu());
+    }
+
+    #[test]
+    fn a_line_of_the_report_has_five_fields() {
+        let line = line("left out", "a_test", "Vulkan", "no\tdevice\nat all");
+        let fields: Vec<&str> = line.trim_end().split('\t').collect();
+        assert_eq!(fields.len(), 5, "{line}");
+        assert!(fields[1].starts_with("hlx_core-"), "{line}");
+        assert_eq!(fields[2..], ["a_test", "Vulkan", "no device at all"]);
+    }
+}
