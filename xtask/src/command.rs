@@ -48,6 +48,20 @@ pub fn status(command: &mut Command) -> Result<u8, String> {
         .map_or(130, |code| u8::try_from(code).unwrap_or(1)))
 }
 
+/// Ends this program with a command in its place, where the system can: Ctrl-C then goes to the
+/// command alone, which finishes what it must. Elsewhere as [`status`].
+pub fn replace(command: &mut Command) -> Result<u8, String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::CommandExt;
+        let error = command.exec();
+        let name = command.get_program().to_string_lossy();
+        Err(format!("cannot run {name}: {error}"))
+    }
+    #[cfg(not(unix))]
+    status(command)
+}
+
 /// Runs a command and fails with `what` when it fails.
 pub fn succeed(what: &str, command: &mut Command) -> Result<(), String> {
     match status(command)? {

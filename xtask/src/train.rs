@@ -37,5 +37,5 @@ pub fn run(args: &[String]) -> Outcome {
     if let Ok(here) = std::env::current_dir() {
         hlx.current_dir(here);
     }
-    command::status(hlx.args(rest))
+    command::replace(hlx.args(rest))
 }

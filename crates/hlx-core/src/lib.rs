@@ -15,6 +15,7 @@ mod cpu_stream;
 mod device;
 pub mod digest;
 mod error;
+pub mod files;
 mod graph;
 mod launch;
 mod memory;

@@ -288,12 +288,21 @@ impl ParameterStore {
         Ok(())
     }
 
+    /// Downloads all values once, for their digest and their file.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn snapshot(&self) -> Result<ParameterSnapshot<'_>> {
+        let (store, values) = (self, self.download(&self.values)?);
+        Ok(ParameterSnapshot { store, values })
+    }
+
     /// Returns the SHA-256 over all values: names, shapes and bits in the order of the names.
     ///
     /// # Errors
     /// What the device reports.
     pub fn digest(&self) -> Result<String> {
-        self.digest_of(&[("", &self.values)])
+        Ok(self.snapshot()?.digest())
     }
 
     /// Returns the SHA-256 over flat buffers of this layout, each with a prefix for its names,
@@ -323,15 +332,7 @@ impl ParameterStore {
     /// # Errors
     /// What the device or the format reports.
     pub fn to_safetensors(&self) -> Result<Vec<u8>> {
-        let to_bytes = |values: &Vec<f32>| values.iter().map(|value| value.to_le_bytes()).collect();
-        let bytes: Vec<Vec<[u8; 4]>> = self.download(&self.values)?.iter().map(to_bytes).collect();
-        let mut views = Vec::with_capacity(bytes.len());
-        for (parameter, bytes) in self.parameters.iter().zip(&bytes) {
-            let view =
-                TensorView::new(Dtype::F32, parameter.shape().to_vec(), bytes.as_flattened());
-            views.push((parameter.name(), view.map_err(|e| format_error(&e))?));
-        }
-        safetensors::serialize(views, None).map_err(|e| format_error(&e))
+        self.snapshot()?.to_safetensors()
     }
 
     /// Replaces all values by those of a safetensors file in memory; nothing is written unless
@@ -354,6 +355,45 @@ impl ParameterStore {
             values.push(read_tensor(&file, parameter)?);
         }
         self.upload(&self.values, &values)
+    }
+}
+
+/// All values of a store as they were when they were downloaded.
+#[derive(Debug)]
+pub struct ParameterSnapshot<'a> {
+    store: &'a ParameterStore,
+    /// One vector a parameter, in the order of declaration.
+    values: Vec<Vec<f32>>,
+}
+
+impl ParameterSnapshot<'_> {
+    /// Returns the SHA-256 over all values, as [`ParameterStore::digest`].
+    pub fn digest(&self) -> String {
+        let parameters = self.store.parameters.iter().zip(&self.values);
+        let named: BTreeMap<&str, _> = parameters
+            .map(|(parameter, values)| (parameter.name(), (parameter.shape(), values)))
+            .collect();
+        let mut hasher = TensorHasher::new();
+        for (name, (shape, values)) in &named {
+            hasher.add(name, shape, values);
+        }
+        hasher.finish()
+    }
+
+    /// Writes the values as a safetensors file in memory.
+    ///
+    /// # Errors
+    /// What the format reports.
+    pub fn to_safetensors(&self) -> Result<Vec<u8>> {
+        let to_bytes = |values: &Vec<f32>| values.iter().map(|value| value.to_le_bytes()).collect();
+        let bytes: Vec<Vec<[u8; 4]>> = self.values.iter().map(to_bytes).collect();
+        let mut views = Vec::with_capacity(bytes.len());
+        for (parameter, bytes) in self.store.parameters.iter().zip(&bytes) {
+            let view =
+                TensorView::new(Dtype::F32, parameter.shape().to_vec(), bytes.as_flattened());
+            views.push((parameter.name(), view.map_err(|e| format_error(&e))?));
+        }
+        safetensors::serialize(views, None).map_err(|e| format_error(&e))
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Scratch, contents, failure, status};
-use hlx_train::run::{Chain, Record};
+use hlx_train::run::{Chain, ChainRecord};
 
 const TRAIN: [&str; 6] = [
     "train",
@@ -31,7 +31,7 @@ fn a_record_stands_at_every_log_period_and_checkpoint() {
     let chain = Chain::read(&place.join("run/chain.jsonl")).expect("reads");
     let steps: Vec<u64> = chain.links().iter().map(|link| link.record.step).collect();
     assert_eq!(steps, [0, 2, 3, 4, 6]);
-    let Record {
+    let ChainRecord {
         epoch,
         batch_idx,
         losses,

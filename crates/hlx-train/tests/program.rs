@@ -172,8 +172,8 @@ fn a_run_folder_holds_what_the_run_was() {
     let read = |name: &str| fs::read_to_string(place.join("run").join(name)).expect(name);
     assert!(read("config.toml").contains("micro_batch_size = 8"));
     let manifest: serde_json::Value = serde_json::from_str(&read("run.json")).expect("JSON");
-    assert_eq!(manifest["profile"], "portable");
-    assert_eq!(manifest["sessions"][0]["selector"], "cpu");
+    assert_eq!(manifest["arithmetic"], "portable");
+    assert_eq!(manifest["stretches"][0]["selector"], "cpu");
     for name in ["step-000002", "step-000004", "step-000006"] {
         assert!(place.join("run/checkpoints").join(name).is_dir(), "{name}");
     }
@@ -191,7 +191,7 @@ fn a_run_folder_holds_what_the_run_was() {
 fn the_doctor_lists_the_cpu_device() {
     let printed = Scratch::new("doctor").succeeds(&["doctor"]);
     assert!(
-        printed.contains("[cpu]") && printed.contains("profile     portable"),
+        printed.contains("[cpu]") && printed.contains("arithmetic  portable"),
         "{printed}"
     );
 }

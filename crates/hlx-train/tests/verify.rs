@@ -10,7 +10,7 @@ use hlx_core::Context;
 use hlx_kernels::tree_digest::ListDigest;
 use hlx_nn::{StateDigest, Transformer};
 use hlx_train::config::Config;
-use hlx_train::run::{Bits, Chain, Checkpoint, Digests, Record, State};
+use hlx_train::run::{Bits, Chain, ChainRecord, Checkpoint, Digests, State};
 use hlx_train::verify::{Report, Source, Verification, VerifyOptions};
 
 const SETS: [&str; 1] = ["train.checkpoint_every=2"];
@@ -99,7 +99,7 @@ fn a_stretch_begins_at_the_checkpoint_before_it() {
 }
 
 /// Reads the chain's records.
-fn records(place: &Scratch) -> Vec<Record> {
+fn records(place: &Scratch) -> Vec<ChainRecord> {
     let chain = Chain::read(&place.join("run/chain.jsonl")).expect("reads");
     chain
         .links()
@@ -109,7 +109,7 @@ fn records(place: &Scratch) -> Vec<Record> {
 }
 
 /// Writes records as a chain whose links are right; returns their digests.
-fn rechain(place: &Scratch, mut records: Vec<Record>) -> Vec<String> {
+fn rechain(place: &Scratch, mut records: Vec<ChainRecord>) -> Vec<String> {
     let (mut text, mut digests) = (String::new(), vec![String::new()]);
     for record in &mut records {
         record.previous = digests.last().expect("one").clone();
@@ -188,7 +188,7 @@ fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
             .expect("a record");
         let old = records[at].clone();
         let state = state_of(&model, &state);
-        records[at] = Record::new(old.step, old.epoch, old.batch_idx, &state);
+        records[at] = ChainRecord::new(old.step, old.epoch, old.batch_idx, &state);
         records[at].losses = old.losses;
         records[at].norms = old.norms;
         let sealed = rechain(place, records);
@@ -478,5 +478,117 @@ fn what_cannot_be_checked_has_status_2_and_a_line() {
     assert!(
         stderr.contains("config.toml is not what the run was made with"),
         "{stderr}"
+    );
+}
+
+/// Writes another version's numbers into the checkpoints.
+fn respecify(place: &Scratch, step: u64, specification: u32) {
+    let path = checkpoint(place, step);
+    let old = Checkpoint::open(&path).expect("opens");
+    let files = ["model.safetensors", "config.json", "state.bin"];
+    let files = files.map(|name| (name, old.file(name).expect("a file").to_vec()));
+    let digests = Digests {
+        specification,
+        ..old.digests.clone()
+    };
+    fs::remove_dir_all(&path).expect("removes");
+    Checkpoint::write(&place.join("run/checkpoints"), digests, &files).expect("writes");
+}
+
+#[test]
+fn a_run_of_another_specification_cannot_be_checked_nor_go_on() {
+    let chain = run();
+    let mut records = records(&chain);
+    if let Some(origin) = &mut records[0].origin {
+        origin.specification = 2;
+    }
+    let sealed = rechain(&chain, records);
+    for (step, digest) in [2, 4, 6].into_iter().zip(&sealed[1..]) {
+        relink(&chain, step, digest);
+    }
+    let saved = run();
+    respecify(&saved, 6, 2);
+    for (place, file) in [(&chain, "chain.jsonl"), (&saved, "step-000006")] {
+        let before = common::contents(&place.join("run"));
+        let (code, stdout, stderr) = status(place, &["verify", "run"]);
+        assert_eq!(code, 2, "{stdout}{stderr}");
+        let words = "follows specification 2 of the arithmetic, and this HLX follows 1";
+        assert!(stderr.contains(words) && stderr.contains(file), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        let every = "train.checkpoint_every=2";
+        let resume = [
+            "train",
+            "config.toml",
+            "--out",
+            "run",
+            "--resume",
+            "--set",
+            every,
+        ];
+        let line = place.fails(&resume);
+        assert!(line.contains(words) && line.contains(file), "{line}");
+        assert_eq!(common::contents(&place.join("run")), before);
+    }
+}
+
+/// The bytes of a chain as HLX wrote them before the specification's number.
+fn old_chain(place: &Scratch) -> Vec<String> {
+    let config = Config::load(&place.join("run/config.toml"), &[]).expect("loads");
+    let old = config.digest_before_identities().expect("digests");
+    let (mut text, mut digests) = (String::new(), vec![String::new()]);
+    for mut record in records(place) {
+        record.previous = digests.last().expect("one").clone();
+        let mut body = serde_json::to_string(&record).expect("JSON");
+        if let Some(origin) = &record.origin {
+            body = body.replace(&origin.config, &old);
+            body = body.replace("\"version\":2,\"specification\":1,", "\"version\":1,");
+            body = body.replace("\"arithmetic\"", "\"profile\"");
+        }
+        let digest = hlx_core::digest::sha256_hex(body.as_bytes());
+        body.pop();
+        text.push_str(&format!("{body},\"digest\":\"{digest}\"}}\n"));
+        digests.push(digest);
+    }
+    assert!(
+        text.contains("\"version\":1,\"profile\":\"portable\""),
+        "{text}"
+    );
+    fs::write(place.join("run/chain.jsonl"), text).expect("writes");
+    digests.split_off(1)
+}
+
+#[test]
+fn a_run_from_before_the_specifications_number_is_checked_and_goes_on() {
+    let place = run();
+    let sealed = old_chain(&place);
+    fs::remove_dir_all(checkpoint(&place, 6)).expect("removes");
+    for (step, digest) in [2, 4].into_iter().zip(&sealed[1..]) {
+        relink(&place, step, digest);
+        let listing = checkpoint(&place, step).join("digests.json");
+        let text = fs::read_to_string(&listing).expect("reads");
+        let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let members = value.as_object_mut().expect("an object");
+        members.remove("specification");
+        members.remove("seal");
+        fs::write(&listing, serde_json::to_vec_pretty(&value).expect("JSON")).expect("writes");
+    }
+    let (code, stdout, stderr) = status(&place, &["verify", "run"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    let every = "train.checkpoint_every=2";
+    place.succeeds(&[
+        "train",
+        "config.toml",
+        "--out",
+        "run",
+        "--resume",
+        "--set",
+        every,
+    ]);
+    let (code, stdout, stderr) = status(&place, &["verify", "run"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    let whole = run();
+    assert_eq!(
+        common::proof(&place.digests("run")),
+        common::proof(&whole.digests("run"))
     );
 }

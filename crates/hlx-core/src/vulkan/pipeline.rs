@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::hash::Hash;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use ash::vk;
+use sha2::{Digest, Sha256};
 use vulkano::VulkanObject;
 use vulkano::descriptor_set::layout::{
     DescriptorSetLayout, DescriptorSetLayoutBinding, DescriptorSetLayoutCreateInfo, DescriptorType,
@@ -23,12 +25,15 @@ use super::spirv::with_float_controls;
 use super::{Modes, VulkanDevice, check_raw, translate_validated};
 use crate::device::DeviceInfo;
 use crate::error::CoreError;
+use crate::files;
 use crate::launch::Launch;
 use crate::shader::Shader;
 
 /// Specialization constants that every HLX shader may declare (`shaders/include/arith.glsl`).
 const NATIVE_FMA_ID: u32 = 1000;
 const NATIVE_FLUSH_ID: u32 = 1001;
+/// Temporary files of this age in the cache folder were left by killed processes.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A pipeline with the layout of its one descriptor set: storage buffers 0, 1, 2, ...
 pub(crate) struct Pipeline {
@@ -128,26 +133,47 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
     Some(base.join("hlx"))
 }
 
-/// Writes a file whole or not at all: a temporary file beside it, then a rename.
-pub(crate) fn write_atomically(path: &std::path::Path, data: &[u8]) -> std::io::Result<()> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
+/// Replaces a file of the cache folder as one; the folder is made if it is not there.
+pub(crate) fn write_atomically(path: &Path, data: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(files::parent(path))?;
+    files::write_atomically(path, data)
+}
+
+/// The first bytes of a pipeline cache on disk; the SHA-256 of the rest follows them.
+const CACHE_MAGIC: &[u8; 16] = b"HLX pipelines 1\n";
+
+/// Puts the checksum in front of a driver's cache data.
+fn seal_cache(data: &[u8]) -> Vec<u8> {
+    [CACHE_MAGIC, &Sha256::digest(data)[..], data].concat()
+}
+
+/// Returns the driver's data of a cache file, if its checksum is right: drivers check the header
+/// of what they are given and trust the rest.
+fn unseal_cache(bytes: &[u8]) -> Option<&[u8]> {
+    let (checksum, data) = bytes.strip_prefix(CACHE_MAGIC)?.split_at_checked(32)?;
+    (Sha256::digest(data)[..] == *checksum).then_some(data)
+}
+
+/// Reads the driver's data of a cache file; none of a file that is not there or damaged.
+fn read_cache(path: &Path) -> Vec<u8> {
+    let Ok(bytes) = std::fs::read(path) else {
+        return Vec::new();
+    };
+    let data = unseal_cache(&bytes);
+    if data.is_none() {
+        let path = path.display();
+        tracing::warn!("pipeline cache {path}: damaged or of an older HLX; it is made anew");
     }
-    let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-    std::fs::write(&temporary, data)?;
-    std::fs::rename(&temporary, path)
+    data.map(<[u8]>::to_vec).unwrap_or_default()
 }
 
 impl PipelineStore {
     pub fn open(device: &Arc<Device>, info: &DeviceInfo) -> Result<Self, CoreError> {
         let cache_path =
             cache_dir().map(|dir| dir.join(format!("pipelines-{}.bin", info.cache_key)));
-        let initial_data = cache_path
-            .as_ref()
-            .and_then(|path| std::fs::read(path).ok())
-            .unwrap_or_default();
-        // SAFETY: the file's name carries vendor, device, driver and cache UUID, and only whole
-        // files written by `save` have it; the driver checks the header besides.
+        let initial_data = cache_path.as_deref().map(read_cache).unwrap_or_default();
+        // SAFETY: the file's name carries vendor, device, driver and cache UUID, and its checksum
+        // shows that the data are those that `save` was given by that driver.
         let cache = unsafe {
             PipelineCache::new(
                 Arc::clone(device),
@@ -283,7 +309,9 @@ impl PipelineStore {
             Ok(data) => data,
             Err(error) => return tracing::warn!("pipeline cache: {error}"),
         };
-        if let Err(error) = write_atomically(path, &data) {
+        let written = write_atomically(path, &seal_cache(&data))
+            .and_then(|()| files::remove_temporaries(files::parent(path), ABANDONED));
+        if let Err(error) = written {
             tracing::warn!("pipeline cache {}: {error}", path.display());
         }
     }
@@ -454,4 +482,27 @@ fn make_layout(
         PipelineLayout::new(Arc::clone(device), create_info)?,
         set_layout,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_pipeline_cache_is_ignored() {
+        let file = seal_cache(b"what a driver keeps");
+        assert_eq!(unseal_cache(&file), Some(&b"what a driver keeps"[..]));
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert_eq!(unseal_cache(&damaged), None, "byte {at}");
+            assert_eq!(unseal_cache(&file[..at]), None, "{at} bytes");
+        }
+        let path = std::env::temp_dir().join(format!("hlx-cache-{}.bin", std::process::id()));
+        write_atomically(&path, &file).expect("writes");
+        assert_eq!(read_cache(&path), b"what a driver keeps");
+        std::fs::write(&path, b"raw data of an older version").expect("writes");
+        assert!(read_cache(&path).is_empty());
+        std::fs::remove_file(&path).expect("removes");
+    }
 }

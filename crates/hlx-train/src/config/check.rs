@@ -104,7 +104,7 @@ impl TrainSection {
         self.check_batches()?;
         let unlimited = f64::INFINITY;
         within("train.learning_rate", self.learning_rate, 0.0, unlimited)?;
-        within("train.weight_decay", self.weight_decay, 0.0, unlimited)?;
+        within("train.weight_decay", self.weight_decay(), 0.0, unlimited)?;
         within("train.clip_norm", self.clip_norm, 0.0, unlimited)?;
         within("train.label_smoothing", self.label_smoothing, 0.0, 1.0)?;
         within(

@@ -1,12 +1,15 @@
-//! Which configurations are the same run: its digest, and what a resumed run may change.
+//! Which configurations are the same run: the keys that decide its bits, and their digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Config, ScheduleKind};
 
-/// Keys that decide no bit of a step.
-const FREE_KEYS: [&str; 7] = [
+/// Keys that decide no bit of a step: where the corpus lies (its own digest is beside the
+/// configuration's), the preset (the sizes say the same), the micro-batch, what is logged and
+/// saved when, and at which loss to stop.
+const FREE_KEYS: [&str; 8] = [
     "data.path",
+    "model.preset",
     "train.micro_batch_size",
     "train.target_loss",
     "train.log_every",
@@ -18,43 +21,63 @@ const FREE_KEYS: [&str; 7] = [
 const LENGTH_KEYS: [&str; 2] = ["train.epochs", "train.max_steps"];
 
 impl Config {
-    /// SHA-256 of what decides the bits of every step. Left out is what does not: where the
-    /// corpus lies (its own digest stands beside this one), the micro-batch, what is logged and
-    /// saved when, and at which loss to stop.
+    /// The keys that decide the bits of a step, dotted, with their values as TOML. Two
+    /// configurations are of the same run if their identities are equal.
+    ///
+    /// # Errors
+    /// The serialiser's words; it has no reason to fail.
+    pub fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let constant = self.train.schedule == ScheduleKind::Constant;
+        let mut identity = self.flat()?;
+        identity.retain(|key, _| {
+            let key = key.as_str();
+            !FREE_KEYS.contains(&key) && !(constant && LENGTH_KEYS.contains(&key))
+        });
+        Ok(identity)
+    }
+
+    /// SHA-256 of the identity, a line `key = value` for each key in their order: what the chain,
+    /// the checkpoints and `run.json` keep of a configuration.
+    ///
+    /// # Errors
+    /// As [`Config::identity`].
+    pub fn identity_digest(&self) -> anyhow::Result<String> {
+        let lines = self.identity()?;
+        let lines = lines
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}\n"));
+        Ok(hlx_core::digest::sha256_hex(
+            lines.collect::<String>().as_bytes(),
+        ))
+    }
+
+    /// The digest that chains of version 1 keep in place of [`Config::identity_digest`]: of the
+    /// whole file, with seven keys blanked.
     ///
     /// # Errors
     /// As [`Config::to_toml`].
-    pub fn digest(&self) -> anyhow::Result<String> {
+    pub fn digest_before_identities(&self) -> anyhow::Result<String> {
         let mut bits = self.clone();
         bits.data.path = String::new();
-        let free = &mut bits.train;
-        (free.micro_batch_size, free.target_loss) = (None, None);
-        (
-            free.log_every,
-            free.eval_every,
-            free.checkpoint_every,
-            free.keep,
-        ) = (0, 0, 0, 0);
+        let train = &mut bits.train;
+        (train.micro_batch_size, train.target_loss) = (None, None);
+        (train.log_every, train.eval_every) = (0, 0);
+        (train.checkpoint_every, train.keep) = (0, 0);
         Ok(hlx_core::digest::sha256_hex(bits.to_toml()?.as_bytes()))
     }
 
-    /// Fails unless a run of the saved configuration can go on under this one: every key that
-    /// decides a step's bits must be the same.
+    /// Fails unless a run of the saved configuration can go on under this one: the identities
+    /// must be equal.
     ///
     /// # Errors
     /// The first key that differs, with both values.
     pub fn check_resumes(&self, saved: &Self) -> anyhow::Result<()> {
-        let (new, old) = (self.flat()?, saved.flat()?);
-        let free = |key: &str| {
-            let constant = self.train.schedule == ScheduleKind::Constant;
-            FREE_KEYS.contains(&key) || (constant && LENGTH_KEYS.contains(&key))
-        };
+        let (new, old) = (self.identity()?, saved.identity()?);
         let keys: BTreeSet<&String> = new.keys().chain(old.keys()).collect();
-        for key in keys.into_iter().filter(|key| !free(key)) {
-            let text = |flat: &BTreeMap<String, String>| {
-                flat.get(key)
-                    .cloned()
-                    .unwrap_or_else(|| "not set".to_owned())
+        for key in keys {
+            let text = |identity: &BTreeMap<String, String>| {
+                let value = identity.get(key).cloned();
+                value.unwrap_or_else(|| "not set".to_owned())
             };
             let (there, here) = (text(&old), text(&new));
             let kind = if key.starts_with("model.") {
@@ -70,7 +93,7 @@ impl Config {
         Ok(())
     }
 
-    /// Every value as text, by its dotted key.
+    /// Every value as TOML, by its dotted key.
     fn flat(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let table = toml::Table::try_from(self)?;
         let mut flat = BTreeMap::new();
@@ -84,8 +107,58 @@ impl Config {
                 _ => _ = flat.insert(section.clone(), value.to_string()),
             }
         }
-        // The preset says nothing that the sizes do not say.
-        flat.remove("model.preset");
         Ok(flat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRESET: &str = "[model]\npreset = \"tiny\"\n\n[data]\npath = \"a.jsonl\"\n\
+                          format = \"pairs\"\n\n[train]\nmax_steps = 4\n";
+
+    fn config(text: &str, sets: &[&str]) -> Config {
+        let overrides: Vec<_> = sets.iter().map(|set| set.parse().expect("set")).collect();
+        Config::parse(text, "a.toml", &overrides).expect("good")
+    }
+
+    #[test]
+    fn keys_that_decide_no_bit_are_out_of_the_identity() {
+        let digest = |text, sets: &[&str]| config(text, sets).identity_digest().expect("digests");
+        let reference = digest(PRESET, &[]);
+        let sizes = "width = 256\nn_layers = 4\nn_heads = 4";
+        let spelled = PRESET.replace("preset = \"tiny\"", sizes);
+        assert_eq!(digest(&spelled, &[]), reference, "a preset is its sizes");
+        for free in [
+            "data.path=b.jsonl",
+            "train.micro_batch_size=1",
+            "train.target_loss=0.5",
+            "train.log_every=3",
+            "train.eval_every=3",
+            "train.checkpoint_every=0",
+            "train.keep=9",
+        ] {
+            assert_eq!(digest(PRESET, &[free]), reference, "{free}");
+        }
+        for bound in [
+            "seed=1",
+            "train.max_steps=5",
+            "train.shards=1",
+            "data.eval_fraction=0.1",
+        ] {
+            assert_ne!(digest(PRESET, &[bound]), reference, "{bound}");
+        }
+    }
+
+    #[test]
+    fn a_constant_schedules_end_is_out_of_the_identity() {
+        let constant = |end: &str| config(PRESET, &["train.schedule=constant", end]);
+        let (short, long) = (constant("train.max_steps=4"), constant("train.epochs=7"));
+        assert_eq!(
+            short.identity().expect("one"),
+            long.identity().expect("one")
+        );
+        long.check_resumes(&short).expect("the same run");
     }
 }

@@ -121,9 +121,10 @@ pub struct TrainSection {
     /// The optimizer.
     #[serde(default)]
     pub optimizer: OptimizerKind,
-    /// Weight decay, as the optimizer defines it.
-    #[serde(default = "default_weight_decay")]
-    pub weight_decay: f64,
+    /// Weight decay, as the optimizer defines it; PyTorch's default for the optimizer if left
+    /// out: 0.01 for AdamW, else 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f64>,
     /// Largest norm of the gradient; 0 turns clipping off.
     #[serde(default = "default_clip_norm")]
     pub clip_norm: f64,
@@ -153,9 +154,9 @@ pub struct TrainSection {
 pub enum ScheduleKind {
     /// Stays at the peak.
     Constant,
-    /// Falls in a straight line to zero at the last step.
+    /// Falls in a straight line; it would reach zero at the step after the last.
     Linear,
-    /// Falls along half a cosine to zero at the last step.
+    /// Falls along half a cosine; it would reach zero at the step after the last.
     #[default]
     Cosine,
 }
@@ -179,10 +180,6 @@ fn default_batch_size() -> usize {
 
 fn default_learning_rate() -> f64 {
     1e-3
-}
-
-fn default_weight_decay() -> f64 {
-    0.01
 }
 
 fn default_clip_norm() -> f64 {
@@ -217,6 +214,7 @@ impl Config {
         let train = &mut self.train;
         train.micro_batch_size = train.micro_batch_size.or(Some(train.batch_size));
         train.shards = train.shards.or(Some(default_shards(train.batch_size)));
+        train.weight_decay = Some(train.weight_decay());
     }
 
     /// The configuration as the text that a run folder holds.
@@ -256,6 +254,46 @@ impl Config {
     /// The longest sequence.
     pub fn positions(&self) -> usize {
         self.model.positions.unwrap_or(128)
+    }
+}
+
+impl TrainSection {
+    /// The weight decay that the optimizer is made with.
+    pub fn weight_decay(&self) -> f64 {
+        let default = match self.optimizer {
+            OptimizerKind::Adamw => 0.01,
+            OptimizerKind::Adam | OptimizerKind::Sgd => 0.0,
+        };
+        self.weight_decay.unwrap_or(default)
+    }
+
+    /// The least mean training loss that label smoothing leaves, in nats: the entropy of the
+    /// smoothed target over all tokens.
+    pub fn loss_floor(&self) -> f64 {
+        let n_tokens = crate::data::VOCABULARY as f64;
+        let wrong = self.label_smoothing / n_tokens;
+        let right = 1.0 - self.label_smoothing + wrong;
+        let term = |p: f64| match p > 0.0 {
+            // HLX's own logarithm: messages are the same on every platform too.
+            true => -p * f64::from(hlx_core::arith::log(p as f32)),
+            false => 0.0,
+        };
+        term(right) + (n_tokens - 1.0) * term(wrong)
+    }
+
+    /// What is allowed and yet hardly meant: a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        let (floor, target) = (self.loss_floor(), self.target_loss);
+        let below = target.filter(|target| *target < floor);
+        let warning = |target: f64| {
+            format!(
+                "train.target_loss: {target} is below {floor:.4}, the least training loss that \
+                 train.label_smoothing {} leaves; the target is looked at only in epochs whose \
+                 training loss is at most 4 times as large",
+                self.label_smoothing
+            )
+        };
+        below.map(warning).into_iter().collect()
     }
 }
 

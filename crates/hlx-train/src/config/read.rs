@@ -18,6 +18,12 @@ pub struct Override {
     text: String,
 }
 
+impl std::fmt::Display for Override {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl FromStr for Override {
     type Err = String;
 
@@ -192,6 +198,37 @@ mod tests {
         assert_eq!(config.model.feed_forward_width, Some(1024));
         let again = Config::parse(&config.to_toml().expect("toml"), "b.toml", &[]).expect("again");
         assert_eq!(config, again);
+    }
+
+    #[test]
+    fn weight_decay_defaults_to_what_pytorch_has_for_the_optimizer() {
+        for (optimizer, decay) in [("adamw", 0.01), ("adam", 0.0), ("sgd", 0.0)] {
+            let set = format!("train.optimizer={optimizer}").parse().expect("set");
+            let config = Config::parse(GOOD, "a.toml", &[set]).expect("good");
+            assert_eq!(config.train.weight_decay, Some(decay), "{optimizer}");
+        }
+    }
+
+    #[test]
+    fn a_target_below_the_floor_of_the_smoothed_loss_is_warned_of() {
+        let warnings = |smoothing: &str, target: &str| {
+            let sets = [smoothing, target].map(|set| set.parse().expect("set"));
+            let config = Config::parse(GOOD, "a.toml", &sets).expect("good");
+            config.train.warnings()
+        };
+        // -0.9 ln 0.9 - 0.1 ln 0.1 + 0.1 ln 256, up to the share of the right byte.
+        let found = warnings("train.label_smoothing=0.1", "train.target_loss=0.8");
+        assert!(found[0].contains("0.8 is below 0.87"), "{found:?}");
+        assert_eq!(found.len(), 1);
+        let none = Vec::<String>::new();
+        assert_eq!(
+            warnings("train.label_smoothing=0.1", "train.target_loss=0.9"),
+            none
+        );
+        assert_eq!(
+            warnings("train.label_smoothing=0", "train.target_loss=0"),
+            none
+        );
     }
 
     #[test]

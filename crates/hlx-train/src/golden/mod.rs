@@ -16,8 +16,6 @@ use hlx_core::Context;
 use hlx_core::digest::TensorHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::run::write_atomically;
-
 /// The digests that every device must give.
 const EXPECTED: &str = include_str!("../../golden.json");
 /// The file's number; it counts changes of what is trained.
@@ -150,7 +148,8 @@ impl GoldenFile {
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).context("golden digests")?;
         text.push(b'\n');
-        write_atomically(path, &text)
+        let written = hlx_core::files::write_atomically(path, &text);
+        written.with_context(|| format!("{}: cannot be written", path.display()))
     }
 }
 

@@ -11,15 +11,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use hlx_core::digest::{canonical_bits, sha256_hex};
+use hlx_core::{SPECIFICATION, files};
 use hlx_nn::StateDigest;
 use serde::{Deserialize, Serialize};
 
-use super::files::sync_folder;
+use super::specification_before_numbers;
+use crate::config::Config;
 
 /// The chain's file in a run folder.
 pub const CHAIN_FILE: &str = "chain.jsonl";
-/// The format's number; a chain of another is refused.
-const VERSION: u32 = 1;
+/// The format's number. Version 1 (before the specification's number) differs in the identity of
+/// the configuration alone, and is still read; a chain of another is refused.
+const VERSION: u32 = 2;
 /// What stands before a line's digest.
 const SEAL: &str = ",\"digest\":\"";
 /// Bytes of a line's end: the seal, 64 digits and `"}`.
@@ -30,7 +33,7 @@ const TENSOR_DIGITS: usize = 16;
 /// One record: the state after a step, and what each step since the record before gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct ChainRecord {
     /// Steps done.
     pub step: u64,
     /// The epoch of the next step.
@@ -60,9 +63,14 @@ pub struct Record {
 pub struct Origin {
     /// The format's number.
     pub version: u32,
+    /// [`SPECIFICATION`] of the program that began the run; 1 where it is missing.
+    #[serde(default = "specification_before_numbers")]
+    pub specification: u32,
     /// The arithmetic: `portable`.
-    pub profile: String,
-    /// SHA-256 of the configuration, as in the checkpoints.
+    #[serde(alias = "profile")]
+    pub arithmetic: String,
+    /// [`Config::identity_digest`], as in the checkpoints; of version 1 what
+    /// [`Config::digest_before_identities`] returns.
     pub config: String,
     /// SHA-256 of the corpus.
     pub data: String,
@@ -70,12 +78,24 @@ pub struct Origin {
 
 impl Origin {
     /// Describes a run of this configuration and corpus.
-    pub fn new(profile: &str, config: String, data: &str) -> Self {
+    pub fn new(arithmetic: &str, config: String, data: &str) -> Self {
         Self {
             version: VERSION,
-            profile: profile.to_owned(),
+            specification: SPECIFICATION,
+            arithmetic: arithmetic.to_owned(),
             config,
             data: data.to_owned(),
+        }
+    }
+
+    /// The digest by which this chain identifies a configuration.
+    ///
+    /// # Errors
+    /// As [`Config::identity_digest`].
+    pub fn digest_of(&self, config: &Config) -> Result<String> {
+        match self.version {
+            1 => config.digest_before_identities(),
+            _ => config.identity_digest(),
         }
     }
 }
@@ -127,7 +147,7 @@ pub fn tensor_digits(root: &impl fmt::Display) -> String {
     digits
 }
 
-impl Record {
+impl ChainRecord {
     /// Makes the record of a state without steps behind it.
     pub fn new(step: u64, epoch: u64, batch_idx: u64, state: &StateDigest) -> Self {
         let tensors = state.parameters.tensors.iter();
@@ -174,7 +194,7 @@ impl Record {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     /// The record.
-    pub record: Record,
+    pub record: ChainRecord,
     /// Its digest.
     pub digest: String,
     /// Bytes of the file up to its line's end.
@@ -287,7 +307,7 @@ impl Chain {
 }
 
 /// Reads a line and proves its digest.
-fn unseal(line: &[u8]) -> Result<(Record, String)> {
+fn unseal(line: &[u8]) -> Result<(ChainRecord, String)> {
     let sealed = line.len().checked_sub(SEALED_BYTES);
     let (body, end) = sealed
         .and_then(|at| line.split_at_checked(at))
@@ -309,7 +329,7 @@ fn unseal(line: &[u8]) -> Result<(Record, String)> {
 
 /// Fails unless a record may stand behind another, or be the first.
 fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
-    let Record {
+    let ChainRecord {
         step,
         origin,
         losses,
@@ -322,8 +342,8 @@ fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
             bail!("is not the first record of a chain: records before it are missing");
         };
         ensure!(
-            origin.version == VERSION,
-            "is of version {} of the format, expected {VERSION}",
+            (1..=VERSION).contains(&origin.version),
+            "is of version {} of the format, expected 1 to {VERSION}",
             origin.version
         );
         ensure!(previous.is_empty(), "names a record before it, {previous}");
@@ -397,7 +417,7 @@ impl ChainFile {
     ///
     /// # Errors
     /// The file and the system's words, such as a full disk.
-    pub fn append(&mut self, mut record: Record) -> Result<()> {
+    pub fn append(&mut self, mut record: ChainRecord) -> Result<()> {
         let previous = self.last.as_ref();
         record.previous = previous
             .map(|(_, digest)| digest.clone())
@@ -418,7 +438,7 @@ impl ChainFile {
         let flushed = self
             .file
             .sync_all()
-            .and_then(|()| sync_folder(self.path.parent()));
+            .and_then(|()| files::sync_folder(files::parent(&self.path)));
         flushed.with_context(|| format!("{}: cannot be written", self.path.display()))
     }
 }

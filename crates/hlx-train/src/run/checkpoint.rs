@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::digest::sha256_hex;
+use hlx_core::files;
 use serde::{Deserialize, Serialize};
 
-use super::files::{sync_folder, write_and_flush};
+use super::seal::{self, Sealed};
+use super::specification_before_numbers;
 
 /// The file that names the others.
 const DIGESTS: &str = "digests.json";
@@ -19,11 +21,14 @@ const DIGESTS: &str = "digests.json";
 pub struct Digests {
     /// Steps done.
     pub step: u64,
+    /// [`SPECIFICATION`](hlx_core::SPECIFICATION) of the program; 1 where it is missing.
+    #[serde(default = "specification_before_numbers")]
+    pub specification: u32,
     /// SHA-256 over the parameters.
     pub parameters: String,
     /// SHA-256 over the optimizer's state.
     pub optimizer: String,
-    /// SHA-256 of the configuration.
+    /// [`Config::identity_digest`](crate::config::Config::identity_digest).
     pub config: String,
     /// SHA-256 of the corpus.
     pub data: String,
@@ -41,39 +46,33 @@ pub struct Digests {
     pub seal: String,
 }
 
-/// What stands before a listing's seal.
-const SEAL: &[u8] = b"\"seal\": \"";
+impl Sealed for Digests {
+    fn seal_mut(&mut self) -> &mut String {
+        &mut self.seal
+    }
+}
 
 impl Digests {
-    /// Fills in the seal and returns the listing's bytes.
-    fn seal(&mut self) -> Result<Vec<u8>> {
-        self.seal.clear();
-        self.seal = sha256_hex(&self.to_bytes()?);
-        self.to_bytes()
-    }
-
-    fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut listing = serde_json::to_vec_pretty(self)?;
-        listing.push(b'\n');
-        Ok(listing)
-    }
-
-    /// Reads a listing and proves its seal; one without (HLX before the chain) has none to prove.
+    /// Reads a listing, proves its seal (one of HLX before the chain has none) and checks that
+    /// every file that it names lies in the checkpoint's own folder.
     fn from_bytes(listing: &[u8]) -> Result<Self> {
         let digests: Self = serde_json::from_slice(listing)?;
-        let mut places = listing.windows(SEAL.len());
-        if let Some(at) = places.rposition(|window| window == SEAL) {
-            let (before, rest) = listing.split_at(at + SEAL.len());
-            let after = rest.get(digests.seal.len()..).unwrap_or_default();
-            let found = sha256_hex(&[before, after].concat());
+        seal::check(listing, &digests.seal)?;
+        for name in digests.files.keys() {
             ensure!(
-                found == digests.seal,
-                "is damaged: its SHA-256 is {found}, it says {}",
-                digests.seal
+                is_plain_name(name),
+                "names the file {name:?}, expected a name of letters, digits, `.`, `_` and `-`"
             );
         }
         Ok(digests)
     }
+}
+
+/// Whether a name is a file of the folder itself on every system: no separator, no drive, no
+/// parent, no hidden name.
+fn is_plain_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)
 }
 
 /// A checkpoint on disk whose files have their digests.
@@ -93,17 +92,21 @@ impl Checkpoint {
     ///
     /// # Errors
     /// The folder and the system's words, such as a full disk; nothing is left behind.
-    pub fn write(parent: &Path, mut digests: Digests, files: &[(&str, Vec<u8>)]) -> Result<String> {
-        digests.files = files
+    pub fn write(
+        parent: &Path,
+        mut digests: Digests,
+        contents: &[(&str, Vec<u8>)],
+    ) -> Result<String> {
+        digests.files = contents
             .iter()
             .map(|(name, bytes)| ((*name).to_owned(), sha256_hex(bytes)))
             .collect();
-        let listing = digests.seal()?;
+        let listing = seal::seal(&mut digests)?;
         let path = parent.join(folder_name(digests.step));
-        let temporary = parent.join(format!(".{}.tmp", folder_name(digests.step)));
-        let written = fill_folder(&temporary, files, &listing)
+        let temporary = files::temporary_beside(&path);
+        let written = fill_folder(&temporary, contents, &listing)
             .and_then(|()| fs::rename(&temporary, &path))
-            .and_then(|()| sync_folder(Some(parent)));
+            .and_then(|()| files::sync_folder(parent));
         if written.is_err() {
             let _ = fs::remove_dir_all(&temporary);
         }
@@ -182,8 +185,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Removes the checkpoints that are neither among the newest nor the best, and what a crash
-    /// left half-written.
+    /// Removes the checkpoints that are neither among the newest nor the best.
     ///
     /// # Errors
     /// The folder and the system's words.
@@ -193,11 +195,20 @@ impl Retention {
         let best = best(&listed);
         for (step, path) in &listed[..newest] {
             if Some(*step) != best {
-                fs::remove_dir_all(path).with_context(|| path.display().to_string())?;
+                remove(path).with_context(|| format!("{}: cannot be removed", path.display()))?;
             }
         }
         Ok(())
     }
+}
+
+/// Removes a checkpoint as one: it is renamed to a temporary first, so that a crash leaves no
+/// folder of its name that lacks some files.
+fn remove(path: &Path) -> std::io::Result<()> {
+    let temporary = files::temporary_beside(path);
+    fs::rename(path, &temporary)?;
+    files::sync_folder(files::parent(path))?;
+    fs::remove_dir_all(&temporary)
 }
 
 /// The step of the lowest loss; the newest of equals.
@@ -231,32 +242,17 @@ pub(super) fn list(parent: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Removes what a crash left half-written.
-pub(super) fn remove_temporaries(parent: &Path) -> Result<()> {
-    for entry in fs::read_dir(parent).with_context(|| parent.display().to_string())? {
-        let path = entry.with_context(|| parent.display().to_string())?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(".step-") && name.ends_with(".tmp") {
-            fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
-        }
-    }
-    Ok(())
-}
-
 fn folder_name(step: u64) -> String {
     format!("step-{step:06}")
 }
 
-fn fill_folder(path: &Path, files: &[(&str, Vec<u8>)], listing: &[u8]) -> std::io::Result<()> {
-    if path.exists() {
-        fs::remove_dir_all(path)?;
+fn fill_folder(path: &Path, contents: &[(&str, Vec<u8>)], listing: &[u8]) -> std::io::Result<()> {
+    fs::create_dir(path)?;
+    for (name, bytes) in contents {
+        files::write_and_sync(&path.join(name), bytes)?;
     }
-    fs::create_dir_all(path)?;
-    for (name, bytes) in files {
-        write_and_flush(&path.join(name), bytes)?;
-    }
-    write_and_flush(&path.join(DIGESTS), listing)?;
-    sync_folder(Some(path))
+    files::write_and_sync(&path.join(DIGESTS), listing)?;
+    files::sync_folder(path)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -270,6 +266,7 @@ mod tests {
     fn digests(step: u64, loss: f64) -> Digests {
         Digests {
             step,
+            specification: 1,
             parameters: "p".into(),
             optimizer: "o".into(),
             config: "c".into(),
@@ -307,6 +304,37 @@ mod tests {
     }
 
     #[test]
+    fn names_that_leave_the_checkpoint_are_refused() {
+        let parent = folder("names");
+        fs::write(parent.join("outside"), b"x").expect("written");
+        let names = [
+            "../outside",
+            "..",
+            ".",
+            "",
+            "a/b",
+            "a\\b",
+            "/etc/hostname",
+            "C:outside",
+            "a\0b",
+            ".hidden",
+        ];
+        for (step, name) in names.iter().enumerate() {
+            let step = step as u64;
+            Checkpoint::write(&parent, digests(step, 1.0), &[]).expect("written");
+            let path = parent.join(folder_name(step));
+            let mut listing = digests(step, 1.0);
+            listing.files.insert((*name).to_owned(), sha256_hex(b"x"));
+            let listing = seal::seal(&mut listing).expect("seals");
+            fs::write(path.join(DIGESTS), listing).expect("written");
+            let error = format!("{:#}", Checkpoint::open(&path).expect_err("must fail"));
+            assert!(error.contains("digests.json: names the file"), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+        fs::remove_dir_all(parent).expect("cleared");
+    }
+
+    #[test]
     fn the_newest_and_the_best_stay() {
         let parent = folder("retention");
         for (step, loss) in [(1, 3.0), (2, 1.0), (3, 2.0), (4, 2.5), (5, 2.6)] {
@@ -314,7 +342,7 @@ mod tests {
         }
         fs::create_dir(parent.join(".step-000009.tmp")).expect("folder");
         Retention { keep: 2 }.apply(&parent).expect("applies");
-        remove_temporaries(&parent).expect("cleared");
+        files::remove_temporaries(&parent, std::time::Duration::ZERO).expect("cleared");
         let steps: Vec<u64> = list(&parent)
             .expect("lists")
             .iter()

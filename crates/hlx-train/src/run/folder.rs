@@ -1,14 +1,22 @@
-//! The run folder itself: made, found again, and refused where it is not what was asked for.
+//! The run folder itself: created, locked, found again, and refused where it holds something else.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::files;
 
-use super::checkpoint::{Checkpoint, list, remove_temporaries};
-use super::files::write_atomically;
-use super::{CHAIN_FILE, Manifest, MetricsFile};
+use super::checkpoint::{Checkpoint, list};
+use super::lock::{HOLDER_FILE, LOCK_FILE};
+use super::{CHAIN_FILE, Manifest, MetricsFile, RunLock};
 use crate::config::Config;
+
+/// The configuration's file: the first that a run writes.
+const CONFIG_FILE: &str = "config.toml";
+const CHECKPOINTS: &str = "checkpoints";
 
 /// The folder of one run.
 #[derive(Clone, Debug)]
@@ -17,23 +25,81 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run and writes its configuration.
+    /// Creates the folder of a new run and locks it. A folder that is there already must be one
+    /// that a process left before it wrote its first file (see [`RunFolder::is_unstarted`]).
     ///
     /// # Errors
-    /// A folder that already holds a run; the system's words.
-    pub fn create(path: &Path, config: &Config) -> Result<Self> {
-        let folder = Self {
-            path: path.to_owned(),
+    /// A folder that holds a run or other files, or that another process holds; the system's
+    /// words.
+    pub fn claim(path: &Path) -> Result<(Self, RunLock)> {
+        let cannot = || format!("{}: cannot be created", path.display());
+        fs::create_dir_all(files::parent(path)).with_context(cannot)?;
+        match fs::create_dir(path) {
+            Ok(()) => files::sync_folder(files::parent(path)).with_context(cannot)?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => check_free(path)?,
+            Err(error) => return Err(error).with_context(cannot),
+        }
+        let lock = RunLock::acquire(path)?;
+        // Another process may have begun a run in it before the lock was taken.
+        check_free(path)?;
+        let path = path.to_owned();
+        Ok((Self { path }, lock))
+    }
+
+    /// Claims the first of `runs/NAME`, `runs/NAME-2`, `runs/NAME-3`, ... that holds no run.
+    ///
+    /// # Errors
+    /// The system's words.
+    pub fn claim_numbered(runs: &Path, name: &str) -> Result<(Self, RunLock)> {
+        for path in numbered(runs, name) {
+            match Self::claim(&path) {
+                Err(_) if path.exists() => {}
+                done => return done,
+            }
+        }
+        bail!("{}: has no free number", runs.join(name).display())
+    }
+
+    /// Whether a folder is there and holds nothing but what a process leaves that was killed
+    /// before it wrote its configuration: a lock, temporary files, no checkpoints.
+    pub fn is_unstarted(path: &Path) -> bool {
+        let Ok(mut entries) = fs::read_dir(path) else {
+            return false;
         };
-        ensure!(
-            !folder.config_path().exists(),
-            "{}: already holds a run; --resume goes on with it, another --out keeps it",
-            path.display()
-        );
-        let made = fs::create_dir_all(folder.checkpoints());
-        made.with_context(|| format!("{}: cannot be made", path.display()))?;
-        write_atomically(&folder.config_path(), config.to_toml()?.as_bytes())?;
-        Ok(folder)
+        entries.all(|entry| {
+            entry.is_ok_and(|entry| {
+                let (path, name) = (entry.path(), entry.file_name());
+                let empty = || fs::read_dir(&path).is_ok_and(|mut inside| inside.next().is_none());
+                name == OsStr::new(LOCK_FILE)
+                    || name == OsStr::new(HOLDER_FILE)
+                    || files::is_temporary(&path)
+                    || (name == OsStr::new(CHECKPOINTS) && empty())
+            })
+        })
+    }
+
+    /// Fails early, before a device is opened, if [`RunFolder::claim`] would be refused.
+    ///
+    /// # Errors
+    /// As [`RunFolder::claim`], but for the lock.
+    pub fn check_free(path: &Path) -> Result<()> {
+        if path.exists() {
+            check_free(path)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the configuration of a run into a claimed folder: from now on it holds a run.
+    ///
+    /// # Errors
+    /// The system's words, such as a full disk.
+    pub fn begin(&self, config: &Config) -> Result<()> {
+        self.clear_temporaries()?;
+        let checkpoints = self.checkpoints();
+        let made = fs::create_dir_all(&checkpoints);
+        made.with_context(|| format!("{}: cannot be created", checkpoints.display()))?;
+        write(&self.config_path(), config.to_toml()?.as_bytes())
     }
 
     /// Opens the folder of a run.
@@ -46,7 +112,7 @@ impl RunFolder {
         };
         ensure!(
             folder.config_path().is_file() && folder.checkpoints().is_dir(),
-            "{}: is no run folder (config.toml and checkpoints/ are looked for)",
+            "{}: is no run folder (a run folder holds config.toml and checkpoints/)",
             path.display()
         );
         Ok(folder)
@@ -88,12 +154,18 @@ impl RunFolder {
             .transpose()
     }
 
-    /// Removes what a crash left half-written.
+    /// Removes the temporaries that a crash has left. The folder must be locked.
     ///
     /// # Errors
     /// The system's words.
     pub fn clear_temporaries(&self) -> Result<()> {
-        remove_temporaries(&self.checkpoints())
+        for folder in [self.path.clone(), self.checkpoints()] {
+            if folder.is_dir() {
+                let removed = files::remove_temporaries(&folder, Duration::ZERO);
+                removed.with_context(|| folder.display().to_string())?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the run's configuration.
@@ -104,24 +176,28 @@ impl RunFolder {
         Config::load(&self.config_path(), &[])
     }
 
-    /// Writes `run.json`.
+    /// Seals and writes `run.json`.
     ///
     /// # Errors
     /// The system's words.
-    pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
-        let mut text = serde_json::to_vec_pretty(manifest)?;
-        text.push(b'\n');
-        write_atomically(&self.path.join("run.json"), &text)
+    pub fn write_manifest(&self, mut manifest: Manifest) -> Result<()> {
+        write(&self.manifest_path(), &manifest.to_sealed_bytes()?)
     }
 
-    /// Reads `run.json`.
+    /// Reads `run.json`; a run killed before it was written has none.
     ///
     /// # Errors
-    /// The file and what is wrong with it.
-    pub fn manifest(&self) -> Result<Manifest> {
-        let path = self.path.join("run.json");
-        let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
-        serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
+    /// A damaged file, named.
+    pub fn manifest(&self) -> Result<Option<Manifest>> {
+        let path = self.manifest_path();
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.with_context(|| path.display().to_string())?,
+        };
+        let manifest = Manifest::from_bytes(&bytes);
+        manifest
+            .map(Some)
+            .with_context(|| path.display().to_string())
     }
 
     /// Opens `metrics.jsonl` to go on after a step.
@@ -152,7 +228,7 @@ impl RunFolder {
 
     /// Where the checkpoints lie.
     pub fn checkpoints(&self) -> PathBuf {
-        self.path.join("checkpoints")
+        self.path.join(CHECKPOINTS)
     }
 
     /// Where the metrics lie.
@@ -161,24 +237,48 @@ impl RunFolder {
     }
 
     fn config_path(&self) -> PathBuf {
-        self.path.join("config.toml")
+        self.path.join(CONFIG_FILE)
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.path.join("run.json")
     }
 }
 
-/// The first of `runs/NAME`, `runs/NAME-2`, `runs/NAME-3`, ... that holds no run.
-pub fn fresh_folder(runs: &Path, name: &str) -> PathBuf {
-    let numbered = (2_u64..).map(|number| runs.join(format!("{name}-{number}")));
-    let mut candidates = std::iter::once(runs.join(name)).chain(numbered);
-    candidates
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| runs.join(name))
+/// Replaces a file of the folder as one.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = files::write_atomically(path, bytes);
+    written.with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// The last of `runs/NAME`, `runs/NAME-2`, ... that holds a run.
+/// Fails unless a new run may begin in a folder that is there.
+fn check_free(path: &Path) -> Result<()> {
+    if path.join(CONFIG_FILE).exists() {
+        bail!(
+            "{}: already holds a run; --resume goes on with it, another --out keeps it",
+            path.display()
+        );
+    }
+    ensure!(
+        RunFolder::is_unstarted(path),
+        "{}: holds files that are not a run's; --out names an empty or a new folder",
+        path.display()
+    );
+    Ok(())
+}
+
+/// `runs/NAME`, `runs/NAME-2`, `runs/NAME-3`, ...
+fn numbered(runs: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
+    let first = runs.join(name);
+    let (runs, name) = (runs.to_owned(), name.to_owned());
+    let rest = (2_u64..).map(move |number| runs.join(format!("{name}-{number}")));
+    std::iter::once(first).chain(rest)
+}
+
+/// The last of `runs/NAME`, `runs/NAME-2`, ... that is there: it holds a run, or one was killed in
+/// it before its first file.
 pub fn latest_folder(runs: &Path, name: &str) -> Option<PathBuf> {
-    let numbered = (2_u64..).map(|number| runs.join(format!("{name}-{number}")));
-    let candidates = std::iter::once(runs.join(name)).chain(numbered);
-    candidates
-        .take_while(|path| path.join("config.toml").is_file())
-        .last()
+    let holds_run =
+        |path: &PathBuf| path.join(CONFIG_FILE).is_file() || RunFolder::is_unstarted(path);
+    numbered(runs, name).take_while(holds_run).last()
 }

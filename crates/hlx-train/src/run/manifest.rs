@@ -1,35 +1,43 @@
-//! `run.json`: under what a run was made, for those who want to make it again.
+//! `run.json`: the device, driver, versions and configuration of a run, for those who repeat it.
 
-use hlx_core::Context;
+use anyhow::{Context as _, Result};
+use hlx_core::{Context, SPECIFICATION};
 use serde::{Deserialize, Serialize};
 
+use super::seal::{self, Sealed};
 use crate::config::Config;
 use crate::data::Dataset;
 
 /// What a run was made of and on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// The arithmetic that the bits follow: `portable`.
-    pub profile: String,
-    /// HLX's version.
-    pub hlx: String,
-    /// SHA-256 of the configuration, the path of the corpus left out.
-    pub config_digest: String,
+    pub arithmetic: String,
+    /// [`Config::identity_digest`].
+    pub config: String,
     /// SHA-256 of the corpus.
-    pub data_digest: String,
-    /// SHA-256 of the list of shader digests.
-    pub shaders_digest: String,
+    pub data: String,
     /// Values that are trained.
     pub n_parameters: u64,
-    /// The devices that the run ran on, in order: one more for each resumption.
-    pub sessions: Vec<Session>,
+    /// The stretches that the run ran in, in order: one for its start and one for each resumption.
+    pub stretches: Vec<RunStretch>,
+    /// SHA-256 of the file's bytes with these 64 digits taken out.
+    pub seal: String,
 }
 
-/// A stretch of a run on one device.
+/// A part of a run that one process computed on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Session {
+#[serde(deny_unknown_fields)]
+pub struct RunStretch {
     /// Steps done when it began.
     pub from_step: u64,
+    /// [`SPECIFICATION`] of the program.
+    pub specification: u32,
+    /// HLX's version; empty where an older HLX has overwritten it.
+    pub hlx: String,
+    /// SHA-256 of the list of shader digests; empty where an older HLX has overwritten it.
+    pub shaders: String,
     /// The device's name.
     pub device: String,
     /// What opens it: `cpu`, `vulkan:0`.
@@ -38,11 +46,17 @@ pub struct Session {
     pub driver: String,
 }
 
+impl Sealed for Manifest {
+    fn seal_mut(&mut self) -> &mut String {
+        &mut self.seal
+    }
+}
+
 impl Manifest {
-    /// Describes a run that begins.
+    /// Describes a run without stretches.
     ///
     /// # Errors
-    /// As [`Config::digest`].
+    /// As [`Config::identity_digest`].
     pub fn new(
         ctx: &Context,
         config: &Config,
@@ -50,29 +64,143 @@ impl Manifest {
         n_parameters: u64,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            profile: ctx.info().profile.to_owned(),
-            hlx: env!("CARGO_PKG_VERSION").to_owned(),
-            config_digest: config.digest()?,
-            data_digest: data.digest().to_owned(),
-            shaders_digest: shaders_digest(),
+            arithmetic: ctx.info().profile.to_owned(),
+            config: config.identity_digest()?,
+            data: data.digest().to_owned(),
             n_parameters,
-            sessions: Vec::new(),
+            stretches: Vec::new(),
+            seal: String::new(),
         })
     }
 
-    /// Notes that the run goes on from a step on a device.
-    pub fn add_session(&mut self, ctx: &Context, from_step: u64) {
+    /// Appends the stretch that this program computes on a device from a step on.
+    pub fn add_stretch(&mut self, ctx: &Context, from_step: u64) {
         let info = ctx.info();
-        self.sessions.push(Session {
+        self.stretches.push(RunStretch {
             from_step,
+            specification: SPECIFICATION,
+            hlx: env!("CARGO_PKG_VERSION").to_owned(),
+            shaders: shaders_digest(),
             device: info.name.clone(),
             selector: info.selector.clone(),
             driver: info.driver.clone(),
         });
+    }
+
+    /// Fills in the seal and returns the file's bytes.
+    ///
+    /// # Errors
+    /// The serialiser's words; it has no reason to fail.
+    pub fn to_sealed_bytes(&mut self) -> Result<Vec<u8>> {
+        seal::seal(self)
+    }
+
+    /// Reads the file's bytes and checks the seal. A file of HLX before the specification's number
+    /// has no seal, and the versions of its last stretch alone.
+    ///
+    /// # Errors
+    /// Bytes that are no manifest, or damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        if let Ok(old) = serde_json::from_slice::<OldManifest>(bytes) {
+            return Ok(old.into());
+        }
+        let manifest: Self = serde_json::from_slice(bytes).context("is damaged")?;
+        seal::check(bytes, &manifest.seal)?;
+        Ok(manifest)
+    }
+}
+
+/// The file as HLX wrote it before the specification's number.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OldManifest {
+    profile: String,
+    hlx: String,
+    config_digest: String,
+    data_digest: String,
+    shaders_digest: String,
+    n_parameters: u64,
+    sessions: Vec<OldSession>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OldSession {
+    from_step: u64,
+    device: String,
+    selector: String,
+    driver: String,
+}
+
+impl From<OldManifest> for Manifest {
+    fn from(old: OldManifest) -> Self {
+        let stretch = |session: OldSession| RunStretch {
+            from_step: session.from_step,
+            specification: super::specification_before_numbers(),
+            hlx: String::new(),
+            shaders: String::new(),
+            device: session.device,
+            selector: session.selector,
+            driver: session.driver,
+        };
+        let mut stretches: Vec<RunStretch> = old.sessions.into_iter().map(stretch).collect();
+        if let Some(last) = stretches.last_mut() {
+            (last.hlx, last.shaders) = (old.hlx, old.shaders_digest);
+        }
+        Self {
+            arithmetic: old.profile,
+            config: old.config_digest,
+            data: old.data_digest,
+            n_parameters: old.n_parameters,
+            stretches,
+            seal: String::new(),
+        }
     }
 }
 
 /// SHA-256 of the list of shader digests that this program was built with.
 pub fn shaders_digest() -> String {
     hlx_core::digest::sha256_hex(include_bytes!("../../../../shaders/spv/digests.txt"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_flipped_bit_of_a_manifest_is_found() {
+        let mut manifest = Manifest {
+            arithmetic: "portable".into(),
+            config: "c".into(),
+            data: "d".into(),
+            n_parameters: 7,
+            stretches: Vec::new(),
+            seal: String::new(),
+        };
+        manifest.add_stretch(&Context::cpu().expect("opens"), 0);
+        let bytes = manifest.to_sealed_bytes().expect("seals");
+        assert_eq!(Manifest::from_bytes(&bytes).expect("reads"), manifest);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(Manifest::from_bytes(&damaged).is_err(), "byte {at}");
+            assert!(Manifest::from_bytes(&bytes[..at]).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn a_manifest_from_before_the_specifications_number_is_read() {
+        let old = br#"{"profile": "portable", "hlx": "0.1.0", "config_digest": "c",
+            "data_digest": "d", "shaders_digest": "s", "n_parameters": 7, "sessions": [
+            {"from_step": 0, "device": "a", "selector": "cpu", "driver": "x"},
+            {"from_step": 3, "device": "b", "selector": "vulkan:0", "driver": "y"}]}"#;
+        let found = Manifest::from_bytes(old).expect("reads");
+        let versions: Vec<_> = found
+            .stretches
+            .iter()
+            .map(|at| (at.from_step, &at.hlx[..]))
+            .collect();
+        assert_eq!(versions, [(0, ""), (3, "0.1.0")]);
+        assert!(found.stretches.iter().all(|at| at.specification == 1));
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use super::files::write_atomically;
+use super::folder::write;
 
 /// One line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,7 +84,8 @@ pub struct MetricsFile {
 
 impl MetricsFile {
     /// Opens the file of a run that goes on after `step`: later lines, of steps that will be
-    /// done again, are taken out, and so is a last line cut short by a crash.
+    /// done again, are taken out, and so is what a crash has left behind the lines of the
+    /// checkpoint: a line cut short, or blocks that a loss of power has filled with zeros.
     ///
     /// # Errors
     /// The file and the system's words.
@@ -92,15 +93,15 @@ impl MetricsFile {
         let mut evaluations = Vec::new();
         if path.exists() {
             let mut kept = Vec::new();
-            for metric in read_metrics(path)?
-                .iter()
-                .filter(|metric| metric.step() <= step)
-            {
-                serde_json::to_writer(&mut kept, metric)?;
-                kept.push(b'\n');
+            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+                let metric = serde_json::from_slice::<Metric>(line).ok();
+                let metric = metric.filter(|found| found.step() <= step && line.ends_with(b"\n"));
+                let Some(metric) = metric else { break };
+                kept.extend_from_slice(line);
                 evaluations.extend(metric.evaluation());
             }
-            write_atomically(path, &kept)?;
+            write(path, &kept)?;
         }
         let file = OpenOptions::new()
             .create(true)
@@ -132,6 +133,15 @@ impl MetricsFile {
         self.file.write_all(&line).with_context(name)?;
         Ok(true)
     }
+
+    /// Flushes the lines to the disk, before a checkpoint that comes after them.
+    ///
+    /// # Errors
+    /// The file and the system's words.
+    pub fn flush(&self) -> Result<()> {
+        let name = || format!("{}: cannot be written", self.path.display());
+        self.file.sync_all().with_context(name)
+    }
 }
 
 /// Reads every whole line of a metrics file.
@@ -156,4 +166,35 @@ pub fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
         metrics.push(metric);
     }
     Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_loss_of_power_leaves_behind_the_checkpoints_lines_is_cut_off() {
+        let path = std::env::temp_dir().join(format!("hlx-metrics-{}", std::process::id()));
+        let eval = |step| Metric::Eval {
+            step,
+            split: EvalSplit::HeldOut,
+            loss: 1.5,
+            loss_with_end: 1.25,
+            n_bytes: 9,
+        };
+        for end in [&b""[..], b"{\"kind\":\"ev", b"\0\0\0\n\0\0", b"{}\n"] {
+            let _ = std::fs::remove_file(&path);
+            let mut file = MetricsFile::open_after(&path, 0).expect("opens");
+            for step in [2, 4, 6] {
+                assert!(file.append(&eval(step)).expect("appends"));
+            }
+            let damaged = [std::fs::read(&path).expect("reads"), end.to_vec()].concat();
+            std::fs::write(&path, damaged).expect("writes");
+            let mut file = MetricsFile::open_after(&path, 4).expect("opens");
+            assert!(!file.append(&eval(4)).expect("is there already"));
+            assert!(file.append(&eval(6)).expect("appends"));
+            assert_eq!(read_metrics(&path).expect("reads"), [2, 4, 6].map(eval));
+        }
+        std::fs::remove_file(path).expect("cleared");
+    }
 }

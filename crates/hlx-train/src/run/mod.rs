@@ -3,25 +3,50 @@
 //! ```text
 //! runs/NAME/
 //!   config.toml      the configuration, every default filled in
-//!   run.json         profile, device, versions, digests of configuration, corpus and shaders
+//!   run.json         devices and versions, digests of configuration, corpus and shaders
 //!   metrics.jsonl    one line a log period and an evaluation
 //!   chain.jsonl      one record a log period and a checkpoint, each naming the one before it
+//!   lock             locked while a process writes to the folder; lock-holder names it then
 //!   checkpoints/
 //!     step-000240/   model.safetensors, config.json, state.bin, digests.json
 //! ```
 
 mod chain;
 mod checkpoint;
-mod files;
 mod folder;
+mod lock;
 mod manifest;
 mod metrics;
+mod seal;
 mod state;
 
-pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, Link, Origin, Record, tensor_digits};
+pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Link, Origin, tensor_digits};
 pub use checkpoint::{Checkpoint, Digests, Retention};
-pub(crate) use files::write_atomically;
-pub use folder::{RunFolder, fresh_folder, latest_folder};
-pub use manifest::{Manifest, Session, shaders_digest};
+pub use folder::{RunFolder, latest_folder};
+pub use lock::RunLock;
+pub use manifest::{Manifest, RunStretch, shaders_digest};
 pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};
 pub use state::{LossSum, Progress, STATE_FILE, State};
+
+use anyhow::{Result, ensure};
+use hlx_core::SPECIFICATION;
+
+/// The specification of runs made before [`SPECIFICATION`] was written down.
+fn specification_before_numbers() -> u32 {
+    1
+}
+
+/// Fails unless `what` follows this program's specification of the arithmetic: bits of another
+/// can neither be continued nor compared.
+///
+/// # Errors
+/// One line with both numbers.
+pub(crate) fn check_specification(what: &std::path::Path, found: u32) -> Result<()> {
+    ensure!(
+        found == SPECIFICATION,
+        "{}: follows specification {found} of the arithmetic, and this HLX follows \
+         {SPECIFICATION}: an HLX of specification {found} is needed",
+        what.display()
+    );
+    Ok(())
+}

@@ -191,7 +191,7 @@ fn total_steps(config: &Config, per_epoch: u64) -> u64 {
 
 /// Makes the optimizer that the configuration names.
 fn make_optimizer(config: &Config, store: &ParameterStore) -> Result<Box<dyn Optimizer>> {
-    let weight_decay = config.train.weight_decay;
+    let weight_decay = config.train.weight_decay();
     let limit = config.train.clip_norm as f32;
     let clip_norm = (limit > 0.0).then_some(limit);
     Ok(match config.train.optimizer {

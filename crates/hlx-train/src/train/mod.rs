@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::Result;
-use hlx_core::Context;
+use hlx_core::{Context, SPECIFICATION};
 use hlx_nn::Transformer;
 
 pub(crate) use engine::{Engine, load_model};
@@ -30,7 +30,7 @@ use crate::data::{Dataset, Split};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::run::{
     ChainFile, Checkpoint, Digests, EvalSplit, Metric, MetricsFile, Progress, Retention, RunFolder,
-    STATE_FILE, State,
+    RunLock, STATE_FILE, State,
 };
 pub(crate) use losses::{PendingLosses, StepLoss};
 
@@ -55,6 +55,8 @@ pub struct Trainer {
     awaited: VecDeque<Awaited>,
     /// The mean training loss of the last log period.
     last_loss: Option<f64>,
+    /// Nobody else writes to the folder meanwhile.
+    _lock: RunLock,
 }
 
 /// What the device has been asked for: losses, a log line that waits for them, and the digests of
@@ -105,6 +107,8 @@ pub struct Outcome {
     pub epochs: f64,
     /// Whether the target loss ended it.
     pub reached_target: bool,
+    /// Whether the observer ended it before its end; it goes on when it is resumed.
+    pub interrupted: bool,
     /// The loss over the training corpus, without dropout and smoothing: of pairs, and of a
     /// text with a target loss.
     pub train: Option<Evaluation>,
@@ -157,7 +161,8 @@ impl Trainer {
         self.engine.total_steps
     }
 
-    /// Trains to the end of the run, evaluates, and saves the last checkpoint.
+    /// Trains to the end of the run, evaluates, and saves the last checkpoint. If the observer
+    /// ends it before ([`Observer::must_stop`]), a checkpoint of the step just done is saved.
     ///
     /// # Errors
     /// What the device or the disk reports; the checkpoints written before stay whole.
@@ -166,6 +171,9 @@ impl Trainer {
             self.one_step()?;
             observer.step(self.progress.step, self.engine.total_steps);
             self.after_step(observer)?;
+            if observer.must_stop() && self.progress.step < self.engine.total_steps {
+                return self.interrupt(observer);
+            }
         }
         self.finish(observer)
     }
@@ -317,6 +325,21 @@ impl Trainer {
         Ok(found)
     }
 
+    /// Saves a checkpoint of the step just done, unless there is one.
+    fn interrupt(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        let save = self.newest.1 != Some(self.progress.step);
+        self.send_for(false, save)?;
+        self.receive(true, observer)?;
+        if save {
+            self.save(observer)?;
+        }
+        let outcome = self.outcome(None, None)?;
+        Ok(Outcome {
+            interrupted: true,
+            ..outcome
+        })
+    }
+
     fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let save = self.newest.1 != Some(self.progress.step);
         self.send_for(false, save)?;
@@ -339,12 +362,17 @@ impl Trainer {
         if save {
             self.save(observer)?;
         }
+        self.outcome(train, held_out)
+    }
+
+    fn outcome(&self, train: Option<Evaluation>, held_out: Option<Evaluation>) -> Result<Outcome> {
         let newest = self.folder.newest()?;
         let digests = newest.map(|checkpoint| checkpoint.digests);
         Ok(Outcome {
             step: self.progress.step,
             epochs: self.epochs(),
             reached_target: self.progress.reached_target,
+            interrupted: false,
             train,
             last_loss: self.last_loss,
             held_out,
@@ -362,11 +390,15 @@ impl Trainer {
         let paused = Instant::now();
         let store = self.engine.model.store();
         let optimizer = self.engine.optimizer.state(store)?;
+        // One download serves the digest, which hashes the words in the order of the names and so
+        // is not the tree that the device computes for the chain, and the file.
+        let parameters = store.snapshot()?;
         let digests = Digests {
             step: self.progress.step,
-            parameters: store.digest()?,
+            specification: SPECIFICATION,
+            parameters: parameters.digest(),
             optimizer: optimizer.digest(),
-            config: self.engine.config.digest()?,
+            config: self.engine.config.identity_digest()?,
             data: self.engine.data.digest().to_owned(),
             loss: self
                 .progress
@@ -384,7 +416,7 @@ impl Trainer {
         let mut sizes = serde_json::to_vec_pretty(self.engine.model.config())?;
         sizes.push(b'\n');
         let files = [
-            (hlx_nn::MODEL_FILE, store.to_safetensors()?),
+            (hlx_nn::MODEL_FILE, parameters.to_safetensors()?),
             (hlx_nn::CONFIG_FILE, sizes),
             (
                 STATE_FILE,
@@ -393,6 +425,7 @@ impl Trainer {
         ];
         let parent = self.folder.checkpoints();
         self.chain.flush()?;
+        self.metrics.flush()?;
         self.newest = (
             Checkpoint::write(&parent, digests, &files)?,
             Some(self.progress.step),

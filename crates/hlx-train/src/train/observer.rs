@@ -1,10 +1,10 @@
-//! What a run tells while it runs: the library prints nothing itself.
+//! Progress events of a run: the library prints nothing itself.
 
 use std::path::Path;
 
 use crate::run::Metric;
 
-/// Hears of a run's course.
+/// Receives the progress events of a run.
 pub trait Observer {
     /// A step has been launched.
     fn step(&mut self, _step: u64, _total_steps: u64) {}
@@ -14,9 +14,14 @@ pub trait Observer {
 
     /// A checkpoint was written into this folder.
     fn checkpoint(&mut self, _step: u64, _folder: &Path) {}
+
+    /// Whether the run is to end after the step just done, with a checkpoint.
+    fn must_stop(&self) -> bool {
+        false
+    }
 }
 
-/// Hears nothing.
+/// Ignores every event.
 pub struct Silent;
 
 impl Observer for Silent {}

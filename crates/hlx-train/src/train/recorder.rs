@@ -1,10 +1,11 @@
-//! The records of a run's chain: what the device is asked for, and what is made of it.
+//! The records of a run's chain: their digests are launched on the device, and joined with the
+//! steps' losses when they arrive.
 
 use anyhow::Result;
 use hlx_nn::{PendingStateDigest, StateDigest, StateDigester};
 
 use super::{Engine, StepLoss};
-use crate::run::{Bits, Origin, Progress, Record};
+use crate::run::{Bits, ChainRecord, Origin, Progress};
 
 /// Makes records of the steps of an engine.
 pub(crate) struct Recorder {
@@ -73,24 +74,24 @@ impl Recorder {
     }
 
     /// Waits for a record's digests and puts it together, with all steps added since the last.
-    pub fn receive(&mut self, pending: PendingRecord) -> Result<Record> {
+    pub fn receive(&mut self, pending: PendingRecord) -> Result<ChainRecord> {
         let state = self.digester.receive(pending.digests)?;
         let (epoch, batch_idx) = pending.cursor;
-        let mut record = Record::new(pending.step, epoch, batch_idx, &state);
+        let mut record = ChainRecord::new(pending.step, epoch, batch_idx, &state);
         record.losses = std::mem::take(&mut self.losses);
         record.norms = std::mem::take(&mut self.norms);
         Ok(record)
     }
 
     /// Makes the first record of a chain.
-    pub fn first(&mut self, engine: &Engine, progress: &Progress) -> Result<Record> {
+    pub fn first(&mut self, engine: &Engine, progress: &Progress) -> Result<ChainRecord> {
         let state = self.digest(engine)?;
         self.newest = Some(progress.step);
         let (epoch, batch_idx) = engine.cursor(progress);
-        let mut record = Record::new(progress.step, epoch, batch_idx, &state);
+        let mut record = ChainRecord::new(progress.step, epoch, batch_idx, &state);
         record.origin = Some(Origin::new(
             engine.ctx.info().profile,
-            engine.config.digest()?,
+            engine.config.identity_digest()?,
             engine.data.digest(),
         ));
         Ok(record)

@@ -1,23 +1,34 @@
-//! A run from its configuration: made new, or taken up again where its newest checkpoint is.
+//! Prepares a run from its configuration: a new one, or one that goes on after its newest
+//! checkpoint.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
-use hlx_nn::Transformer;
 
 use super::{Engine, Recorder, Trainer};
 use crate::config::Config;
 use crate::data::Dataset;
-use crate::run::{Chain, ChainFile, Checkpoint, Link, Manifest, Progress, Record, RunFolder};
+use crate::run::{
+    Chain, ChainFile, ChainRecord, Checkpoint, Link, Manifest, Progress, RunFolder, RunLock,
+    check_specification,
+};
 
 /// Where a run is to begin.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// In a folder that holds no run yet.
     New(PathBuf),
-    /// In the folder of a run, after its newest checkpoint.
+    /// In the first of `runs/NAME`, `runs/NAME-2`, ... that holds no run yet.
+    Numbered {
+        /// The folder of runs.
+        runs: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// In the folder of a run, after its newest checkpoint. A folder whose run was killed before
+    /// its first file is begun anew.
     Resume(PathBuf),
 }
 
@@ -30,43 +41,67 @@ pub struct TrainOptions {
     pub data_path: PathBuf,
 }
 
+/// A run folder that is locked and holds a run, and what there is to go on from.
+struct Opened {
+    folder: RunFolder,
+    lock: RunLock,
+    checkpoint: Option<Checkpoint>,
+    manifest: Option<Manifest>,
+}
+
+impl Opened {
+    /// Locks the folder of a run before anything in it is read, and refuses a run of another
+    /// configuration or specification.
+    fn new(path: &Path, config: &Config) -> Result<Self> {
+        let folder = RunFolder::open(path)?;
+        let lock = RunLock::acquire(path)?;
+        let same = config.check_resumes(&folder.config()?);
+        same.with_context(|| path.display().to_string())?;
+        let checkpoint = folder.newest()?;
+        if let Some(checkpoint) = &checkpoint {
+            check_specification(checkpoint.path(), checkpoint.digests.specification)?;
+        }
+        Ok(Self {
+            manifest: folder.manifest()?,
+            folder,
+            lock,
+            checkpoint,
+        })
+    }
+}
+
 impl Trainer {
-    /// Prepares a run: reads the corpus, makes the model and the run folder, or takes them up
-    /// again.
+    /// Prepares a run: reads the corpus, makes the model and the run folder, or reads the newest
+    /// checkpoint of a run that goes on. The folder is locked until the trainer is dropped.
     ///
     /// # Errors
-    /// One line with what is wrong: the corpus, a folder that holds a run already, a run of
-    /// another model, a damaged checkpoint, a device without the memory.
+    /// One line with what is wrong: the corpus, a folder that holds a run already or is in use, a
+    /// run of another model or specification, a damaged checkpoint, a device without the memory.
     pub fn new(ctx: &Context, mut config: Config, options: &TrainOptions) -> Result<Self> {
+        let start = options.start.without_unstarted();
+        let opened = match &start {
+            Start::Resume(path) => Some(Opened::new(path, &config)?),
+            Start::New(path) => RunFolder::check_free(path).map(|()| None)?,
+            Start::Numbered { .. } => None,
+        };
         let data = Dataset::load(&options.data_path, config.data.format, config.positions())?;
         let absolute = std::path::absolute(&options.data_path)?;
         config.data.path = absolute.to_string_lossy().into_owned();
-        let (opened, checkpoint) = match &options.start {
-            Start::New(_) => (None, None),
-            Start::Resume(path) => {
-                let folder = RunFolder::open(path)?;
-                check_same_run(&folder, &config)?;
-                let checkpoint = folder.newest()?;
-                (Some(folder), checkpoint)
-            }
-        };
+        for warning in config.train.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
         let (engine, progress) = Engine::new(ctx, config, data, checkpoint.as_ref())?;
         let mut recorder = Recorder::new(&engine, None)?;
-        let mut first = recorder.first(&engine, &progress)?;
-        let (config, data, model) = (&engine.config, &engine.data, &engine.model);
+        let first = recorder.first(&engine, &progress)?;
         // Only now, with all that can be refused behind, is anything written.
-        let folder = match (&options.start, opened) {
-            (Start::New(path), _) => RunFolder::create(path, config)?,
-            (Start::Resume(_), Some(folder)) => folder,
-            (Start::Resume(path), None) => RunFolder::open(path)?,
+        let (folder, lock, manifest) = match opened {
+            Some(opened) => (opened.folder, opened.lock, opened.manifest),
+            None => begin(&start, &engine.config)?,
         };
-        if let (Start::Resume(_), Some(origin)) = (&options.start, &mut first.origin) {
-            // A run may go on for longer than it was begun for; config.toml stays as it is.
-            origin.config = folder.config()?.digest()?;
-        }
-        let chain = take_up_chain(&folder, checkpoint.as_ref(), &progress, first)?;
+        let chain = open_chain(&folder, checkpoint.as_ref(), &progress, first)?;
         folder.clear_temporaries()?;
-        write_manifest(&folder, ctx, config, data, model, progress.step)?;
+        write_manifest(&folder, &engine, manifest, progress.step)?;
         Ok(Self {
             metrics: folder.metrics_after(progress.step)?,
             newest: match &checkpoint {
@@ -82,26 +117,52 @@ impl Trainer {
             chain,
             recorder,
             progress,
+            _lock: lock,
         })
     }
 }
 
-/// Opens the chain behind the record of this state, which `state` describes; a chain without any
-/// begins with it.
+impl Start {
+    /// A run that was killed before its first file is resumed by beginning it.
+    fn without_unstarted(&self) -> Self {
+        match self {
+            Self::Resume(path) if RunFolder::is_unstarted(path) => Self::New(path.clone()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// Creates and locks the folder of a new run, and writes its configuration.
+fn begin(start: &Start, config: &Config) -> Result<(RunFolder, RunLock, Option<Manifest>)> {
+    let (folder, lock) = match start {
+        Start::Numbered { runs, name } => RunFolder::claim_numbered(runs, name)?,
+        Start::New(path) | Start::Resume(path) => RunFolder::claim(path)?,
+    };
+    folder.begin(config)?;
+    Ok((folder, lock, None))
+}
+
+/// Opens the chain for appending after this state's record; `state` is that record made anew, and
+/// a chain without any begins with it.
 ///
 /// # Errors
-/// A damaged chain, one that lacks the checkpoint's record, or whose record is of another state.
-fn take_up_chain(
+/// A damaged chain, one of another specification, one that lacks the checkpoint's record, or whose
+/// record is of another state.
+fn open_chain(
     folder: &RunFolder,
     checkpoint: Option<&Checkpoint>,
     progress: &Progress,
-    state: Record,
+    state: ChainRecord,
 ) -> Result<ChainFile> {
     let path = folder.chain_path();
     let exists = path.exists();
     let found = exists
         .then(|| Chain::read_until(&path, progress.step))
         .transpose()?;
+    let origin = found.as_ref().and_then(|chain| chain.origin().ok());
+    if let Some(origin) = origin {
+        check_specification(&path, origin.specification)?;
+    }
     let stated = checkpoint.map_or("", |checkpoint| &checkpoint.digests.record);
     let link = found.as_ref().and_then(|chain| chain.at(progress.step));
     let digest = link.map_or("none", |link| &link.digest);
@@ -129,24 +190,17 @@ fn take_up_chain(
     Ok(chain)
 }
 
-fn check_same_run(folder: &RunFolder, config: &Config) -> Result<()> {
-    let same = config.check_resumes(&folder.config()?);
-    same.with_context(|| folder.path().display().to_string())
-}
-
+/// Writes `run.json` with one more stretch behind those that it had.
 fn write_manifest(
     folder: &RunFolder,
-    ctx: &Context,
-    config: &Config,
-    data: &Dataset,
-    model: &Transformer,
+    engine: &Engine,
+    before: Option<Manifest>,
     from_step: u64,
 ) -> Result<()> {
-    let n_parameters = model.store().n_elements() as u64;
+    let n_parameters = engine.model.store().n_elements() as u64;
+    let (ctx, config, data) = (&engine.ctx, &engine.config, &engine.data);
     let mut manifest = Manifest::new(ctx, config, data, n_parameters)?;
-    if let Ok(before) = folder.manifest() {
-        manifest.sessions = before.sessions;
-    }
-    manifest.add_session(ctx, from_step);
-    folder.write_manifest(&manifest)
+    manifest.stretches = before.map_or_else(Vec::new, |before| before.stretches);
+    manifest.add_stretch(ctx, from_step);
+    folder.write_manifest(manifest)
 }

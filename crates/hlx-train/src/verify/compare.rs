@@ -9,13 +9,13 @@ use hlx_kernels::tree_digest::{TensorRoot, tree_digest_f32};
 use hlx_nn::{MODEL_FILE, StateDigest, Transformer};
 
 use super::report::{Difference, ElementDifference, Mismatch, Source, TensorDifference};
-use crate::run::{Bits, Checkpoint, Record, STATE_FILE, State, tensor_digits};
+use crate::run::{Bits, ChainRecord, Checkpoint, STATE_FILE, State, tensor_digits};
 use crate::train::Engine;
 
 /// Compares a record with the one made now; `state` holds the digests of the latter.
 pub(super) fn records(
-    recorded: &Record,
-    found: &Record,
+    recorded: &ChainRecord,
+    found: &ChainRecord,
     state: &StateDigest,
     equal_to: Option<u64>,
 ) -> Option<Difference> {
@@ -34,7 +34,8 @@ pub(super) fn records(
             mismatches.push(mismatch(what, text(theirs[at]), text(ours[at])));
         }
     }
-    let cursor = |record: &Record| format!("epoch {}, batch {}", record.epoch, record.batch_idx);
+    let cursor =
+        |record: &ChainRecord| format!("epoch {}, batch {}", record.epoch, record.batch_idx);
     for (what, theirs, ours) in [
         ("data cursor", cursor(recorded), cursor(found)),
         (
@@ -85,7 +86,7 @@ fn tensors(state: &StateDigest) -> impl Iterator<Item = &TensorRoot> {
 }
 
 /// The first tensor whose digits differ.
-fn first_tensor(recorded: &Record, state: &StateDigest) -> Option<TensorDifference> {
+fn first_tensor(recorded: &ChainRecord, state: &StateDigest) -> Option<TensorDifference> {
     let theirs = |at: usize| recorded.tensors.get(at).map_or("none", String::as_str);
     let (at, tensor) = tensors(state)
         .enumerate()
@@ -118,7 +119,7 @@ pub(super) fn add_element(
 /// Compares a checkpoint's tensors and place with the state made now.
 pub(super) fn checkpoint(
     engine: &Engine,
-    found: &Record,
+    found: &ChainRecord,
     state: &StateDigest,
     checkpoint: &Checkpoint,
     equal_to: Option<u64>,

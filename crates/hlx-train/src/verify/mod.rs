@@ -18,7 +18,9 @@ pub use report::{Difference, ElementDifference, Mismatch, Report, Source, Tensor
 
 use crate::config::Config;
 use crate::data::Dataset;
-use crate::run::{Bits, Chain, Checkpoint, Link, Progress, Record, RunFolder};
+use crate::run::{
+    Bits, Chain, ChainRecord, Checkpoint, Link, Progress, RunFolder, check_specification,
+};
 use crate::train::{Engine, Recorder};
 use stretch::Stretch;
 
@@ -165,11 +167,15 @@ impl Verification {
     }
 
     /// Compares the state with a record, and with the checkpoint of its step if there is one.
-    fn compare(&mut self, recorded: &Record, equal_to: Option<u64>) -> Result<Option<Difference>> {
+    fn compare(
+        &mut self,
+        recorded: &ChainRecord,
+        equal_to: Option<u64>,
+    ) -> Result<Option<Difference>> {
         self.receive()?;
         let state = self.recorder.digest(&self.engine)?;
         let (epoch, batch_idx) = self.engine.cursor(&self.progress);
-        let mut found = Record::new(self.progress.step, epoch, batch_idx, &state);
+        let mut found = ChainRecord::new(self.progress.step, epoch, batch_idx, &state);
         found.losses = std::mem::take(&mut self.losses);
         found.norms = std::mem::take(&mut self.norms);
         let difference = compare::records(recorded, &found, &state, equal_to);
@@ -196,15 +202,16 @@ fn inputs(
 ) -> Result<(Config, Dataset)> {
     let mut config = folder.config()?;
     let origin = chain.origin()?;
-    let profile = ctx.info().profile;
+    check_specification(chain.path(), origin.specification)?;
+    let arithmetic = ctx.info().profile;
     ensure!(
-        origin.profile == profile,
-        "{}: the run is of profile {}, {} runs {profile}",
+        origin.arithmetic == arithmetic,
+        "{}: the run is of arithmetic {}, {} has {arithmetic}",
         chain.path().display(),
-        origin.profile,
+        origin.arithmetic,
         ctx.info()
     );
-    let found = config.digest()?;
+    let found = origin.digest_of(&config)?;
     ensure!(
         origin.config == found,
         "{}: config.toml is not what the run was made with: its digest is {found}, the chain says \
@@ -232,7 +239,7 @@ fn inputs(
 }
 
 /// Fails unless the chain's record is of the checkpoint's state.
-fn check_base(chain: &Chain, base: &Checkpoint, state: &Record) -> Result<()> {
+fn check_base(chain: &Chain, base: &Checkpoint, state: &ChainRecord) -> Result<()> {
     let recorded = chain.at(state.step).map(|link| &link.record);
     ensure!(
         recorded.is_some_and(|recorded| recorded.same_state(state)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::VerifyOptions;
-use crate::run::{Chain, Checkpoint, Link, RunFolder};
+use crate::run::{Chain, Checkpoint, Link, RunFolder, check_specification};
 
 /// A stretch of a run.
 pub(super) struct Stretch {
@@ -97,6 +97,7 @@ fn asked_for(chain: &Chain, options: &VerifyOptions) -> Result<(u64, u64)> {
 /// Proves a checkpoint's files, and that it names the chain's record of its step.
 fn check_link(chain: &Chain, step: u64, path: &Path) -> Result<()> {
     let stated = Checkpoint::open(path)?.digests;
+    check_specification(path, stated.specification)?;
     let place = || format!("{}", path.display());
     ensure!(
         stated.step == step,

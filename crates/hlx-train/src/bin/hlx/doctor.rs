@@ -70,5 +70,5 @@ fn print_device(info: &DeviceInfo) {
         println!("  shared      {} bytes", info.shared_memory_bytes);
     }
     println!("  subgroup    {}", info.subgroup_size);
-    println!("  profile     {}", info.profile);
+    println!("  arithmetic  {}", info.profile);
 }

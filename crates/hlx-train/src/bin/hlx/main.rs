@@ -8,6 +8,7 @@ mod doctor;
 mod eval;
 mod generate;
 mod golden;
+mod interrupt;
 mod plot;
 mod report;
 mod run;
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     let done = match arguments.verb {
-        Verb::Train(arguments) => train::run(&arguments),
+        Verb::Train(arguments) => return train::run(&arguments),
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),

@@ -34,10 +34,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
+            let manifest = manifest
+                .with_context(|| format!("{}: has no run.json yet", arguments.run.display()))?;
             let device = manifest
-                .sessions
+                .stretches
                 .last()
-                .map(|session| session.device.as_str());
+                .map(|stretch| stretch.device.as_str());
             let device = device.unwrap_or("an unknown device");
             format!("{corpus}, {} parameters, {device}", manifest.n_parameters)
         }

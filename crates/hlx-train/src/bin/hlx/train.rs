@@ -2,16 +2,18 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use hlx_core::{Context, DeviceKind};
 use hlx_train::config::{Config, Override};
 use hlx_train::profile::{Profile, Profiled};
-use hlx_train::run::{EvalSplit, Metric, fresh_folder, latest_folder};
+use hlx_train::run::{EvalSplit, Metric, latest_folder};
 use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::DeviceArgument;
+use crate::interrupt::{self, Interrupt};
 use crate::report::report;
 
 /// Where runs without `--out` lie, in the folder that the program is started in.
@@ -42,33 +44,91 @@ pub struct Arguments {
     profile: Option<Option<PathBuf>>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<()> {
-    let config = Config::load(&arguments.config, &arguments.overrides)?;
-    let folder = arguments.config.parent().unwrap_or(Path::new("."));
-    let data_path = folder.join(&config.data.path);
-    let options = TrainOptions {
-        start: arguments.start()?,
-        data_path,
-    };
-    let ctx = arguments.device.open()?;
-    let profile = match arguments.profile {
-        Some(_) => Some(Profile::start(&ctx)?),
-        None => None,
-    };
-    let mut trainer = Trainer::new(&ctx, config, &options)?;
-    let mut screen = Screen::new(arguments.json, &trainer);
-    screen.head(&trainer)?;
-    let outcome = trainer.run(&mut screen)?;
-    screen.bar.finish_and_clear();
-    let profiled = profile.map(Profile::end).transpose()?;
-    report(&trainer, &outcome, arguments.json)?;
-    match profiled {
-        Some(profiled) => arguments.show_profile(&profiled, trainer.folder().path()),
-        None => Ok(()),
+/// Trains; the status is 130 for a run that a signal has ended before its end.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match arguments.train() {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(interrupt::STATUS),
+        Err(error) => {
+            crate::print_error(&error);
+            ExitCode::FAILURE
+        }
     }
 }
 
 impl Arguments {
+    /// Trains, and returns whether the run was interrupted.
+    fn train(&self) -> Result<bool> {
+        let arguments = self;
+        let config = Config::load(&arguments.config, &arguments.overrides)?;
+        let folder = arguments.config.parent().unwrap_or(Path::new("."));
+        let data_path = folder.join(&config.data.path);
+        let options = TrainOptions {
+            start: arguments.start()?,
+            data_path,
+        };
+        let ctx = arguments.device.open()?;
+        let profile = match arguments.profile {
+            Some(_) => Some(Profile::start(&ctx)?),
+            None => None,
+        };
+        let mut trainer = Trainer::new(&ctx, config, &options)?;
+        let mut screen = Screen::new(arguments.json, &trainer)?;
+        screen.head(&trainer)?;
+        let outcome = trainer.run(&mut screen)?;
+        screen.bar.finish_and_clear();
+        let profiled = profile.map(Profile::end).transpose()?;
+        if outcome.interrupted {
+            self.say_how_to_go_on(&trainer, &screen);
+        } else {
+            report(&trainer, &outcome, arguments.json)?;
+        }
+        if let Some(profiled) = profiled {
+            self.show_profile(&profiled, trainer.folder().path())?;
+        }
+        Ok(outcome.interrupted)
+    }
+
+    /// Says where the run was interrupted, and the command that goes on with it.
+    fn say_how_to_go_on(&self, trainer: &Trainer, screen: &Screen) {
+        let run = trainer.folder().path();
+        let (step, total) = (trainer.step(), trainer.total_steps());
+        let resume = self.resume_command(run);
+        let text = if self.json {
+            serde_json::json!({
+                "kind": "interrupted", "step": step, "total_steps": total, "run": run,
+                "resume": resume,
+            })
+            .to_string()
+        } else {
+            format!(
+                "\ninterrupted after step {step} of {total}; its checkpoint is in {}\ngo on with  {resume}",
+                run.display()
+            )
+        };
+        // A reader that went away is no fault: the checkpoint is saved.
+        let _ = screen.line(&text);
+    }
+
+    /// The command line that goes on with this run.
+    fn resume_command(&self, run: &Path) -> String {
+        let program = std::env::args().next().unwrap_or_else(|| "hlx".to_owned());
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let mut words = vec![program, "train".to_owned(), path(&self.config)];
+        words.extend(["--out".to_owned(), path(run), "--resume".to_owned()]);
+        if self.device.device != "auto" {
+            words.extend(["--device".to_owned(), self.device.device.clone()]);
+        }
+        for change in &self.overrides {
+            words.extend(["--set".to_owned(), change.to_string()]);
+        }
+        if self.json {
+            words.push("--json".to_owned());
+        }
+        let words: Vec<String> = words.iter().map(|word| interrupt::quoted(word)).collect();
+        words.join(" ")
+    }
+
     fn show_profile(&self, profiled: &Profiled, run: &Path) -> Result<()> {
         let named = self.profile.clone().flatten();
         let path = named.unwrap_or_else(|| run.join("profile.json"));
@@ -92,7 +152,10 @@ impl Arguments {
         Ok(match (&self.out, self.resume) {
             (Some(out), true) => Start::Resume(out.clone()),
             (Some(out), false) => Start::New(out.clone()),
-            (None, false) => Start::New(fresh_folder(runs, &name)),
+            (None, false) => Start::Numbered {
+                runs: runs.to_owned(),
+                name: name.into_owned(),
+            },
             (None, true) => {
                 let latest = latest_folder(runs, &name);
                 Start::Resume(latest.with_context(|| format!("{RUNS}/{name}: there is no run"))?)
@@ -101,14 +164,16 @@ impl Arguments {
     }
 }
 
-/// The course of the run on the screen: a bar on a terminal, lines everywhere.
+/// The progress of the run on the screen: a bar on a terminal, lines everywhere.
 struct Screen {
     json: bool,
     bar: ProgressBar,
+    interrupt: Interrupt,
 }
 
 impl Screen {
-    fn new(json: bool, trainer: &Trainer) -> Self {
+    /// Prepares the bar, and catches the signals that end the run early.
+    fn new(json: bool, trainer: &Trainer) -> Result<Self> {
         let shown = !json && std::io::stderr().is_terminal();
         let target = if shown {
             ProgressDrawTarget::stderr()
@@ -122,7 +187,12 @@ impl Screen {
         }
         bar.set_position(trainer.step());
         bar.reset_eta();
-        Self { json, bar }
+        let interrupt = Interrupt::catch()?;
+        Ok(Self {
+            json,
+            bar,
+            interrupt,
+        })
     }
 
     /// Says what is about to run.
@@ -135,14 +205,14 @@ impl Screen {
         if self.json {
             let head = serde_json::json!({
                 "kind": "start", "device": info.name, "selector": info.selector,
-                "profile": info.profile, "parameters": parameters, "train_samples": n_train,
+                "arithmetic": info.profile, "parameters": parameters, "train_samples": n_train,
                 "eval_samples": n_eval, "step": step, "total_steps": total,
                 "run": trainer.folder().path(),
             });
             return self.line(&head.to_string());
         }
         self.line(&format!(
-            "device   {info}, profile {}{}",
+            "device   {info}, arithmetic {}{}",
             info.profile,
             why_cpu(ctx)
         ))?;
@@ -184,6 +254,10 @@ impl Observer for Screen {
         };
         // A reader that went away is no reason to stop the run.
         let _ = self.line(&text);
+    }
+
+    fn must_stop(&self) -> bool {
+        self.interrupt.has_arrived()
     }
 
     fn checkpoint(&mut self, step: u64, folder: &Path) {
