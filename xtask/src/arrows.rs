@@ -12,10 +12,15 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not here may not be added unseen.
-const TABLE: [Row; 8] = [
+const TABLE: [Row; 9] = [
+    Row {
+        name: "hlx-spirv",
+        hlx: &[],
+        rationed: &["rspirv"],
+    },
     Row {
         name: "hlx-core",
-        hlx: &[],
+        hlx: &["hlx-spirv"],
         rationed: &["vulkano", "ash"],
     },
     Row {
@@ -30,7 +35,7 @@ const TABLE: [Row; 8] = [
     },
     Row {
         name: "hlx-contract",
-        hlx: &["hlx-core", "hlx-store", "hlx-kernels"],
+        hlx: &["hlx-spirv", "hlx-core", "hlx-store", "hlx-kernels"],
         rationed: &[],
     },
     Row {
@@ -70,8 +75,9 @@ const TABLE: [Row; 8] = [
     },
 ];
 
-/// Dependencies that belong to some layers only: Vulkan below, programs and files above.
-const RATIONED: [&str; 9] = [
+/// Dependencies that belong to some layers only: SPIR-V and Vulkan below, programs and files above.
+const RATIONED: [&str; 10] = [
+    "rspirv",
     "vulkano",
     "vulkano-shaders",
     "ash",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{Outcome, arrows, constants, digests, files, spirv_lint, tidy};
+use crate::{Outcome, arrows, constants, digests, files, shaders, tidy};
 
 pub const HELP: &str = "\
 cargo xtask lint
@@ -14,7 +14,7 @@ warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
-/// Checks that only read the tree: together well under a second.
+/// Checks that only read the tree: together well under a second, once shader-lint is built.
 const CHECKS: [Check; 5] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
@@ -80,12 +80,9 @@ fn documentation() -> Result<(), String> {
 }
 
 fn lint_modules(root: &Path) -> Result<Vec<String>, String> {
-    let mut wrong = Vec::new();
-    for module in files::under(&root.join("shaders/spv"), &["spv"])? {
-        wrong.extend(spirv_lint::check(
-            &files::relative(root, &module),
-            &files::bytes(&module)?,
-        ));
-    }
-    Ok(wrong)
+    let modules = files::under(&root.join("shaders/spv"), &["spv"])?;
+    let named = modules
+        .into_iter()
+        .map(|module| (files::relative(root, &module), module));
+    shaders::lint(&named.collect::<Vec<_>>())
 }

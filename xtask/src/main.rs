@@ -13,8 +13,6 @@ mod prove;
 mod setup;
 mod sha256;
 mod shaders;
-mod spirv;
-mod spirv_lint;
 mod summary;
 mod tests_verb;
 mod tidy;

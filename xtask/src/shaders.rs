@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::command::{self, step};
 use crate::digests::{self, Digests, Entry, Shader};
-use crate::{Outcome, constants, files, sha256, spirv_lint};
+use crate::{Outcome, constants, files, sha256};
 
 pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
@@ -112,13 +112,32 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
             command.args(["--target-env", "vulkan1.2"]).arg(&module);
             wrong.extend(command::capture(&shader.name, &mut command).err());
         }
-        wrong.extend(spirv_lint::check(&shader.name, &files::bytes(&module)?));
     }
+    let named = shaders
+        .iter()
+        .map(|shader| (shader.name.clone(), scratch_module(scratch, shader)));
+    wrong.extend(lint(&named.collect::<Vec<_>>())?);
     if wrong.is_empty() {
         Ok(())
     } else {
         Err(wrong.join("\n"))
     }
+}
+
+/// Checks modules by the rules of HLX's arithmetic; returns a line a breach.
+pub fn lint(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
+    let mut lint = command::quiet_cargo(&["run", "--release", "-p", "shader-lint", "--"]);
+    for (name, module) in modules {
+        lint.arg(name).arg(module);
+    }
+    let output = lint.stderr(std::process::Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run shader-lint: {error}"))?;
+    let found = String::from_utf8_lossy(&output.stdout);
+    let breaches: Vec<String> = found.lines().map(str::to_owned).collect();
+    if !output.status.success() && breaches.is_empty() {
+        return Err(format!("shader-lint failed with {}", output.status));
+    }
+    Ok(breaches)
 }
 
 fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {

@@ -273,7 +273,7 @@ impl Buffers {
             for output in &kernel.outputs {
                 let n: u64 = output.shape.iter().product();
                 let failed = ContractError::core(&kernel.name);
-                let buffer = ctx.alloc(n as usize).map_err(failed)?;
+                let buffer = ctx.alloc_isolated(n as usize).map_err(failed)?;
                 buffers.made.push(buffer.clone());
                 buffers.by_port.insert((place, output.binding), buffer);
             }
@@ -337,14 +337,16 @@ impl Buffers {
             .iter()
             .map(|&bytes| u32::from_le_bytes(bytes))
             .collect();
-        let buffer = match tensor.dtype {
+        let failed = || ContractError::core(&kernel.name);
+        let buffer = ctx.alloc_isolated(words.len()).map_err(failed())?;
+        match tensor.dtype {
             Dtype::F32 => {
                 let values: Vec<f32> = words.into_iter().map(f32::from_bits).collect();
-                ctx.buffer_f32(&values)
+                ctx.upload_f32(&buffer, &values)
             }
-            _ => ctx.buffer_u32(&words),
-        };
-        let buffer = buffer.map_err(ContractError::core(&kernel.name))?;
+            _ => ctx.upload_u32(&buffer, &words),
+        }
+        .map_err(failed())?;
         self.inputs.insert((handle, tensor.dtype), buffer.clone());
         Ok(buffer)
     }

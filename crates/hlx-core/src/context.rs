@@ -188,6 +188,19 @@ impl Context {
         on_stream!(self, stream => stream.alloc(len))
     }
 
+    /// Allocates `len` words in an allocation of their own, uninitialised: on a Vulkan device a
+    /// buffer of exactly this size, which no other tensor shares. So a kernel from outside that
+    /// computes a wrong index reaches no other tensor, even where the driver bounds accesses by
+    /// the Vulkan buffer and not by the bound window (`robustBufferAccess`). Costs a driver
+    /// allocation each; tensors of HLX's own kernels come from [`Context::alloc`].
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`], which names what was requested and what is in use.
+    pub fn alloc_isolated(&self, len: usize) -> Result<Buffer, CoreError> {
+        let block = self.inner.source.allocate(len.max(1))?;
+        Ok(Buffer::isolated(block, len))
+    }
+
     /// Launches a kernel: the shader on a Vulkan device, `cpu` on the CPU device. While a graph
     /// is being recorded, the launch is kept instead of run. Any thread may launch; `cpu` itself
     /// must not launch on this context.

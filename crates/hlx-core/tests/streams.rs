@@ -2,8 +2,8 @@
 
 mod vector_add;
 
-use hlx_core::CoreError;
 use hlx_core::testing::{left_out, own_contexts as contexts, vulkan_contexts};
+use hlx_core::{Binding, CoreError, Launch};
 use vector_add::add;
 
 #[test]
@@ -251,6 +251,62 @@ fn wrong_arguments_are_errors() {
                 "{error}"
             );
         }
+    }
+}
+
+/// The memory of an isolated buffer goes with it, and no other buffer shares it.
+#[test]
+fn an_isolated_buffer_has_memory_of_its_own() {
+    for ctx in contexts() {
+        let shared = ctx.buffer_f32(&[1.0; 100]).expect("buffer");
+        let isolated = ctx.alloc_isolated(100).expect("buffer");
+        ctx.upload_f32(&isolated, &[2.0; 100]).expect("upload");
+        let sum = ctx.alloc_isolated(100).expect("buffer");
+        add(&ctx, &shared, &isolated, &sum).expect("launch");
+        drop(isolated);
+        assert_eq!(ctx.download_f32(&sum).expect("download"), [3.0; 100]);
+        let arena = format!("{shared:?}");
+        let block = |text: &str| {
+            text.split("at ")
+                .nth(1)
+                .and_then(|at| Some(at.split('+').next()?.to_owned()))
+        };
+        assert_ne!(block(&format!("{sum:?}")), block(&arena));
+        assert_eq!(
+            ctx.memory().buffers,
+            1,
+            "the pool holds the shared one alone"
+        );
+    }
+}
+
+/// A driver reads past the descriptors of a layout that is smaller than the shader's.
+#[test]
+fn a_launch_that_binds_less_than_its_shader_declares_is_refused() {
+    for ctx in vulkan_contexts() {
+        let (a, b) = (ctx.alloc(4).expect("buffer"), ctx.alloc(4).expect("buffer"));
+        let launch = |bindings: &[Binding<'_>], push: &[u8]| {
+            let launch = Launch {
+                name: "vector_add",
+                shader: &vector_add::VECTOR_ADD,
+                specialization: &[],
+                bindings,
+                push,
+                groups: [1, 1, 1],
+            };
+            ctx.launch(launch, |_| {}).expect_err("refused").to_string()
+        };
+        let count = 4_u32.to_le_bytes();
+        assert_eq!(
+            launch(&[Binding::Read(&a), Binding::Write(&b)], &count),
+            "examples/vector_add: 2 bindings, the shader declares binding 2"
+        );
+        let c = ctx.alloc(4).expect("buffer");
+        let three = [Binding::Read(&a), Binding::Read(&b), Binding::Write(&c)];
+        assert_eq!(
+            launch(&three, &[]),
+            "examples/vector_add: 0 bytes of push constants, the shader declares 4"
+        );
     }
 }
 

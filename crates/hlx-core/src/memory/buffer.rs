@@ -8,7 +8,8 @@ use crate::error::CoreError;
 
 /// A range of a block, given back to its pool when the last buffer over it is dropped.
 pub(crate) struct Allocation {
-    /// None for a buffer of a recorded graph: the plan of the graph's memory has its place.
+    /// None for a buffer of a recorded graph, whose place the plan of the graph's memory has, and
+    /// for one that is a block by itself.
     pub pool: Option<Arc<TensorPool>>,
     pub block: Arc<Block>,
     pub offset: usize,
@@ -39,6 +40,18 @@ impl Buffer {
             offset,
             len,
         }
+    }
+
+    /// A whole block as one buffer; the memory is freed with the last clone.
+    pub(crate) fn isolated(block: Arc<Block>, len: usize) -> Self {
+        let words = block.words;
+        let allocation = Allocation {
+            pool: None,
+            block,
+            offset: 0,
+            words,
+        };
+        Self::whole(allocation, len)
     }
 
     /// The number of words.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::vk;
+use hlx_spirv::FloatControls;
 use vulkano::VulkanObject;
 use vulkano::buffer::sys::RawBuffer;
 use vulkano::buffer::{Buffer, BufferCreateInfo, BufferUsage};
@@ -17,7 +18,6 @@ use vulkano::memory::{
 };
 
 use super::pipeline::PipelineStore;
-use super::spirv::FloatControls;
 use super::{instance, translate, translate_validated};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
@@ -44,8 +44,9 @@ pub(crate) struct VulkanDevice {
     memory_type: u32,
     heap_index: usize,
     has_memory_budget: bool,
-    /// Pipelines can be made robust one by one; otherwise the device is.
-    pub robust_pipelines: bool,
+    /// How far the pipelines of foreign shaders bound their accesses, where that can be set for
+    /// single pipelines; otherwise the whole device is robust.
+    pub robust_pipelines: Option<vk::PipelineRobustnessBufferBehaviorEXT>,
 }
 
 /// Memory that the host writes or reads, mapped as long as it lives.
@@ -256,7 +257,7 @@ impl VulkanDevice {
                 .unwrap_or(false),
         };
         let pipelines = Mutex::new(PipelineStore::open(&device, &info)?);
-        let robust_pipelines = has_robust_pipelines(&physical);
+        let robust_pipelines = robust_pipelines(&physical);
         let has_memory_budget = physical.supported_extensions().ext_memory_budget;
         let timestamp_period_ns = f64::from(properties.timestamp_period);
         let (_, heap_index) = device_local_heap(&physical);
@@ -388,11 +389,20 @@ fn raw_buffer(device: &Arc<Device>, info: &DeviceInfo, bytes: u64) -> Result<Raw
         .map_err(|error| translate_validated(&info.name, "create a buffer", error))
 }
 
-/// Whether single pipelines can be made robust: buffers are never read or written past their
-/// ends, whatever index a shader computes.
-fn has_robust_pipelines(physical: &PhysicalDevice) -> bool {
-    physical.supported_extensions().ext_pipeline_robustness
-        && physical.supported_features().pipeline_robustness
+/// How single pipelines can be made robust, if they can: with `robustBufferAccess2` an access is
+/// bounded by the bound window (reads past it give zeros, writes are discarded), without it by
+/// the Vulkan buffer. A pipeline may use the former where the device supports it, enabled or not.
+fn robust_pipelines(physical: &PhysicalDevice) -> Option<vk::PipelineRobustnessBufferBehaviorEXT> {
+    let supported = physical.supported_features();
+    let single = physical.supported_extensions().ext_pipeline_robustness;
+    if !(single && supported.pipeline_robustness) {
+        return None;
+    }
+    Some(if supported.robust_buffer_access2 {
+        vk::PipelineRobustnessBufferBehaviorEXT::ROBUST_BUFFER_ACCESS_2
+    } else {
+        vk::PipelineRobustnessBufferBehaviorEXT::ROBUST_BUFFER_ACCESS
+    })
 }
 
 fn create_device(
@@ -403,16 +413,21 @@ fn create_device(
     let supported = physical.supported_features();
     // Shaders from outside may compute any index: their pipelines are robust. Where only whole
     // devices can be, HLX's own pipelines are too.
-    let robust_pipelines = has_robust_pipelines(physical);
+    let robust_pipelines = robust_pipelines(physical).is_some();
+    let by_window = !robust_pipelines
+        && physical.supported_extensions().ext_robustness2
+        && supported.robust_buffer_access2;
     let features = DeviceFeatures {
         shader_float64: supported.shader_float64,
         shader_int64: supported.shader_int64,
         pipeline_robustness: robust_pipelines,
         robust_buffer_access: !robust_pipelines,
+        robust_buffer_access2: by_window,
         ..DeviceFeatures::empty()
     };
     let extensions = DeviceExtensions {
         ext_pipeline_robustness: robust_pipelines,
+        ext_robustness2: by_window,
         khr_portability_subset: physical.supported_extensions().khr_portability_subset,
         ext_memory_budget: physical.supported_extensions().ext_memory_budget,
         ..DeviceExtensions::empty()

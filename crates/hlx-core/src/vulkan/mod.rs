@@ -9,7 +9,6 @@ mod pipeline;
 mod recorder;
 mod recording;
 mod schedule;
-mod spirv;
 mod staging;
 mod stream;
 mod timing;

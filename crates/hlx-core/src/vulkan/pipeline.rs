@@ -11,6 +11,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use ash::vk;
+use hlx_spirv::{interface, with_float_controls};
 use sha2::{Digest, Sha256};
 use vulkano::VulkanObject;
 use vulkano::descriptor_set::layout::{
@@ -21,7 +22,6 @@ use vulkano::pipeline::cache::{PipelineCache, PipelineCacheCreateInfo};
 use vulkano::pipeline::layout::{PipelineLayout, PipelineLayoutCreateInfo, PushConstantRange};
 use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo, ShaderStages};
 
-use super::spirv::with_float_controls;
 use super::{Modes, VulkanDevice, check_raw, translate_validated};
 use crate::device::DeviceInfo;
 use crate::error::CoreError;
@@ -266,6 +266,7 @@ impl PipelineStore {
         bindings: usize,
         push_bytes: usize,
     ) -> Result<Pipeline, CoreError> {
+        check_interface(name, words, bindings, push_bytes)?;
         let words = with_float_controls(words, device.float_controls);
         // SAFETY: vulkano's parser checks the module's structure; that it means what Vulkan
         // allows is the caller's word.
@@ -347,6 +348,19 @@ fn in_parallel<K: Eq + Hash + Sync, V: Sync, R: Send + Sync>(
         .collect()
 }
 
+/// Checks that a pipeline's layout has every buffer and push-constant byte that its shader
+/// declares: a driver reads past the descriptors of a layout that is too small.
+fn check_interface(
+    name: &str,
+    words: &[u32],
+    bindings: usize,
+    push_bytes: usize,
+) -> Result<(), CoreError> {
+    interface(words)
+        .and_then(|interface| interface.check(bindings, push_bytes))
+        .map_err(|error| CoreError::invalid(name, error.to_string()))
+}
+
 /// Makes the pipeline of a launch. Vulkan is called directly: vulkano would parse the module
 /// again for each set of constants, which costs more than a driver with a warm cache.
 fn make(
@@ -356,7 +370,9 @@ fn make(
     layouts: &Layouts,
 ) -> Result<Pipeline, CoreError> {
     let name = request.shader.0.name();
-    let words = with_float_controls(&request.shader.0.words(), device.float_controls);
+    let words = request.shader.0.words();
+    check_interface(name, &words, request.bindings, request.push_bytes)?;
+    let words = with_float_controls(&words, device.float_controls);
     let info = vk::ShaderModuleCreateInfo::default().code(&words);
     let (fns, handle) = (&device.device.fns().v1_0, device.device.handle());
     let mut module = vk::ShaderModule::null();
@@ -371,7 +387,7 @@ fn make(
         module,
         entry: c"main",
         constants: &request.specialization,
-        robust: false,
+        robust: None,
     };
     let pipeline = compile(device, cache, &stage, layouts);
     // SAFETY: the module is ours, and pipelines do not need it once they are made.
@@ -386,8 +402,8 @@ struct Stage<'a> {
     entry: &'a CStr,
     /// Those that the module does not declare have no effect.
     constants: &'a [(u32, u32)],
-    /// Asks for bounds on every access to a buffer.
-    robust: bool,
+    /// How accesses to buffers are bounded; `None` leaves that to the device.
+    robust: Option<vk::PipelineRobustnessBufferBehaviorEXT>,
 }
 
 fn compile(
@@ -412,12 +428,12 @@ fn compile(
         .module(stage.module)
         .name(stage.entry)
         .specialization_info(&specialization);
-    let mut robustness = vk::PipelineRobustnessCreateInfoEXT::default()
-        .storage_buffers(vk::PipelineRobustnessBufferBehaviorEXT::ROBUST_BUFFER_ACCESS);
+    let mut robustness = vk::PipelineRobustnessCreateInfoEXT::default();
     let mut info = vk::ComputePipelineCreateInfo::default()
         .stage(shader_stage)
         .layout(layout.handle());
-    if stage.robust {
+    if let Some(behavior) = stage.robust {
+        robustness = robustness.storage_buffers(behavior);
         info = info.push_next(&mut robustness);
     }
     let vulkan = &device.device;

@@ -4,7 +4,7 @@ use hlx_core::{Binding, Context, CoreError, Launch, Shader, groups_1d};
 
 static MODULE: &[u8] = include_bytes!("../../../../shaders/spv/examples/vector_add.spv");
 // SAFETY: a module of `cargo xtask shaders` that checks its index against the count pushed.
-static VECTOR_ADD: Shader = unsafe { Shader::new("examples/vector_add", MODULE) };
+pub static VECTOR_ADD: Shader = unsafe { Shader::new("examples/vector_add", MODULE) };
 
 /// `c = a + b` through the shader or its twin.
 pub fn add(

@@ -3,7 +3,87 @@
 //! GLSL's `precise` becomes `NoContraction` on each addition, subtraction and product. glslang
 //! puts none on `Fma`, which is one rounding already, and none is asked for there.
 
-use crate::spirv::{Instruction, Module};
+use std::collections::{HashMap, HashSet};
+
+use rspirv::spirv::{Decoration, Op};
+
+use crate::{Instruction, read, string, words};
+
+/// A module's instructions and what its declarations say of its ids.
+struct Module {
+    instructions: Vec<Instruction>,
+    names: HashMap<u32, String>,
+    no_contraction: HashSet<u32>,
+    float_types: HashSet<u32>,
+    glsl_imports: HashSet<u32>,
+}
+
+impl Module {
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let instructions = words(bytes)
+            .and_then(|words| read(&words))
+            .map_err(|error| error.to_string())?;
+        let mut module = Self {
+            instructions: Vec::new(),
+            names: HashMap::new(),
+            no_contraction: HashSet::new(),
+            float_types: HashSet::new(),
+            glsl_imports: HashSet::new(),
+        };
+        for instruction in &instructions {
+            module.declare(instruction);
+        }
+        module.instructions = instructions;
+        Ok(module)
+    }
+
+    fn declare(&mut self, instruction: &Instruction) {
+        const NO_CONTRACTION: u32 = Decoration::NoContraction as u32;
+        let text = |words: &[u32]| string(words).map_or_else(|_| String::new(), |(text, _)| text);
+        let op = Op::from_u32(u32::from(instruction.opcode));
+        match (op, &instruction.words[..]) {
+            (Some(Op::Name), [id, name @ ..]) => _ = self.names.insert(*id, text(name)),
+            (Some(Op::ExtInstImport), [id, name @ ..]) if text(name) == "GLSL.std.450" => {
+                self.glsl_imports.insert(*id);
+            }
+            (Some(Op::Decorate), [id, NO_CONTRACTION, ..]) => {
+                self.no_contraction.insert(*id);
+            }
+            (Some(Op::TypeFloat), [id, ..]) => _ = self.float_types.insert(*id),
+            (Some(Op::TypeVector | Op::TypeMatrix), [id, element, ..])
+                if self.float_types.contains(element) =>
+            {
+                self.float_types.insert(*id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the instruction's result carries the `NoContraction` decoration.
+    fn is_precise(&self, instruction: &Instruction) -> bool {
+        self.no_contraction.contains(&instruction.ids.result)
+    }
+
+    /// Whether the instruction's result is a float, or a vector or matrix of floats.
+    fn is_float(&self, instruction: &Instruction) -> bool {
+        self.float_types.contains(&instruction.ids.result_type)
+    }
+
+    /// The number of a GLSL.std.450 instruction, or `None` for anything else.
+    fn glsl_instruction(&self, instruction: &Instruction) -> Option<u32> {
+        let [_, _, set, number, ..] = instruction.words[..] else {
+            return None;
+        };
+        let glsl = instruction.opcode == Op::ExtInst as u16 && self.glsl_imports.contains(&set);
+        glsl.then_some(number)
+    }
+
+    /// The name of a function from its OpFunction.
+    fn function_name(&self, function: u32) -> String {
+        let name = self.names.get(&function).cloned();
+        name.unwrap_or_else(|| format!("%{function}"))
+    }
+}
 
 /// Every breach of the rules in one module, each as one line that starts with `name`.
 pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
@@ -11,16 +91,23 @@ pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
         Ok(module) => module,
         Err(error) => return vec![format!("{name}: {error}")],
     };
-    let breach = |instruction: &Instruction| {
-        let reason = judge(&module, instruction)?;
-        let Instruction {
-            index, function, ..
-        } = instruction;
-        Some(format!(
-            "{name}: instruction {index} in `{function}`: {reason}"
-        ))
-    };
-    module.instructions.iter().filter_map(breach).collect()
+    let mut function = String::new();
+    let mut found = Vec::new();
+    for instruction in &module.instructions {
+        if instruction.opcode == Op::Function as u16 {
+            function = module.function_name(instruction.ids.result);
+        }
+        if let Some(reason) = judge(&module, instruction) {
+            let index = instruction.index;
+            found.push(format!(
+                "{name}: instruction {index} in `{function}`: {reason}"
+            ));
+        }
+        if instruction.opcode == Op::FunctionEnd as u16 {
+            function.clear();
+        }
+    }
+    found
 }
 
 fn judge(module: &Module, instruction: &Instruction) -> Option<String> {
@@ -151,20 +238,21 @@ fn glsl_name(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::spirv::assemble;
+    use crate::read::assemble;
 
     /// A module with float %1, int %2, GLSL.std.450 as %3 and a `NoContraction` on %50.
     fn module(last: (u16, &[u32])) -> Vec<u8> {
         let words = b"GLSL.std.450\0\0\0\0".chunks_exact(4);
         let mut import = vec![3];
         import.extend(words.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])));
-        assemble(&[
+        let words = assemble(&[
             (11, &import),
             (71, &[50, 42]),
             (22, &[1, 32]),
             (21, &[2, 32, 0]),
             last,
-        ])
+        ]);
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     fn breaches(last: (u16, &[u32])) -> Vec<String> {
@@ -186,19 +274,37 @@ mod tests {
 
     #[test]
     fn forbids_division_dot_and_float_reductions() {
-        for opcode in [136, 140, 141, 144, 148, 350, 355, 358, 5614, 6035] {
-            assert_eq!(
-                breaches((opcode, &[1, 50, 60, 61])).len(),
-                1,
-                "opcode {opcode}"
+        let forbidden: [(u16, &[u32], &str); 10] = [
+            (136, &[1, 50, 60, 61], "OpFDiv"),
+            (140, &[1, 50, 60, 61], "OpFRem"),
+            (141, &[1, 50, 60, 61], "OpFMod"),
+            (144, &[1, 50, 60, 61], "OpVectorTimesMatrix"),
+            (148, &[1, 50, 60, 61], "OpDot"),
+            (350, &[1, 50, 60, 0, 61], "OpGroupNonUniformFAdd"),
+            (355, &[1, 50, 60, 0, 61], "OpGroupNonUniformFMin"),
+            (358, &[1, 50, 60, 0, 61], "OpGroupNonUniformFMax"),
+            (5614, &[1, 50, 60, 61, 62, 63], "OpAtomicFMinEXT"),
+            (6035, &[1, 50, 60, 61, 62, 63], "OpAtomicFAddEXT"),
+        ];
+        for (opcode, operands, op) in forbidden {
+            let found = breaches((opcode, operands));
+            let start = format!("m.spv: instruction 4 in ``: {op}: ");
+            assert!(
+                found.len() == 1 && found[0].starts_with(&start),
+                "{found:?}"
             );
         }
         // Integer addition, comparison, selection, an integer reduction and a shuffle are fine.
-        for opcode in [128, 184, 169, 349, 345] {
-            assert!(
-                breaches((opcode, &[2, 51, 60, 61])).is_empty(),
-                "opcode {opcode}"
-            );
+        let fine: [(u16, &[u32]); 5] = [
+            (128, &[2, 51, 60, 61]),
+            (184, &[2, 51, 60, 61]),
+            (169, &[2, 51, 60, 61, 62]),
+            (349, &[2, 51, 60, 0, 61]),
+            (345, &[2, 51, 60, 61, 62]),
+        ];
+        for (opcode, operands) in fine {
+            let found = breaches((opcode, operands));
+            assert!(found.is_empty(), "{found:?}");
         }
     }
 

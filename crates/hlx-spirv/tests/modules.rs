@@ -1,0 +1,63 @@
+//! Every module of HLX's is read, keeps the arithmetic's rules, and has an interface.
+
+use std::path::{Path, PathBuf};
+
+/// The compiled modules below `shaders/spv`.
+fn modules() -> Vec<(PathBuf, Vec<u8>)> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders/spv")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "spv") {
+                let bytes = std::fs::read(&path).expect("a module");
+                found.push((path, bytes));
+            }
+        }
+    }
+    assert!(found.len() > 60, "{} modules", found.len());
+    found
+}
+
+#[test]
+fn every_module_is_read_and_keeps_the_rules() {
+    for (path, bytes) in modules() {
+        let name = path.display().to_string();
+        assert_eq!(
+            hlx_spirv::arithmetic::check(&name, &bytes),
+            [""; 0],
+            "{name}"
+        );
+        let words = hlx_spirv::words(&bytes).expect("whole words");
+        let interface = hlx_spirv::interface(&words).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!interface.bindings.is_empty(), "{name} binds no buffer");
+        let push = hlx_spirv::push_constants(&words).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let end = push
+            .last()
+            .map_or(0, |last| last.offset + 4 * last.elements.unwrap_or(1));
+        assert_eq!(interface.push_bytes, end, "{name}");
+    }
+}
+
+#[test]
+fn a_module_cut_or_flipped_anywhere_is_no_panic() {
+    for (_, bytes) in modules().into_iter().step_by(16) {
+        let words = hlx_spirv::words(&bytes).expect("whole words");
+        for end in (0..words.len()).step_by(words.len() / 61 + 1) {
+            let _ = hlx_spirv::interface(&words[..end]);
+        }
+        for bit in (0..words.len() * 32).step_by(words.len() / 3 + 1) {
+            let mut words = words.clone();
+            words[bit / 32] ^= 1 << (bit % 32);
+            let _ = hlx_spirv::interface(&words);
+            let _ = hlx_spirv::push_constants(&words);
+            let controls = hlx_spirv::FloatControls {
+                preserve_zero_inf_nan: true,
+                flush_subnormals: true,
+            };
+            let _ = hlx_spirv::with_float_controls(&words, controls);
+        }
+    }
+}
