@@ -3,7 +3,8 @@
 //! HLX arithmetic counts subnormals as zero. x86 and AArch64 do so natively when a control bit
 //! of the thread is set; the workers of the CPU device set it once, when they start, and carry
 //! no other work. [`with_flush`] sets and restores it for a closure on the calling thread. These
-//! are the only two places of HLX that touch the register; the probe proves that they work.
+//! are the only two places of HLX that touch the mode; the probe proves that they work. The flag
+//! that says that a result was flushed is read in [`crate::underflow`].
 
 use std::sync::OnceLock;
 
@@ -14,8 +15,10 @@ use crate::error::CoreError;
 /// The vector instructions that the CPU kernels use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SimdLevel {
-    /// Whatever the target guarantees; fused multiply-add through the platform's `fmaf`.
+    /// Whatever the target guarantees; multiply-adds in f64 ([`crate::arith::Exact`]).
     Portable,
+    /// AArch64's vectors of four.
+    Neon,
     /// AVX2 and FMA.
     Avx2,
     /// AVX-512 F, VL, BW and DQ.
@@ -23,10 +26,11 @@ pub enum SimdLevel {
 }
 
 impl SimdLevel {
-    /// The name that `HLX_SIMD` takes: `portable`, `avx2`, `avx512`.
+    /// The name that `HLX_SIMD` takes: `portable`, `neon`, `avx2`, `avx512`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            Self::Neon => "neon",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
         }
@@ -35,6 +39,13 @@ impl SimdLevel {
 
 /// The best level of this processor.
 fn best_simd_level() -> SimdLevel {
+    // Miri interprets no vector instructions.
+    if cfg!(miri) {
+        return SimdLevel::Portable;
+    }
+    if cfg!(target_arch = "aarch64") {
+        return SimdLevel::Neon;
+    }
     #[cfg(target_arch = "x86_64")]
     {
         let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
@@ -52,8 +63,24 @@ fn best_simd_level() -> SimdLevel {
     SimdLevel::Portable
 }
 
+/// Returns the levels that this processor has, the plainest first.
+pub fn simd_levels() -> Vec<SimdLevel> {
+    let best = best_simd_level();
+    let all = [
+        SimdLevel::Portable,
+        SimdLevel::Neon,
+        SimdLevel::Avx2,
+        SimdLevel::Avx512,
+    ];
+    let has = |level: &SimdLevel| {
+        let neon = (*level == SimdLevel::Neon) == (best == SimdLevel::Neon);
+        *level == SimdLevel::Portable || (*level <= best && neon)
+    };
+    all.into_iter().filter(has).collect()
+}
+
 /// Returns the level in use: the processor's best, or a lower one forced by the environment
-/// variable `HLX_SIMD` (`portable`, `avx2`, `avx512`). A level that the processor lacks, or an
+/// variable `HLX_SIMD` (`portable`, `neon`, `avx2`, `avx512`). A level that the processor lacks, or an
 /// unknown word, is ignored with a warning in the log. The bits are the same at every level.
 pub fn simd_level() -> SimdLevel {
     static LEVEL: OnceLock<SimdLevel> = OnceLock::new();
@@ -62,68 +89,104 @@ pub fn simd_level() -> SimdLevel {
         let Ok(word) = std::env::var("HLX_SIMD") else {
             return best;
         };
-        let forced = [SimdLevel::Portable, SimdLevel::Avx2, SimdLevel::Avx512]
-            .into_iter()
-            .find(|level| level.name() == word);
-        match forced {
-            Some(level) if level <= best => level,
-            _ => {
+        let mut levels = simd_levels().into_iter();
+        levels
+            .find(|level| level.name() == word)
+            .unwrap_or_else(|| {
                 tracing::warn!("HLX_SIMD={word} is not usable here; using {}", best.name());
                 best
-            }
-        }
+            })
     })
 }
 
-/// The control register of this thread's floating-point unit.
-#[cfg(target_arch = "x86_64")]
-fn control() -> u64 {
-    let mut mxcsr = 0_u32;
-    // SAFETY: stmxcsr writes four bytes to the address given, a live local.
-    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack)) };
-    u64::from(mxcsr)
+/// The registers of this thread's floating-point unit: its mode and its cumulative flags. Miri,
+/// which interprets no assembly, takes the last variant.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod registers {
+    /// FTZ (bit 15) and DAZ (bit 6) of MXCSR.
+    pub const FLUSH_BITS: u64 = (1 << 15) | (1 << 6);
+    /// UE (bit 4) of MXCSR: a result was tiny.
+    pub const UNDERFLOW_BIT: u64 = 1 << 4;
+
+    pub fn control() -> u64 {
+        let mut mxcsr = 0_u32;
+        // SAFETY: stmxcsr writes four bytes to the address given, a live local.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack)) };
+        u64::from(mxcsr)
+    }
+
+    pub fn set_control(value: u64) {
+        let mxcsr = value as u32;
+        // SAFETY: ldmxcsr reads four bytes from a live local. The value is one read by `control`,
+        // with at most the FTZ, DAZ and UE bits changed: no exception is unmasked.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &mxcsr, options(nostack)) };
+    }
+
+    pub use {control as flags, set_control as set_flags};
 }
 
-#[cfg(target_arch = "x86_64")]
-fn set_control(value: u64) {
-    let mxcsr = value as u32;
-    // SAFETY: ldmxcsr reads four bytes from a live local. The value is one read by `control`,
-    // with at most the FTZ and DAZ bits changed: no exception is unmasked.
-    unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &mxcsr, options(nostack)) };
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod registers {
+    /// FZ (bit 24) of FPCR: flushes inputs and outputs.
+    pub const FLUSH_BITS: u64 = 1 << 24;
+    /// UFC (bit 3) of FPSR: a result was tiny.
+    pub const UNDERFLOW_BIT: u64 = 1 << 3;
+
+    pub fn control() -> u64 {
+        let value: u64;
+        // SAFETY: reads a register that user space may read.
+        unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) value, options(nostack)) };
+        value
+    }
+
+    pub fn set_control(value: u64) {
+        // SAFETY: the value is one read by `control`, with at most the FZ bit changed.
+        unsafe { std::arch::asm!("msr fpcr, {}", in(reg) value, options(nostack)) };
+    }
+
+    pub fn flags() -> u64 {
+        let value: u64;
+        // SAFETY: reads a register that user space may read.
+        unsafe { std::arch::asm!("mrs {}, fpsr", out(reg) value, options(nostack)) };
+        value
+    }
+
+    pub fn set_flags(value: u64) {
+        // SAFETY: the value is one read by `flags`, with at most the UFC bit changed.
+        unsafe { std::arch::asm!("msr fpsr, {}", in(reg) value, options(nostack)) };
+    }
 }
 
-/// FTZ (bit 15) and DAZ (bit 6) of MXCSR.
-#[cfg(target_arch = "x86_64")]
-const FLUSH_BITS: u64 = (1 << 15) | (1 << 6);
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+mod registers {
+    pub const FLUSH_BITS: u64 = 0;
+    pub const UNDERFLOW_BIT: u64 = 0;
 
-#[cfg(target_arch = "aarch64")]
-fn control() -> u64 {
-    let value: u64;
-    // SAFETY: reads a register that user space may read.
-    unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) value, options(nomem, nostack)) };
-    value
-}
-
-#[cfg(target_arch = "aarch64")]
-fn set_control(value: u64) {
-    // SAFETY: the value is one read by `control`, with at most the FZ bit changed.
-    unsafe { std::arch::asm!("msr fpcr, {}", in(reg) value, options(nostack)) };
-}
-
-/// FZ (bit 24) of FPCR: flushes inputs and outputs.
-#[cfg(target_arch = "aarch64")]
-const FLUSH_BITS: u64 = 1 << 24;
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod other {
     pub fn control() -> u64 {
         0
     }
+
     pub fn set_control(_value: u64) {}
-    pub const FLUSH_BITS: u64 = 0;
+
+    pub use {control as flags, set_control as set_flags};
 }
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use other::{FLUSH_BITS, control, set_control};
+
+use registers::{FLUSH_BITS, UNDERFLOW_BIT, control, flags, set_control, set_flags};
+
+/// Clears this thread's underflow flag and returns whether it was set.
+pub(crate) fn take_underflow() -> bool {
+    let flags = flags();
+    let set = flags & UNDERFLOW_BIT != 0;
+    if set {
+        set_flags(flags & !UNDERFLOW_BIT);
+    }
+    set
+}
+
+/// Sets this thread's underflow flag.
+pub(crate) fn raise_underflow() {
+    set_flags(flags() | UNDERFLOW_BIT);
+}
 
 /// Restores the control register when it goes out of scope, also on a panic.
 struct Restore(u64);

@@ -108,6 +108,7 @@ pub(crate) fn cpu_info() -> DeviceInfo {
         processors: threads as u32,
         subgroup_size: match level {
             crate::cpu::SimdLevel::Portable => 1,
+            crate::cpu::SimdLevel::Neon => 4,
             crate::cpu::SimdLevel::Avx2 => 8,
             crate::cpu::SimdLevel::Avx512 => 16,
         },

@@ -19,6 +19,7 @@ pub mod files;
 mod graph;
 mod launch;
 mod memory;
+mod multiversion;
 mod open;
 mod probe;
 mod probe_report;
@@ -28,6 +29,8 @@ mod shader;
 mod specification;
 pub mod testing;
 mod tuning;
+#[doc(hidden)] // For the code that `multiversion!` makes.
+pub mod underflow;
 mod vulkan;
 
 pub use context::{Context, PendingDownload};

@@ -18,7 +18,7 @@ use crate::launch::{Binding, Launch, groups_1d};
 use crate::probe_report::ProbeReport;
 use crate::shader::Shader;
 use crate::vulkan::{Modes, VulkanDevice, cache_dir, write_atomically};
-use crate::{Buffer, arith};
+use crate::{Buffer, arith, multiversion};
 
 static ARITHMETIC_SPV: &[u8] = include_bytes!("../../../shaders/spv/probe/arithmetic.spv");
 // SAFETY: a module of `cargo xtask shaders`; its accesses are bounded by the count pushed to it.
@@ -96,6 +96,20 @@ impl Inputs {
                 }
             }
         }
+        // Products that round to 2^-126 from just below it.
+        for word in (0..1 << 23).step_by(0x5678) {
+            let a = 1_u64 << 23 | word | 1;
+            let b = (1 << 47) / a;
+            if (1 << 47) % a < 1 << 22 {
+                let bits = |significand: u64, exponent: u32| {
+                    exponent << 23 | (significand as u32 & 0x007f_ffff)
+                };
+                let row = [bits(a, 64), bits(b, 63), (word as u32 & 2) << 30];
+                for (column, bits) in columns.iter_mut().zip(row) {
+                    column.push(bits);
+                }
+            }
+        }
         let mut counter = 0;
         while columns[0].len() < 4096 {
             let words = arith::philox4x32([counter, 0, 0, 0], [0x0048_4c58, 0]);
@@ -138,6 +152,48 @@ impl Inputs {
     }
 }
 
+/// When a device turns a tiny result into zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum FlushRule {
+    /// As HLX: what rounds to less than 2^-126. x86 and NVIDIA's GPUs.
+    AfterRounding,
+    /// What is below 2^-126 before it is rounded. AArch64.
+    BeforeRounding,
+    /// Never: subnormal results appear.
+    Keeps,
+}
+
+impl FlushRule {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AfterRounding => "after rounding",
+            Self::BeforeRounding => "before rounding",
+            Self::Keeps => "subnormals are kept",
+        }
+    }
+}
+
+impl Inputs {
+    /// Finds a device's rule from its products of the first two columns.
+    fn flush_rule(&self, products: &[u32]) -> FlushRule {
+        let tiny = |index: usize| {
+            let [x, y, _] = self.triple(index).map(arith::flush);
+            let product = f64::from(x) * f64::from(y);
+            let is_tiny = product != 0.0 && product.abs() < f64::from(f32::MIN_POSITIVE);
+            let is_zero = products[index] & 0x7fff_ffff == 0;
+            is_tiny.then(|| (is_zero, arith::wide::mul(x, y) == 0.0))
+        };
+        let found: Vec<(bool, bool)> = (0..self.len()).filter_map(tiny).collect();
+        if found.contains(&(false, true)) {
+            FlushRule::Keeps
+        } else if found.contains(&(true, false)) {
+            FlushRule::BeforeRounding
+        } else {
+            FlushRule::AfterRounding
+        }
+    }
+}
+
 /// Rows whose sum shows the order: exponents from -30 to 30 and signs at random.
 fn reduction_rows() -> (Vec<f32>, [usize; 2]) {
     let [rows, cols] = [9, 333];
@@ -164,44 +220,55 @@ fn reference_row_sum(row: &[f32]) -> f32 {
     lanes[0]
 }
 
+multiversion! {
+    /// `[x y + z, x y]` of each triple, as kernels compute them.
+    fn fma_and_mul<A>(triples: &[[f32; 3]], out: &mut [[f32; 2]]) {
+        for (out, &[x, y, z]) in out.iter_mut().zip(triples) {
+            *out = [A::fma(x, y, z), A::mul(x, y)];
+        }
+    }
+}
+
 /// Probes the CPU device; runs in one of its workers. The kernels use the processor's own
 /// arithmetic, so what there is to show is that it fuses and flushes.
 pub(crate) fn run_cpu() -> ProbeReport {
+    use arith::soft::{Here, softfma};
+
     let mut report = ProbeReport::default();
     let tiny = std::hint::black_box(f32::MIN_POSITIVE);
     let flushed = (tiny * 0.5).to_bits() == 0 && (-tiny * 0.5).to_bits() == 0x8000_0000;
-    report.add(
-        "subnormals",
-        if flushed { "flushed" } else { "kept" },
-        flushed,
-    );
+    let finding = if flushed { "flushed" } else { "kept" };
+    report.add("subnormals", finding, flushed);
     let subnormal = std::hint::black_box(f32::from_bits(1));
     let read_as_zero = (subnormal * 1e30).to_bits() == 0;
-    report.add(
-        "subnormal inputs",
-        if read_as_zero { "zero" } else { "kept" },
-        read_as_zero,
-    );
-    let third = std::hint::black_box(1.0_f32 / 3.0);
-    let residual = arith::fma(third, 3.0, -1.0);
-    let fused =
-        residual.to_bits() == arith::soft::softfma(third, 3.0, -1.0).to_bits() && residual != 0.0;
-    report.add("fma", if fused { "fused" } else { "not fused" }, fused);
+    let finding = if read_as_zero { "zero" } else { "kept" };
+    report.add("subnormal inputs", finding, read_as_zero);
+
     let inputs = Inputs::new();
-    let exact = (0..inputs.len()).find(|&index| {
-        let [x, y, z] = inputs.triple(index);
-        canonical_bits(arith::fma(x, y, z)) != canonical_bits(arith::soft::softfma(x, y, z))
+    let bare: Vec<u32> = (0..inputs.len())
+        .map(|index| {
+            let [x, y, _] = inputs.triple(index);
+            (std::hint::black_box(x) * y).to_bits()
+        })
+        .collect();
+    report.add("flush of subnormals", inputs.flush_rule(&bare).name(), true);
+
+    let triples: Vec<_> = (0..inputs.len())
+        .map(|index| inputs.triple(index))
+        .collect();
+    let mut found = vec![[0.0; 2]; triples.len()];
+    fma_and_mul(&triples, &mut found);
+    let differing = triples.iter().zip(&found).find(|([x, y, z], [fma, mul])| {
+        let exact = [softfma::<Here>(*x, *y, *z), arith::wide::mul(*x, *y)];
+        [*fma, *mul].map(canonical_bits) != exact.map(canonical_bits)
     });
-    match exact {
-        None => report.add("fma against integers", "equal", true),
-        Some(index) => {
-            let [x, y, z] = inputs.triple(index);
-            report.add(
-                "fma against integers",
-                format!("differs at ({x:e}, {y:e}, {z:e})"),
-                false,
-            );
-        }
+    match differing {
+        None => report.add("fma and mul against integers", "equal", true),
+        Some(([x, y, z], _)) => report.add(
+            "fma and mul against integers",
+            format!("differ at ({x:e}, {y:e}, {z:e})"),
+            false,
+        ),
     }
     report
 }
@@ -305,9 +372,15 @@ fn probe(context: &Context, device: &Arc<VulkanDevice>) -> Result<(Modes, ProbeR
         native_fma: u32::from(fma_difference.is_none()),
         native_flush: u32::from(flush_difference.is_none() && fma_difference.is_none()),
     };
+    let rule = inputs.flush_rule(&bare[1]).name();
+    let flush = match (flush_difference, modes.native_flush) {
+        (None, 1) => format!("{rule}: native"),
+        (None, _) => format!("{rule}: emulated"),
+        (Some(difference), _) => format!("{rule}: {difference}"),
+    };
     let or_native = |finding: Option<String>| finding.unwrap_or_else(|| "native".to_owned());
     report.add("fused multiply-add", or_native(fma_difference), true);
-    report.add("flush of subnormals", or_native(flush_difference), true);
+    report.add("flush of subnormals", flush, true);
     let _ = device.modes.set(modes);
     for (op, name, twin) in FUNCTIONS {
         let outputs = run_operation(context, &buffers, op)?;

@@ -16,7 +16,7 @@
 //! The derivatives of both GELUs see x within [-16, 16]: beyond, they are 0 or 1 to the last bit,
 //! and `x^2` could overflow. Minus infinity gives NaN from GELU and SiLU, as in PyTorch.
 
-use hlx_core::arith::{abs, add, div, erf, exp, fma, mul, sigmoid, sub, tanh};
+use hlx_core::arith::{FloatOps, abs, add, div, sub};
 use hlx_core::{Binding, Buffer, Context, Shader};
 
 use crate::error::KernelError;
@@ -192,61 +192,67 @@ const GELU_CUBIC: f32 = 0.044_715;
 const GELU_CUBIC_3: f32 = 0.134_145;
 
 multiversion! {
-    pub(crate) fn forward_chunk(kind: Activation, x: &[f32], y: &mut [f32]) {
+    pub(crate) fn forward_chunk<A>(kind: Activation, x: &[f32], y: &mut [f32]) {
         match kind {
-            Activation::Gelu => each1(x, y, gelu),
-            Activation::GeluTanh => each1(x, y, gelu_tanh),
+            Activation::Gelu => each1(x, y, gelu::<A>),
+            Activation::GeluTanh => each1(x, y, gelu_tanh::<A>),
             Activation::Relu => each1(x, y, relu),
-            Activation::Silu => each1(x, y, |x| mul(x, sigmoid(x))),
-            Activation::Sigmoid => each1(x, y, sigmoid),
-            Activation::Tanh => each1(x, y, tanh),
+            Activation::Silu => each1(x, y, |x| A::mul(x, A::sigmoid(x))),
+            Activation::Sigmoid => each1(x, y, A::sigmoid),
+            Activation::Tanh => each1(x, y, A::tanh),
         }
     }
 }
 
 multiversion! {
-    pub(crate) fn backward_chunk(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+    pub(crate) fn backward_chunk<A>(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
         match kind {
-            Activation::Gelu => each2(x, dy, dx, |x, dy| mul(dy, gelu_slope(within_16(x)))),
-            Activation::GeluTanh => each2(x, dy, dx, |x, dy| mul(dy, gelu_tanh_slope(within_16(x)))),
+            Activation::Gelu => each2(x, dy, dx, |x, dy| A::mul(dy, gelu_slope::<A>(within_16(x)))),
+            Activation::GeluTanh => each2(x, dy, dx, |x, dy| A::mul(dy, gelu_tanh_slope::<A>(within_16(x)))),
             Activation::Relu => each2(x, dy, dx, |x, dy| if x <= 0.0 { 0.0 } else { dy }),
-            Activation::Silu => each2(x, dy, dx, |x, dy| mul(dy, silu_slope(x))),
-            Activation::Sigmoid => each2(x, dy, dx, |x, dy| mul(dy, sigmoid_slope(x))),
-            Activation::Tanh => each2(x, dy, dx, |x, dy| mul(dy, tanh_slope(x))),
+            Activation::Silu => each2(x, dy, dx, |x, dy| A::mul(dy, silu_slope::<A>(x))),
+            Activation::Sigmoid => each2(x, dy, dx, |x, dy| A::mul(dy, sigmoid_slope::<A>(x))),
+            Activation::Tanh => each2(x, dy, dx, |x, dy| A::mul(dy, tanh_slope::<A>(x))),
         }
     }
 }
 
 #[inline(always)]
-fn gelu(x: f32) -> f32 {
-    mul(mul(0.5, x), add(1.0, erf(mul(x, INV_SQRT_2))))
+fn gelu<A: FloatOps>(x: f32) -> f32 {
+    A::mul(A::mul(0.5, x), add(1.0, A::erf(A::mul(x, INV_SQRT_2))))
 }
 
 #[inline(always)]
-fn gelu_slope(x: f32) -> f32 {
-    let cdf = mul(0.5, add(1.0, erf(mul(x, INV_SQRT_2))));
-    let pdf = mul(INV_SQRT_2_PI, exp(mul(mul(-0.5, x), x)));
-    fma(x, pdf, cdf)
+fn gelu_slope<A: FloatOps>(x: f32) -> f32 {
+    let cdf = A::mul(0.5, add(1.0, A::erf(A::mul(x, INV_SQRT_2))));
+    let pdf = A::mul(INV_SQRT_2_PI, A::exp(A::mul(A::mul(-0.5, x), x)));
+    A::fma(x, pdf, cdf)
 }
 
 #[inline(always)]
-fn gelu_inner(x: f32, x_squared: f32) -> f32 {
-    mul(mul(SQRT_2_OVER_PI, x), fma(GELU_CUBIC, x_squared, 1.0))
+fn gelu_inner<A: FloatOps>(x: f32, x_squared: f32) -> f32 {
+    A::mul(
+        A::mul(SQRT_2_OVER_PI, x),
+        A::fma(GELU_CUBIC, x_squared, 1.0),
+    )
 }
 
 #[inline(always)]
-fn gelu_tanh(x: f32) -> f32 {
-    mul(mul(0.5, x), add(1.0, tanh(gelu_inner(x, mul(x, x)))))
+fn gelu_tanh<A: FloatOps>(x: f32) -> f32 {
+    A::mul(
+        A::mul(0.5, x),
+        add(1.0, A::tanh(gelu_inner::<A>(x, A::mul(x, x)))),
+    )
 }
 
 #[inline(always)]
-fn gelu_tanh_slope(x: f32) -> f32 {
-    let x_squared = mul(x, x);
-    let t = tanh(gelu_inner(x, x_squared));
-    let sech_squared = fma(-t, t, 1.0);
-    let inner_slope = mul(SQRT_2_OVER_PI, fma(GELU_CUBIC_3, x_squared, 1.0));
-    let right = mul(mul(mul(0.5, x), sech_squared), inner_slope);
-    fma(0.5, add(1.0, t), right)
+fn gelu_tanh_slope<A: FloatOps>(x: f32) -> f32 {
+    let x_squared = A::mul(x, x);
+    let t = A::tanh(gelu_inner::<A>(x, x_squared));
+    let sech_squared = A::fma(-t, t, 1.0);
+    let inner_slope = A::mul(SQRT_2_OVER_PI, A::fma(GELU_CUBIC_3, x_squared, 1.0));
+    let right = A::mul(A::mul(A::mul(0.5, x), sech_squared), inner_slope);
+    A::fma(0.5, add(1.0, t), right)
 }
 
 /// Within [-16, 16]; NaN stays.
@@ -262,22 +268,22 @@ fn relu(x: f32) -> f32 {
 }
 
 #[inline(always)]
-fn silu_slope(x: f32) -> f32 {
-    let s = sigmoid(x);
-    mul(s, fma(x, sub(1.0, s), 1.0))
+fn silu_slope<A: FloatOps>(x: f32) -> f32 {
+    let s = A::sigmoid(x);
+    A::mul(s, A::fma(x, sub(1.0, s), 1.0))
 }
 
 #[inline(always)]
-fn sigmoid_slope(x: f32) -> f32 {
-    let e = exp(-abs(x));
+fn sigmoid_slope<A: FloatOps>(x: f32) -> f32 {
+    let e = A::exp(-abs(x));
     let one_plus = add(1.0, e);
-    div(e, mul(one_plus, one_plus))
+    div(e, A::mul(one_plus, one_plus))
 }
 
 #[inline(always)]
-fn tanh_slope(x: f32) -> f32 {
-    let t = tanh(x);
-    fma(-t, t, 1.0)
+fn tanh_slope<A: FloatOps>(x: f32) -> f32 {
+    let t = A::tanh(x);
+    A::fma(-t, t, 1.0)
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ pub fn cross_entropy_backward(
 }
 
 multiversion! {
-    fn forward_rows(
+    fn forward_rows<A>(
         logits: &[f32],
         targets: &[u32],
         loss_rows: &mut [f32],
@@ -188,14 +188,14 @@ multiversion! {
         let rows = logits.chunks_exact(logits.len() / targets.len()).zip(targets);
         for (((x, &target), loss), stats) in rows.zip(loss_rows).zip(stats.chunks_exact_mut(2)) {
             let top = lanes::max(x);
-            let log_sum = arith::log(lanes::sum([x], |[x]| arith::exp(x - top)));
+            let log_sum = A::log(lanes::sum([x], |[x]| A::exp(x - top)));
             *loss = match x.get(target as usize) {
                 _ if target == IGNORE_INDEX => 0.0,
                 None => f32::NAN,
                 Some(&hit) if spread == 0.0 => log_sum - (hit - top),
                 Some(&hit) => {
                     let all = lanes::sum([x], |[x]| log_sum - (x - top));
-                    arith::fma(keep, log_sum - (hit - top), spread * all)
+                    A::fma(keep, log_sum - (hit - top), A::mul(spread, all))
                 }
             };
             stats[0] = top;
@@ -205,7 +205,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn backward_rows(
+    fn backward_rows<A>(
         logits: &[f32],
         targets: &[u32],
         stats: &[f32],
@@ -227,10 +227,10 @@ multiversion! {
                 continue;
             }
             for (dx, &x) in dx.iter_mut().zip(x) {
-                *dx = scale * (arith::exp((x - top) - log_sum) - spread);
+                *dx = A::mul(scale, A::exp((x - top) - log_sum) - spread);
             }
             let target = target as usize;
-            dx[target] = scale * (arith::exp((x[target] - top) - log_sum) - hit);
+            dx[target] = A::mul(scale, A::exp((x[target] - top) - log_sum) - hit);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Elements 4j to 4j + 3 come from the Philox block with the counter (j, 0, 0, purpose): two
 //! pairs of normal values (Box and Muller), times the standard deviation.
 
-use hlx_core::arith::{mul, normal_pair, philox4x32};
+use hlx_core::arith::{FloatOps, philox4x32};
 
 /// Blocks drawn side by side, each in a lane of the vector registers.
 const LANES: usize = 16;
@@ -12,7 +12,7 @@ multiversion! {
     /// Draws the blocks from `first_block` on into `values`; the last may be cut short.
     ///
     /// Call it under [`hlx_core::cpu::with_flush`].
-    pub fn draw_normal(
+    pub fn draw_normal<A>(
         key: [u32; 2],
         purpose: u32,
         deviation: f32,
@@ -22,7 +22,7 @@ multiversion! {
         let mut block = first_block;
         for values in values.chunks_mut(4 * LANES) {
             let mut drawn = [0.0; 4 * LANES];
-            draw_lanes(key, purpose, deviation, block, &mut drawn);
+            draw_lanes::<A>(key, purpose, deviation, block, &mut drawn);
             values.copy_from_slice(&drawn[..values.len()]);
             block = block.wrapping_add(LANES as u32);
         }
@@ -31,7 +31,7 @@ multiversion! {
 
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // One index into all arrays: what vectorises.
-fn draw_lanes(
+fn draw_lanes<A: FloatOps>(
     key: [u32; 2],
     purpose: u32,
     deviation: f32,
@@ -47,12 +47,12 @@ fn draw_lanes(
     }
     let mut normal = [[0.0; LANES]; 4];
     for lane in 0..LANES {
-        (normal[0][lane], normal[1][lane]) = normal_pair(words[0][lane], words[1][lane]);
-        (normal[2][lane], normal[3][lane]) = normal_pair(words[2][lane], words[3][lane]);
+        (normal[0][lane], normal[1][lane]) = A::normal_pair(words[0][lane], words[1][lane]);
+        (normal[2][lane], normal[3][lane]) = A::normal_pair(words[2][lane], words[3][lane]);
     }
     for (lane, four) in values.chunks_exact_mut(4).enumerate() {
         for (value, column) in four.iter_mut().zip(&normal) {
-            *value = mul(column[lane], deviation);
+            *value = A::mul(column[lane], deviation);
         }
     }
 }
@@ -60,6 +60,7 @@ fn draw_lanes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hlx_core::arith::normal_pair;
     use hlx_core::cpu::with_flush;
 
     #[test]

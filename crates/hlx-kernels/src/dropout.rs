@@ -7,7 +7,7 @@
 //! any micro-batch, and padded. An element stays if its number is at least `p`; then
 //! `y = x (1 / (1 - p))`, else +0. The backward pass is the same call on `dy`.
 
-use hlx_core::arith::{div, mul, philox4x32, sub};
+use hlx_core::arith::{div, philox4x32, sub};
 use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
@@ -122,7 +122,7 @@ const LANES: usize = 16;
 
 multiversion! {
     /// One chunk of a sample, whose first counter is `first_quad`.
-    fn drop_chunk(mask: Mask, first_quad: u32, x: &[f32], y: &mut [f32]) {
+    fn drop_chunk<A>(mask: Mask, first_quad: u32, x: &[f32], y: &mut [f32]) {
         let blocks = x.chunks(4 * LANES).zip(y.chunks_mut(4 * LANES));
         for (block_idx, (x, y)) in blocks.enumerate() {
             let first = first_quad + (block_idx * LANES) as u32;
@@ -133,7 +133,7 @@ multiversion! {
             }
             for ((x, y), word) in x.iter().zip(y).zip(words.as_flattened()) {
                 let uniform = (*word >> 8) as f32 * (1.0 / 16_777_216.0);
-                *y = if uniform >= mask.p { mul(*x, mask.factor) } else { 0.0 };
+                *y = if uniform >= mask.p { A::mul(*x, mask.factor) } else { 0.0 };
             }
         }
     }

@@ -139,14 +139,14 @@ multiversion! {
 }
 
 multiversion! {
-    fn mul_chunk(a: &[f32], b: &[f32], out: &mut [f32]) {
-        each2(a, b, out, |a, b| a * b);
+    fn mul_chunk<A>(a: &[f32], b: &[f32], out: &mut [f32]) {
+        each2(a, b, out, |a, b| A::mul(a, b));
     }
 }
 
 multiversion! {
-    pub(crate) fn scale_chunk(factor: f32, a: &[f32], out: &mut [f32]) {
-        each1(a, out, |a| a * factor);
+    pub(crate) fn scale_chunk<A>(factor: f32, a: &[f32], out: &mut [f32]) {
+        each1(a, out, |a| A::mul(a, factor));
     }
 }
 

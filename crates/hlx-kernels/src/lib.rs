@@ -6,6 +6,9 @@
 //!
 //! This crate knows devices through `hlx-core`. It knows neither the tape nor models.
 
+#[macro_use(multiversion)]
+extern crate hlx_core;
+
 #[macro_use]
 mod macros;
 mod columns;

@@ -13,7 +13,7 @@
 //! The numbers of the step ([`Hyper`]) and the clip factor lie in device buffers, so that a
 //! recorded step can be replayed with the next step's numbers.
 
-use hlx_core::arith::{add, div, fma, mul, sqrt, sub};
+use hlx_core::arith::{add, div, sqrt, sub};
 use hlx_core::{Binding, Buffer, Context, Launch, push_bytes};
 use rayon::prelude::*;
 
@@ -310,25 +310,25 @@ pub fn clip_factor(
 }
 
 multiversion! {
-    fn sgd_chunk(numbers: Numbers, grads: &[f32], params: &mut [f32]) {
+    fn sgd_chunk<A>(numbers: Numbers, grads: &[f32], params: &mut [f32]) {
         for (p, g) in params.iter_mut().zip(grads) {
-            let d = fma(numbers.weight_decay, *p, mul(numbers.clip, *g));
-            *p = fma(numbers.negative_rate, d, *p);
+            let d = A::fma(numbers.weight_decay, *p, A::mul(numbers.clip, *g));
+            *p = A::fma(numbers.negative_rate, d, *p);
         }
     }
 }
 
 multiversion! {
-    fn sgd_momentum_chunk(n: Numbers, grads: &[f32], params: &mut [f32], momentum: &mut [f32]) {
+    fn sgd_momentum_chunk<A>(n: Numbers, grads: &[f32], params: &mut [f32], momentum: &mut [f32]) {
         for ((p, m), g) in params.iter_mut().zip(momentum).zip(grads) {
-            *m = fma(n.momentum, *m, fma(n.weight_decay, *p, mul(n.clip, *g)));
-            *p = fma(n.negative_rate, *m, *p);
+            *m = A::fma(n.momentum, *m, A::fma(n.weight_decay, *p, A::mul(n.clip, *g)));
+            *p = A::fma(n.negative_rate, *m, *p);
         }
     }
 }
 
 multiversion! {
-    fn adam_chunk(
+    fn adam_chunk<A>(
         n: Numbers,
         decoupled: bool,
         grads: &[f32],
@@ -337,13 +337,13 @@ multiversion! {
         v: &mut [f32],
     ) {
         for (((p, m), v), g) in params.iter_mut().zip(m).zip(v).zip(grads) {
-            let clipped = mul(n.clip, *g);
-            let g = if decoupled { clipped } else { fma(n.weight_decay, *p, clipped) };
-            let kept = if decoupled { mul(n.keep, *p) } else { *p };
-            *m = fma(n.one_minus_beta1, sub(g, *m), *m);
-            *v = fma(mul(n.one_minus_beta2, g), g, mul(n.beta2, *v));
-            let denominator = fma(sqrt(*v), n.inverse_root, n.epsilon);
-            *p = fma(n.negative_step, div(*m, denominator), kept);
+            let clipped = A::mul(n.clip, *g);
+            let g = if decoupled { clipped } else { A::fma(n.weight_decay, *p, clipped) };
+            let kept = if decoupled { A::mul(n.keep, *p) } else { *p };
+            *m = A::fma(n.one_minus_beta1, sub(g, *m), *m);
+            *v = A::fma(A::mul(n.one_minus_beta2, g), g, A::mul(n.beta2, *v));
+            let denominator = A::fma(sqrt(*v), n.inverse_root, n.epsilon);
+            *p = A::fma(n.negative_step, div(*m, denominator), kept);
         }
     }
 }

@@ -120,10 +120,10 @@ fn launch_rows(
 }
 
 multiversion! {
-    fn reduce_row(operation: Operation, row: &[f32]) -> f32 {
+    fn reduce_row<A>(operation: Operation, row: &[f32]) -> f32 {
         match operation {
             Operation::Sum => lanes::sum([row], |[x]| x),
-            Operation::SumOfSquares => lanes::sum([row], |[x]| x * x),
+            Operation::SumOfSquares => lanes::sum([row], |[x]| A::mul(x, x)),
             Operation::Max => lanes::max(row),
         }
     }

@@ -114,27 +114,27 @@ pub fn softmax_backward(
 }
 
 multiversion! {
-    fn forward_rows(x: &[f32], y: &mut [f32], cols: usize) {
+    fn forward_rows<A>(x: &[f32], y: &mut [f32], cols: usize) {
         for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
             let top = lanes::max(x);
             for (y, &x) in y.iter_mut().zip(x) {
-                *y = arith::exp(x - top);
+                *y = A::exp(x - top);
             }
             let inverse = arith::div(1.0, lanes::sum([&*y], |[y]| y));
             for y in y {
-                *y *= inverse;
+                *y = A::mul(*y, inverse);
             }
         }
     }
 }
 
 multiversion! {
-    fn backward_rows(y: &[f32], dy: &[f32], dx: &mut [f32], cols: usize) {
+    fn backward_rows<A>(y: &[f32], dy: &[f32], dx: &mut [f32], cols: usize) {
         let rows = y.chunks_exact(cols).zip(dy.chunks_exact(cols));
         for ((y, dy), dx) in rows.zip(dx.chunks_exact_mut(cols)) {
-            let inner = lanes::sum([y, dy], |[y, dy]| y * dy);
+            let inner = lanes::sum([y, dy], |[y, dy]| A::mul(y, dy));
             for ((dx, &y), &dy) in dx.iter_mut().zip(y).zip(dy) {
-                *dx = y * (dy - inner);
+                *dx = A::mul(y, dy - inner);
             }
         }
     }

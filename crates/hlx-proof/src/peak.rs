@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use hlx_core::cpu::{SimdLevel, simd_level};
 use hlx_core::{
     ALIGNMENT_WORDS, Binding, Buffer, Context, DeviceKind, Launch, Work, groups_1d, push_bytes,
@@ -14,6 +14,8 @@ use hlx_core::{
 use rayon::prelude::*;
 
 use hlx_kernels::elementwise::scale;
+#[cfg(target_arch = "aarch64")]
+use hlx_kernels::matmul::simd::Neon;
 #[cfg(target_arch = "x86_64")]
 use hlx_kernels::matmul::simd::{Avx2, Avx512};
 use hlx_kernels::matmul::simd::{Portable, Simd};
@@ -106,8 +108,13 @@ fn chains(x: &[f32], y: &mut [f32], steps: usize, factor: f32, term: f32) {
             SimdLevel::Avx512 => return unsafe { avx512(x, y, steps, factor, term) },
             // SAFETY: as above.
             SimdLevel::Avx2 => return unsafe { avx2(x, y, steps, factor, term) },
-            SimdLevel::Portable => {}
+            _ => {}
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if simd_level() == SimdLevel::Neon {
+        // SAFETY: every AArch64 processor that Rust's targets name has NEON.
+        return unsafe { chains_in::<Neon>(x, y, steps, factor, term) };
     }
     // SAFETY: plain Rust needs no instruction set.
     unsafe { chains_in::<Portable>(x, y, steps, factor, term) }

@@ -3,7 +3,7 @@
 //! The hardware's division and square root are correctly rounded, and so are the GLSL sequences
 //! (their Rust port is [`super::soft`]), so the bits agree.
 
-use super::{INFINITY, MAGNITUDE, MIN_NORMAL, RSQRT_SEED, THREE_EIGHTHS, fma};
+use super::{FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, RSQRT_SEED, THREE_EIGHTHS};
 
 /// `a / b`, correctly rounded. `x/0` is infinite, `0/0` and `inf/inf` are NaN.
 #[inline(always)]
@@ -19,23 +19,23 @@ pub fn sqrt(x: f32) -> f32 {
 
 /// `1 / sqrt(x)` within 1e-4, for a normal `x`.
 #[inline(always)]
-pub(super) fn rsqrt_seed(x: f32) -> f32 {
+pub(super) fn rsqrt_seed<A: FloatOps>(x: f32) -> f32 {
     let y = f32::from_bits(RSQRT_SEED.wrapping_sub(x.to_bits() >> 1));
-    let e = fma(-x * y, y, 1.0);
-    let step = e * fma(e, THREE_EIGHTHS, 0.5);
-    fma(y, step, y)
+    let e = A::fma(A::mul(-x, y), y, 1.0);
+    let step = A::mul(e, A::fma(e, THREE_EIGHTHS, 0.5));
+    A::fma(y, step, y)
 }
 
 /// `1 / sqrt(x)`; infinite at both zeros, NaN below zero. Error at most 0.75 ulp.
 #[inline(always)]
-pub fn rsqrt(x: f32) -> f32 {
+pub(super) fn rsqrt<A: FloatOps>(x: f32) -> f32 {
     let bits = x.to_bits();
-    let y = rsqrt_seed(x);
-    let t = x * y;
-    let t_error = fma(x, y, -t);
-    let e = fma(-t, y, 1.0);
-    let e = fma(-t_error, y, e);
-    let root = fma(0.5 * y, e, y);
+    let y = rsqrt_seed::<A>(x);
+    let t = A::mul(x, y);
+    let t_error = A::fma(x, y, -t);
+    let e = A::fma(-t, y, 1.0);
+    let e = A::fma(-t_error, y, e);
+    let root = A::fma(0.5 * y, e, y);
 
     let result = if bits >= INFINITY { f32::NAN } else { root };
     let result = if bits == INFINITY { 0.0 } else { result };

@@ -1,43 +1,43 @@
 //! exp, sigmoid and log.
 
 use super::{
-    EXP_0, EXP_1, EXP_2, EXP_3, EXP_4, EXP_HIGH, EXP_LOW, INFINITY, LN2_0, LN2_1, LOG_0, LOG_1,
-    LOG_2, LOG_3, LOG_4, LOG_5, LOG_6, LOG_7, LOG2E, MAGNITUDE, MIN_NORMAL, ROUND_MAGIC, SIGN,
-    SQRT_HALF, fma,
+    EXP_0, EXP_1, EXP_2, EXP_3, EXP_4, EXP_HIGH, EXP_LOW, FloatOps, INFINITY, LN2_0, LN2_1, LOG_0,
+    LOG_1, LOG_2, LOG_3, LOG_4, LOG_5, LOG_6, LOG_7, LOG2E, MAGNITUDE, MIN_NORMAL, ROUND_MAGIC,
+    SIGN, SQRT_HALF,
 };
 
 /// `exp(r) - 1` for `|r| <= ln(2)/2`.
 #[inline(always)]
-pub(super) fn expm1_core(r: f32) -> f32 {
-    let p = fma(EXP_4, r, EXP_3);
-    let p = fma(p, r, EXP_2);
-    let p = fma(p, r, EXP_1);
-    let p = fma(p, r, EXP_0);
-    fma(r * r, p, r)
+pub(super) fn expm1_core<A: FloatOps>(r: f32) -> f32 {
+    let p = A::fma(EXP_4, r, EXP_3);
+    let p = A::fma(p, r, EXP_2);
+    let p = A::fma(p, r, EXP_1);
+    let p = A::fma(p, r, EXP_0);
+    A::fma(A::mul(r, r), p, r)
 }
 
 /// `x = n ln 2 + r` for `|x| <= 2^20`: `(r, n)`, `n` as a wrapped integer.
 #[inline(always)]
-pub(super) fn exp_reduce(x: f32) -> (f32, u32) {
-    let shifted = fma(x, LOG2E, ROUND_MAGIC);
+pub(super) fn exp_reduce<A: FloatOps>(x: f32) -> (f32, u32) {
+    let shifted = A::fma(x, LOG2E, ROUND_MAGIC);
     let n = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits());
     let whole = shifted - ROUND_MAGIC;
-    let r = fma(whole, -LN2_0, x);
-    (fma(whole, -LN2_1, r), n)
+    let r = A::fma(whole, -LN2_0, x);
+    (A::fma(whole, -LN2_1, r), n)
 }
 
 /// `exp(x)` for `EXP_LOW <= x <= EXP_HIGH`.
 #[inline(always)]
-pub(super) fn exp_core(x: f32) -> f32 {
-    let (r, n) = exp_reduce(x);
-    let y = 1.0 + expm1_core(r);
+pub(super) fn exp_core<A: FloatOps>(x: f32) -> f32 {
+    let (r, n) = exp_reduce::<A>(x);
+    let y = 1.0 + expm1_core::<A>(r);
     f32::from_bits(y.to_bits().wrapping_add(n << 23))
 }
 
 /// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1.02 ulp.
 #[inline(always)]
-pub fn exp(x: f32) -> f32 {
-    let y = exp_core(x);
+pub(super) fn exp<A: FloatOps>(x: f32) -> f32 {
+    let y = exp_core::<A>(x);
     let y = if x > EXP_HIGH { f32::INFINITY } else { y };
     let y = if x < EXP_LOW { 0.0 } else { y };
     if x.is_nan() { x } else { y }
@@ -45,8 +45,8 @@ pub fn exp(x: f32) -> f32 {
 
 /// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654. Error at most 2 ulp.
 #[inline(always)]
-pub fn sigmoid(x: f32) -> f32 {
-    let e = exp(f32::from_bits(x.to_bits() | SIGN));
+pub(super) fn sigmoid<A: FloatOps>(x: f32) -> f32 {
+    let e = exp::<A>(f32::from_bits(x.to_bits() | SIGN));
     let below = x < 0.0;
     let numerator = if below { e } else { 1.0 };
     let denominator = 1.0 + e;
@@ -54,28 +54,28 @@ pub fn sigmoid(x: f32) -> f32 {
     // What the denominator's rounding lost, to first order.
     let lost = e - (denominator - 1.0);
     let reciprocal = if below { 1.0 - y } else { y };
-    let y = fma(y * lost, -reciprocal, y);
+    let y = A::fma(A::mul(y, lost), -reciprocal, y);
     if x.is_nan() { x } else { y }
 }
 
 /// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
 #[inline(always)]
-pub fn log(x: f32) -> f32 {
+pub(super) fn log<A: FloatOps>(x: f32) -> f32 {
     let bits = x.to_bits();
     let exponent = bits.wrapping_sub(SQRT_HALF) as i32 >> 23;
     let e = exponent as f32;
     let f = f32::from_bits(bits.wrapping_sub((exponent as u32) << 23)) - 1.0;
-    let p = fma(LOG_7, f, LOG_6);
-    let p = fma(p, f, LOG_5);
-    let p = fma(p, f, LOG_4);
-    let p = fma(p, f, LOG_3);
-    let p = fma(p, f, LOG_2);
-    let p = fma(p, f, LOG_1);
-    let p = fma(p, f, LOG_0);
-    let square = f * f;
-    let w = fma(square * f, p, e * LN2_1);
-    let w = fma(-0.5, square, w);
-    let y = fma(e, LN2_0, f + w);
+    let p = A::fma(LOG_7, f, LOG_6);
+    let p = A::fma(p, f, LOG_5);
+    let p = A::fma(p, f, LOG_4);
+    let p = A::fma(p, f, LOG_3);
+    let p = A::fma(p, f, LOG_2);
+    let p = A::fma(p, f, LOG_1);
+    let p = A::fma(p, f, LOG_0);
+    let square = A::mul(f, f);
+    let w = A::fma(A::mul(square, f), p, A::mul(e, LN2_1));
+    let w = A::fma(-0.5, square, w);
+    let y = A::fma(e, LN2_0, f + w);
 
     let result = if bits >= INFINITY { f32::NAN } else { y };
     let result = if bits == INFINITY { x } else { result };

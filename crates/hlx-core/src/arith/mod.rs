@@ -2,9 +2,13 @@
 //!
 //! Values are binary32, rounded to nearest even; a subnormal counts as a zero of its sign, on
 //! input and on output. The functions here rely on the thread's flush-to-zero mode for that
-//! ([`crate::cpu::with_flush`]; the workers of the CPU device always run so). They are scalar,
-//! inlined and free of branches, so that loops over slices vectorise; only [`sin`] and [`cos`]
-//! branch, for angles beyond 2^17.
+//! ([`crate::cpu::with_flush`]; the workers of the CPU device always run so).
+//!
+//! The free functions are for the host: they give the same bits on every processor, computing
+//! [`fma`] in f64. Kernels call the methods of [`FloatOps`] inside
+//! [`multiversion!`](crate::multiversion), where the same sequences are compiled to the processor's
+//! instructions. Those are scalar, inlined and free of branches, so that loops over slices
+//! vectorise; only sine and cosine branch, for angles beyond 2^17.
 //!
 //! The error bounds below are against the exact value, over inputs whose result is a normal
 //! number; the tests hold them.
@@ -12,6 +16,7 @@
 mod constants;
 mod division;
 mod exp_log;
+mod ops;
 mod philox;
 pub mod reference;
 mod sin_cos;
@@ -19,13 +24,12 @@ pub mod soft;
 mod tanh_erf;
 #[cfg(test)]
 mod tests;
+pub mod wide;
 
 pub use constants::*;
-pub use division::{div, rsqrt, sqrt};
-pub use exp_log::{exp, log, sigmoid};
-pub use philox::{normal_pair, philox4x32, uniform};
-pub use sin_cos::{cos, sin};
-pub use tanh_erf::{erf, tanh};
+pub use division::{div, sqrt};
+pub use ops::{Exact, FloatOps, Native};
+pub use philox::{philox4x32, uniform};
 
 const SIGN: u32 = 0x8000_0000;
 const MAGNITUDE: u32 = 0x7fff_ffff;
@@ -33,15 +37,58 @@ const MIN_NORMAL: u32 = 0x0080_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
 /// `a * b + c`, rounded once.
-#[inline(always)]
 pub fn fma(a: f32, b: f32, c: f32) -> f32 {
-    a.mul_add(b, c)
+    Exact::fma(a, b, c)
 }
 
 /// `a * b`.
-#[inline(always)]
 pub fn mul(a: f32, b: f32) -> f32 {
-    a * b
+    Exact::mul(a, b)
+}
+
+/// `1 / sqrt(x)`; infinite at both zeros, NaN below zero. Error at most 0.75 ulp.
+pub fn rsqrt(x: f32) -> f32 {
+    Exact::rsqrt(x)
+}
+
+/// `exp(x)`; infinite above 88.72283, +0 below -87.33654. Error at most 1.02 ulp.
+pub fn exp(x: f32) -> f32 {
+    Exact::exp(x)
+}
+
+/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
+pub fn log(x: f32) -> f32 {
+    Exact::log(x)
+}
+
+/// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654. Error at most 2 ulp.
+pub fn sigmoid(x: f32) -> f32 {
+    Exact::sigmoid(x)
+}
+
+/// The hyperbolic tangent; odd, zeros keep their sign. Error at most 2 ulp.
+pub fn tanh(x: f32) -> f32 {
+    Exact::tanh(x)
+}
+
+/// The error function; odd, zeros keep their sign. Error at most 1.2 ulp.
+pub fn erf(x: f32) -> f32 {
+    Exact::erf(x)
+}
+
+/// The sine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+pub fn sin(x: f32) -> f32 {
+    Exact::sin(x)
+}
+
+/// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+pub fn cos(x: f32) -> f32 {
+    Exact::cos(x)
+}
+
+/// Two words to two standard normal values (Box and Muller); the largest is 5.77.
+pub fn normal_pair(word_0: u32, word_1: u32) -> (f32, f32) {
+    Exact::normal_pair(word_0, word_1)
 }
 
 /// `a + b`.

@@ -1,6 +1,6 @@
 //! Counter-based random numbers: Philox 4x32-10 (Salmon et al., SC 2011).
 
-use super::{PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1, TWO_M24, TWO_PI, cos, log, sin, sqrt};
+use super::{FloatOps, PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1, TWO_M24, TWO_PI, sqrt};
 
 /// Four random words for a counter under a key.
 #[inline(always)]
@@ -30,9 +30,9 @@ pub fn uniform(word: u32) -> f32 {
 
 /// Two words to two standard normal values (Box and Muller); the largest is 5.77.
 #[inline(always)]
-pub fn normal_pair(word_0: u32, word_1: u32) -> (f32, f32) {
+pub(super) fn normal_pair<A: FloatOps>(word_0: u32, word_1: u32) -> (f32, f32) {
     let u = ((word_0 >> 8) + 1) as f32 * TWO_M24; // (0, 1]
-    let radius = sqrt(-2.0 * log(u));
-    let angle = TWO_PI * uniform(word_1);
-    (radius * cos(angle), radius * sin(angle))
+    let radius = sqrt(-2.0 * A::log(u));
+    let angle = A::mul(TWO_PI, uniform(word_1));
+    (A::mul(radius, A::cos(angle)), A::mul(radius, A::sin(angle)))
 }

@@ -1,21 +1,21 @@
 //! sin and cos.
 
 use super::{
-    ANGLE_HIGH, COS_0, COS_1, COS_2, INFINITY, MAGNITUDE, MIN_NORMAL, PIO2_0, PIO2_1, PIO2_2,
-    ROUND_MAGIC, SIGN, SIN_0, SIN_1, SIN_2, TINY_ANGLE, TWO_M24, TWO_OVER_PI, TWO_OVER_PI_WORD_0,
-    TWO_OVER_PI_WORD_1, TWO_OVER_PI_WORD_2, TWO_OVER_PI_WORD_3, TWO_OVER_PI_WORD_4,
-    TWO_OVER_PI_WORD_5, TWO_OVER_PI_WORD_6, abs, flush, fma,
+    ANGLE_HIGH, COS_0, COS_1, COS_2, Exact, FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, PIO2_0,
+    PIO2_1, PIO2_2, ROUND_MAGIC, SIGN, SIN_0, SIN_1, SIN_2, TINY_ANGLE, TWO_M24, TWO_OVER_PI,
+    TWO_OVER_PI_WORD_0, TWO_OVER_PI_WORD_1, TWO_OVER_PI_WORD_2, TWO_OVER_PI_WORD_3,
+    TWO_OVER_PI_WORD_4, TWO_OVER_PI_WORD_5, TWO_OVER_PI_WORD_6, abs, flush,
 };
 
 /// `x = n pi/2 + r` for `|x| <= 2^17`: `(r, n)`. The first product is exact under fma.
 #[inline(always)]
-fn angle_reduce(x: f32) -> (f32, u32) {
-    let shifted = fma(x, TWO_OVER_PI, ROUND_MAGIC);
+fn angle_reduce<A: FloatOps>(x: f32) -> (f32, u32) {
+    let shifted = A::fma(x, TWO_OVER_PI, ROUND_MAGIC);
     let n = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits());
     let whole = shifted - ROUND_MAGIC;
-    let r = fma(whole, -PIO2_0, x);
-    let r = fma(whole, -PIO2_1, r);
-    (fma(whole, -PIO2_2, r), n)
+    let r = A::fma(whole, -PIO2_0, x);
+    let r = A::fma(whole, -PIO2_1, r);
+    (A::fma(whole, -PIO2_2, r), n)
 }
 
 /// 32 bits of 2/pi from bit `start` on; bit 32 is the first after the point.
@@ -36,7 +36,7 @@ fn two_over_pi_bits(start: u32) -> u32 {
 }
 
 /// The same for `|x| > 2^17` in integers (Payne and Hanek 1983). Of `x * 2/pi` modulo 4 the upper
-/// 64 bits are kept, two of them before the point.
+/// 64 bits are kept, two of them before the point. Compiled once, for any processor.
 #[cold]
 fn large_angle_reduce(x: f32) -> (f32, u32) {
     let bits = x.to_bits();
@@ -57,7 +57,7 @@ fn large_angle_reduce(x: f32) -> (f32, u32) {
     let scale = f32::from_bits((105 - shift) << 23);
     let f_0 = (leading >> 40) as f32 * scale;
     let f_1 = (leading >> 16 & 0x00ff_ffff) as f32 * (scale * TWO_M24);
-    let r = fma(f_0, PIO2_0, fma(f_0, PIO2_1, f_1 * PIO2_0));
+    let r = Exact::fma(f_0, PIO2_0, Exact::fma(f_0, PIO2_1, f_1 * PIO2_0));
 
     let flip = bits & SIGN != 0;
     let quadrant = quadrant as u32;
@@ -70,34 +70,34 @@ fn large_angle_reduce(x: f32) -> (f32, u32) {
 }
 
 #[inline(always)]
-fn reduce(x: f32) -> (f32, u32) {
+fn reduce<A: FloatOps>(x: f32) -> (f32, u32) {
     let size = abs(x);
     if size > ANGLE_HIGH && size < f32::INFINITY {
         large_angle_reduce(x)
     } else {
-        angle_reduce(x)
+        angle_reduce::<A>(x)
     }
 }
 
 /// `sin(r + n pi/2)` for `|r| <= pi/4`.
 #[inline(always)]
-fn quadrant_sin(r: f32, n: u32) -> f32 {
-    let z = r * r;
-    let s = fma(SIN_2, z, SIN_1);
-    let s = fma(s, z, SIN_0);
-    let s = fma(z * r, s, r);
-    let c = fma(COS_2, z, COS_1);
-    let c = fma(c, z, COS_0);
-    let c = fma(z * z, c, fma(z, -0.5, 1.0));
+fn quadrant_sin<A: FloatOps>(r: f32, n: u32) -> f32 {
+    let z = A::mul(r, r);
+    let s = A::fma(SIN_2, z, SIN_1);
+    let s = A::fma(s, z, SIN_0);
+    let s = A::fma(A::mul(z, r), s, r);
+    let c = A::fma(COS_2, z, COS_1);
+    let c = A::fma(c, z, COS_0);
+    let c = A::fma(A::mul(z, z), c, A::fma(z, -0.5, 1.0));
     let y = if n & 1 == 0 { s } else { c };
     f32::from_bits(y.to_bits() ^ ((n & 2) << 30))
 }
 
 /// The sine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
 #[inline(always)]
-pub fn sin(x: f32) -> f32 {
-    let (r, n) = reduce(x);
-    let y = quadrant_sin(r, n);
+pub(super) fn sin<A: FloatOps>(x: f32) -> f32 {
+    let (r, n) = reduce::<A>(x);
+    let y = quadrant_sin::<A>(r, n);
     let y = if abs(x) < TINY_ANGLE { flush(x) } else { y };
     if x.to_bits() & MAGNITUDE >= INFINITY {
         f32::NAN
@@ -108,9 +108,9 @@ pub fn sin(x: f32) -> f32 {
 
 /// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
 #[inline(always)]
-pub fn cos(x: f32) -> f32 {
-    let (r, n) = reduce(x);
-    let y = quadrant_sin(r, n.wrapping_add(1));
+pub(super) fn cos<A: FloatOps>(x: f32) -> f32 {
+    let (r, n) = reduce::<A>(x);
+    let y = quadrant_sin::<A>(r, n.wrapping_add(1));
     if x.to_bits() & MAGNITUDE >= INFINITY {
         f32::NAN
     } else {

@@ -1,51 +1,94 @@
 //! The GLSL side's emulations in Rust: fma and mul without fused or flushing instructions,
-//! division and square root by fma. They exist to be tested against the hardware.
+//! division and square root by fma. They exist to be tested: against the hardware, and over models
+//! of devices that flush by another rule.
 
 use super::division::rsqrt_seed;
 use super::{
-    INFINITY, MAGNITUDE, MIN_NORMAL, RECIP_0, RECIP_1, RECIP_2, RECIP_NEAR_2, SIGN, TWO_64,
-    TWO_M32, TWO_M62, abs, flush, fma,
+    FloatOps, INFINITY, MAGNITUDE, MIN_NORMAL, RECIP_0, RECIP_1, RECIP_2, RECIP_NEAR_2, SIGN,
+    TWO_64, TWO_M32, TWO_M62, abs, flush,
 };
 
-/// Flushes `rounded`, a result computed with subnormals kept; `scaled` is the same result times
-/// 2^64, which alone tells whether a result of exactly 2^-126 was smaller before rounding.
+/// The instructions that a device has.
+pub trait Device {
+    /// The device's `fma(a, b, c)`.
+    fn fma(a: f32, b: f32, c: f32) -> f32;
+    /// The device's `a * b`.
+    fn mul(a: f32, b: f32) -> f32;
+    /// The device's `a + b`.
+    fn add(a: f32, b: f32) -> f32;
+}
+
+/// This thread's instructions, which need no fused multiply-add.
+pub struct Here;
+
+impl Device for Here {
+    #[inline(always)]
+    fn fma(a: f32, b: f32, c: f32) -> f32 {
+        super::fma(a, b, c)
+    }
+
+    #[inline(always)]
+    fn mul(a: f32, b: f32) -> f32 {
+        a * b
+    }
+
+    #[inline(always)]
+    fn add(a: f32, b: f32) -> f32 {
+        a + b
+    }
+}
+
+/// Flushes `rounded`, the device's result. `scaled` is the same result times 2^64, far from the
+/// subnormals: it alone tells whether a result next to 2^-126 rounds to it. A device that keeps
+/// subnormals rounds too much to 2^-126, one that flushes before rounding too little.
 #[inline(always)]
 fn flush_result(rounded: f32, scaled: f32) -> f32 {
-    let magnitude = rounded.to_bits() & MAGNITUDE;
-    let was_tiny = abs(scaled) < TWO_M62;
-    let tiny = magnitude < MIN_NORMAL || (magnitude == MIN_NORMAL && was_tiny);
-    f32::from_bits(rounded.to_bits() & if tiny { SIGN } else { !0 })
+    let bits = rounded.to_bits();
+    let tiny = bits & MAGNITUDE <= MIN_NORMAL;
+    let flushed = if tiny { bits & SIGN } else { bits };
+    f32::from_bits(if abs(scaled) == TWO_M62 {
+        scaled.to_bits() & SIGN | MIN_NORMAL
+    } else {
+        flushed
+    })
 }
 
-/// `a * b` under flush-to-zero, on a thread that keeps subnormals.
+/// `a + b` under flush-to-zero: a tiny sum is exact.
 #[inline(always)]
-pub fn softmul(a: f32, b: f32) -> f32 {
+pub fn softadd<D: Device>(a: f32, b: f32) -> f32 {
+    flush(D::add(flush(a), flush(b)))
+}
+
+/// `a * b` under flush-to-zero.
+#[inline(always)]
+pub fn softmul<D: Device>(a: f32, b: f32) -> f32 {
     let (x, y) = (flush(a), flush(b));
     let (small, large) = if abs(x) < abs(y) { (x, y) } else { (y, x) };
-    flush_result(x * y, (small * TWO_64) * large)
+    flush_result(D::mul(x, y), D::mul(D::mul(small, TWO_64), large))
 }
 
-/// `a * b + c` under flush-to-zero, fused, on a thread that keeps subnormals.
+/// `a * b + c` under flush-to-zero, on a device that fuses.
 #[inline(always)]
-pub fn flushed_fma(a: f32, b: f32, c: f32) -> f32 {
+pub fn flushed_fma<D: Device>(a: f32, b: f32, c: f32) -> f32 {
     let (x, y, z) = (flush(a), flush(b), flush(c));
     let (small, large) = if abs(x) < abs(y) { (x, y) } else { (y, x) };
-    flush_result(fma(x, y, z), fma(small * TWO_64, large, z * TWO_64))
+    let scaled = D::fma(D::mul(small, TWO_64), large, D::mul(z, TWO_64));
+    flush_result(D::fma(x, y, z), scaled)
 }
 
 /// `(s, error)` with `s + error = a + b` exactly (Knuth).
 #[inline(always)]
-fn two_sum(a: f32, b: f32) -> (f32, f32) {
-    let s = a + b;
-    let b_part = s - a;
-    let a_part = s - b_part;
-    (s, (a - a_part) + (b - b_part))
+fn two_sum<D: Device>(a: f32, b: f32) -> (f32, f32) {
+    let s = D::add(a, b);
+    let b_part = D::add(s, -a);
+    let a_part = D::add(s, -b_part);
+    (s, D::add(D::add(a, -a_part), D::add(b, -b_part)))
 }
 
 /// `a + b` rounded to odd: a second rounding to nearest then rounds as one would have.
 #[inline(always)]
-fn odd_sum(a: f32, b: f32) -> f32 {
-    let (s, error) = two_sum(a, b);
+fn odd_sum<D: Device>(a: f32, b: f32) -> f32 {
+    let (s, error) = two_sum::<D>(a, b);
     let bits = s.to_bits();
     let inexact = error.to_bits() & MAGNITUDE != 0;
     let away = (error.to_bits() ^ bits) & SIGN == 0;
@@ -65,7 +108,7 @@ fn odd_sum(a: f32, b: f32) -> f32 {
 /// multiplied exactly (Dekker), `c` is moved to their scale, and the three terms are added with
 /// one rounding through round-to-odd (Boldo and Melquiond 2008).
 #[inline(always)]
-pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
+pub fn softfma<D: Device>(a: f32, b: f32, c: f32) -> f32 {
     let (a_bits, b_bits, c_bits) = (a.to_bits(), b.to_bits(), c.to_bits());
     let exponent = |bits: u32| (bits >> 23 & 255) as i32;
     let (a_exp, b_exp, c_exp) = (exponent(a_bits), exponent(b_bits), exponent(c_bits));
@@ -75,9 +118,12 @@ pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
     let upper = |x: f32| f32::from_bits(x.to_bits() & 0xffff_f000);
     let (x, y) = (f32::from_bits(unit(a_bits)), f32::from_bits(unit(b_bits)));
     let (x_high, y_high) = (upper(x), upper(y));
-    let (x_low, y_low) = (x - x_high, y - y_high);
-    let high = x * y;
-    let low = ((x_high * y_high - high) + x_high * y_low + x_low * y_high) + x_low * y_low;
+    let (x_low, y_low) = (D::add(x, -x_high), D::add(y, -y_high));
+    let high = D::mul(x, y);
+    let low = D::add(D::mul(x_high, y_high), -high);
+    let low = D::add(low, D::mul(x_high, y_low));
+    let low = D::add(low, D::mul(x_low, y_high));
+    let low = D::add(low, D::mul(x_low, y_low));
 
     // c at the product's scale; past 2^60 on either side only its sign matters to the other.
     let distance = c_exp - a_exp - b_exp + 127;
@@ -90,9 +136,9 @@ pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
     let c_scaled = unit(c_bits).wrapping_add((near as u32) << 23);
     let z = f32::from_bits(if c_exp == 0 { c_bits & SIGN } else { c_scaled });
 
-    let (tail, tail_error) = two_sum(z, low);
-    let (sum, sum_error) = two_sum(high, tail);
-    let rounded = sum + odd_sum(sum_error, tail_error);
+    let (tail, tail_error) = two_sum::<D>(z, low);
+    let (sum, sum_error) = two_sum::<D>(high, tail);
+    let rounded = D::add(sum, odd_sum::<D>(sum_error, tail_error));
 
     let r_bits = rounded.to_bits();
     let r_exp = exponent(r_bits) + scale;
@@ -112,7 +158,7 @@ pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
 
     // A zero or non-finite factor: the product is exact. A non-finite c alone: c.
     let product_special = a_exp == 0 || b_exp == 0 || a_exp == 255 || b_exp == 255;
-    let special = flush(a) * flush(b) + flush(c);
+    let special = D::add(D::mul(flush(a), flush(b)), flush(c));
     let bits = if c_exp == 255 { c_bits } else { bits };
     if product_special {
         special
@@ -128,11 +174,11 @@ pub fn softfma(a: f32, b: f32, c: f32) -> f32 {
 /// lies just above a midpoint for odd j, so there the rounded value is written down. Two
 /// corrections by the residual then round the quotient correctly (Markstein 1990).
 #[inline(always)]
-pub fn div_core(a: f32, b: f32) -> f32 {
-    let y = fma(fma(b, RECIP_2, RECIP_1), b, RECIP_0);
-    let e = fma(-b, y, 1.0);
-    let y = fma(y, fma(e, e, e), y);
-    let y = fma(y, fma(-b, y, 1.0), y);
+pub fn div_core<A: FloatOps>(a: f32, b: f32) -> f32 {
+    let y = A::fma(A::fma(b, RECIP_2, RECIP_1), b, RECIP_0);
+    let e = A::fma(-b, y, 1.0);
+    let y = A::fma(y, A::fma(e, e, e), y);
+    let y = A::fma(y, A::fma(-b, y, 1.0), y);
     let near_2 = f32::from_bits(0xbe00_0001_u32.wrapping_sub(b.to_bits()) >> 1);
     let y = if b.to_bits() >= RECIP_NEAR_2 {
         near_2
@@ -140,19 +186,19 @@ pub fn div_core(a: f32, b: f32) -> f32 {
         y
     };
     let q = a * y;
-    let q = fma(fma(-b, q, a), y, q);
-    fma(fma(-b, q, a), y, q)
+    let q = A::fma(A::fma(-b, q, a), y, q);
+    A::fma(A::fma(-b, q, a), y, q)
 }
 
 /// `a / b`, correctly rounded, by fma and integers.
 #[inline(always)]
-pub fn softdiv(a: f32, b: f32) -> f32 {
+pub fn softdiv<A: FloatOps>(a: f32, b: f32) -> f32 {
     let (a_bits, b_bits) = (a.to_bits(), b.to_bits());
     let exponent = |bits: u32| (bits >> 23 & 255) as i32;
     let unit = |bits: u32| f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000);
     let (a_exp, b_exp) = (exponent(a_bits), exponent(b_bits));
     let sign = (a_bits ^ b_bits) & SIGN;
-    let q = div_core(unit(a_bits), unit(b_bits)).to_bits();
+    let q = div_core::<A>(unit(a_bits), unit(b_bits)).to_bits();
     let shift = a_exp - b_exp;
     let q_exp = (q >> 23) as i32 + shift;
     let bits = q.wrapping_add((shift as u32) << 23);
@@ -177,15 +223,15 @@ pub fn softdiv(a: f32, b: f32) -> f32 {
 
 /// The square root, correctly rounded, by fma and integers.
 #[inline(always)]
-pub fn softsqrt(x: f32) -> f32 {
+pub fn softsqrt<A: FloatOps>(x: f32) -> f32 {
     let bits = x.to_bits();
     let is_small = x < TWO_M62;
     let m = x * if is_small { TWO_64 } else { 1.0 };
-    let y = rsqrt_seed(m);
+    let y = rsqrt_seed::<A>(m);
     let (g, h) = (m * y, 0.5 * y);
-    let e = fma(-g, h, 0.5);
-    let (g, h) = (fma(g, e, g), fma(h, e, h));
-    let g = fma(fma(-g, g, m), h, g);
+    let e = A::fma(-g, h, 0.5);
+    let (g, h) = (A::fma(g, e, g), A::fma(h, e, h));
+    let g = A::fma(A::fma(-g, g, m), h, g);
     let root = g * if is_small { TWO_M32 } else { 1.0 };
 
     let result = if bits >= INFINITY { f32::NAN } else { root };

@@ -3,7 +3,7 @@
 use super::exp_log::{exp_core, exp_reduce, expm1_core};
 use super::{
     ERF_0, ERF_1, ERF_2, ERF_3, ERF_4, ERF_5, ERF_HIGH, ERF_SPLIT, ERFC_0, ERFC_1, ERFC_2, ERFC_3,
-    ERFC_4, ERFC_5, TANH_HIGH, TINY_ANGLE, abs, copysign, flush, fma,
+    ERFC_4, ERFC_5, FloatOps, TANH_HIGH, TINY_ANGLE, abs, copysign, flush,
 };
 
 /// The hyperbolic tangent, `(1 - e) / (1 + e)` with `e = exp(-2|x|)`; odd, zeros keep their sign.
@@ -11,14 +11,14 @@ use super::{
 ///
 /// Numerator and denominator are each rounded once from `e = 2^n + 2^n (exp(r) - 1)`.
 #[inline(always)]
-pub fn tanh(x: f32) -> f32 {
+pub(super) fn tanh<A: FloatOps>(x: f32) -> f32 {
     let size = abs(x);
     let capped = if size > TANH_HIGH { TANH_HIGH } else { size };
-    let (r, n) = exp_reduce(-2.0 * capped);
+    let (r, n) = exp_reduce::<A>(-2.0 * capped);
     let scale = f32::from_bits(n.wrapping_add(127) << 23);
-    let core = expm1_core(r);
-    let numerator = fma(scale, -core, 1.0 - scale);
-    let y = numerator / fma(scale, core, 1.0 + scale);
+    let core = expm1_core::<A>(r);
+    let numerator = A::fma(scale, -core, 1.0 - scale);
+    let y = numerator / A::fma(scale, core, 1.0 + scale);
     let y = if size < TINY_ANGLE { size } else { y };
     if x.is_nan() { x } else { flush(copysign(y, x)) }
 }
@@ -26,24 +26,24 @@ pub fn tanh(x: f32) -> f32 {
 /// The error function: `x + x P(x^2)` below 7/8, `1 - exp(-x Q(x))` above; odd, zeros keep their
 /// sign. Error at most 1.2 ulp.
 #[inline(always)]
-pub fn erf(x: f32) -> f32 {
+pub(super) fn erf<A: FloatOps>(x: f32) -> f32 {
     let size = abs(x);
     let t = if size > ERF_HIGH { ERF_HIGH } else { size };
 
-    let z = t * t;
-    let p = fma(ERF_5, z, ERF_4);
-    let p = fma(p, z, ERF_3);
-    let p = fma(p, z, ERF_2);
-    let p = fma(p, z, ERF_1);
-    let p = fma(p, z, ERF_0);
-    let near = fma(p, t, t);
+    let z = A::mul(t, t);
+    let p = A::fma(ERF_5, z, ERF_4);
+    let p = A::fma(p, z, ERF_3);
+    let p = A::fma(p, z, ERF_2);
+    let p = A::fma(p, z, ERF_1);
+    let p = A::fma(p, z, ERF_0);
+    let near = A::fma(p, t, t);
 
-    let q = fma(ERFC_5, t, ERFC_4);
-    let q = fma(q, t, ERFC_3);
-    let q = fma(q, t, ERFC_2);
-    let q = fma(q, t, ERFC_1);
-    let q = fma(q, t, ERFC_0);
-    let far = 1.0 - exp_core(-t * q);
+    let q = A::fma(ERFC_5, t, ERFC_4);
+    let q = A::fma(q, t, ERFC_3);
+    let q = A::fma(q, t, ERFC_2);
+    let q = A::fma(q, t, ERFC_1);
+    let q = A::fma(q, t, ERFC_0);
+    let far = 1.0 - exp_core::<A>(A::mul(-t, q));
 
     let y = if size < ERF_SPLIT { near } else { far };
     if x.is_nan() { x } else { copysign(y, x) }

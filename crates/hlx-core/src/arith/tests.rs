@@ -3,29 +3,7 @@
 use super::reference::{self, Inputs, edges, ulps};
 use super::*;
 use crate::cpu::with_flush;
-
-/// Runs `body` compiled for the processor's fused instructions where it has them: without, each
-/// fma would be a library call.
-macro_rules! fused {
-    (fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block) => {
-        fn $name($($arg: $ty),*) $(-> $ret)? {
-            #[inline(always)]
-            fn body($($arg: $ty),*) $(-> $ret)? $body
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma")]
-                fn fused($($arg: $ty),*) $(-> $ret)? {
-                    body($($arg),*)
-                }
-                if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
-                    // SAFETY: the processor has both features.
-                    return unsafe { fused($($arg),*) };
-                }
-            }
-            body($($arg),*)
-        }
-    };
-}
+use crate::multiversion;
 
 /// Equal bits, or both NaN.
 fn same(a: f32, b: f32) -> bool {
@@ -65,14 +43,21 @@ macro_rules! bound_test {
     ($test:ident, $function:ident, $exact:expr, $exponents:expr, $bound:expr) => {
         #[test]
         fn $test() {
-            fused! { fn all(inputs: &[f32], outputs: &mut [f32]) {
+            multiversion! { fn all<A>(inputs: &[f32], outputs: &mut [f32]) {
                 for (y, x) in outputs.iter_mut().zip(inputs) {
-                    *y = $function(*x);
+                    *y = A::$function(*x);
                 }
             } }
             let inputs = inputs(1, 2_000_000, $exponents);
             let mut got = vec![f32::NAN; inputs.len()];
             with_flush(|| all(&inputs, &mut got));
+            for (x, y) in inputs.iter().zip(&got).step_by(23) {
+                let host = with_flush(|| $function(*x));
+                assert!(
+                    same(host, *y),
+                    "on the host {host:e}, in a kernel {y:e} of {x:e}"
+                );
+            }
             assert_bound(stringify!($function), &inputs, &got, $exact, $bound);
         }
     };
@@ -200,52 +185,216 @@ fn triples(n: usize) -> Vec<[f32; 3]> {
     all
 }
 
-#[test]
-fn emulated_fma_and_mul_have_the_hardwares_bits() {
-    fused! { fn hardware(triples: &[[f32; 3]], out: &mut [[f32; 2]]) {
-        for (y, [a, b, c]) in out.iter_mut().zip(triples) {
-            *y = [a.mul_add(*b, *c), a * b];
+multiversion! {
+    /// `[fma, mul]` of each triple by the instructions that kernels use.
+    fn hardware<A>(triples: &[[f32; 3]], out: &mut [[f32; 2]]) {
+        for (y, &[a, b, c]) in out.iter_mut().zip(triples) {
+            *y = [A::fma(a, b, c), A::mul(a, b)];
         }
-    } }
-    fused! { fn emulated(triples: &[[f32; 3]], out: &mut [[f32; 3]]) {
-        for (y, [a, b, c]) in out.iter_mut().zip(triples) {
-            *y = [soft::softfma(*a, *b, *c), soft::softmul(*a, *b), soft::flushed_fma(*a, *b, *c)];
-        }
-    } }
-    let triples = triples(4_000_000);
-    let mut want = vec![[0.0; 2]; triples.len()];
-    with_flush(|| hardware(&triples, &mut want));
-    let mut got = vec![[0.0; 3]; triples.len()];
-    emulated(&triples, &mut got);
-    let mut flushing = vec![[0.0; 3]; triples.len()];
-    with_flush(|| emulated(&triples, &mut flushing));
-    for (idx, [a, b, c]) in triples.iter().enumerate() {
-        let [fma, mul] = want[idx];
-        let [soft, softmul, flushed] = got[idx];
-        assert!(
-            same(soft, fma),
-            "softfma({a:e}, {b:e}, {c:e}) is {soft:e}, expected {fma:e}"
-        );
-        assert!(
-            same(flushed, fma),
-            "flushed_fma({a:e}, {b:e}, {c:e}) is {flushed:e}, expected {fma:e}"
-        );
-        assert!(
-            same(softmul, mul),
-            "softmul({a:e}, {b:e}) is {softmul:e}, expected {mul:e}"
-        );
-        let soft = flushing[idx][0];
-        assert!(
-            same(soft, fma),
-            "flushing softfma({a:e}, {b:e}, {c:e}) is {soft:e}, expected {fma:e}"
-        );
     }
 }
 
 #[test]
+fn emulated_fma_and_mul_have_the_hardwares_bits() {
+    let triples = triples(4_000_000);
+    let mut want = vec![[0.0; 2]; triples.len()];
+    with_flush(|| hardware(&triples, &mut want));
+    let check = |mode: &str| {
+        for (&[a, b, c], [fma, mul]) in triples.iter().zip(&want) {
+            let fmas = [soft::softfma::<soft::Here>(a, b, c), wide::fma(a, b, c)];
+            for found in fmas {
+                assert!(
+                    same(found, *fma),
+                    "{mode}: fma({a:e}, {b:e}, {c:e}) is {found:e}, expected {fma:e}"
+                );
+            }
+            let found = wide::mul(a, b);
+            assert!(
+                same(found, *mul),
+                "{mode}: mul({a:e}, {b:e}) is {found:e}, expected {mul:e}"
+            );
+        }
+    };
+    check("subnormals kept");
+    with_flush(|| check("subnormals flushed"));
+}
+
+/// Models of devices: what their instructions give where x86's would not.
+mod device {
+    use super::wide::narrow;
+    use super::*;
+
+    /// Rounds an exact f64 to f32 without a flush, in any mode of the thread.
+    fn round_subnormal(exact: f64) -> f32 {
+        let (sign, size) = (exact.to_bits() & 1 << 63, exact.abs());
+        if size >= f64::from(f32::MIN_POSITIVE) || exact.is_nan() {
+            return narrow(exact);
+        }
+        // The units of 2^-149, rounded to even by adding 2^52.
+        let units = size * f64::from_bits((1023 + 149) << 52) + 4_503_599_627_370_496.0;
+        f32::from_bits((units.to_bits() as u32) | (sign >> 32) as u32)
+    }
+
+    /// `a * b + c`, exact but for a last bit that is odd where the sum was not exact.
+    fn odd_fma(a: f32, b: f32, c: f32) -> f64 {
+        let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+        let sum = product + c;
+        let c_part = sum - product;
+        let error = (product - (sum - c_part)) + (c - c_part);
+        let even = sum.to_bits() & 1 == 0;
+        let step = if (error > 0.0) == (sum > 0.0) {
+            1
+        } else {
+            u64::MAX
+        };
+        let inexact = error > 0.0 || error < 0.0;
+        f64::from_bits(if inexact && even {
+            sum.to_bits().wrapping_add(step)
+        } else {
+            sum.to_bits()
+        })
+    }
+
+    fn before_rounding(exact: f64) -> f32 {
+        let tiny = exact.abs() < f64::from(f32::MIN_POSITIVE);
+        narrow(if tiny { exact * 0.0 } else { exact })
+    }
+
+    macro_rules! device {
+        ($(#[$doc:meta])* $name:ident, $input:expr, $round:expr, $fma:expr) => {
+            $(#[$doc])*
+            pub struct $name;
+            impl soft::Device for $name {
+                fn fma(a: f32, b: f32, c: f32) -> f32 {
+                    $fma($input(a), $input(b), $input(c))
+                }
+                fn mul(a: f32, b: f32) -> f32 {
+                    $round(f64::from($input(a)) * f64::from($input(b)))
+                }
+                fn add(a: f32, b: f32) -> f32 {
+                    $round(f64::from($input(a)) + f64::from($input(b)))
+                }
+            }
+        };
+    }
+
+    device!(
+        /// Fuses, and keeps subnormals.
+        Keeps, |x: f32| x, round_subnormal, |a, b, c| round_subnormal(odd_fma(a, b, c))
+    );
+    device!(
+        /// Does not fuse, and keeps subnormals: lavapipe 22.3.
+        KeepsUnfused, |x: f32| x, round_subnormal,
+        |a, b, c| Self::add(Self::mul(a, b), c)
+    );
+    device!(
+        /// Fuses, and flushes before rounding: AArch64.
+        Before, flush, before_rounding, |a, b, c| before_rounding(odd_fma(a, b, c))
+    );
+    device!(
+        /// Does not fuse, and flushes before rounding.
+        BeforeUnfused, flush, before_rounding, |a, b, c| Self::add(Self::mul(a, b), c)
+    );
+    device!(
+        /// Does not fuse, and flushes after rounding.
+        AfterUnfused, flush, narrow, |a, b, c| Self::add(Self::mul(a, b), c)
+    );
+}
+
+/// Products and sums that round to 2^-126 from just below, and those that just do not.
+fn just_below_the_smallest(n: usize) -> Vec<[f32; 3]> {
+    let mut random = Inputs::new(11);
+    let mut all = Vec::new();
+    while all.len() < n {
+        let a = u64::from(random.bits() >> 9 | 1 << 23 | 1);
+        let b = (1_u64 << 47) / a + u64::from(random.bits() & 1);
+        let shift = random.bits() % 60;
+        let bits = |significand: u64, exponent: u32| {
+            f32::from_bits(exponent << 23 | significand as u32 & 0x007f_ffff)
+        };
+        let sign = if random.bits() & 1 == 0 { 1.0 } else { -1.0 };
+        let (x, y) = (bits(a, 64 + shift) * sign, bits(b, 63 - shift));
+        all.push([x, y, 0.0 * sign]);
+        // A normal addend that the product lowers by a fraction of a unit.
+        let z = f32::from_bits(0x0080_0000 + random.bits() % 3);
+        let tiny = random.scaled(-30..=-22);
+        all.push([tiny, -f32::MIN_POSITIVE * sign, z * sign]);
+        all.push([x, y, f32::from_bits(random.bits() % 2 * 0x0080_0000)]);
+    }
+    all
+}
+
+/// Counts, of all triples, how often a device's own instructions part from HLX, and asserts that
+/// the emulation does not.
+fn emulation_on<D: soft::Device>(name: &str, fuses: bool, triples: &[[f32; 3]]) -> [usize; 2] {
+    let mut parted = [0; 2];
+    for &[a, b, c] in triples {
+        let [fma, mul, add] = [wide::fma(a, b, c), wide::mul(a, b), wide::fma(a, 1.0, c)];
+        let mut pairs = vec![
+            ("mul", soft::softmul::<D>(a, b), mul),
+            ("add", soft::softadd::<D>(a, c), add),
+            ("soft fma", soft::softfma::<D>(a, b, c), fma),
+        ];
+        if fuses {
+            pairs.push(("flushed fma", soft::flushed_fma::<D>(a, b, c), fma));
+        }
+        for (operation, found, want) in pairs {
+            assert!(
+                same(found, want),
+                "{name}: {operation} of ({a:e}, {b:e}, {c:e}) is {found:e}, expected {want:e}"
+            );
+        }
+        parted[0] += usize::from(!same(D::mul(a, b), mul));
+        parted[1] += usize::from(!same(D::fma(a, b, c), fma));
+    }
+    parted
+}
+
+#[test]
+fn the_emulation_has_the_same_bits_on_devices_of_every_flush_rule() {
+    let mut triples = just_below_the_smallest(300_000);
+    triples.extend(self::triples(1_500_000));
+    let parted = [
+        emulation_on::<device::Keeps>("keeps", true, &triples),
+        emulation_on::<device::KeepsUnfused>("keeps, unfused", false, &triples),
+        emulation_on::<device::Before>("before", true, &triples),
+        emulation_on::<device::BeforeUnfused>("before, unfused", false, &triples),
+        emulation_on::<device::AfterUnfused>("after, unfused", false, &triples),
+    ];
+    // The models differ from HLX, so there was something to emulate.
+    assert!(
+        parted[..4].iter().flatten().all(|count| *count > 1000),
+        "{parted:?}"
+    );
+    assert!(parted[4][0] == 0 && parted[4][1] > 1000, "{parted:?}");
+}
+
+/// What AArch64's guard rests on: where a device that flushes before rounding parts from HLX, it
+/// has flushed.
+#[test]
+fn a_flush_before_rounding_parts_only_where_it_flushes() {
+    use soft::Device as _;
+    let mut parted = 0;
+    for [a, b, c] in just_below_the_smallest(300_000) {
+        let [a, b, c] = [a, b, c].map(flush);
+        let pairs = [
+            (device::Before::mul(a, b), wide::mul(a, b)),
+            (device::Before::fma(a, b, c), wide::fma(a, b, c)),
+        ];
+        for (found, law) in pairs.into_iter().filter(|(found, law)| !same(*found, *law)) {
+            assert_eq!(abs(found), 0.0, "of ({a:e}, {b:e}, {c:e})");
+            assert_eq!(abs(law), f32::MIN_POSITIVE, "of ({a:e}, {b:e}, {c:e})");
+            parted += 1;
+        }
+        assert!(same(device::Before::add(a, c), wide::fma(a, 1.0, c)));
+    }
+    assert!(parted > 1000, "{parted} parted");
+}
+
+#[test]
 fn the_division_sequence_has_the_hardwares_bits() {
-    fused! { fn first_difference(pairs: &[[f32; 2]]) -> Option<[f32; 2]> {
-        pairs.iter().copied().find(|[a, b]| !same(soft::softdiv(*a, *b), a / b))
+    multiversion! { fn first_difference<A>(pairs: &[[f32; 2]]) -> Option<[f32; 2]> {
+        pairs.iter().copied().find(|[a, b]| !same(soft::softdiv::<A>(*a, *b), a / b))
     } }
     let mut random = Inputs::new(3);
     let edges = edges();
@@ -268,7 +417,7 @@ fn the_division_sequence_has_the_hardwares_bits() {
 /// `k`, found by the inverse of `b` modulo a power of two.
 #[test]
 fn the_division_sequence_rounds_the_hardest_quotients() {
-    fused! { fn first_difference(first: u32, step: u32) -> Option<[f32; 2]> {
+    multiversion! { fn first_difference<A>(first: u32, step: u32) -> Option<[f32; 2]> {
         let mut b = (1 << 23) | first | 1;
         while b < 1 << 24 {
             let inverse = (0..5).fold(1_u64, |x, _| {
@@ -283,7 +432,7 @@ fn the_division_sequence_rounds_the_hardest_quotients() {
                         let a = (whole >> s) as u32;
                         if a >> 23 == 1 && q >> 24 == 1 {
                             let (a, b) = (a as f32, b as f32);
-                            if soft::softdiv(a, b).to_bits() != (a / b).to_bits() {
+                            if soft::softdiv::<A>(a, b).to_bits() != (a / b).to_bits() {
                                 return Some([a, b]);
                             }
                         }
@@ -308,9 +457,9 @@ fn the_division_sequence_rounds_the_hardest_quotients() {
 
 #[test]
 fn the_square_root_sequence_is_right_for_every_significand() {
-    fused! { fn first_difference(first: u32, last: u32, step: u32) -> Option<f32> {
+    multiversion! { fn first_difference<A>(first: u32, last: u32, step: u32) -> Option<f32> {
         (first..=last).step_by(step as usize).map(f32::from_bits)
-            .find(|x| !same(soft::softsqrt(*x), x.sqrt()))
+            .find(|x| !same(soft::softsqrt::<A>(*x), x.sqrt()))
     } }
     with_flush(|| {
         // Two binades hold every significand under both parities of the exponent.
@@ -321,7 +470,7 @@ fn the_square_root_sequence_is_right_for_every_significand() {
         assert_eq!(first_difference(0, u32::MAX, 1009), None);
     });
     for x in edges() {
-        let (got, want) = with_flush(|| (soft::softsqrt(x), x.sqrt()));
+        let (got, want) = with_flush(|| (soft::softsqrt::<Exact>(x), x.sqrt()));
         assert!(
             same(got, want),
             "softsqrt({x:e}) is {got:e}, expected {want:e}"

@@ -6,7 +6,7 @@
 //! transposed, and any head width and any length run at full lane width. Tiles and key blocks are
 //! both 32 long, so that only the diagonal block needs a mask.
 
-use hlx_core::arith;
+use hlx_core::arith::{self, FloatOps};
 use rayon::prelude::*;
 
 use super::AttentionShape;
@@ -135,7 +135,7 @@ pub fn backward_key_value(
 }
 
 multiversion! {
-    fn forward_tile(qkv: &[f32], o: &mut [f32], stats: &mut [f32], task: Task) {
+    fn forward_tile<A>(qkv: &[f32], o: &mut [f32], stats: &mut [f32], task: Task) {
         let n_queries = task.block_len(task.first);
         let stride = task.stride();
         let mut q = vec![[0.0; TILE]; task.width];
@@ -150,13 +150,13 @@ multiversion! {
                 let p = &mut p[..task.block_len(key)];
                 contract(p, task.rows(qkv, 1, head, key), 3 * stride, &q);
                 let diagonal = key == task.first;
-                let correction = weigh(p, &mut m, task.scale, diagonal);
-                l = map_lanes(|lane| l[lane] * correction[lane]);
+                let correction = weigh::<A>(p, &mut m, task.scale, diagonal);
+                l = map_lanes(|lane| A::mul(l[lane], correction[lane]));
                 for p in p.iter() {
                     l = map_lanes(|lane| l[lane] + p[lane]);
                 }
                 for sum in &mut sums {
-                    *sum = map_lanes(|lane| sum[lane] * correction[lane]);
+                    *sum = map_lanes(|lane| A::mul(sum[lane], correction[lane]));
                 }
                 accumulate(&mut sums, p, task.rows(qkv, 2, head, key), 3 * stride);
             }
@@ -176,13 +176,13 @@ multiversion! {
 /// The online softmax of one key block: turns the chains `s` into weights, moves the maxima `m`,
 /// and returns the correction for what came before.
 #[inline(always)]
-fn weigh(s: &mut [Lanes], m: &mut Lanes, scale: f32, diagonal: bool) -> Lanes {
+fn weigh<A: FloatOps>(s: &mut [Lanes], m: &mut Lanes, scale: f32, diagonal: bool) -> Lanes {
     let mut top = [f32::NEG_INFINITY; TILE];
     for (j, s) in s.iter_mut().enumerate() {
         *s = map_lanes(|lane| {
             let seen = !diagonal || j <= lane;
             if seen {
-                s[lane] * scale
+                A::mul(s[lane], scale)
             } else {
                 f32::NEG_INFINITY
             }
@@ -192,7 +192,7 @@ fn weigh(s: &mut [Lanes], m: &mut Lanes, scale: f32, diagonal: bool) -> Lanes {
     let before = *m;
     *m = map_lanes(|lane| arith::max(before[lane], arith::pos0(top[lane])));
     for (j, s) in s.iter_mut().enumerate() {
-        let powers: Lanes = map_lanes(|lane| arith::exp(s[lane] - m[lane]));
+        let powers: Lanes = map_lanes(|lane| A::exp(s[lane] - m[lane]));
         *s = map_lanes(|lane| {
             if !diagonal || j <= lane {
                 powers[lane]
@@ -201,11 +201,11 @@ fn weigh(s: &mut [Lanes], m: &mut Lanes, scale: f32, diagonal: bool) -> Lanes {
             }
         });
     }
-    map_lanes(|lane| arith::exp(before[lane] - m[lane]))
+    map_lanes(|lane| A::exp(before[lane] - m[lane]))
 }
 
 multiversion! {
-    fn backward_query_tile(
+    fn backward_query_tile<A>(
         inputs: [&[f32]; 4],
         delta: &mut [f32],
         dqkv: &mut [f32],
@@ -225,7 +225,7 @@ multiversion! {
             pack(&mut d_out, task.o_rows(d_o, head, task.first), stride, n_queries);
             let mut deltas: Lanes = [0.0; TILE];
             for (d_out, out) in d_out.iter().zip(&q) {
-                deltas = map_lanes(|lane| arith::fma(d_out[lane], out[lane], deltas[lane]));
+                deltas = map_lanes(|lane| A::fma(d_out[lane], out[lane], deltas[lane]));
             }
             deltas = map_lanes(|lane| arith::pos0(deltas[lane]));
             delta[head * n_queries..][..n_queries].copy_from_slice(&deltas[..n_queries]);
@@ -245,8 +245,9 @@ multiversion! {
                 contract(dp, task.rows(qkv, 2, head, key), 3 * stride, &d_out);
                 for (j, (s, dp)) in s.iter_mut().zip(dp.iter()).enumerate() {
                     let ds: Lanes = map_lanes(|lane| {
-                        let p = arith::exp(s[lane] * task.scale - m[lane]) * inverse[lane];
-                        p * (dp[lane] - deltas[lane])
+                        let weight = A::exp(A::mul(s[lane], task.scale) - m[lane]);
+                        let p = A::mul(weight, inverse[lane]);
+                        A::mul(p, dp[lane] - deltas[lane])
                     });
                     let all = key < task.first;
                     *s = map_lanes(|lane| if all || j <= lane { ds[lane] } else { 0.0 });
@@ -254,7 +255,7 @@ multiversion! {
                 accumulate(&mut dq, s, task.rows(qkv, 1, head, key), 3 * stride);
             }
             for dq in &mut dq {
-                *dq = map_lanes(|lane| arith::pos0(dq[lane]) * task.scale);
+                *dq = map_lanes(|lane| A::mul(arith::pos0(dq[lane]), task.scale));
             }
             unpack(&dq, &mut dqkv[head * task.width..], 3 * stride, n_queries);
         }
@@ -262,7 +263,7 @@ multiversion! {
 }
 
 multiversion! {
-    fn backward_key_value_tile(inputs: [&[f32]; 4], dqkv: &mut [f32], task: Task) {
+    fn backward_key_value_tile<A>(inputs: [&[f32]; 4], dqkv: &mut [f32], task: Task) {
         let [qkv, stats, d_o, delta] = inputs;
         let n_keys = task.block_len(task.first);
         let stride = task.stride();
@@ -290,11 +291,11 @@ multiversion! {
                 let rows = rows.zip(stats).zip(&delta[first_query..]).enumerate();
                 for (i, (((p, ds), stats), &delta)) in rows {
                     let weights: Lanes = map_lanes(|lane| {
-                        arith::exp(p[lane] * task.scale - stats[0]) * stats[1]
+                        A::mul(A::exp(A::mul(p[lane], task.scale) - stats[0]), stats[1])
                     });
                     let all = query > task.first;
                     *ds = map_lanes(|lane| {
-                        let ds = weights[lane] * (ds[lane] - delta);
+                        let ds = A::mul(weights[lane], ds[lane] - delta);
                         if all || lane <= i { ds } else { 0.0 }
                     });
                     *p = map_lanes(|lane| if all || lane <= i { weights[lane] } else { 0.0 });
@@ -303,7 +304,7 @@ multiversion! {
                 accumulate(&mut dk, ds, q_rows, 3 * stride);
             }
             for (dk, dv) in dk.iter_mut().zip(&mut dv) {
-                *dk = map_lanes(|lane| arith::pos0(dk[lane]) * task.scale);
+                *dk = map_lanes(|lane| A::mul(arith::pos0(dk[lane]), task.scale));
                 *dv = map_lanes(|lane| arith::pos0(dv[lane]));
             }
             unpack(&dk, &mut dqkv[stride + head * task.width..], 3 * stride, n_keys);

@@ -1,6 +1,6 @@
 //! Products of attention's CPU twin: numbers from rows in memory times 32 lanes.
 
-use hlx_core::arith;
+use hlx_core::arith::{self, FloatOps};
 
 /// Positions in the lanes of a tile, and keys of a block.
 pub const TILE: usize = 32;
@@ -48,7 +48,7 @@ pub fn unpack(packed: &[Lanes], rows: &mut [f32], stride: usize, n: usize) {
 
 multiversion! {
     /// `out[r] = chain over d of fma(rows[r][d], packed[d], .)` from +0, with -0 turned into +0.
-    pub fn contract(out: &mut [Lanes], rows: &[f32], stride: usize, packed: &[Lanes]) {
+    pub fn contract<A>(out: &mut [Lanes], rows: &[f32], stride: usize, packed: &[Lanes]) {
         let width = packed.len();
         let (blocks, rest) = out.as_chunks_mut::<AT_ONCE>();
         let first_rest = blocks.len() * AT_ONCE;
@@ -57,7 +57,7 @@ multiversion! {
             let row = |r: usize| &rows[r * stride..][..width];
             let (rows, mut sums) = ([row(0), row(1), row(2), row(3)], [[0.0; TILE]; AT_ONCE]);
             for (d, lanes) in packed.iter().enumerate() {
-                step(&mut sums, [rows[0][d], rows[1][d], rows[2][d], rows[3][d]], lanes);
+                step::<A>(&mut sums, [rows[0][d], rows[1][d], rows[2][d], rows[3][d]], lanes);
             }
             for (out, sums) in out.iter_mut().zip(&sums) {
                 *out = map_lanes(|lane| arith::pos0(sums[lane]));
@@ -67,7 +67,7 @@ multiversion! {
             let row = &rows[(first_rest + row) * stride..][..width];
             let mut sums = [0.0; TILE];
             for (&x, lanes) in row.iter().zip(packed) {
-                sums = map_lanes(|lane| arith::fma(x, lanes[lane], sums[lane]));
+                sums = map_lanes(|lane| A::fma(x, lanes[lane], sums[lane]));
             }
             *out = map_lanes(|lane| arith::pos0(sums[lane]));
         }
@@ -76,33 +76,33 @@ multiversion! {
 
 multiversion! {
     /// `sums[d] = fma(rows[j][d], weights[j], sums[d])` for the rows `j` in order.
-    pub fn accumulate(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
+    pub fn accumulate<A>(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
         let (blocks, rest) = sums.as_chunks_mut::<AT_ONCE>();
         let first_rest = blocks.len() * AT_ONCE;
         for (block, stored) in blocks.iter_mut().enumerate() {
             let mut sums = *stored;
             for (j, weights) in weights.iter().enumerate() {
                 let row = &rows[j * stride + block * AT_ONCE..][..AT_ONCE];
-                step(&mut sums, [row[0], row[1], row[2], row[3]], weights);
+                step::<A>(&mut sums, [row[0], row[1], row[2], row[3]], weights);
             }
             *stored = sums;
         }
         for (d, sums) in rest.iter_mut().enumerate() {
             for (j, weights) in weights.iter().enumerate() {
                 let x = rows[j * stride + first_rest + d];
-                *sums = map_lanes(|lane| arith::fma(x, weights[lane], sums[lane]));
+                *sums = map_lanes(|lane| A::fma(x, weights[lane], sums[lane]));
             }
         }
     }
 }
 
 #[inline(always)]
-fn step(sums: &mut [Lanes; AT_ONCE], x: [f32; AT_ONCE], lanes: &Lanes) {
+fn step<A: FloatOps>(sums: &mut [Lanes; AT_ONCE], x: [f32; AT_ONCE], lanes: &Lanes) {
     let [a, b, c, d] = sums;
     for lane in 0..TILE {
-        a[lane] = arith::fma(x[0], lanes[lane], a[lane]);
-        b[lane] = arith::fma(x[1], lanes[lane], b[lane]);
-        c[lane] = arith::fma(x[2], lanes[lane], c[lane]);
-        d[lane] = arith::fma(x[3], lanes[lane], d[lane]);
+        a[lane] = A::fma(x[0], lanes[lane], a[lane]);
+        b[lane] = A::fma(x[1], lanes[lane], b[lane]);
+        c[lane] = A::fma(x[2], lanes[lane], c[lane]);
+        d[lane] = A::fma(x[3], lanes[lane], d[lane]);
     }
 }

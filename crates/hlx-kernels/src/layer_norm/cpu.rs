@@ -1,13 +1,13 @@
 //! The CPU twin of layer norm; the specification stands in the parent module.
 
-use hlx_core::arith;
+use hlx_core::arith::{self, FloatOps};
 use rayon::prelude::*;
 
 use crate::lanes;
 
 multiversion! {
     /// A few rows of the forward; their number is `stats.len() / 2`.
-    pub fn forward_rows(
+    pub fn forward_rows<A>(
         x: &[f32],
         weight: &[f32],
         bias: &[f32],
@@ -19,11 +19,11 @@ multiversion! {
         let rows = x.chunks_exact(cols).zip(y.chunks_exact_mut(cols));
         for ((x, y), stats) in rows.zip(stats.chunks_exact_mut(2)) {
             let mean = arith::div(lanes::sum([x], |[x]| x), cols as f32);
-            let squares = lanes::sum([x], |[x]| (x - mean) * (x - mean));
+            let squares = lanes::sum([x], |[x]| A::mul(x - mean, x - mean));
             let variance = arith::div(squares, cols as f32);
             let rstd = arith::div(1.0, arith::sqrt(variance + eps));
             for (((y, &x), &weight), &bias) in y.iter_mut().zip(x).zip(weight).zip(bias) {
-                *y = arith::fma((x - mean) * rstd, weight, bias);
+                *y = A::fma(A::mul(x - mean, rstd), weight, bias);
             }
             stats[0] = mean;
             stats[1] = rstd;
@@ -33,7 +33,7 @@ multiversion! {
 
 multiversion! {
     /// A few rows of `dx`; their number is `stats.len() / 2`.
-    pub fn backward_input_rows(
+    pub fn backward_input_rows<A>(
         x: &[f32],
         weight: &[f32],
         stats: &[f32],
@@ -45,15 +45,15 @@ multiversion! {
         let rows = rows.zip(dx.chunks_exact_mut(cols)).zip(stats.chunks_exact(2));
         for (((x, dy), dx), stats) in rows {
             let (mean, rstd) = (stats[0], stats[1]);
-            let g_sum = lanes::sum([dy, weight], |[dy, weight]| dy * weight);
+            let g_sum = lanes::sum([dy, weight], |[dy, weight]| A::mul(dy, weight));
             let gn_sum = lanes::sum([x, dy, weight], |[x, dy, weight]| {
-                (dy * weight) * ((x - mean) * rstd)
+                A::mul(A::mul(dy, weight), A::mul(x - mean, rstd))
             });
             let a = arith::div(g_sum, cols as f32);
             let b = arith::div(gn_sum, cols as f32);
             for (((dx, &x), &dy), &weight) in dx.iter_mut().zip(x).zip(dy).zip(weight) {
-                let normal = (x - mean) * rstd;
-                *dx = rstd * ((dy * weight - a) - normal * b);
+                let normal = A::mul(x - mean, rstd);
+                *dx = A::mul(rstd, (A::mul(dy, weight) - a) - A::mul(normal, b));
             }
         }
     }
@@ -113,7 +113,7 @@ pub fn backward_params(
 
 multiversion! {
     /// The chains of `dweight.len()` columns from `col` on.
-    fn params_block(
+    fn params_block<A>(
         x: &[f32],
         stats: &[f32],
         dy: &[f32],
@@ -131,8 +131,8 @@ multiversion! {
         for ((x, dy), stats) in rows {
             let (x, dy) = (&x[col..col + width], &dy[col..col + width]);
             match (<&[f32; BLOCK]>::try_from(x), <&[f32; BLOCK]>::try_from(dy)) {
-                (Ok(x), Ok(dy)) => params_row(x, dy, stats, &mut weights, &mut biases),
-                _ => params_row(x, dy, stats, &mut weights[..width], &mut biases[..width]),
+                (Ok(x), Ok(dy)) => params_row::<A>(x, dy, stats, &mut weights, &mut biases),
+                _ => params_row::<A>(x, dy, stats, &mut weights[..width], &mut biases[..width]),
             }
         }
         for (stored, sum) in dweight.iter_mut().zip(weights) {
@@ -145,10 +145,16 @@ multiversion! {
 }
 
 #[inline(always)]
-fn params_row(x: &[f32], dy: &[f32], stats: &[f32], weights: &mut [f32], biases: &mut [f32]) {
+fn params_row<A: FloatOps>(
+    x: &[f32],
+    dy: &[f32],
+    stats: &[f32],
+    weights: &mut [f32],
+    biases: &mut [f32],
+) {
     let (mean, rstd) = (stats[0], stats[1]);
     for (((&x, &dy), weight), bias) in x.iter().zip(dy).zip(weights).zip(biases) {
-        *weight = arith::fma(dy, (x - mean) * rstd, *weight);
+        *weight = A::fma(dy, A::mul(x - mean, rstd), *weight);
         *bias += dy;
     }
 }

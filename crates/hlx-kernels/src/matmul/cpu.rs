@@ -84,6 +84,8 @@ pub(crate) fn matmul(
         SimdLevel::Avx512 => tile::avx512::TILES,
         #[cfg(target_arch = "x86_64")]
         SimdLevel::Avx2 => tile::avx2::TILES,
+        #[cfg(target_arch = "aarch64")]
+        SimdLevel::Neon => tile::neon::TILES,
         _ => tile::portable::TILES,
     };
     let product = Product {
@@ -303,11 +305,57 @@ impl Product<'_> {
         // the assertions cover A, B (whose edge panels are packed to the full width) and C.
         unsafe {
             if target.columns == self.tiles.columns {
-                self.tiles.two[target.rows - 1](&step);
+                self.run(target.rows, true, &step);
             } else if target.columns == half {
-                self.tiles.one[target.rows - 1](&step);
+                self.run(target.rows, false, &step);
             } else {
                 self.edge(target, step);
+            }
+        }
+    }
+
+    /// Runs the tile function of `rows` rows and, with `two`, of two vectors of columns.
+    ///
+    /// # Safety
+    /// As that function.
+    #[cfg(not(target_arch = "aarch64"))]
+    unsafe fn run(&self, rows: usize, two: bool, step: &Step) {
+        // SAFETY: the caller vouches for the ranges.
+        unsafe { self.tiles.function(rows, two)(step) }
+    }
+
+    /// Runs the tile function of `rows` rows and, with `two`, of two vectors of columns; again from
+    /// the old C and exactly, if NEON flushed a result ([`underflow`](hlx_core::underflow)).
+    ///
+    /// # Safety
+    /// As that function.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn run(&self, rows: usize, two: bool, step: &Step) {
+        use hlx_core::underflow::watch;
+
+        let function = self.tiles.function(rows, two);
+        let columns = if two {
+            self.tiles.columns
+        } else {
+            self.tiles.columns / 2
+        };
+        let mut old = [0.0f32; 12 * 8];
+        // SAFETY: the caller vouches for the ranges; `old` holds the largest tile.
+        unsafe {
+            let row = |i: usize| step.c.add(i * step.c_stride);
+            if matches!(step.start, Start::Stored) {
+                for (i, old) in old.chunks_exact_mut(8).take(rows).enumerate() {
+                    row(i).copy_to_nonoverlapping(old.as_mut_ptr(), columns);
+                }
+            }
+            let ((), flushed) = watch(|| function(step));
+            if flushed {
+                if matches!(step.start, Start::Stored) {
+                    for (i, old) in old.chunks_exact(8).take(rows).enumerate() {
+                        row(i).copy_from_nonoverlapping(old.as_ptr(), columns);
+                    }
+                }
+                tile::neon_exact::TILES.function(rows, two)(step);
             }
         }
     }
@@ -333,13 +381,7 @@ impl Product<'_> {
             step.start = Start::Stored;
             step.c = copy.as_mut_ptr();
             step.c_stride = width;
-            let narrow = target.columns <= width / 2;
-            let tiles = if narrow {
-                self.tiles.one
-            } else {
-                self.tiles.two
-            };
-            tiles[target.rows - 1](&step);
+            self.run(target.rows, target.columns > width / 2, &step);
             for i in 0..target.rows {
                 let from = copy[i * width..].as_ptr();
                 from.copy_to_nonoverlapping(c.add(i * c_stride), target.columns);

@@ -1,8 +1,11 @@
-//! The vectors that the register tile is written in: AVX-512, AVX2 with FMA, and plain arrays.
+//! The vectors that the register tile is written in: AVX-512, AVX2 with FMA, NEON, and plain
+//! arrays.
 //!
-//! All three carry out the same IEEE operations lane by lane, so a product has the same bits on
+//! All carry out the same IEEE operations lane by lane, so a product has the same bits on
 //! each. The methods are `inline(always)` and only make sense inside a function that is compiled
 //! for the vector's instruction set (see `tile.rs`).
+
+use hlx_core::arith::wide;
 
 /// One vector register of `LANES` floats.
 pub trait Simd {
@@ -140,7 +143,53 @@ impl Simd for Avx2 {
     }
 }
 
-/// Four lanes in plain Rust: NEON on AArch64, the library's `fmaf` where nothing fuses.
+/// Four lanes of AArch64's NEON.
+#[cfg(target_arch = "aarch64")]
+pub struct Neon;
+
+#[cfg(target_arch = "aarch64")]
+impl Simd for Neon {
+    type V = std::arch::aarch64::float32x4_t;
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::V {
+        // SAFETY: every AArch64 processor that Rust's targets name has NEON.
+        unsafe { std::arch::aarch64::vdupq_n_f32(0.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        // SAFETY: as in `zero`.
+        unsafe { std::arch::aarch64::vdupq_n_f32(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::V {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::arch::aarch64::vld1q_f32(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, v: Self::V) {
+        // SAFETY: the caller vouches for the range.
+        unsafe { std::arch::aarch64::vst1q_f32(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // SAFETY: as in `zero`.
+        unsafe { std::arch::aarch64::vfmaq_f32(c, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn pos0(v: Self::V) -> Self::V {
+        // SAFETY: as in `zero`.
+        unsafe { std::arch::aarch64::vaddq_f32(v, Self::zero()) }
+    }
+}
+
+/// Four lanes in plain Rust, for any processor.
 pub struct Portable;
 
 impl Simd for Portable {
@@ -169,13 +218,31 @@ impl Simd for Portable {
         unsafe { to.cast::<[f32; 4]>().write_unaligned(v) }
     }
 
+    /// Four sums in f64, each rounded to f32 where one rounding cannot differ from two; else all
+    /// four exactly, which is about one step in 2^27 of random numbers.
     #[inline(always)]
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        std::array::from_fn(|lane| a[lane].mul_add(b[lane], c[lane]))
+        let wide: [f64; 4] = std::array::from_fn(|lane| {
+            f64::from(a[lane]) * f64::from(b[lane]) + f64::from(c[lane])
+        });
+        let mut exact = false;
+        for x in wide {
+            exact |= wide::is_halfway(x) | wide::is_tiny(x);
+        }
+        if exact {
+            return exact_fma(a, b, c);
+        }
+        wide.map(|x| x as f32)
     }
 
     #[inline(always)]
     unsafe fn pos0(v: Self::V) -> Self::V {
         v.map(|x| x + 0.0)
     }
+}
+
+#[cold]
+#[inline(never)]
+fn exact_fma(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+    std::array::from_fn(|lane| wide::fma(a[lane], b[lane], c[lane]))
 }

@@ -1,6 +1,7 @@
 //! Tests of the product: every device and instruction set has the bits of a plain chain.
 
-use hlx_core::cpu::{SimdLevel, simd_level, with_flush};
+use hlx_core::arith;
+use hlx_core::cpu::{simd_level, simd_levels, with_flush};
 
 use super::table::TILES;
 use super::*;
@@ -72,7 +73,7 @@ impl Case {
         let mut c = self.c.clone();
         with_flush(|| {
             self.for_each(|at, pairs, start| {
-                let acc = pairs.fold(start, |acc, (a, b)| a.mul_add(b, acc));
+                let acc = pairs.fold(start, |acc, (a, b)| arith::fma(a, b, acc));
                 c[at] = if acc == 0.0 { 0.0 } else { acc };
             });
         });
@@ -332,7 +333,7 @@ fn flushing_pool(threads: usize) -> rayon::ThreadPool {
 
 #[test]
 fn every_instruction_set_and_thread_count_has_the_bits_of_the_chain() {
-    let levels = [SimdLevel::Portable, SimdLevel::Avx2, SimdLevel::Avx512];
+    let levels = simd_levels();
     let sizes = [
         (1, 1, 1),
         (1, 96, 7),
@@ -351,7 +352,7 @@ fn every_instruction_set_and_thread_count_has_the_bits_of_the_chain() {
                 let data = if i % 2 == 0 { normal } else { values };
                 let case = Case::new(shape(m, n, k, trans), STARTS[(i + j) % 3], data);
                 let want = case.chain();
-                for level in levels.into_iter().filter(|level| *level <= simd_level()) {
+                for &level in &levels {
                     let mut c = case.c.clone();
                     pool.install(|| {
                         cpu::matmul(level, &case.shape, &case.a, &case.b, case.bias(), &mut c);

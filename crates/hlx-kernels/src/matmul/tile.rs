@@ -97,6 +97,14 @@ pub(crate) struct Tiles {
     pub two: &'static [TileFn],
 }
 
+impl Tiles {
+    /// The function of `rows` rows and one vector of columns, or with `two`, two.
+    pub fn function(&self, rows: usize, two: bool) -> TileFn {
+        let functions = if two { self.two } else { self.one };
+        functions[rows - 1]
+    }
+}
+
 /// Names the tiles of an instruction set for 1, 2, ... rows.
 macro_rules! tiles {
     ($name:ident, $simd:ident, [$($feature:literal)?], $($rows:literal)+) => {
@@ -124,5 +132,11 @@ tiles!(avx512, Avx512, ["avx512f"], 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
 // 6 x 16: 12 of the 16 registers hold C.
 #[cfg(target_arch = "x86_64")]
 tiles!(avx2, Avx2, ["avx2,fma"], 1 2 3 4 5 6);
-// 8 x 8 in four-lane registers fits AArch64's 32; elsewhere it is the slow way anyhow.
+// 12 x 8: 24 of the 32 registers hold C, two hold B and one a value of A.
+#[cfg(target_arch = "aarch64")]
+tiles!(neon, Neon, ["neon"], 1 2 3 4 5 6 7 8 9 10 11 12);
+// NEON's tiles again for any processor, for what NEON flushed.
+#[cfg(target_arch = "aarch64")]
+tiles!(neon_exact, Portable, [], 1 2 3 4 5 6 7 8 9 10 11 12);
+// 8 x 8: the slow way anyhow.
 tiles!(portable, Portable, [], 1 2 3 4 5 6 7 8);

@@ -4,8 +4,9 @@ use hlx_core::arith::reference;
 use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
 use rayon::prelude::*;
 
+use hlx_core::multiversion;
 use hlx_kernels::activation::{Activation, activation_forward};
-use hlx_kernels::{KernelError, multiversion, shader};
+use hlx_kernels::{KernelError, shader};
 
 shader!(every, "../../shaders/spv/arith/every.spv");
 
@@ -137,19 +138,19 @@ fn each(first: u32, stride: u32, out: &mut [f32], f: impl Fn(f32) -> f32) {
 }
 
 multiversion! {
-    fn every_chunk(number: u32, first: u32, stride: u32, out: &mut [f32]) {
+    fn every_chunk<A>(number: u32, first: u32, stride: u32, out: &mut [f32]) {
         match number {
             0 => each(first, stride, out, arith::flush),
             1 => each(first, stride, out, |x| arith::div(1.0, x)),
             2 => each(first, stride, out, arith::sqrt),
-            3 => each(first, stride, out, arith::rsqrt),
-            4 => each(first, stride, out, arith::exp),
-            5 => each(first, stride, out, arith::log),
-            6 => each(first, stride, out, arith::sigmoid),
-            7 => each(first, stride, out, arith::tanh),
-            8 => each(first, stride, out, arith::erf),
-            9 => each(first, stride, out, arith::sin),
-            10 => each(first, stride, out, arith::cos),
+            3 => each(first, stride, out, A::rsqrt),
+            4 => each(first, stride, out, A::exp),
+            5 => each(first, stride, out, A::log),
+            6 => each(first, stride, out, A::sigmoid),
+            7 => each(first, stride, out, A::tanh),
+            8 => each(first, stride, out, A::erf),
+            9 => each(first, stride, out, A::sin),
+            10 => each(first, stride, out, A::cos),
             11 => each(first, stride, out, |x| arith::pos0(arith::flush(x))),
             _ => each(first, stride, out, |x| arith::uniform(x.to_bits())),
         }

@@ -4,7 +4,8 @@ use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::{Comparison, Progress, compare_chunk, overlapped};
-use hlx_kernels::{KernelError, check_that, multiversion, shader};
+use hlx_core::multiversion;
+use hlx_kernels::{KernelError, check_that, shader};
 
 shader!(sweep, "../../shaders/spv/arith/sweep.spv");
 
@@ -68,27 +69,27 @@ fn each3(inputs: [&[f32]; 3], out: &mut [f32], f: impl Fn(f32, f32, f32) -> f32)
 }
 
 multiversion! {
-    fn operation_chunk(op: usize, a: &[f32], b: &[f32], c: &[f32], out: &mut [f32]) {
+    fn operation_chunk<A>(op: usize, a: &[f32], b: &[f32], c: &[f32], out: &mut [f32]) {
         let inputs = [a, b, c];
         match op {
-            0 => each3(inputs, out, arith::fma),
-            1 => each3(inputs, out, |x, y, _| arith::mul(x, y)),
+            0 => each3(inputs, out, A::fma),
+            1 => each3(inputs, out, |x, y, _| A::mul(x, y)),
             2 => each3(inputs, out, |x, y, _| arith::add(x, y)),
             3 => each3(inputs, out, |x, y, _| arith::sub(x, y)),
             4 => each3(inputs, out, |x, y, _| arith::div(x, y)),
             5 => each3(inputs, out, |x, _, _| arith::sqrt(x)),
-            6 => each3(inputs, out, |x, _, _| arith::rsqrt(x)),
-            7 => each3(inputs, out, |x, _, _| arith::exp(x)),
-            8 => each3(inputs, out, |x, _, _| arith::log(x)),
-            9 => each3(inputs, out, |x, _, _| arith::sigmoid(x)),
-            10 => each3(inputs, out, |x, _, _| arith::tanh(x)),
-            11 => each3(inputs, out, |x, _, _| arith::erf(x)),
-            12 => each3(inputs, out, |x, _, _| arith::sin(x)),
-            13 => each3(inputs, out, |x, _, _| arith::cos(x)),
+            6 => each3(inputs, out, |x, _, _| A::rsqrt(x)),
+            7 => each3(inputs, out, |x, _, _| A::exp(x)),
+            8 => each3(inputs, out, |x, _, _| A::log(x)),
+            9 => each3(inputs, out, |x, _, _| A::sigmoid(x)),
+            10 => each3(inputs, out, |x, _, _| A::tanh(x)),
+            11 => each3(inputs, out, |x, _, _| A::erf(x)),
+            12 => each3(inputs, out, |x, _, _| A::sin(x)),
+            13 => each3(inputs, out, |x, _, _| A::cos(x)),
             14 => each3(inputs, out, |x, y, _| arith::max(arith::flush(x), arith::flush(y))),
             15 => each3(inputs, out, |x, _, _| arith::pos0(arith::flush(x))),
             // The hardware's fma: what the emulation must equal.
-            _ => each3(inputs, out, arith::fma),
+            _ => each3(inputs, out, A::fma),
         }
     }
 }
