@@ -31,7 +31,7 @@ const TABLE: [Row; 9] = [
     Row {
         name: "hlx-kernels",
         hlx: &["hlx-core"],
-        rationed: &["vulkano", "vulkano-shaders", "ash"],
+        rationed: &[],
     },
     Row {
         name: "hlx-contract",
@@ -41,7 +41,7 @@ const TABLE: [Row; 9] = [
     Row {
         name: "hlx-proof",
         hlx: &["hlx-core", "hlx-kernels"],
-        rationed: &["vulkano", "vulkano-shaders"],
+        rationed: &[],
     },
     Row {
         name: "hlx-autograd",

@@ -1,4 +1,4 @@
-//! `shaders/spv/digests.txt`: which source each committed SPIR-V module was made from.
+//! `crates/hlx-kernels/spv/digests.txt`: which source each committed SPIR-V module was made from.
 //!
 //! A line a module: its name, the digest of its source, the digest of the module. The source's
 //! digest covers the file and all it includes, in order, and the header names the compiler; so
@@ -31,13 +31,35 @@ pub struct Digests {
     pub entries: BTreeMap<String, Entry>,
 }
 
+/// The crate that loads a shader, by its family; modules lie in the crate, so that a package of
+/// it is whole.
+fn owner(name: &str) -> &'static str {
+    match name.split('/').next() {
+        Some("probe" | "examples") => "hlx-core",
+        Some("arith" | "peak") => "hlx-proof",
+        _ => "hlx-kernels",
+    }
+}
+
+/// The files with these extensions in the crates' `spv` folders.
+pub fn modules(root: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for name in ["hlx-core", "hlx-kernels", "hlx-proof"] {
+        found.extend(files::under(
+            &root.join(format!("crates/{name}/spv")),
+            extensions,
+        )?);
+    }
+    Ok(found)
+}
+
 /// Every shader of the tree, by name.
 pub fn shaders(root: &Path) -> Result<Vec<Shader>, String> {
     let dir = root.join("shaders");
     let sources = files::under(&dir, &["comp"])?;
     let shader = |source: PathBuf| {
         let name = files::relative(&dir, &source.with_extension(""));
-        let module = dir.join("spv").join(format!("{name}.spv"));
+        let module = root.join(format!("crates/{}/spv/{name}.spv", owner(&name)));
         Shader {
             name,
             source,
@@ -117,12 +139,12 @@ fn normal(path: &Path) -> PathBuf {
 impl Digests {
     /// Reads `digests.txt`; a tree without one has no digests.
     pub fn read(root: &Path) -> Result<Digests, String> {
-        let path = root.join("shaders/spv/digests.txt");
+        let path = root.join("crates/hlx-kernels/spv/digests.txt");
         if !path.is_file() {
             return Ok(Digests::default());
         }
         Digests::parse(&files::text(&path)?)
-            .map_err(|line| format!("shaders/spv/digests.txt: cannot read line {line}"))
+            .map_err(|line| format!("crates/hlx-kernels/spv/digests.txt: cannot read line {line}"))
     }
 
     fn parse(text: &str) -> Result<Digests, usize> {
@@ -160,7 +182,7 @@ impl Digests {
     /// Writes `digests.txt`.
     pub fn write(&self, root: &Path) -> Result<(), String> {
         files::write(
-            &root.join("shaders/spv/digests.txt"),
+            &root.join("crates/hlx-kernels/spv/digests.txt"),
             self.text().as_bytes(),
         )
     }
@@ -182,19 +204,17 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         wrong.extend(fault(root, shader, recorded.entries.get(&shader.name))?);
     }
     let names: BTreeSet<&String> = shaders.iter().map(|shader| &shader.name).collect();
-    let spv = root.join("shaders/spv");
-    for module in files::under(&spv, &["spv"])? {
-        let name = files::relative(&spv, &module.with_extension(""));
-        if !names.contains(&name) {
-            wrong.push(format!(
-                "shaders/spv/{name}.spv has no source shaders/{name}.comp"
-            ));
+    for module in modules(root, &["spv", "rs"])? {
+        let name = module.with_extension("spv");
+        if !shaders.iter().any(|shader| shader.module == name) {
+            let module = files::relative(root, &module);
+            wrong.push(format!("{module} has no source in shaders/"));
         }
     }
     let gone = recorded.entries.keys().filter(|name| !names.contains(name));
     wrong.extend(gone.map(|name| format!("digests.txt lists {name}, which is gone")));
     if !wrong.is_empty() {
-        wrong.push("run `cargo xtask shaders` and commit shaders/spv".to_string());
+        wrong.push("run `cargo xtask shaders` and commit the crates' spv folders".to_string());
     }
     Ok(wrong)
 }
@@ -213,8 +233,8 @@ fn fault(root: &Path, shader: &Shader, entry: Option<&Entry>) -> Result<Option<S
             shader.name
         )),
         Some(entry) if entry.module != module => Some(format!(
-            "shaders/spv/{}.spv is not what the compiler wrote",
-            shader.name
+            "{} is not what the compiler wrote",
+            files::relative(root, &shader.module)
         )),
         Some(_) => None,
     })
@@ -241,7 +261,7 @@ mod tests {
                 "shaders/f/x.comp",
                 "#version 460\n#include \"../include/a.glsl\"\n",
             );
-            tree.put("shaders/spv/f/x.spv", "module");
+            tree.put("crates/hlx-kernels/spv/f/x.spv", "module");
             tree
         }
 
@@ -296,20 +316,20 @@ mod tests {
                 .any(|line| line == "f/x is not listed in digests.txt")
         );
         tree.record();
-        tree.put("shaders/spv/f/x.spv", "other");
+        tree.put("crates/hlx-kernels/spv/f/x.spv", "other");
         assert_eq!(
             tree.faults()[0],
-            "shaders/spv/f/x.spv is not what the compiler wrote"
+            "crates/hlx-kernels/spv/f/x.spv is not what the compiler wrote"
         );
         std::fs::rename(
-            tree.0.join("shaders/spv/f/x.spv"),
-            tree.0.join("shaders/spv/f/y.spv"),
+            tree.0.join("crates/hlx-kernels/spv/f/x.spv"),
+            tree.0.join("crates/hlx-kernels/spv/f/y.spv"),
         )
         .expect("renamed");
         assert_eq!(tree.faults()[0], "shaders/f/x.comp has no module");
         assert_eq!(
             tree.faults()[1],
-            "shaders/spv/f/y.spv has no source shaders/f/y.comp"
+            "crates/hlx-kernels/spv/f/y.spv has no source in shaders/"
         );
     }
 

@@ -80,9 +80,14 @@ fn documentation() -> Result<(), String> {
 }
 
 fn lint_modules(root: &Path) -> Result<Vec<String>, String> {
-    let modules = files::under(&root.join("shaders/spv"), &["spv"])?;
-    let named = modules
-        .into_iter()
-        .map(|module| (files::relative(root, &module), module));
-    shaders::lint(&named.collect::<Vec<_>>())
+    let family = |module: &Path| {
+        let name = files::relative(root, &module.with_extension(""));
+        let below = name.split_once("/spv/").map(|(_, below)| below.to_owned());
+        below.unwrap_or(name)
+    };
+    let modules = digests::modules(root, &["spv"])?.into_iter();
+    let named: Vec<_> = modules.map(|module| (family(&module), module)).collect();
+    let mut wrong = shaders::lint(&named)?;
+    wrong.extend(shaders::compare_structs(&named)?);
+    Ok(wrong)
 }

@@ -9,6 +9,7 @@ mod digests;
 mod exhaustive;
 mod files;
 mod lint;
+mod package;
 mod prove;
 mod setup;
 mod sha256;
@@ -29,7 +30,8 @@ cargo xtask VERB [OPTIONS]
   train       build hlx and train the ASCII specialist on the best device found
   test        run all tests, Vulkan under validation; say which ran on which device
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
-  shaders     compile GLSL to shaders/spv with the pinned compiler
+  shaders     compile GLSL to the crates' spv folders with the pinned compiler
+  package     pack the library crates and build a project outside from the packages
   bench       run the benchmarks
   prove       run one product 1,000 times, one model at every batch size: one result
   exhaustive  compare every input of every function between a device and the CPU
@@ -58,6 +60,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "test" => (tests_verb::HELP, tests_verb::run),
         "lint" => (lint::HELP, lint::run),
         "shaders" => (shaders::HELP, shaders::run),
+        "package" => (package::HELP, package::run),
         "bench" => (bench::HELP, bench::run),
         "prove" => (prove::HELP, prove::run),
         "exhaustive" => (exhaustive::HELP, exhaustive::run),

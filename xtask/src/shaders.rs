@@ -11,9 +11,10 @@ pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
 
 Writes the constants of shaders/include/constants.txt to GLSL and Rust, compiles each changed
-shaders/**/*.comp to shaders/spv/ with the pinned glslang (built at the first call: about 2.5 CPU
-minutes, and a C++ compiler is needed), validates the modules with spirv-val where it is
-installed, lints them, and rewrites shaders/spv/digests.txt.
+shaders/**/*.comp with the pinned glslang (built at the first call: about 2.5 CPU minutes, and a C++
+compiler is needed) to the spv/ folder of the crate that loads them, validates the modules with
+spirv-val where it is installed, lints them, writes their push constants as Rust structs, and
+rewrites crates/hlx-kernels/spv/digests.txt.
 
   --all     compile every shader, changed or not
   --check   write nothing: compile every shader elsewhere and compare with what is committed";
@@ -116,7 +117,9 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
     let named = shaders
         .iter()
         .map(|shader| (shader.name.clone(), scratch_module(scratch, shader)));
-    wrong.extend(lint(&named.collect::<Vec<_>>())?);
+    let named: Vec<_> = named.collect();
+    wrong.extend(lint(&named)?);
+    wrong.extend(shader_lint("structs", &named)?);
     if wrong.is_empty() {
         Ok(())
     } else {
@@ -126,7 +129,27 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
 
 /// Checks modules by the rules of HLX's arithmetic; returns a line a breach.
 pub fn lint(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
-    let mut lint = command::quiet_cargo(&["run", "--release", "-p", "shader-lint", "--"]);
+    shader_lint("lint", modules)
+}
+
+/// Compares the push-constant structs beside modules with what the modules declare.
+pub fn compare_structs(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
+    shader_lint("compare-structs", &with_structs(modules))
+}
+
+/// Those whose crate loads them by `shader!`: hlx-core's few modules need no struct.
+fn with_structs(modules: &[(String, PathBuf)]) -> Vec<(String, PathBuf)> {
+    let of_core = Path::new("hlx-core").join("spv");
+    let path = |module: &Path| module.to_string_lossy().into_owned();
+    let loaded = modules
+        .iter()
+        .filter(|(_, module)| !path(module).contains(&path(&of_core)));
+    loaded.cloned().collect()
+}
+
+/// Runs a verb of tools/shader-lint on modules; returns what it prints, a line a fault.
+fn shader_lint(verb: &str, modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
+    let mut lint = command::quiet_cargo(&["run", "--release", "-p", "shader-lint", "--", verb]);
     for (name, module) in modules {
         lint.arg(name).arg(module);
     }
@@ -143,11 +166,16 @@ pub fn lint(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {
 fn compare(scratch: &Path, shaders: &[&Shader]) -> Outcome {
     let mut wrong = Vec::new();
     for shader in shaders {
-        let fresh = files::bytes(&scratch_module(scratch, shader))?;
-        if files::bytes(&shader.module).ok() != Some(fresh) {
+        let fresh = scratch_module(scratch, shader);
+        let differs = |extension: &str| {
+            let [fresh, kept] = [&fresh, &shader.module].map(|path| path.with_extension(extension));
+            Ok::<_, String>(files::bytes(&kept).ok() != Some(files::bytes(&fresh)?))
+        };
+        let has_struct = shader.module.with_extension("rs").is_file();
+        if differs("spv")? || (has_struct && differs("rs")?) {
             wrong.push(format!(
-                "shaders/spv/{}.spv is not what its source gives",
-                shader.name
+                "{} is not what its source gives",
+                shader.module.display()
             ));
         }
     }
@@ -172,8 +200,11 @@ fn install(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
 
 /// Writes the digests of all shaders, and removes modules whose source is gone.
 fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), String> {
-    for module in files::under(&root.join("shaders/spv"), &["spv"])? {
-        if !shaders.iter().any(|shader| shader.module == module) {
+    for module in digests::modules(root, &["spv", "rs"])? {
+        if !shaders
+            .iter()
+            .any(|shader| shader.module == module.with_extension("spv"))
+        {
             std::fs::remove_file(&module)
                 .map_err(|error| format!("cannot remove {}: {error}", module.display()))?;
             eprintln!(
@@ -184,5 +215,12 @@ fn record(root: &Path, shaders: &[Shader], compiler: String) -> Result<(), Strin
     }
     let entry = |shader: &Shader| Ok((shader.name.clone(), entry_of(root, shader)?));
     let entries = shaders.iter().map(entry).collect::<Result<_, String>>()?;
+    let named = shaders
+        .iter()
+        .map(|shader| (shader.name.clone(), shader.module.clone()));
+    let wrong = shader_lint("structs", &with_structs(&named.collect::<Vec<_>>()))?;
+    if !wrong.is_empty() {
+        return Err(wrong.join("\n"));
+    }
     Digests { compiler, entries }.write(root)
 }

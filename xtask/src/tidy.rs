@@ -34,7 +34,10 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         .filter(|path| path.extension().is_some_and(|ext| ext == "comp"))
     {
         let name = files::relative(&root.join("shaders"), &source.with_extension(""));
-        if !rust.contains(&format!("spv/{name}.spv")) {
+        if ![format!("\"{name}\""), format!("spv/{name}.spv")]
+            .iter()
+            .any(|load| rust.contains(load))
+        {
             wrong.push(format!("shaders/{name}.comp is loaded by no Rust file"));
         }
     }

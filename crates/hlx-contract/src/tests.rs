@@ -7,7 +7,7 @@ use hlx_store::{Dtype, Handle, Store};
 
 use super::*;
 
-const VECTOR_ADD: &[u8] = include_bytes!("../../../shaders/spv/examples/vector_add.spv");
+const VECTOR_ADD: &[u8] = include_bytes!("../../hlx-core/spv/examples/vector_add.spv");
 
 /// A store in a folder of its own, which goes with it.
 struct Temporary(PathBuf, Store);

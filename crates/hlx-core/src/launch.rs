@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use vulkano::buffer::BufferContents;
-
 use crate::error::CoreError;
 use crate::memory::{Block, BlockMemory, BlockSource, Buffer, TensorPool};
 use crate::profile::Work;
@@ -276,10 +274,8 @@ pub fn as_u32(words: &[f32]) -> &[u32] {
 }
 
 /// The bytes of a push-constant struct made by `shader!`.
-pub fn push_bytes<T: BufferContents + Copy>(push: &T) -> &[u8] {
-    // SAFETY: `BufferContents` types are plain data laid out as the shader reads them, without
-    // uninitialised padding (vulkano makes padding explicit).
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(push).cast(), size_of::<T>()) }
+pub fn push_bytes<T: bytemuck::NoUninit>(push: &T) -> &[u8] {
+    bytemuck::bytes_of(push)
 }
 
 /// Spreads `count` workgroups over x and y, both within the 65,535 that every device takes. The

@@ -20,11 +20,11 @@ use crate::shader::Shader;
 use crate::vulkan::{Modes, VulkanDevice, cache_dir, write_atomically};
 use crate::{Buffer, arith, multiversion};
 
-static ARITHMETIC_SPV: &[u8] = include_bytes!("../../../shaders/spv/probe/arithmetic.spv");
+static ARITHMETIC_SPV: &[u8] = include_bytes!("../spv/probe/arithmetic.spv");
 // SAFETY: a module of `cargo xtask shaders`; its accesses are bounded by the count pushed to it.
 static ARITHMETIC: Shader = unsafe { Shader::new("probe/arithmetic", ARITHMETIC_SPV) };
 
-static ROW_SUM_SPV: &[u8] = include_bytes!("../../../shaders/spv/probe/row_sum.spv");
+static ROW_SUM_SPV: &[u8] = include_bytes!("../spv/probe/row_sum.spv");
 // SAFETY: as above, by the rows and columns pushed to it.
 static ROW_SUM: Shader = unsafe { Shader::new("probe/row_sum", ROW_SUM_SPV) };
 

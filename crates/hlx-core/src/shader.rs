@@ -1,6 +1,6 @@
 //! A shader: SPIR-V that is part of the program, with its name.
 
-/// SPIR-V of one compute shader, usually from `shaders/spv`.
+/// SPIR-V of one compute shader, usually from a crate's `spv` folder.
 #[derive(Debug)]
 pub struct Shader {
     name: &'static str,

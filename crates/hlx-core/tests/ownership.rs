@@ -9,7 +9,7 @@ use hlx_core::{
 use rayon::prelude::*;
 use vector_add::add;
 
-const MODULE: &[u8] = include_bytes!("../../../shaders/spv/examples/vector_add.spv");
+const MODULE: &[u8] = include_bytes!("../spv/examples/vector_add.spv");
 
 fn contexts() -> Vec<Context> {
     match std::env::var("HLX_TEST_DEVICES").as_deref() {

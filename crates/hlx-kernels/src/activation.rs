@@ -22,54 +22,18 @@ use hlx_core::{Binding, Buffer, Context, Shader};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, chunks2, each1, each2};
 
-shader!(
-    gelu_forward_shader,
-    "../../shaders/spv/activation/gelu_forward.spv"
-);
-shader!(
-    gelu_backward_shader,
-    "../../shaders/spv/activation/gelu_backward.spv"
-);
-shader!(
-    gelu_tanh_forward_shader,
-    "../../shaders/spv/activation/gelu_tanh_forward.spv"
-);
-shader!(
-    gelu_tanh_backward_shader,
-    "../../shaders/spv/activation/gelu_tanh_backward.spv"
-);
-shader!(
-    relu_forward_shader,
-    "../../shaders/spv/activation/relu_forward.spv"
-);
-shader!(
-    relu_backward_shader,
-    "../../shaders/spv/activation/relu_backward.spv"
-);
-shader!(
-    silu_forward_shader,
-    "../../shaders/spv/activation/silu_forward.spv"
-);
-shader!(
-    silu_backward_shader,
-    "../../shaders/spv/activation/silu_backward.spv"
-);
-shader!(
-    sigmoid_forward_shader,
-    "../../shaders/spv/activation/sigmoid_forward.spv"
-);
-shader!(
-    sigmoid_backward_shader,
-    "../../shaders/spv/activation/sigmoid_backward.spv"
-);
-shader!(
-    tanh_forward_shader,
-    "../../shaders/spv/activation/tanh_forward.spv"
-);
-shader!(
-    tanh_backward_shader,
-    "../../shaders/spv/activation/tanh_backward.spv"
-);
+shader!(gelu_forward_shader, "activation/gelu_forward");
+shader!(gelu_backward_shader, "activation/gelu_backward");
+shader!(gelu_tanh_forward_shader, "activation/gelu_tanh_forward");
+shader!(gelu_tanh_backward_shader, "activation/gelu_tanh_backward");
+shader!(relu_forward_shader, "activation/relu_forward");
+shader!(relu_backward_shader, "activation/relu_backward");
+shader!(silu_forward_shader, "activation/silu_forward");
+shader!(silu_backward_shader, "activation/silu_backward");
+shader!(sigmoid_forward_shader, "activation/sigmoid_forward");
+shader!(sigmoid_backward_shader, "activation/sigmoid_backward");
+shader!(tanh_forward_shader, "activation/tanh_forward");
+shader!(tanh_backward_shader, "activation/tanh_backward");
 
 /// The functions that a feed-forward layer may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,16 +8,10 @@ use hlx_core::{Binding, Buffer, Context};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks1, chunks2, each1, each2};
 
-shader!(binary_shader, "../../shaders/spv/elementwise/binary.spv");
-shader!(scale_shader, "../../shaders/spv/elementwise/scale.spv");
-shader!(
-    scale_by_shader,
-    "../../shaders/spv/elementwise/scale_by.spv"
-);
-shader!(
-    add_assign_shader,
-    "../../shaders/spv/elementwise/add_assign.spv"
-);
+shader!(binary_shader, "elementwise/binary");
+shader!(scale_shader, "elementwise/scale");
+shader!(scale_by_shader, "elementwise/scale_by");
+shader!(add_assign_shader, "elementwise/add_assign");
 
 /// Computes `out = a + b`.
 ///

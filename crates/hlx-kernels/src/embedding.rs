@@ -17,9 +17,9 @@ use rayon::prelude::*;
 use crate::error::{KernelError, check_len, check_that};
 use crate::map::GROUP_THREADS;
 
-shader!(forward, "../../shaders/spv/embedding/forward.spv");
-shader!(backward, "../../shaders/spv/embedding/backward.spv");
-shader!(backward_sum, "../../shaders/spv/embedding/backward_sum.spv");
+shader!(forward, "embedding/forward");
+shader!(backward, "embedding/backward");
+shader!(backward_sum, "embedding/backward_sum");
 
 /// Looks up `n` rows of `width` elements: `y[row, :] = weight[ids[row], :]`.
 ///

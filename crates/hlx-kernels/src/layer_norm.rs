@@ -24,23 +24,11 @@ mod cpu;
 #[cfg(test)]
 mod tests;
 
-shader!(forward, "../../shaders/spv/layer_norm/forward.spv");
-shader!(
-    backward_input,
-    "../../shaders/spv/layer_norm/backward_input.spv"
-);
-shader!(
-    forward_held,
-    "../../shaders/spv/layer_norm/forward_held.spv"
-);
-shader!(
-    backward_input_held,
-    "../../shaders/spv/layer_norm/backward_input_held.spv"
-);
-shader!(
-    backward_params,
-    "../../shaders/spv/layer_norm/backward_params.spv"
-);
+shader!(forward, "layer_norm/forward");
+shader!(backward_input, "layer_norm/backward_input");
+shader!(forward_held, "layer_norm/forward_held");
+shader!(backward_input_held, "layer_norm/backward_input_held");
+shader!(backward_params, "layer_norm/backward_params");
 
 /// Computes `y` and the statistics that the backward needs; overwrites `y` and `stats`.
 ///

@@ -36,6 +36,9 @@ pub mod transpose;
 pub mod tree_digest;
 
 pub use error::KernelError;
+
+/// The digests of every shader's source and module, a line each: what this build computes with.
+pub const SHADER_DIGESTS: &str = include_str!("../spv/digests.txt");
 // For the launchers of crates above, which report the same errors in the same words.
 #[doc(hidden)]
 pub use error::{check_len, check_that};

@@ -1,23 +1,19 @@
 //! The macro that makes a kernel's module of its SPIR-V.
 
-/// Makes a module from SPIR-V in `shaders/spv`: `SHADER` for launches, and the structs of its
-/// push-constant blocks (`Push`, if the GLSL block is called so), made by vulkano-shaders.
+/// Makes a module of a shader in the crate's `spv` folder: `SHADER` for launches and, if it has
+/// push constants, their block as the struct `Push`. `cargo xtask shaders` writes both files.
 ///
-/// `shader!(forward, "../../shaders/spv/layer_norm/forward.spv");` the path starts at the crate.
+/// `shader!(forward, "layer_norm/forward");`
 #[doc(hidden)] // Exported for the kernels of `hlx-proof`.
 #[macro_export]
 macro_rules! shader {
     ($name:ident, $path:tt) => {
-        #[allow(
-            missing_docs,
-            dead_code,
-            clippy::all,
-            clippy::undocumented_unsafe_blocks
-        )]
+        #[allow(missing_docs, dead_code)]
         pub(crate) mod $name {
-            vulkano_shaders::shader! { bytes: $path }
+            include!(concat!(env!("CARGO_MANIFEST_DIR"), "/spv/", $path, ".rs"));
 
-            static BYTES: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/", $path));
+            static BYTES: &[u8] =
+                include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/spv/", $path, ".spv"));
             // SAFETY: a module of `cargo xtask shaders`, which validates it; the launcher beside
             // this macro's call checks the sizes that bound its accesses.
             pub(crate) static SHADER: hlx_core::Shader =

@@ -9,8 +9,8 @@ use hlx_core::{Binding, Buffer, Context};
 use crate::error::KernelError;
 use crate::map::{Arg, Map, chunks2, each2};
 
-shader!(forward, "../../shaders/spv/mse/forward.spv");
-shader!(backward, "../../shaders/spv/mse/backward.spv");
+shader!(forward, "mse/forward");
+shader!(backward, "mse/backward");
 
 /// Computes `loss_rows = (pred - target)^2`, element by element.
 ///

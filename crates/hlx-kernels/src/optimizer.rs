@@ -20,13 +20,10 @@ use rayon::prelude::*;
 use crate::error::{KernelError, check_len};
 use crate::map::{Arg, CHUNK, Map};
 
-shader!(sgd_shader, "../../shaders/spv/optimizer/sgd.spv");
-shader!(
-    sgd_momentum_shader,
-    "../../shaders/spv/optimizer/sgd_momentum.spv"
-);
-shader!(adam_shader, "../../shaders/spv/optimizer/adam.spv");
-shader!(clip_shader, "../../shaders/spv/optimizer/clip_factor.spv");
+shader!(sgd_shader, "optimizer/sgd");
+shader!(sgd_momentum_shader, "optimizer/sgd_momentum");
+shader!(adam_shader, "optimizer/adam");
+shader!(clip_shader, "optimizer/clip_factor");
 
 /// Words of the buffer that holds a [`Hyper`].
 pub const HYPER_LEN: usize = 10;

@@ -17,10 +17,10 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::lanes::{self, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
-shader!(rows_shader, "../../shaders/spv/reduce/rows.spv");
-shader!(rows_held_shader, "../../shaders/spv/reduce/rows_held.spv");
-shader!(columns_shader, "../../shaders/spv/reduce/columns.spv");
-shader!(shards_shader, "../../shaders/spv/reduce/shards.spv");
+shader!(rows_shader, "reduce/rows");
+shader!(rows_held_shader, "reduce/rows_held");
+shader!(columns_shader, "reduce/columns");
+shader!(shards_shader, "reduce/shards");
 
 /// Rows of one workgroup of `rows.comp`.
 const GROUP_ROWS: usize = 8;

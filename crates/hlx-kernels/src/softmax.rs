@@ -12,10 +12,10 @@ use crate::KernelError;
 use crate::error::check_len;
 use crate::lanes::{self, ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 
-shader!(forward, "../../shaders/spv/softmax/forward.spv");
-shader!(backward, "../../shaders/spv/softmax/backward.spv");
-shader!(forward_held, "../../shaders/spv/softmax/forward_held.spv");
-shader!(backward_held, "../../shaders/spv/softmax/backward_held.spv");
+shader!(forward, "softmax/forward");
+shader!(backward, "softmax/backward");
+shader!(forward_held, "softmax/forward_held");
+shader!(backward_held, "softmax/backward_held");
 
 /// Computes `y = softmax(x)` row by row; overwrites `y`.
 ///

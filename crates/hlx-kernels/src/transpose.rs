@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::error::{check_len, check_that};
 use crate::{KernelError, map};
 
-shader!(shader, "../../shaders/spv/transpose/transpose.spv");
+shader!(shader, "transpose/transpose");
 
 /// Rows and columns of the tile that a workgroup turns.
 const TILE: usize = 32;

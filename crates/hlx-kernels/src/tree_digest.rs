@@ -42,8 +42,8 @@ use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
 use plan::{Plan, Step};
 
-shader!(chunks_shader, "../../shaders/spv/tree_digest/chunks.spv");
-shader!(pairs_shader, "../../shaders/spv/tree_digest/pairs.spv");
+shader!(chunks_shader, "tree_digest/chunks");
+shader!(pairs_shader, "tree_digest/pairs");
 
 /// Words of a digest.
 const DIGEST_WORDS: usize = 8;

@@ -21,10 +21,7 @@ use hlx_kernels::matmul::simd::{Avx2, Avx512};
 use hlx_kernels::matmul::simd::{Portable, Simd};
 use hlx_kernels::{KernelError, check_len, check_that, shader};
 
-shader!(
-    multiply_add_shader,
-    "../../shaders/spv/peak/multiply_add.spv"
-);
+shader!(multiply_add_shader, "peak/multiply_add");
 
 /// Chains of an element.
 const CHAINS: usize = 8;

@@ -1,6 +1,6 @@
 //! Adds the float-control execution modes that a device supports to a module.
 //!
-//! The modules in `shaders/spv` ask for none, because a device refuses one that it lacks. HLX
+//! HLX's modules ask for none, because a device refuses one that it lacks. HLX
 //! wants SignedZeroInfNanPreserve where it exists (without, compilers rewrite `a*0` to `0`), and
 //! flushed subnormals where a device can be told to flush. It does not ask for round-to-even:
 //! every device rounds so by itself, which the probe checks, and on an NVIDIA H200 (driver

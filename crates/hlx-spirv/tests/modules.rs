@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The compiled modules below `shaders/spv`.
+/// The compiled modules in the crates' `spv` folders.
 fn modules() -> Vec<(PathBuf, Vec<u8>)> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders/spv")];
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let owners = ["hlx-core", "hlx-kernels", "hlx-proof"];
+    let mut folders: Vec<PathBuf> = owners.map(|name| crates.join(name).join("spv")).to_vec();
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {

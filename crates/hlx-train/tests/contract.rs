@@ -132,7 +132,7 @@ fn wrong_contracts_are_named() {
 #[test]
 fn a_shader_says_what_it_asks_for() {
     let folder = Folder::new("shader");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders/spv");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hlx-core/spv");
     std::fs::copy(
         root.join("examples/vector_add.spv"),
         folder.0.join("add.spv"),

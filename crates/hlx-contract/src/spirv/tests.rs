@@ -15,11 +15,17 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 macro_rules! module {
     ($name:literal) => {
         words(include_bytes!(concat!(
-            "../../../../shaders/spv/",
+            "../../../hlx-kernels/spv/",
             $name,
             ".spv"
         )))
     };
+}
+
+fn vector_add() -> Vec<u32> {
+    words(include_bytes!(
+        "../../../hlx-core/spv/examples/vector_add.spv"
+    ))
 }
 
 /// The places of an opcode's instructions.
@@ -40,29 +46,36 @@ fn reason(words: &[u32]) -> String {
 
 #[test]
 fn every_module_of_hlx_passes() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders/spv");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut count = 0;
-    for family in std::fs::read_dir(root).expect("shaders/spv").flatten() {
-        let Ok(files) = std::fs::read_dir(family.path()) else {
-            continue;
-        };
-        for file in files.flatten() {
-            let bytes = std::fs::read(file.path()).expect("a module");
-            let found = validate(&words(&bytes), "main");
-            let found =
-                found.unwrap_or_else(|reason| panic!("{}: {reason}", file.path().display()));
-            let size = found.workgroup_size(&[]).expect("a size");
-            assert!((1..=256).contains(&size.iter().product::<u32>()));
-            assert!(found.shared_bytes(&[]).expect("bytes") <= 64 << 10);
-            count += 1;
+    for owner in ["hlx-core", "hlx-kernels", "hlx-proof"] {
+        let families = std::fs::read_dir(crates.join(owner).join("spv")).expect("a folder");
+        for family in families.flatten().filter(|entry| entry.path().is_dir()) {
+            let files = std::fs::read_dir(family.path())
+                .expect("a folder")
+                .flatten();
+            let paths = files.map(|file| file.path());
+            for path in paths.filter(|path| path.extension().is_some_and(|e| e == "spv")) {
+                check_module(&path);
+                count += 1;
+            }
         }
     }
     assert!(count > 60, "{count} modules");
 }
 
+fn check_module(path: &Path) {
+    let bytes = std::fs::read(path).expect("a module");
+    let found = validate(&words(&bytes), "main");
+    let found = found.unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
+    let size = found.workgroup_size(&[]).expect("a size");
+    assert!((1..=256).contains(&size.iter().product::<u32>()));
+    assert!(found.shared_bytes(&[]).expect("bytes") <= 64 << 10);
+}
+
 #[test]
 fn reflection_finds_what_the_source_says() {
-    let found = validate(&module!("examples/vector_add"), "main").expect("valid");
+    let found = validate(&vector_add(), "main").expect("valid");
     let names: Vec<&str> = found
         .bindings
         .values()
@@ -93,7 +106,7 @@ fn reflection_finds_what_the_source_says() {
 
 #[test]
 fn headers_and_words_are_checked() {
-    let whole = module!("examples/vector_add");
+    let whole = vector_add();
     for end in 0..whole.len() {
         assert!(
             validate(&whole[..end], "main").is_err(),
@@ -117,10 +130,7 @@ fn headers_and_words_are_checked() {
 
 #[test]
 fn flipped_bits_never_panic_and_rarely_pass() {
-    for (whole, step) in [
-        (module!("examples/vector_add"), 7),
-        (module!("softmax/forward"), 1501),
-    ] {
+    for (whole, step) in [(vector_add(), 7), (module!("softmax/forward"), 1501)] {
         let (mut passed, mut tried) = (0, 0);
         for bit in (5 * 32..whole.len() * 32).step_by(step) {
             let mut words = whole.clone();
@@ -149,7 +159,7 @@ fn swapped_words_never_panic() {
 
 #[test]
 fn faults_are_named() {
-    let whole = module!("examples/vector_add");
+    let whole = vector_add();
     let with = |opcode: u32, operand: usize, word: u32| {
         let mut words = whole.clone();
         let place = places(&words, opcode)[0];
@@ -179,7 +189,7 @@ fn faults_are_named() {
 
 #[test]
 fn bindings_outside_of_set_0_are_named() {
-    let mut words = module!("examples/vector_add");
+    let mut words = vector_add();
     let set = places(&words, 71)
         .into_iter()
         .find(|&at| words[at + 2] == 34)
@@ -195,7 +205,7 @@ fn bindings_outside_of_set_0_are_named() {
 #[test]
 fn stores_to_readonly_bindings_are_named() {
     // `C` becomes readonly: its decoration NonReadable (25) turns into NonWritable (24).
-    let mut words = module!("examples/vector_add");
+    let mut words = vector_add();
     for opcode in [71, 72] {
         let at = if opcode == 71 { 2 } else { 3 };
         for place in places(&words, opcode) {

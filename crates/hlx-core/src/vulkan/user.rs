@@ -7,7 +7,7 @@
 //! use hlx_core::{CommandBufferPool, ComputePipeline, Context, DescriptorBindingBuilder};
 //!
 //! # fn main() -> Result<(), hlx_core::CoreError> {
-//! # let bytes = include_bytes!("../../../../shaders/spv/examples/vector_add.spv");
+//! # let bytes = include_bytes!("../../spv/examples/vector_add.spv");
 //! # let words: Vec<u32> = bytes.chunks_exact(4)
 //! #     .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
 //! let Ok(context) = Context::open("vulkan") else { return Ok(()) }; // no Vulkan here

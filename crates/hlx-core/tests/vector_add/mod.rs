@@ -2,7 +2,7 @@
 
 use hlx_core::{Binding, Context, CoreError, Launch, Shader, groups_1d};
 
-static MODULE: &[u8] = include_bytes!("../../../../shaders/spv/examples/vector_add.spv");
+static MODULE: &[u8] = include_bytes!("../../spv/examples/vector_add.spv");
 // SAFETY: a module of `cargo xtask shaders` that checks its index against the count pushed.
 pub static VECTOR_ADD: Shader = unsafe { Shader::new("examples/vector_add", MODULE) };
 

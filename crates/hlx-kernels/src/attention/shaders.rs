@@ -7,32 +7,17 @@ use hlx_core::{Context, Shader};
 
 use super::AttentionShape;
 
-shader!(wide_forward, "../../shaders/spv/attention/forward.spv");
-shader!(
-    wide_backward_query,
-    "../../shaders/spv/attention/backward_query.spv"
-);
-shader!(
-    wide_backward_key_value,
-    "../../shaders/spv/attention/backward_key_value.spv"
-);
-shader!(forward_64, "../../shaders/spv/attention/forward_64.spv");
-shader!(forward_32, "../../shaders/spv/attention/forward_32.spv");
-shader!(
-    backward_delta,
-    "../../shaders/spv/attention/backward_delta.spv"
-);
-shader!(
-    backward_query_stored,
-    "../../shaders/spv/attention/backward_query_stored.spv"
-);
-shader!(
-    backward_key_value_32,
-    "../../shaders/spv/attention/backward_key_value_32.spv"
-);
+shader!(wide_forward, "attention/forward");
+shader!(wide_backward_query, "attention/backward_query");
+shader!(wide_backward_key_value, "attention/backward_key_value");
+shader!(forward_64, "attention/forward_64");
+shader!(forward_32, "attention/forward_32");
+shader!(backward_delta, "attention/backward_delta");
+shader!(backward_query_stored, "attention/backward_query_stored");
+shader!(backward_key_value_32, "attention/backward_key_value_32");
 shader!(
     backward_key_value_cached,
-    "../../shaders/spv/attention/backward_key_value_cached.spv"
+    "attention/backward_key_value_cached"
 );
 
 pub use backward_delta::Push as DeltaPush;

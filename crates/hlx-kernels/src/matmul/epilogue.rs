@@ -16,22 +16,10 @@ use crate::error::check_that;
 use crate::map::{CHUNK, chunks1};
 use crate::{KernelError, check_len};
 
-shader!(
-    tile_128x128,
-    "../../shaders/spv/matmul/tile_128x128_epilogue.spv"
-);
-shader!(
-    tile_64x128,
-    "../../shaders/spv/matmul/tile_64x128_epilogue.spv"
-);
-shader!(
-    tile_64x64,
-    "../../shaders/spv/matmul/tile_64x64_epilogue.spv"
-);
-shader!(
-    tile_32x64,
-    "../../shaders/spv/matmul/tile_32x64_epilogue.spv"
-);
+shader!(tile_128x128, "matmul/tile_128x128_epilogue");
+shader!(tile_64x128, "matmul/tile_64x128_epilogue");
+shader!(tile_64x64, "matmul/tile_64x64_epilogue");
+shader!(tile_32x64, "matmul/tile_32x64_epilogue");
 
 /// What happens to each chain before it is stored.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,10 +4,10 @@ use hlx_core::{Context, Shader};
 
 use super::{MAX_GROUPS, MatMul};
 
-shader!(tile_128x128, "../../shaders/spv/matmul/tile_128x128.spv");
-shader!(tile_64x128, "../../shaders/spv/matmul/tile_64x128.spv");
-shader!(tile_64x64, "../../shaders/spv/matmul/tile_64x64.spv");
-shader!(tile_32x64, "../../shaders/spv/matmul/tile_32x64.spv");
+shader!(tile_128x128, "matmul/tile_128x128");
+shader!(tile_64x128, "matmul/tile_64x128");
+shader!(tile_64x64, "matmul/tile_64x64");
+shader!(tile_32x64, "matmul/tile_32x64");
 
 pub(crate) use tile_32x64::Push;
 

@@ -8,7 +8,7 @@ use hlx_core::multiversion;
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::{KernelError, shader};
 
-shader!(every, "../../shaders/spv/arith/every.spv");
+shader!(every, "arith/every");
 
 /// A function of one argument, as the device computes it.
 #[derive(Clone, Copy, Debug)]

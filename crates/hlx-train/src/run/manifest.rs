@@ -160,7 +160,7 @@ impl From<OldManifest> for Manifest {
 
 /// SHA-256 of the list of shader digests that this program was built with.
 pub fn shaders_digest() -> String {
-    hlx_core::digest::sha256_hex(include_bytes!("../../../../shaders/spv/digests.txt"))
+    hlx_core::digest::sha256_hex(hlx_kernels::SHADER_DIGESTS.as_bytes())
 }
 
 #[cfg(test)]

@@ -1,0 +1,10 @@
+// Push constants of cross_entropy/forward, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub rows: u32,
+    pub vocabulary: u32,
+    pub keep: f32,
+    pub spread: f32,
+}
