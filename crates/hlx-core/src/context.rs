@@ -17,7 +17,7 @@ use crate::memory::{BlockSource, Buffer, MemoryStatistics, TensorPool};
 use crate::probe_report::ProbeReport;
 use crate::profile::{ProfileReport, Profiler, Work};
 use crate::tuning::Tuning;
-use crate::vulkan::VulkanStream;
+use crate::vulkan::{Pace, VulkanStream};
 
 /// One opened device with its memory and its stream. Clones share it; work runs in the order it
 /// is launched, whichever clone launches it. Buffers belong to the context that made them: no
@@ -71,11 +71,11 @@ impl Context {
 
     /// Takes what the probe found, and the tuning that follows from it; the context has no clone
     /// yet.
-    pub(crate) fn with_probe(mut self, report: ProbeReport) -> Self {
+    pub(crate) fn with_probe(mut self, report: ProbeReport, tuning: Tuning) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.probe = report;
         }
-        self.tuning = Arc::new(Tuning::of(self.info(), self.native_arithmetic()));
+        self.tuning = Arc::new(tuning);
         self
     }
 
@@ -127,11 +127,7 @@ impl Context {
     pub fn native_arithmetic(&self) -> bool {
         match self.stream() {
             Stream::Cpu(_) => true,
-            Stream::Vulkan(stream) => stream
-                .device()
-                .modes
-                .get()
-                .is_some_and(|modes| modes.native_fma != 0 && modes.native_flush != 0),
+            Stream::Vulkan(stream) => stream.device().native_arithmetic(),
         }
     }
 
@@ -158,6 +154,11 @@ impl Context {
 
     fn pool(&self) -> &Arc<TensorPool> {
         on_stream!(self, stream => stream.pool())
+    }
+
+    /// How work on a Vulkan device is cut into submissions.
+    fn pace(&self) -> Pace {
+        Pace::of(&self.tuning)
     }
 
     fn profiler(&self) -> &Profiler {
@@ -228,8 +229,17 @@ impl Context {
     {
         check_bindings(launch.name, launch.bindings, self.source())?;
         match self.stream() {
-            Stream::Vulkan(stream) => stream.launch(&launch, work),
+            Stream::Vulkan(stream) => stream.launch(&launch, work, self.pace()),
             Stream::Cpu(stream) => stream.launch(&launch, work, cpu),
+        }
+    }
+
+    /// The number of submissions to the device so far; 0 on the CPU device. Work that takes long by
+    /// estimate is cut into several ([`Tuning::submission_ms`]).
+    pub fn submissions(&self) -> u64 {
+        match self.stream() {
+            Stream::Vulkan(stream) => stream.submissions(),
+            Stream::Cpu(_) => 0,
         }
     }
 
@@ -258,7 +268,10 @@ impl Context {
         &self,
         body: impl FnOnce() -> Result<T, E>,
     ) -> Result<(Graph, T), E> {
-        on_stream!(self, stream => stream.begin_recording())?;
+        match self.stream() {
+            Stream::Vulkan(stream) => stream.begin_recording(self.pace())?,
+            Stream::Cpu(stream) => stream.begin_recording()?,
+        }
         let guard = RecordingGuard(self);
         let result = body()?;
         std::mem::forget(guard);

@@ -43,12 +43,14 @@ pub enum CoreError {
         budget: u64,
     },
     /// The device was lost (a crash, a reset, a removal); its contents are gone.
-    #[error("device `{device}` was lost during {during}; checkpoints on disk are whole")]
+    #[error("device `{device}` was lost during {during}; checkpoints on disk are whole{hint}")]
     DeviceLost {
         /// The device's name.
         device: String,
         /// What was being done.
         during: String,
+        /// The probable cause and what helps, after a semicolon; empty where it is not known.
+        hint: String,
     },
     /// A Vulkan call failed.
     #[error("{during}: Vulkan answered {reason}")]

@@ -21,6 +21,7 @@ mod launch;
 mod memory;
 mod multiversion;
 mod open;
+mod peak;
 mod probe;
 mod probe_report;
 mod profile;

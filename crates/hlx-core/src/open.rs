@@ -8,7 +8,8 @@ use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
 use crate::probe;
-use crate::vulkan::{self, VulkanDevice, VulkanStream};
+use crate::tuning::Tuning;
+use crate::vulkan::{self, Pace, VulkanDevice, VulkanStream};
 
 impl Context {
     /// Opens the device that `selector` names: `auto`, `cpu`, `vulkan` or `vulkan:N`.
@@ -78,7 +79,8 @@ impl Context {
         let source = BlockSource::new(&info.name, &info.selector, Arc::new(HostAllocator));
         let source = Arc::new(source);
         let stream = Stream::Cpu(CpuStream::new(threads, Arc::clone(&source)));
-        Ok(Self::from_parts(stream, source, info).with_probe(report))
+        let tuning = Tuning::of(&info, true);
+        Ok(Self::from_parts(stream, source, info).with_probe(report, tuning))
     }
 
     /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
@@ -87,11 +89,17 @@ impl Context {
         let info = device.info.clone();
         let allocator = Arc::clone(&device) as Arc<dyn BlockAllocator>;
         let source = Arc::new(BlockSource::new(&info.name, &info.selector, allocator));
-        let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&source));
+        let pace = Pace::of(&Tuning::of(&info, true));
+        let stream = VulkanStream::new(Arc::clone(&device), Arc::clone(&source), pace);
         let context = Self::from_parts(Stream::Vulkan(Box::new(stream)), source, info);
-        let report = probe::run_vulkan(&context, &device)?;
-        report.check(&context.info().name)?;
-        Ok(context.with_probe(report))
+        let probed = probe::run_vulkan(&context, &device)?;
+        probed.report.check(&context.info().name)?;
+        let mut tuning = Tuning::of(context.info(), device.native_arithmetic());
+        if let Some(peak) = probed.peak {
+            tuning.flops_per_second = peak.flops_per_second;
+            tuning.bytes_per_second = peak.bytes_per_second;
+        }
+        Ok(context.with_probe(probed.report, tuning))
     }
 
     /// Lists the devices of this machine: the CPU device, then every Vulkan device.

@@ -12,9 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
+use crate::device::DeviceKind;
 use crate::digest::{canonical_bits, sha256_hex};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
+use crate::peak::{self, Peak};
 use crate::probe_report::ProbeReport;
 use crate::shader::Shader;
 use crate::vulkan::{Modes, VulkanDevice, cache_dir, write_atomically};
@@ -279,6 +281,15 @@ struct Kept {
     native_fma: u32,
     native_flush: u32,
     report: ProbeReport,
+    /// Of hardware alone: software drivers have no time-out.
+    peak: Option<Peak>,
+}
+
+/// What the probe of a Vulkan device gives.
+#[derive(Clone)]
+pub(crate) struct Probed {
+    pub report: ProbeReport,
+    pub peak: Option<Peak>,
 }
 
 /// Where a device's answer is kept: named by device, driver, and the probe's own shaders.
@@ -298,49 +309,61 @@ fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
 pub(crate) fn run_vulkan(
     context: &Context,
     device: &Arc<VulkanDevice>,
-) -> Result<ProbeReport, CoreError> {
+) -> Result<Probed, CoreError> {
     // By selector. One probe at a time; the others of this process then find its answer.
-    static FOUND: Mutex<BTreeMap<String, ProbeReport>> = Mutex::new(BTreeMap::new());
+    static FOUND: Mutex<BTreeMap<String, Probed>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(report) = found.get(&device.info.selector) {
-        return Ok(report.clone());
+    if let Some(probed) = found.get(&device.info.selector) {
+        return Ok(probed.clone());
     }
-    let report = match read_kept(device) {
+    let probed = match read_kept(device) {
         Some(kept) => {
             let modes = Modes {
                 native_fma: kept.native_fma,
                 native_flush: kept.native_flush,
             };
             let _ = device.modes.set(modes);
-            kept.report
+            Probed {
+                report: kept.report,
+                peak: kept.peak,
+            }
         }
         None => {
             let (modes, report) = probe(context, device)?;
-            if report.passed() {
-                keep(device, modes, &report);
+            let hardware = device.info.kind == DeviceKind::VulkanGpu;
+            let peak = match report.passed() && hardware {
+                true => Some(peak::measure(context)?),
+                false => None,
+            };
+            let probed = Probed { report, peak };
+            if probed.report.passed() {
+                keep(device, modes, &probed);
             }
-            report
+            probed
         }
     };
-    found.insert(device.info.selector.clone(), report.clone());
-    Ok(report)
+    found.insert(device.info.selector.clone(), probed.clone());
+    Ok(probed)
 }
 
 fn read_kept(device: &VulkanDevice) -> Option<Kept> {
     let bytes = std::fs::read(kept_path(device)?).ok()?;
     let kept: Kept = serde_json::from_slice(&bytes).ok()?;
-    (kept.report.passed() && !kept.report.checks.is_empty()).then_some(kept)
+    let hardware = device.info.kind == DeviceKind::VulkanGpu;
+    let whole = !kept.report.checks.is_empty() && kept.peak.is_some() == hardware;
+    (kept.report.passed() && whole).then_some(kept)
 }
 
 /// Writes what the probe found; if that fails, the next start probes again, so it is only logged.
-fn keep(device: &VulkanDevice, modes: Modes, report: &ProbeReport) {
+fn keep(device: &VulkanDevice, modes: Modes, probed: &Probed) {
     let Some(path) = kept_path(device) else {
         return;
     };
     let kept = Kept {
         native_fma: modes.native_fma,
         native_flush: modes.native_flush,
-        report: report.clone(),
+        report: probed.report.clone(),
+        peak: probed.peak,
     };
     let written = serde_json::to_vec_pretty(&kept)
         .map_err(std::io::Error::other)

@@ -18,6 +18,9 @@ pub struct Tuning {
     pub flops_per_second: f64,
     /// Estimated bandwidth of the device's memory, bytes/s, as accurate.
     pub bytes_per_second: f64,
+    /// How long a submission may take by estimate, in milliseconds. Windows and most Linux drivers
+    /// reset a device whose work takes two seconds; `HLX_SUBMISSION_MS` replaces the 200.
+    pub submission_ms: f64,
     /// Element-by-element kernels.
     pub maps: MapTuning,
     /// Kernels that hold rows in registers; empty, or rows longer than the last entry: rows are
@@ -158,6 +161,7 @@ impl Tuning {
             processors,
             flops_per_second: if native { flops } else { flops / EMULATED_COST },
             bytes_per_second: flops / flops_a_byte,
+            submission_ms: submission_ms(info.kind),
             maps: MapTuning {
                 two_vectors_from: 1 << 23,
                 // Software drivers gain nothing from a second pipeline.
@@ -189,10 +193,14 @@ impl Tuning {
         };
         let positive = |x: f64| x.is_finite() && x > 0.0;
         check(self.processors > 0, "processors is 0, expected some")?;
-        let rates = [self.flops_per_second, self.bytes_per_second];
+        let rates = [
+            self.flops_per_second,
+            self.bytes_per_second,
+            self.submission_ms,
+        ];
         check(
             rates.into_iter().all(positive),
-            "flops_per_second and bytes_per_second must be positive",
+            "flops_per_second, bytes_per_second and submission_ms must be positive",
         )?;
         let rows = self.held_rows.iter().chain(&self.streamed_rows);
         check(
@@ -243,6 +251,19 @@ impl Tuning {
             "products.tiles is empty, or a tile has no positive rates",
         )
     }
+}
+
+/// The limit of a submission: `HLX_SUBMISSION_MS`, else a tenth of the usual time-out; software
+/// drivers have none.
+fn submission_ms(kind: DeviceKind) -> f64 {
+    const NO_LIMIT: f64 = 1e12;
+    let text = std::env::var("HLX_SUBMISSION_MS").ok();
+    let value = text.and_then(|text| text.parse::<f64>().ok());
+    let given = value.filter(|ms| ms.is_finite() && *ms > 0.0);
+    given.unwrap_or(match kind {
+        DeviceKind::VulkanGpu => 200.0,
+        DeviceKind::VulkanSoftware | DeviceKind::Cpu => NO_LIMIT,
+    })
 }
 
 impl ProductTuning {

@@ -308,3 +308,42 @@ fn an_invalid_tuning_is_refused() {
     let want = "tuning: held_rows reaches past 16,384 elements, 128 registers a thread";
     assert_eq!(error, want);
 }
+
+#[test]
+fn launches_cut_by_workgroups_have_the_bits_of_whole_ones() {
+    let changes: [(&str, Change); 1] = [("a device that takes seconds", |tuning| {
+        tuning.flops_per_second = 1e4;
+        tuning.bytes_per_second = 1e4;
+        tuning.submission_ms = 200.0;
+    })];
+    let batches = MatMul {
+        batch: 3,
+        stride_a: 70 * 9,
+        stride_b: 9 * 130,
+        stride_c: 70 * 130,
+        ..MatMul::new(70, 130, 9)
+    };
+    let [a, b] = [values(1, 3 * 70 * 9), values(2, 3 * 9 * 130)];
+    same_bits("matmul", &changes, |ctx, mem| {
+        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+        let c = mem.output(ctx, 3 * 70 * 130)?;
+        let before = ctx.submissions();
+        matmul(ctx, &a, &b, None, &c, &batches)?;
+        ctx.sync()?;
+        let submissions = ctx.submissions() - before;
+        let cut = ctx.tuning().flops_per_second == 1e4 && !ctx.is_cpu();
+        assert!(!cut || submissions > 3, "{submissions} submissions");
+        Ok(vec![c])
+    });
+    let [x, y] = [values(3, 37 * 129), values(4, 37 * 129)];
+    same_bits("rows and columns", &changes, |ctx, mem| {
+        let (x, y) = (mem.input(ctx, &x)?, mem.input(ctx, &y)?);
+        let outs = [37 * 129, 37 * 129, 129].map(|len| mem.output(ctx, len));
+        let [added, normalised, columns] = outs;
+        let (added, normalised, columns) = (added?, normalised?, columns?);
+        add(ctx, &x, &y, &added)?;
+        softmax_forward(ctx, &x, &normalised, 37, 129)?;
+        column_sum(ctx, &x, &columns, 1, 37, 129, false)?;
+        Ok(vec![added, normalised, columns])
+    });
+}

@@ -38,6 +38,8 @@ pub(crate) struct VulkanDevice {
     pub info: DeviceInfo,
     pub float_controls: FloatControls,
     pub timestamp_period_ns: f64,
+    /// The queue writes timestamps.
+    pub has_timestamps: bool,
     pub modes: OnceLock<Modes>,
     pipelines: Mutex<PipelineStore>,
     physical: Arc<PhysicalDevice>,
@@ -260,6 +262,8 @@ impl VulkanDevice {
         let robust_pipelines = robust_pipelines(&physical);
         let has_memory_budget = physical.supported_extensions().ext_memory_budget;
         let timestamp_period_ns = f64::from(properties.timestamp_period);
+        let queue_family = &physical.queue_family_properties()[family as usize];
+        let has_timestamps = queue_family.timestamp_valid_bits.is_some();
         let (_, heap_index) = device_local_heap(&physical);
         let probe_buffer = raw_buffer(&device, &info, 4)?;
         let bits = probe_buffer.memory_requirements().memory_type_bits;
@@ -272,6 +276,7 @@ impl VulkanDevice {
             info,
             float_controls,
             timestamp_period_ns,
+            has_timestamps,
             modes: OnceLock::new(),
             pipelines,
             physical,
@@ -280,6 +285,12 @@ impl VulkanDevice {
             has_memory_budget,
             robust_pipelines,
         }))
+    }
+
+    /// Whether the device fuses and flushes by itself, by its probe.
+    pub fn native_arithmetic(&self) -> bool {
+        let modes = self.modes.get();
+        modes.is_some_and(|modes| modes.native_fma != 0 && modes.native_flush != 0)
     }
 
     /// The device's pipelines; one lock for all contexts.

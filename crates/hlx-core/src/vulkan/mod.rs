@@ -5,6 +5,7 @@ mod descriptors;
 mod device;
 mod hazards;
 mod instance;
+mod pace;
 mod pipeline;
 mod recorder;
 mod recording;
@@ -18,6 +19,7 @@ use vulkano::{Validated, VulkanError};
 
 pub(crate) use device::{Modes, VulkanDevice, list};
 pub use instance::validation_messages;
+pub(crate) use pace::Pace;
 pub(crate) use pipeline::{cache_dir, write_atomically};
 pub(crate) use stream::{ReadBack, VulkanGraph, VulkanStream};
 pub use user::{
@@ -33,6 +35,7 @@ pub(crate) fn translate(device: &str, during: &str, error: VulkanError) -> CoreE
         VulkanError::DeviceLost => CoreError::DeviceLost {
             device: device.to_owned(),
             during: during.to_owned(),
+            hint: String::new(),
         },
         VulkanError::OutOfDeviceMemory | VulkanError::OutOfHostMemory => CoreError::OutOfMemory {
             device: device.to_owned(),

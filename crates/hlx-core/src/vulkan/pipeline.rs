@@ -66,6 +66,8 @@ pub(crate) struct PipelineRequest {
     specialization: Vec<(u32, u32)>,
     bindings: usize,
     push_bytes: usize,
+    /// Whether dispatches may begin at another workgroup than the first.
+    based: bool,
 }
 
 /// A shader of the program: there is one of each.
@@ -95,7 +97,8 @@ fn mode_constants(modes: &Modes) -> [(u32, u32); 2] {
 }
 
 impl PipelineRequest {
-    pub fn of(launch: &Launch<'_>, device: &VulkanDevice) -> Self {
+    /// The pipeline of a launch; `based` if it is cut by ranges of workgroups.
+    pub fn of(launch: &Launch<'_>, device: &VulkanDevice, based: bool) -> Self {
         let mut specialization = launch.specialization.to_vec();
         // The probe, which finds the modes, runs without.
         specialization.extend(device.modes.get().into_iter().flat_map(mode_constants));
@@ -104,6 +107,7 @@ impl PipelineRequest {
             specialization,
             bindings: launch.bindings.len(),
             push_bytes: launch.push.len(),
+            based,
         }
     }
 }
@@ -295,6 +299,7 @@ impl PipelineStore {
             entry: &entry,
             constants: &constants,
             robust: device.robust_pipelines,
+            based: false,
         };
         compile(device, &self.cache, &stage, &layouts)
     }
@@ -388,6 +393,7 @@ fn make(
         entry: c"main",
         constants: &request.specialization,
         robust: None,
+        based: request.based,
     };
     let pipeline = compile(device, cache, &stage, layouts);
     // SAFETY: the module is ours, and pipelines do not need it once they are made.
@@ -404,6 +410,8 @@ struct Stage<'a> {
     constants: &'a [(u32, u32)],
     /// How accesses to buffers are bounded; `None` leaves that to the device.
     robust: Option<vk::PipelineRobustnessBufferBehaviorEXT>,
+    /// Lets dispatches begin at another workgroup than the first.
+    based: bool,
 }
 
 fn compile(
@@ -429,7 +437,12 @@ fn compile(
         .name(stage.entry)
         .specialization_info(&specialization);
     let mut robustness = vk::PipelineRobustnessCreateInfoEXT::default();
+    let flags = match stage.based {
+        true => vk::PipelineCreateFlags::DISPATCH_BASE,
+        false => vk::PipelineCreateFlags::empty(),
+    };
     let mut info = vk::ComputePipelineCreateInfo::default()
+        .flags(flags)
         .stage(shader_stage)
         .layout(layout.handle());
     if let Some(behavior) = stage.robust {

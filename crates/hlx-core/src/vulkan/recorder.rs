@@ -14,9 +14,10 @@ use vulkano::command_buffer::pool::{
 
 use super::descriptors::DescriptorSets;
 use super::hazards::{Hazards, Range};
+use super::pace::Groups;
 use super::pipeline::Pipeline;
 use super::staging::HostRange;
-use super::timing::Timing;
+use super::timing::{Clock, Timing};
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::error::CoreError;
 use crate::launch::Binding;
@@ -35,6 +36,8 @@ pub(super) struct Recorder {
     launches: usize,
     barriers: usize,
     timing: Option<Timing>,
+    clock: Option<Clock>,
+    estimate_ns: f64,
     // Last, so that the command buffer and the sets go first.
     pool: CommandPool,
 }
@@ -86,8 +89,10 @@ pub(super) fn check(
 /// are not touched until they are dropped; they stand in locks because they may not be shared.
 pub(crate) struct Recorded {
     handle: vk::CommandBuffer,
-    launches: usize,
+    barriers: usize,
     timing: Option<Timing>,
+    clock: Option<Clock>,
+    estimate_ns: f64,
     sets: Mutex<DescriptorSets>,
     _blocks: Vec<Arc<Block>>,
     _pipelines: Vec<Arc<Pipeline>>,
@@ -154,7 +159,18 @@ impl View {
 pub(super) struct Arguments<'a> {
     pub views: &'a [View],
     pub push: &'a [u8],
-    pub groups: [u32; 3],
+    pub groups: Groups,
+}
+
+/// What is measured of a command buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// Nothing.
+    No,
+    /// The time of all of it, at the price of two timestamps.
+    Whole,
+    /// The time of each launch, which then run one after the other.
+    Launches,
 }
 
 /// The pools of a command buffer that is done, to be used again.
@@ -195,17 +211,17 @@ impl Recorder {
     /// Begins a command buffer that waits for all earlier ones.
     pub fn begin(
         device: &Arc<VulkanDevice>,
-        profiling: bool,
+        measured: Measured,
         reuse: Option<Parts>,
     ) -> Result<Self, CoreError> {
         let parts = match reuse {
             Some(parts) => parts,
             None => Parts::new(device)?,
         };
-        let timing = if profiling {
-            Some(Timing::new(device)?)
-        } else {
-            None
+        let (timing, clock) = match measured {
+            Measured::No => (None, None),
+            Measured::Whole => (None, Clock::new(device)?),
+            Measured::Launches => (Some(Timing::new(device)?), None),
         };
         let recorder = Self {
             device: Arc::clone(device),
@@ -218,6 +234,8 @@ impl Recorder {
             launches: 0,
             barriers: 0,
             timing,
+            clock,
+            estimate_ns: 0.0,
             pool: parts.pool,
         };
         recorder.start()?;
@@ -242,6 +260,9 @@ impl Recorder {
             timing.reset(self.handle());
         }
         self.barrier();
+        if let Some(clock) = &self.clock {
+            clock.start(self.handle());
+        }
         Ok(())
     }
 
@@ -297,12 +318,18 @@ impl Recorder {
         self.launches
     }
 
-    /// The number of barriers between them.
-    pub fn barriers(&self) -> usize {
-        self.barriers
+    /// Adds to the estimated time of the launches so far.
+    pub fn add_estimate(&mut self, nanoseconds: f64) {
+        self.estimate_ns += nanoseconds;
     }
 
-    /// Records a dispatch. The caller has checked that written bindings overlap no other.
+    /// The estimated time of the launches so far, in nanoseconds.
+    pub fn estimate_ns(&self) -> f64 {
+        self.estimate_ns
+    }
+
+    /// Records a dispatch. The caller has checked that written bindings overlap no other, and made
+    /// the pipeline for a base where the groups have one.
     pub fn dispatch(
         &mut self,
         (name, work): (&'static str, Work),
@@ -314,8 +341,9 @@ impl Recorder {
             push,
             groups,
         } = arguments;
-        check(&self.device, name, views, push, groups)?;
-        if groups.contains(&0) {
+        let last = std::array::from_fn(|axis| groups.base[axis] + groups.count[axis]);
+        check(&self.device, name, views, push, last)?;
+        if groups.count.contains(&0) {
             return Ok(());
         }
         let ranges = |wanted: fn(&View) -> bool| -> Vec<Range> {
@@ -325,11 +353,22 @@ impl Recorder {
         self.order(&ranges(|view| view.reads), &ranges(|view| view.writes));
         self.bind(name, pipeline, views, push)?;
         let start = self.stamp_before(name, work);
-        // SAFETY: pipeline, set and push constants are bound; group counts are within limits.
-        unsafe { (self.fns().cmd_dispatch)(self.handle(), groups[0], groups[1], groups[2]) };
+        self.dispatch_bound(groups);
         self.stamp_after(start);
         self.launches += 1;
         Ok(())
+    }
+
+    fn dispatch_bound(&self, Groups { base, count }: Groups) {
+        let (commands, [x, y, z]) = (self.handle(), count);
+        if base == [0; 3] {
+            // SAFETY: pipeline, set and push constants are bound; counts are within limits.
+            unsafe { (self.fns().cmd_dispatch)(commands, x, y, z) };
+        } else {
+            let dispatch_base = self.device.device.fns().v1_1.cmd_dispatch_base;
+            // SAFETY: as above; the pipeline was made for a base.
+            unsafe { dispatch_base(commands, base[0], base[1], base[2], x, y, z) };
+        }
     }
 
     /// Binds pipeline, buffers and push constants.
@@ -495,13 +534,18 @@ impl Recorder {
 
     /// Ends the recording.
     pub fn finish(self) -> Result<Recorded, CoreError> {
+        if let Some(clock) = &self.clock {
+            clock.stop(self.handle());
+        }
         // SAFETY: the command buffer is being recorded.
         let result = unsafe { (self.fns().end_command_buffer)(self.handle()) };
         check_raw(&self.device.info.name, "end a command buffer", result)?;
         Ok(Recorded {
             handle: self.command_buffer.handle(),
-            launches: self.launches,
+            barriers: self.barriers,
             timing: self.timing,
+            clock: self.clock,
+            estimate_ns: self.estimate_ns,
             sets: Mutex::new(self.sets),
             _blocks: self.blocks.into_values().collect(),
             _pipelines: self.pipelines.into_values().collect(),
@@ -516,16 +560,28 @@ impl Recorded {
         self.handle
     }
 
-    pub fn launches(&self) -> usize {
-        self.launches
+    /// The number of barriers between launches.
+    pub fn barriers(&self) -> usize {
+        self.barriers
     }
 
     pub fn is_timed(&self) -> bool {
         self.timing.is_some()
     }
 
-    /// Adds the times of the last run to the profile; the run must be done.
+    /// How long a run takes, in nanoseconds: the last one's time where it is known, else the
+    /// estimate.
+    pub fn time_ns(&self) -> f64 {
+        let measured = self.clock.as_ref().and_then(Clock::measured_ns);
+        measured.unwrap_or(self.estimate_ns)
+    }
+
+    /// Reads the times of the last run, which must be done, and adds those of launches to the
+    /// profile.
     pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
+        if let Some(clock) = &self.clock {
+            clock.read();
+        }
         self.timing
             .as_ref()
             .map_or(Ok(()), |timing| timing.collect(profiler))

@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::VulkanDevice;
-use super::pipeline::PipelineRequest;
-use super::recorder::{Arguments, Recorded, Recorder, View, check};
+use super::pace::Groups;
+use super::pipeline::{PipelineRequest, Pipelines};
+use super::recorder::{Arguments, Measured, Recorded, Recorder, View, check};
 use super::schedule::{Access, schedule};
+use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
@@ -16,6 +17,7 @@ use crate::profile::Work;
 /// The launches of a graph.
 pub(super) struct Recording {
     device: Arc<VulkanDevice>,
+    pace: Pace,
     profiling: bool,
     operations: Vec<Operation>,
     /// Places the buffers that the graph allocates.
@@ -38,6 +40,8 @@ enum Action {
         request: PipelineRequest,
         push: Vec<u8>,
         groups: [u32; 3],
+        /// What the launch is cut into; the whole of it, unless it is too long for a submission.
+        ranges: Vec<Groups>,
     },
     Fill(u32),
     /// From the first argument to the second.
@@ -45,9 +49,15 @@ enum Action {
 }
 
 impl Recording {
-    pub fn new(device: &Arc<VulkanDevice>, source: &Arc<BlockSource>, profiling: bool) -> Self {
+    pub fn new(
+        device: &Arc<VulkanDevice>,
+        source: &Arc<BlockSource>,
+        pace: Pace,
+        profiling: bool,
+    ) -> Self {
         Self {
             device: Arc::clone(device),
+            pace,
             profiling,
             operations: Vec::new(),
             plan: MemoryPlan::new(Arc::clone(source)),
@@ -58,6 +68,11 @@ impl Recording {
     /// Makes a buffer that has no place until the graph ends.
     pub fn allocate(&self, len: usize) -> Buffer {
         self.plan.allocate(len)
+    }
+
+    /// How long a submission of the graph may take, in nanoseconds.
+    pub fn limit_ns(&self) -> f64 {
+        self.pace.limit_ns
     }
 
     /// Keeps the buffers that are not the graph's own.
@@ -83,13 +98,15 @@ impl Recording {
             return Ok(());
         }
         self.keep_inputs(launch.bindings);
+        let ranges = self.pace.cut(launch, work);
         self.operations.push(Operation {
             name: launch.name,
             work,
             action: Action::Dispatch {
-                request: PipelineRequest::of(launch, &self.device),
+                request: PipelineRequest::of(launch, &self.device, ranges.len() > 1),
                 push: launch.push.to_vec(),
                 groups: launch.groups,
+                ranges,
             },
             arguments,
         });
@@ -118,12 +135,8 @@ impl Recording {
         });
     }
 
-    /// Writes the graph; buffers whose handles are still held get their place in `pool`. Returns
-    /// the memory of the graph's own buffers, and the buffers from outside.
-    pub fn finish(
-        self,
-        pool: &Arc<TensorPool>,
-    ) -> Result<(Recorded, PlannedMemory, Vec<Buffer>), CoreError> {
+    /// Writes the graph; buffers whose handles are still held get their place in `pool`.
+    pub fn finish(self, pool: &Arc<TensorPool>) -> Result<Finished, CoreError> {
         let accesses: Vec<Vec<Access>> = self.operations.iter().map(Operation::accesses).collect();
         let (order, levels) = schedule(&accesses);
         let memory = self.plan.place(&self.lifetimes(&levels), pool)?;
@@ -131,39 +144,31 @@ impl Recording {
             &self.device,
             self.operations.iter().filter_map(Operation::request),
         )?;
-        let mut recorder = Recorder::begin(&self.device, self.profiling, None)?;
+        let mut writer = Writer::new(&self)?;
         for idx in order {
-            let operation = &self.operations[idx];
-            let (name, arguments) = (operation.name, operation.arguments.as_slice());
-            match &operation.action {
-                Action::Dispatch {
-                    request,
-                    push,
-                    groups,
-                } => {
-                    let pipeline = pipelines.get(request).ok_or_else(|| {
-                        CoreError::invalid(name, "its pipeline was not made with the others")
-                    })?;
-                    let arguments = Arguments {
-                        views: arguments,
-                        push,
-                        groups: *groups,
-                    };
-                    recorder.dispatch((name, operation.work), pipeline, &arguments)?;
-                }
-                Action::Fill(word) => recorder.fill(&arguments[0], *word)?,
-                Action::Copy => recorder.copy(&arguments[0], &arguments[1])?,
-            }
+            writer.write(&self.operations[idx], &pipelines)?;
         }
+        let segments = writer.finish()?;
         tracing::debug!(
-            launches = recorder.launches(),
-            barriers = recorder.barriers(),
+            launches = self.operations.len(),
+            barriers = segments.iter().map(Recorded::barriers).sum::<usize>(),
             levels = levels.iter().max().map_or(0, |level| level + 1),
+            command_buffers = segments.len(),
             memory = ?memory.statistics,
             "recorded a graph"
         );
-        let inputs = self.inputs.into_values().collect();
-        Ok((recorder.finish()?, memory, inputs))
+        Ok(Finished {
+            launches: self.operations.len(),
+            segments,
+            memory,
+            inputs: self.inputs.into_values().collect(),
+        })
+    }
+
+    /// The estimated time of all launches, in nanoseconds.
+    fn estimate_ns(&self) -> f64 {
+        let estimates = self.operations.iter();
+        estimates.map(|op| self.pace.estimate_ns(op.work)).sum()
     }
 
     /// The first and last level that touches each block.
@@ -176,6 +181,107 @@ impl Recording {
             }
         }
         lifetimes
+    }
+}
+
+/// A graph that is written.
+pub(super) struct Finished {
+    /// The number of launches.
+    pub launches: usize,
+    /// Its command buffers, in order.
+    pub segments: Vec<Recorded>,
+    /// The memory of its own buffers.
+    pub memory: PlannedMemory,
+    /// The buffers from outside.
+    pub inputs: Vec<Buffer>,
+}
+
+/// Writes a graph's launches into command buffers: one, unless the graph is long.
+struct Writer<'a> {
+    device: &'a Arc<VulkanDevice>,
+    pace: Pace,
+    /// The estimated time at which the next command buffer is begun, in nanoseconds.
+    segment_ns: f64,
+    measured: Measured,
+    recorder: Recorder,
+    segments: Vec<Recorded>,
+}
+
+impl<'a> Writer<'a> {
+    /// A graph that may take more than a submission, were it four times slower than estimated, is
+    /// cut and measured. Below, it is one command buffer, and costs no timestamp.
+    fn new(recording: &'a Recording) -> Result<Self, CoreError> {
+        let (device, pace) = (&recording.device, recording.pace);
+        let long = 4.0 * recording.estimate_ns() > pace.limit_ns;
+        let (segment_ns, whole) = match long {
+            true => (pace.segment_ns(), Measured::Whole),
+            false => (f64::INFINITY, Measured::No),
+        };
+        let measured = match recording.profiling {
+            true => Measured::Launches,
+            false => whole,
+        };
+        Ok(Self {
+            device,
+            pace,
+            segment_ns,
+            measured,
+            recorder: Recorder::begin(device, measured, None)?,
+            segments: Vec::new(),
+        })
+    }
+
+    fn write(&mut self, operation: &Operation, pipelines: &Pipelines) -> Result<(), CoreError> {
+        let (name, arguments) = (operation.name, operation.arguments.as_slice());
+        match &operation.action {
+            Action::Dispatch {
+                request,
+                push,
+                groups,
+                ranges,
+            } => {
+                let pipeline = pipelines.get(request).ok_or_else(|| {
+                    CoreError::invalid(name, "its pipeline was not made with the others")
+                })?;
+                for &range in ranges {
+                    let work = range.share(operation.work, *groups);
+                    let arguments = Arguments {
+                        views: arguments,
+                        push,
+                        groups: range,
+                    };
+                    self.recorder_for(work)?
+                        .dispatch((name, work), pipeline, &arguments)?;
+                }
+                Ok(())
+            }
+            Action::Fill(word) => {
+                let recorder = self.recorder_for(operation.work)?;
+                recorder.fill(&arguments[0], *word)
+            }
+            Action::Copy => {
+                let recorder = self.recorder_for(operation.work)?;
+                recorder.copy(&arguments[0], &arguments[1])
+            }
+        }
+    }
+
+    /// The command buffer that takes the next launch, of this work.
+    fn recorder_for(&mut self, work: Work) -> Result<&mut Recorder, CoreError> {
+        let estimate = self.pace.estimate_ns(work);
+        if self.recorder.launches() > 0 && self.recorder.estimate_ns() + estimate > self.segment_ns
+        {
+            let next = Recorder::begin(self.device, self.measured, None)?;
+            let full = std::mem::replace(&mut self.recorder, next);
+            self.segments.push(full.finish()?);
+        }
+        self.recorder.add_estimate(estimate);
+        Ok(&mut self.recorder)
+    }
+
+    fn finish(mut self) -> Result<Vec<Recorded>, CoreError> {
+        self.segments.push(self.recorder.finish()?);
+        Ok(self.segments)
     }
 }
 

@@ -12,11 +12,12 @@ use vulkano::VulkanObject;
 use vulkano::sync::fence::Fence;
 
 use super::device::HostMemory;
+use super::pace::submissions;
 use super::pipeline::PipelineRequest;
-use super::recorder::{Arguments, Parts, Recorded, Recorder, View};
-use super::recording::Recording;
+use super::recorder::{Arguments, Measured, Parts, Recorded, Recorder, View};
+use super::recording::{Finished, Recording};
 use super::staging::{HostRange, Staging};
-use super::{VulkanDevice, check_raw, translate, translate_validated};
+use super::{Pace, VulkanDevice, check_raw, translate, translate_validated};
 use crate::device::DeviceKind;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
@@ -46,9 +47,12 @@ pub(crate) struct VulkanStream {
     state: Mutex<State>,
 }
 
-/// The command buffer of a recorded graph, and the memory that it works in.
+/// The command buffers of a recorded graph, and the memory that it works in.
 pub(crate) struct VulkanGraph {
-    recorded: Arc<Recorded>,
+    segments: Vec<Arc<Recorded>>,
+    launches: usize,
+    /// How long a submission of it may take, in nanoseconds.
+    limit_ns: f64,
     memory: PlannedMemory,
     /// Buffers from outside that the launches use.
     _inputs: Vec<Buffer>,
@@ -57,7 +61,7 @@ pub(crate) struct VulkanGraph {
 impl VulkanGraph {
     /// The number of launches.
     pub fn len(&self) -> usize {
-        self.recorded.launches()
+        self.launches
     }
 
     /// The memory of the buffers that the graph allocated.
@@ -77,6 +81,8 @@ struct State {
     spare: Vec<Parts>,
     /// Memory of downloads that were read: a pending one takes it again.
     spare_host: Vec<HostMemory>,
+    /// Of the handle that launched last.
+    pace: Pace,
     profiling: bool,
 }
 
@@ -91,9 +97,10 @@ pub(crate) struct ReadBack {
 /// Command buffers on the device, and the fence that tells when they are done.
 struct Submission {
     fence: Fence,
+    began: Instant,
     /// The eager work that went first, if there was any.
     eager: Option<Recorded>,
-    graph: Option<Arc<Recorded>>,
+    graph: Vec<Arc<Recorded>>,
 }
 
 impl State {
@@ -104,7 +111,7 @@ impl State {
 }
 
 impl VulkanStream {
-    pub fn new(device: Arc<VulkanDevice>, source: Arc<BlockSource>) -> Self {
+    pub fn new(device: Arc<VulkanDevice>, source: Arc<BlockSource>, pace: Pace) -> Self {
         let state = State {
             eager: None,
             recording: None,
@@ -113,6 +120,7 @@ impl VulkanStream {
             staging: None,
             spare: Vec::new(),
             spare_host: Vec::new(),
+            pace,
             profiling: false,
         };
         let cores = available_parallelism().map_or(1, NonZero::get);
@@ -169,16 +177,23 @@ impl VulkanStream {
         }
     }
 
-    /// Runs `body` with the recorder of eager work.
+    /// Runs `body`, which adds `work`, with the recorder of eager work.
     fn with_eager(
         &self,
         state: &mut State,
+        work: Work,
         body: impl FnOnce(&mut Recorder) -> Result<(), CoreError>,
     ) -> Result<(), CoreError> {
-        body(self.eager(state)?)?;
-        let gathered = state.eager.as_ref().map_or(0, Recorder::launches);
-        if gathered >= LAUNCHES_PER_SUBMISSION {
-            self.submit(state, None)?;
+        let (pace, estimate) = (state.pace, state.pace.estimate_ns(work));
+        let gathered = state.eager.as_ref().map_or(0.0, Recorder::estimate_ns);
+        if gathered + estimate > pace.limit_ns {
+            self.submit(state, &[])?;
+        }
+        let recorder = self.eager(state)?;
+        body(recorder)?;
+        recorder.add_estimate(estimate);
+        if recorder.launches() >= LAUNCHES_PER_SUBMISSION {
+            self.submit(state, &[])?;
         }
         Ok(())
     }
@@ -188,30 +203,40 @@ impl VulkanStream {
         match &mut state.eager {
             Some(recorder) => Ok(recorder),
             slot => {
+                let measured = match profiling {
+                    true => Measured::Launches,
+                    false => Measured::No,
+                };
                 let spare = state.spare.pop();
-                Ok(slot.insert(Recorder::begin(&self.device, profiling, spare)?))
+                Ok(slot.insert(Recorder::begin(&self.device, measured, spare)?))
             }
         }
     }
 
     /// Launches a kernel of the program, or keeps it for the graph being recorded. The caller has
     /// checked it.
-    pub fn launch(&self, launch: &Launch<'_>, work: Work) -> Result<(), CoreError> {
+    pub fn launch(&self, launch: &Launch<'_>, work: Work, pace: Pace) -> Result<(), CoreError> {
         let mut state = self.lock(launch.name)?;
         if let Some((_, recording)) = &mut state.recording {
             return recording.dispatch(launch, work);
         }
-        let request = PipelineRequest::of(launch, &self.device);
+        state.pace = pace;
+        let ranges = pace.cut(launch, work);
+        let request = PipelineRequest::of(launch, &self.device, ranges.len() > 1);
         let pipeline = self.device.pipelines().get(&self.device, &request)?;
         let views: Vec<View> = launch.bindings.iter().map(View::of).collect();
-        let arguments = Arguments {
-            views: &views,
-            push: launch.push,
-            groups: launch.groups,
-        };
-        self.with_eager(&mut state, |recorder| {
-            recorder.dispatch((launch.name, work), &pipeline, &arguments)
-        })
+        for range in ranges {
+            let arguments = Arguments {
+                views: &views,
+                push: launch.push,
+                groups: range,
+            };
+            let work = range.share(work, launch.groups);
+            self.with_eager(&mut state, work, |recorder| {
+                recorder.dispatch((launch.name, work), &pipeline, &arguments)
+            })?;
+        }
+        Ok(())
     }
 
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
@@ -220,8 +245,9 @@ impl VulkanStream {
             recording.fill(buffer, word);
             return Ok(());
         }
-        let target = View::of(&Binding::Write(buffer));
-        self.with_eager(&mut state, |recorder| recorder.fill(&target, word))
+        let binding = Binding::Write(buffer);
+        let (work, target) = (Work::of(&[binding]), View::of(&binding));
+        self.with_eager(&mut state, work, |recorder| recorder.fill(&target, word))
     }
 
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
@@ -230,11 +256,11 @@ impl VulkanStream {
             recording.copy(source, target);
             return Ok(());
         }
-        let (source, target) = (
-            View::of(&Binding::Read(source)),
-            View::of(&Binding::Write(target)),
-        );
-        self.with_eager(&mut state, |recorder| recorder.copy(&source, &target))
+        let bindings = [Binding::Read(source), Binding::Write(target)];
+        let [source, target] = bindings.each_ref().map(View::of);
+        self.with_eager(&mut state, Work::of(&bindings), |recorder| {
+            recorder.copy(&source, &target)
+        })
     }
 
     /// Copies words, each through `map`, to the device through the staging ring.
@@ -250,7 +276,7 @@ impl VulkanStream {
             let target = buffer.slice(offset, chunk.len())?;
             offset += chunk.len();
             if !self.staging(&mut state)?.fits(chunk.len()) {
-                self.submit(&mut state, None)?;
+                self.submit(&mut state, &[])?;
                 let submitted = state.submitted;
                 let last_use = self.staging(&mut state)?.advance(submitted);
                 self.wait_for(&mut state, last_use)?;
@@ -272,7 +298,7 @@ impl VulkanStream {
             let window = self.staging(&mut state)?.window();
             let source = View::of(&Binding::Read(&source));
             self.eager(&mut state)?.read_back(&source, window)?;
-            self.submit(&mut state, None)?;
+            self.submit(&mut state, &[])?;
             // The host would only wait, and a run that is stopped later finds its pipelines.
             self.device.pipelines().save();
             self.wait_all(&mut state)?;
@@ -293,7 +319,7 @@ impl VulkanStream {
         let source = View::of(&Binding::Read(buffer));
         self.eager(&mut state)?
             .read_back(&source, HostRange::start_of(&memory))?;
-        self.submit(&mut state, None)?;
+        self.submit(&mut state, &[])?;
         Ok(ReadBack {
             memory,
             words: buffer.len(),
@@ -337,16 +363,13 @@ impl VulkanStream {
         }
     }
 
-    /// Submits the eager work gathered so far and, behind it, a graph.
-    fn submit(&self, state: &mut State, graph: Option<&Arc<Recorded>>) -> Result<(), CoreError> {
+    /// Submits the eager work gathered so far and, behind it, a graph's command buffers.
+    fn submit(&self, state: &mut State, graph: &[Arc<Recorded>]) -> Result<(), CoreError> {
         let name = &self.device.info.name;
         let gathered = state.eager.take().filter(|eager| eager.launches() > 0);
         let eager = gathered.map(Recorder::finish).transpose()?;
-        let command_buffers: Vec<vk::CommandBuffer> = eager
-            .iter()
-            .chain(graph.map(Arc::as_ref))
-            .map(Recorded::handle)
-            .collect();
+        let work = || eager.iter().chain(graph.iter().map(Arc::as_ref));
+        let command_buffers: Vec<vk::CommandBuffer> = work().map(Recorded::handle).collect();
         if command_buffers.is_empty() {
             return Ok(());
         }
@@ -361,15 +384,13 @@ impl VulkanStream {
             .queue
             .with(|_guard| unsafe { submit(self.device.queue.handle(), 1, &info, fence.handle()) });
         check_raw(name, "submit", result)?;
-        let timed = eager
-            .iter()
-            .chain(graph.map(Arc::as_ref))
-            .any(Recorded::is_timed);
+        let timed = work().any(Recorded::is_timed);
         state.submitted += 1;
         state.under_way.push_back(Submission {
             fence,
+            began: Instant::now(),
             eager,
-            graph: graph.cloned(),
+            graph: graph.to_vec(),
         });
         if timed {
             return self.wait_all(state);
@@ -386,7 +407,8 @@ impl VulkanStream {
         };
         let failed = |error| {
             let error = vulkano::Validated::Error(error);
-            translate_validated(&self.device.info.name, "wait for the device", error)
+            let error = translate_validated(&self.device.info.name, "wait for the device", error);
+            explain_loss(error, submission.began.elapsed(), state.pace.limit_ns)
         };
         let began = Instant::now();
         while self.polls && began.elapsed() < POLLING {
@@ -399,7 +421,7 @@ impl VulkanStream {
         let Some(Submission { eager, graph, .. }) = state.under_way.pop_front() else {
             return Ok(());
         };
-        for work in eager.iter().chain(graph.as_deref()) {
+        for work in eager.iter().chain(graph.iter().map(Arc::as_ref)) {
             work.collect(&self.profiler)?;
         }
         state.spare.extend(eager.and_then(Recorded::into_parts));
@@ -424,14 +446,14 @@ impl VulkanStream {
     /// Submits what is gathered and waits until the device is done.
     pub fn sync(&self) -> Result<(), CoreError> {
         let mut state = self.state();
-        self.submit(&mut state, None)?;
+        self.submit(&mut state, &[])?;
         self.wait_all(&mut state)
     }
 
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
-    pub fn begin_recording(&self) -> Result<(), CoreError> {
+    pub fn begin_recording(&self, pace: Pace) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
-        let recording = Recording::new(&self.device, &self.source, state.profiling);
+        let recording = Recording::new(&self.device, &self.source, pace, state.profiling);
         state.recording = Some((RecordingThread::current(), recording));
         Ok(())
     }
@@ -440,9 +462,17 @@ impl VulkanStream {
     pub fn end_recording(&self) -> Result<VulkanGraph, CoreError> {
         let recording = self.state().recording.take();
         let (_, recording) = recording.ok_or_else(RecordingThread::none_recording)?;
-        let (recorded, memory, inputs) = recording.finish(&self.pool)?;
+        let limit_ns = recording.limit_ns();
+        let Finished {
+            launches,
+            segments,
+            memory,
+            inputs,
+        } = recording.finish(&self.pool)?;
         Ok(VulkanGraph {
-            recorded: Arc::new(recorded),
+            segments: segments.into_iter().map(Arc::new).collect(),
+            launches,
+            limit_ns,
             memory,
             _inputs: inputs,
         })
@@ -456,14 +486,26 @@ impl VulkanStream {
         self.state().recording.is_some()
     }
 
-    /// Submits all eager work and a graph behind it, together.
+    /// Submits all eager work and a graph behind it: together, unless the graph is long by its
+    /// last run's times or, at first, by estimate.
     pub fn replay(&self, graph: &VulkanGraph) -> Result<(), CoreError> {
-        self.submit_recorded(&graph.recorded)
+        let mut state = self.lock_unrecorded("replay")?;
+        let times: Vec<f64> = graph.segments.iter().map(|s| s.time_ns()).collect();
+        for range in submissions(&times, graph.limit_ns) {
+            self.submit(&mut state, &graph.segments[range])?;
+        }
+        Ok(())
     }
 
     /// Submits all eager work and a command buffer behind it, together.
     pub fn submit_recorded(&self, recorded: &Arc<Recorded>) -> Result<(), CoreError> {
-        self.submit(&mut *self.lock_unrecorded("replay")?, Some(recorded))
+        let mut state = self.lock_unrecorded("submit")?;
+        self.submit(&mut state, std::slice::from_ref(recorded))
+    }
+
+    /// The number of submissions so far.
+    pub fn submissions(&self) -> u64 {
+        self.state().submitted
     }
 
     pub fn set_profiling(&self, on: bool) {
@@ -477,5 +519,54 @@ impl Drop for VulkanStream {
             tracing::error!("closing {}: {error}", self.device.info.name);
         }
         self.device.pipelines().save();
+    }
+}
+
+/// Adds to the error of a lost device, if it was lost long after a submission began, that the
+/// driver's time-out is the probable cause, and what helps.
+fn explain_loss(error: CoreError, elapsed: Duration, limit_ns: f64) -> CoreError {
+    /// Windows and most Linux drivers reset a device after two seconds.
+    const SUSPICIOUS: Duration = Duration::from_secs(1);
+    match error {
+        CoreError::DeviceLost { device, during, .. } if elapsed >= SUSPICIOUS => {
+            let seconds = elapsed.as_secs_f64();
+            let limit_ms = limit_ns * 1e-6;
+            let hint = format!(
+                "; probably a time-out of the driver, {seconds:.1} s after the submission: set \
+                 HLX_SUBMISSION_MS below {limit_ms}, or raise the driver's limit (TdrDelay on \
+                 Windows)"
+            );
+            CoreError::DeviceLost {
+                device,
+                during,
+                hint,
+            }
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_lost_after_seconds_is_explained_as_a_time_out() {
+        let lost = || CoreError::DeviceLost {
+            device: "GPU".to_owned(),
+            during: "wait for the device".to_owned(),
+            hint: String::new(),
+        };
+        let text = |millis| explain_loss(lost(), Duration::from_millis(millis), 200e6).to_string();
+        assert_eq!(
+            text(20),
+            "device `GPU` was lost during wait for the device; checkpoints on disk are whole"
+        );
+        assert_eq!(
+            text(2100),
+            "device `GPU` was lost during wait for the device; checkpoints on disk are whole; \
+             probably a time-out of the driver, 2.1 s after the submission: set \
+             HLX_SUBMISSION_MS below 200, or raise the driver's limit (TdrDelay on Windows)"
+        );
     }
 }

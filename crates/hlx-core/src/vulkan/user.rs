@@ -32,8 +32,9 @@
 
 use std::sync::Arc;
 
+use super::pace::Groups;
 use super::pipeline::Pipeline;
-use super::recorder::{Arguments, Recorded, Recorder, View};
+use super::recorder::{Arguments, Measured, Recorded, Recorder, View};
 use super::{VulkanDevice, VulkanStream};
 use crate::context::{Context, Stream};
 use crate::error::CoreError;
@@ -202,7 +203,7 @@ impl CommandBufferPool {
     ) -> Result<RecordedCommands, CoreError> {
         let mut recorder = CommandRecorder {
             context: self.context.clone(),
-            recorder: Recorder::begin(&self.device, false, None)?,
+            recorder: Recorder::begin(&self.device, Measured::No, None)?,
             buffers: Vec::new(),
         };
         body(&mut recorder)?;
@@ -259,7 +260,7 @@ impl CommandRecorder {
         let arguments = Arguments {
             views: &views,
             push,
-            groups,
+            groups: Groups::all(groups),
         };
         self.recorder.dispatch(
             (pipeline.name, Work::of(&list)),
