@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rspirv::spirv::{Decoration, Op, StorageClass};
+use rspirv::spirv::{BuiltIn, Decoration, Op, StorageClass};
 
 use crate::types::Declarations;
 use crate::{Instruction, SpirvError, string};
@@ -14,6 +14,8 @@ pub struct Interface {
     pub bindings: BTreeSet<u32>,
     /// Bytes of the push-constant block; 0 without one.
     pub push_bytes: u32,
+    /// Whether it reads the number of its dispatch's workgroups (`gl_NumWorkGroups`).
+    pub reads_workgroup_count: bool,
 }
 
 impl Interface {
@@ -83,10 +85,12 @@ fn add(module: &Declarations, variable: &Instruction, found: &mut Interface) -> 
     let class = variable.words.get(2).copied();
     let class = class.and_then(StorageClass::from_u32);
     match class.ok_or("no storage class")? {
-        StorageClass::Input
-        | StorageClass::Output
-        | StorageClass::Private
-        | StorageClass::Workgroup => Ok(()),
+        StorageClass::Input => {
+            let built_in = module.decoration(variable.ids.result, Decoration::BuiltIn);
+            found.reads_workgroup_count |= built_in == Some(BuiltIn::NumWorkgroups as u32);
+            Ok(())
+        }
+        StorageClass::Output | StorageClass::Private | StorageClass::Workgroup => Ok(()),
         StorageClass::PushConstant => {
             let block = pointee(module, variable)?;
             let bytes = module.bytes(block).and_then(|n| u32::try_from(n).ok());

@@ -63,3 +63,16 @@ fn a_module_cut_or_flipped_anywhere_is_no_panic() {
         }
     }
 }
+
+#[test]
+fn shaders_that_read_the_number_of_workgroups_are_known() {
+    let reading = |name: &str| {
+        let of_name = |(path, _): &(PathBuf, Vec<u8>)| path.ends_with(name);
+        let (_, bytes) = modules().into_iter().find(of_name).expect("a module");
+        let words = hlx_spirv::words(&bytes).expect("whole words");
+        let interface = hlx_spirv::interface(&words).expect("an interface");
+        interface.reads_workgroup_count
+    };
+    assert!(reading("probe/row_sum.spv"), "through hlx_group()");
+    assert!(!reading("matmul/tile_64x64.spv"));
+}

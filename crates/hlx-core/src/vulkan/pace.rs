@@ -54,8 +54,10 @@ impl Pace {
         match self.parts(work) {
             1 => vec![Groups::all(launch.groups)],
             parts => {
-                let reads_number = reads_number_of_workgroups(&launch.shader.words());
-                cut(launch.groups, parts, reads_number)
+                // A module that cannot be read is refused when its pipeline is made.
+                let interface = hlx_spirv::interface(&launch.shader.words());
+                let reads_count = interface.is_ok_and(|shader| shader.reads_workgroup_count);
+                cut(launch.groups, parts, reads_count)
             }
         }
     }
@@ -101,7 +103,7 @@ impl Groups {
 /// A shader that reads the number of workgroups (`gl_NumWorkGroups`, from which `hlx_group()`
 /// makes a linear index) sees that of the range alone, so it is cut along its outermost axis with
 /// more than one workgroup, whose number the index does not depend on. Others are cut along all.
-fn cut(groups: [u32; 3], parts: usize, reads_number: bool) -> Vec<Groups> {
+fn cut(groups: [u32; 3], parts: usize, reads_count: bool) -> Vec<Groups> {
     let mut boxes = vec![Groups::all(groups)];
     for axis in [2, 1, 0] {
         if groups[axis] <= 1 {
@@ -109,7 +111,7 @@ fn cut(groups: [u32; 3], parts: usize, reads_number: bool) -> Vec<Groups> {
         }
         let wanted = parts.div_ceil(boxes.len());
         boxes = boxes.iter().flat_map(|b| split(b, axis, wanted)).collect();
-        if reads_number || boxes.len() >= parts {
+        if reads_count || boxes.len() >= parts {
             break;
         }
     }
@@ -150,25 +152,6 @@ pub(super) fn submissions(times_ns: &[f64], limit_ns: f64) -> Vec<Range<usize>> 
     found
 }
 
-/// Whether a module reads the number of workgroups of its dispatch.
-fn reads_number_of_workgroups(words: &[u32]) -> bool {
-    const OP_DECORATE: u32 = 71;
-    const BUILT_IN: u32 = 11;
-    const NUM_WORKGROUPS: u32 = 24;
-    let mut rest = words.get(5..).unwrap_or_default();
-    while let Some(&first) = rest.first() {
-        let length = (first >> 16) as usize;
-        let Some(instruction) = rest.get(..length.max(1)) else {
-            break;
-        };
-        if first & 0xffff == OP_DECORATE && instruction[2..] == [BUILT_IN, NUM_WORKGROUPS] {
-            return true;
-        }
-        rest = &rest[length.max(1)..];
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,8 +175,8 @@ mod tests {
 
     #[test]
     fn ranges_cover_every_workgroup_once() {
-        let seen = |groups: [u32; 3], parts, reads_number| {
-            let boxes = cut(groups, parts, reads_number);
+        let seen = |groups: [u32; 3], parts, reads_count| {
+            let boxes = cut(groups, parts, reads_count);
             let mut seen = vec![0; groups.iter().product::<u32>() as usize];
             for Groups { base, count } in &boxes {
                 for z in base[2]..base[2] + count[2] {
@@ -223,20 +206,5 @@ mod tests {
         assert_eq!(submissions(&[1.0, 2.0, 3.0], 10.0), [0..3]);
         assert_eq!(submissions(&[6.0, 5.0, 4.0, 2.0], 10.0), [0..1, 1..3, 3..4]);
         assert_eq!(submissions(&[1.0, 99.0, 1.0], 10.0), [0..1, 1..2, 2..3]);
-    }
-
-    #[test]
-    fn the_number_of_workgroups_is_found_in_a_module() {
-        let words = |bytes: &[u8]| -> Vec<u32> {
-            let chunks = bytes.chunks_exact(4);
-            chunks
-                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                .collect()
-        };
-        let example = include_bytes!("../../../../shaders/spv/examples/vector_add.spv");
-        let probe = include_bytes!("../../../../shaders/spv/probe/row_sum.spv");
-        assert!(reads_number_of_workgroups(&words(probe)));
-        assert!(!reads_number_of_workgroups(&words(example)));
-        assert!(!reads_number_of_workgroups(&[]));
     }
 }
