@@ -35,8 +35,8 @@ pub struct Digests {
 /// it is whole.
 fn owner(name: &str) -> &'static str {
     match name.split('/').next() {
-        Some("probe" | "examples") => "hlx-core",
-        Some("arith" | "peak") => "hlx-proof",
+        Some("examples" | "peak" | "probe") => "hlx-core",
+        Some("arith") => "hlx-proof",
         _ => "hlx-kernels",
     }
 }

@@ -40,6 +40,8 @@ pub use error::CoreError;
 pub use graph::Graph;
 pub use launch::{Binding, CpuBindings, Launch, as_u32, groups_1d, push_bytes};
 pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words};
+#[doc(hidden)]
+pub use peak::MULTIPLY_ADD;
 pub use probe_report::{ProbeCheck, ProbeReport};
 pub use profile::{KernelTime, LaunchTime, ProfileReport, Work};
 pub use shader::Shader;

@@ -22,9 +22,10 @@ pub(crate) struct Peak {
     pub bytes_per_second: f64,
 }
 
-static MULTIPLY_ADD_SPV: &[u8] = include_bytes!("../../../shaders/spv/peak/multiply_add.spv");
+static MULTIPLY_ADD_SPV: &[u8] = include_bytes!("../spv/peak/multiply_add.spv");
 // SAFETY: a module of `cargo xtask shaders`; its accesses are bounded by the count pushed to it.
-static MULTIPLY_ADD: Shader = unsafe { Shader::new("peak/multiply_add", MULTIPLY_ADD_SPV) };
+#[doc(hidden)] // For hlx-proof, which measures with it more closely.
+pub static MULTIPLY_ADD: Shader = unsafe { Shader::new("peak/multiply_add", MULTIPLY_ADD_SPV) };
 
 /// A measurement ends when it has taken this long: many times what a submission costs.
 const LONG_ENOUGH_S: f64 = 4e-3;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use hlx_core::cpu::{SimdLevel, simd_level};
 use hlx_core::{
-    ALIGNMENT_WORDS, Binding, Buffer, Context, DeviceKind, Launch, Work, groups_1d, push_bytes,
+    ALIGNMENT_WORDS, Binding, Buffer, Context, DeviceKind, Launch, MULTIPLY_ADD, Work, groups_1d,
 };
 use rayon::prelude::*;
 
@@ -19,9 +19,7 @@ use hlx_kernels::matmul::simd::Neon;
 #[cfg(target_arch = "x86_64")]
 use hlx_kernels::matmul::simd::{Avx2, Avx512};
 use hlx_kernels::matmul::simd::{Portable, Simd};
-use hlx_kernels::{KernelError, check_len, check_that, shader};
-
-shader!(multiply_add_shader, "peak/multiply_add");
+use hlx_kernels::{KernelError, check_len, check_that};
 
 /// Chains of an element.
 const CHAINS: usize = 8;
@@ -59,18 +57,18 @@ pub fn multiply_add(
     check_that(NAME, steps.is_multiple_of(STEPS_AT_ONCE), || {
         format!("{steps} steps, expected a multiple of {STEPS_AT_ONCE}")
     })?;
-    let push = multiply_add_shader::Push {
-        count: x.len() as u32,
-        steps: steps as u32,
-        factor,
-        term,
-    };
+    let push = [
+        x.len() as u32,
+        steps as u32,
+        factor.to_bits(),
+        term.to_bits(),
+    ];
     let launch = Launch {
         name: NAME,
-        shader: &multiply_add_shader::SHADER,
+        shader: &MULTIPLY_ADD,
         specialization: &[],
         bindings: &[Binding::Read(x), Binding::Write(y)],
-        push: push_bytes(&push),
+        push: bytemuck::cast_slice(&push),
         groups: groups_1d(x.len().div_ceil(THREADS)),
     };
     let work = Work {
