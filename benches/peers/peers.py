@@ -1,14 +1,21 @@
 """PyTorch's side of the comparison: the same operations and training steps as hlx-bench.
 
   python3 peers.py serve [--device cuda|cpu] [--threads N]
-  python3 peers.py first-step CONFIGURATION [--mode eager|compiled] [--device cuda|cpu]
+  python3 peers.py first-step CONFIGURATION [--mode MODE] [--device cuda|cpu]
   python3 peers.py infer CONFIGURATION [--mode eager|compiled] [--batches 1,2,4] [--repeats N]
 
-`serve` says `ready DESCRIPTION`, then answers each line `run CASE` (for a step `run step medium
-compiled`) with `ok ms=M [graph_ms=G]` or `error MESSAGE`, and ends with its input;
-`hlx-bench peers` starts it beside HLX and asks the two in turns. Everything is f32 with TF32 off.
+`serve` prints `ready DESCRIPTION`, then answers each line `run CASE` (for a step with a mode: `run
+step medium compiled`) with `ok ms=M [graph_ms=G]` or `error MESSAGE`, and exits when its input
+ends; `hlx-bench peers` starts it beside HLX and measures both in turns. Everything is f32 with TF32
+off, except for steps in these modes:
 
-`infer` makes calls at each batch size: ids from the host, logits of all positions on the device,
+  eager           f32 (the default)
+  compiled        f32, forward and backward through torch.compile
+  tf32-eager      products may round their operands to TF32
+  tf32-compiled   both
+  bf16-graph      autocast to bf16, torch.compile, and the whole step (upload aside) in one CUDA graph
+
+`infer` calls a model at each batch size: ids from the host, logits of all positions on the device,
 waited for. The first call at a size is its cold time (compiled: with its compilation, for this
 size alone), the median of N more, after 0.3 s of calls, its warm time; `row_0` is the SHA-256 of the first
 sequence's logits, the same ids in every batch (several, joined by +, where calls differ).
@@ -20,6 +27,7 @@ Triton and a C compiler besides, and says so where they lack.
 """
 
 import argparse
+import gc
 import hashlib
 import os
 import statistics
@@ -41,6 +49,8 @@ BUSY_SECONDS = 0.3
 
 # Autograd's engine works outside of a capture, and a capture that fails spoils later ones.
 NO_GRAPH = {"attention_backward"}
+
+STEP_MODES = ("eager", "compiled", "tf32-eager", "tf32-compiled", "bf16-graph")
 
 # vocabulary, width, layers, heads, positions, batch
 CONFIGURATIONS = {
@@ -113,12 +123,10 @@ class Side:
             raise SystemExit("error: PyTorch sees no CUDA device")
         self.device = torch.device(device)
         self.cuda = device == "cuda"
-        # TF32 off: the comparison is between f32 and f32.
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        torch.set_float32_matmul_precision("highest")
+        self.allow_tf32(False)
         torch.manual_seed(1)
         self.prepared = {}
+        self.case = None
 
     def describe(self):
         if self.cuda:
@@ -126,6 +134,10 @@ class Side:
         else:
             name, build = "CPU", f"{torch.get_num_threads()} threads"
         return f"PyTorch {torch.__version__}, {name}, {build}"
+
+    def allow_tf32(self, allow):
+        # One switch for products; cuDNN has no part in a transformer's step.
+        torch.set_float32_matmul_precision("high" if allow else "highest")
 
     def sync(self):
         if self.cuda:
@@ -260,26 +272,62 @@ class Side:
     # Training steps.
 
     def training(self, name, mode):
-        """A function that runs one step, and the number that its model has of parameters."""
+        """A function that runs one step in a mode and returns the loss."""
+        if mode not in STEP_MODES:
+            raise ValueError(f"no mode `{mode}`; there are {', '.join(STEP_MODES)}")
         vocabulary, width, layers, heads, positions, batch = CONFIGURATIONS[name]
         model = Transformer(vocabulary, width, layers, heads, positions).to(self.device)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01, fused=True)
+        in_graph = mode == "bf16-graph" and self.cuda
+        optimizer = torch.optim.AdamW(
+            model.parameters(), lr=3e-4, weight_decay=0.01, fused=True, capturable=in_graph
+        )
         host = torch.randint(0, vocabulary, (batch, positions + 1))
         host = host.pin_memory() if self.cuda else host
 
         def loss_of(ids, targets):
             return F.cross_entropy(model(ids).view(-1, vocabulary), targets.reshape(-1))
 
-        if mode == "compiled":
-            loss_of = torch.compile(loss_of)
+        if mode in ("compiled", "tf32-compiled", "bf16-graph"):
+            loss_of = compiled(loss_of)
+        bf16 = mode == "bf16-graph"
 
-        def step():
-            tokens = host.to(self.device, non_blocking=True)
+        def on_device(tokens):
             optimizer.zero_grad(set_to_none=True)
-            loss = loss_of(tokens[:, :-1], tokens[:, 1:])
+            # The cache of casted weights must not outlive a capture.
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
+                loss = loss_of(tokens[:, :-1], tokens[:, 1:])
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
             optimizer.step()
+            return loss
+
+        if in_graph:
+            return self.captured(on_device, host)
+
+        def step():
+            self.allow_tf32(mode.startswith("tf32"))
+            return on_device(host.to(self.device, non_blocking=True))
+
+        return step
+
+    def captured(self, on_device, host):
+        """A step as one CUDA graph, with the upload of its tokens before it."""
+        self.allow_tf32(False)
+        tokens = host.to(self.device)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                on_device(tokens)
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = on_device(tokens)
+
+        def step():
+            tokens.copy_(host, non_blocking=True)
+            graph.replay()
             return loss
 
         return step
@@ -290,7 +338,7 @@ class Side:
         """Yields the batch size, its cold and warm time, and the digests of row 0."""
         vocabulary, width, layers, heads, positions, _ = CONFIGURATIONS[name]
         model = Transformer(vocabulary, width, layers, heads, positions).to(self.device).eval()
-        call = torch.compile(model, dynamic=False) if mode == "compiled" else model
+        call = compiled(model) if mode == "compiled" else model
         generator = torch.Generator().manual_seed(2)
         tokens = torch.randint(0, vocabulary, (max(batches), positions), generator=generator)
         # CUDA and its libraries are up before the first call is timed.
@@ -369,6 +417,14 @@ class Side:
         return run, graph
 
     def answer(self, name):
+        # One case at a time, in all its modes: a GPU would not hold them all.
+        case = " ".join(name.split(" ")[:2])
+        if case != self.case:
+            self.prepared.clear()
+            self.case = case
+            gc.collect()
+            if self.cuda:
+                torch.cuda.empty_cache()
         if name not in self.prepared:
             self.prepared[name] = self.prepare(name)
         run, graph = self.prepared[name]
@@ -377,6 +433,15 @@ class Side:
             recorded, count = graph
             reply += f" graph_ms={self.in_a_row(recorded.replay) / count:.6f}"
         return reply
+
+
+def compiled(function):
+    """torch.compile for these sizes alone. All steps share one code object, of which torch would
+    compile eight versions, the later ones for sizes that vary, and then go on uncompiled."""
+    import torch._dynamo
+
+    torch._dynamo.config.cache_size_limit = 64
+    return torch.compile(function, dynamic=False)
 
 
 def digest(tensor):
@@ -419,11 +484,6 @@ def first_step(side, name, mode):
 
 
 def infer(side, name, mode, batches, repeats):
-    # Every size is compiled for itself, however many there are.
-    if mode == "compiled":
-        import torch._dynamo
-
-        torch._dynamo.config.cache_size_limit = 64
     say(f"ready {side.describe()}")
     for batch, cold, warm, digests in side.inference(name, mode, batches, repeats):
         say(f"ok batch={batch} cold_ms={cold:.4f} warm_ms={warm:.4f} row_0={'+'.join(digests)}")
@@ -441,7 +501,7 @@ def main():
             sub.add_argument("--repeats", type=int, default=10)
         if verb != "serve":
             sub.add_argument("configuration", choices=list(CONFIGURATIONS))
-            sub.add_argument("--mode", choices=["eager", "compiled"], default="eager")
+            sub.add_argument("--mode", choices=STEP_MODES, default="eager")
     arguments = parser.parse_args()
     side = Side(arguments.device, arguments.threads)
     if arguments.verb == "serve":

@@ -1,5 +1,5 @@
-//! What the program `hlx-bench` and the criterion benchmarks share: the cases, how they are made
-//! ready and timed, and the tables and plots that come of it.
+//! What the program `hlx-bench` and the criterion benchmark share: the cases, their preparation
+//! and timing, and the tables and plots of the results.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cases;
@@ -13,7 +13,10 @@ pub mod power;
 pub mod prove;
 pub mod report;
 pub mod serve;
+pub mod side;
 pub mod statistics;
 pub mod step;
+pub mod step_table;
 pub mod table;
+pub mod versus;
 pub mod work;

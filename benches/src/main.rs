@@ -10,7 +10,7 @@ use hlx_bench::cases::{self, Amount, Case, scale_of};
 use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
-use hlx_bench::{exhaustive, facts, peers, prove, report, serve, table};
+use hlx_bench::{exhaustive, facts, peers, prove, report, serve, table, versus};
 use hlx_core::Context;
 use hlx_proof::peak::{Peak, measure};
 
@@ -29,7 +29,10 @@ struct Arguments {
 enum Verb {
     /// Run the same work in HLX and in PyTorch, in turns, and put both into one table.
     Peers(peers::Arguments),
-    /// Write the tables and plots of docs/benchmarks.md from the CSVs in benches/results.
+    /// Compare this program's times with another hlx-bench's, in turns.
+    Versus(versus::Arguments),
+    /// Write the tables and plots of docs/benchmarks.md and README.md from the CSVs in
+    /// benches/results.
     Report(report::Arguments),
     /// Compare every input of each function between a device and the CPU, and state the largest
     /// errors.
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
     let done = match &arguments.verb {
         None => run_kernels(&arguments.kernels),
         Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Versus(arguments)) => versus::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Prove(arguments)) => prove::run(arguments),
@@ -220,6 +224,8 @@ mod tests {
             "--kernel",
             "mend",
             "peers --rounds 0",
+            "versus",
+            "versus old --rounds 0",
         ] {
             assert!(parse(&format!("hlx-bench {wrong}")).is_err(), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! The tables of a comparison: written as CSV and read back, and shown as Markdown.
+//! Operations and first steps beside PyTorch: written as CSV, read back, shown as Markdown.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::table::{digits, facts_from_csv, facts_to_csv};
 const COLUMNS: &str = "case,unit,hlx_ms,peer_ms,prepared_ms,hlx_watts,peer_watts,hlx_rate";
 const START_COLUMNS: &str = "what,seconds,held_bytes,device_bytes";
 
-/// One case on both sides; a number that is not there was not measured.
+/// One operation on both sides; a number that is not there was not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerRow {
     /// The case's name.
@@ -21,7 +21,7 @@ pub struct PeerRow {
     pub hlx_ms: Option<f64>,
     /// Milliseconds a run of PyTorch, launched from Python.
     pub peer_ms: Option<f64>,
-    /// The same with the launches prepared: an operation in a CUDA graph, a step compiled.
+    /// The same in a CUDA graph.
     pub prepared_ms: Option<f64>,
     /// Mean power of HLX's runs.
     pub hlx_watts: Option<f64>,
@@ -49,7 +49,7 @@ pub struct StartRow {
 pub struct Comparison {
     /// When and where.
     pub facts: Vec<(String, String)>,
-    /// The cases.
+    /// The operations.
     pub rows: Vec<PeerRow>,
     /// The first steps.
     pub starts: Vec<StartRow>,
@@ -64,11 +64,6 @@ impl PeerRow {
     /// How many times as fast HLX is as PyTorch with its launches prepared.
     pub fn prepared_ratio(&self) -> Option<f64> {
         Some(self.prepared_ms? / self.hlx_ms?)
-    }
-
-    /// Whether it is a training step.
-    pub fn is_step(&self) -> bool {
-        self.case.starts_with("step ")
     }
 
     /// One line for the screen.
@@ -117,7 +112,7 @@ impl PeerRow {
 impl StartRow {
     fn to_csv(&self) -> String {
         let bytes = [self.held_bytes, self.device_bytes].map(field).join(",");
-        // A comma parts the fields; `what` has them too.
+        // `what` has commas, which separate the fields.
         format!(
             "{},{:.4},{bytes}",
             self.what.replace(", ", "; "),
@@ -139,11 +134,13 @@ impl StartRow {
     }
 }
 
-fn field(number: Option<f64>) -> String {
+/// A number as a field of a CSV; nothing is an empty field.
+pub(crate) fn field(number: Option<f64>) -> String {
     number.map_or(String::new(), |number| format!("{number:.6}"))
 }
 
-fn read_field(text: &str) -> Result<Option<f64>> {
+/// Reads what [`field`] wrote.
+pub(crate) fn read_field(text: &str) -> Result<Option<f64>> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -154,7 +151,7 @@ fn read_field(text: &str) -> Result<Option<f64>> {
 }
 
 /// A number for a table, or a dash.
-fn shown(number: Option<f64>) -> String {
+pub(crate) fn shown(number: Option<f64>) -> String {
     number.map_or("-".to_owned(), digits)
 }
 
@@ -209,18 +206,9 @@ impl Comparison {
         Ok(read)
     }
 
-    /// The tables as Markdown: training steps, first steps, operations.
+    /// The tables as Markdown: first steps, operations.
     pub fn to_markdown(&self) -> String {
         let mut page = String::new();
-        let (steps, operations): (Vec<&PeerRow>, Vec<&PeerRow>) =
-            self.rows.iter().partition(|row| row.is_step());
-        if !steps.is_empty() {
-            page += "| training step | HLX ms | PyTorch eager ms | compiled ms | HLX times as fast as eager | as compiled | power HLX / PyTorch |\n|---|---|---|---|---|---|---|\n";
-            steps
-                .iter()
-                .for_each(|row| markdown_row(&mut page, row, &row.case[5..]));
-            page += "\n";
-        }
         if !self.starts.is_empty() {
             page += "| process start to the end of the first step | s | memory held | memory on the device |\n|---|---|---|---|\n";
             for start in &self.starts {
@@ -237,9 +225,9 @@ impl Comparison {
             }
             page += "\n";
         }
-        if !operations.is_empty() {
+        if !self.rows.is_empty() {
             page += "| operation | HLX ms | rate | PyTorch ms | in a CUDA graph ms | HLX times as fast | as in a graph | power HLX / PyTorch |\n|---|---|---|---|---|---|---|---|\n";
-            for row in operations {
+            for row in &self.rows {
                 let _ = writeln!(
                     page,
                     "| {} | {} | {} {} | {} | {} | {} | {} | {} |",
@@ -264,19 +252,6 @@ fn watts(row: &PeerRow) -> String {
         (Some(hlx), Some(peer)) => format!("{hlx:.0} / {peer:.0} W"),
         _ => "-".to_owned(),
     }
-}
-
-fn markdown_row(page: &mut String, row: &PeerRow, name: &str) {
-    let _ = writeln!(
-        page,
-        "| {name} | {} | {} | {} | {} | {} | {} |",
-        shown(row.hlx_ms),
-        shown(row.peer_ms),
-        shown(row.prepared_ms),
-        times(row.ratio()),
-        times(row.prepared_ratio()),
-        watts(row)
-    );
 }
 
 /// A file that is not there has no first line; one that is has the columns.
@@ -305,8 +280,8 @@ mod tests {
                     ..PeerRow::default()
                 },
                 PeerRow {
-                    case: "step tiny".to_owned(),
-                    unit: "TFLOP/s".to_owned(),
+                    case: "gelu_forward 2x3".to_owned(),
+                    unit: "GB/s".to_owned(),
                     hlx_ms: Some(1.0),
                     prepared_ms: Some(5.5),
                     hlx_watts: Some(300.0),
@@ -335,14 +310,16 @@ mod tests {
     }
 
     #[test]
-    fn ratios_stand_in_the_tables_and_gaps_are_dashes() {
+    fn the_tables_have_ratios_and_dashes_for_gaps() {
         let page = comparison().to_markdown();
         assert!(
             page.contains("| add 7 | 2.000 | - GB/s | 3.000 | - | 1.50 | - | - |"),
             "{page}"
         );
         assert!(
-            page.contains("| tiny | 1.000 | - | 5.500 | - | 5.50 | 300 / 200 W |"),
+            page.contains(
+                "| gelu_forward 2x3 | 1.000 | - GB/s | - | 5.500 | - | 5.50 | 300 / 200 W |"
+            ),
             "{page}"
         );
         assert!(

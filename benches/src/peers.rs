@@ -1,24 +1,24 @@
-//! HLX and PyTorch in turns: both are kept alive and asked for one case after the other, A B A B,
-//! so that a clock that drifts or a neighbour that wakes up meets both alike.
+//! HLX and PyTorch in turns: both stay running and measure one case after the other, A B A B, so
+//! that a drifting clock or a busy neighbour affects both alike.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 
 use crate::cases::{Case, cases, scale_of, select};
 use crate::facts::facts;
 use crate::peer_table::{Comparison, PeerRow, StartRow};
 use crate::power::PowerMeter;
-use crate::statistics::median;
+use crate::side::{Answer, Measured, Session, Side, known, number};
+use crate::step_table::{MODES, StepRow, StepTable};
 
 /// Where the measurements go, and what is to be measured.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder for peers.csv, start.csv and peers.md.
+    /// The folder for steps.csv, peers.csv, start.csv and peers.md.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// A family, an operation, one case, or `start`: the time to the first step.
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// The threads of both sides on the CPU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// How often each side is asked for each case.
+    /// Rounds: measurements of each case on each side, of which the median counts.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Small sizes, to see that everything works.
@@ -42,131 +42,15 @@ pub struct Arguments {
     /// PyTorch's side; benches/peers/peers.py of the repository if left out.
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Another program that speaks the same protocol, with its first arguments, instead of PyTorch.
+    /// Another program with the same protocol instead of PyTorch, with its first arguments.
     #[arg(long, value_name = "COMMAND", conflicts_with = "script")]
     peer: Option<String>,
-}
-
-/// A side: a program and what every call of it has in front.
-struct Side {
-    program: String,
-    first_arguments: Vec<String>,
-    device: String,
-    threads: Option<usize>,
-}
-
-/// A side that answers.
-struct Session {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    description: String,
-}
-
-/// The answer to a request: its numbers by name.
-type Answer = Vec<(String, f64)>;
-
-/// Finds a number of an answer.
-fn number(answer: &Answer, key: &str) -> Option<f64> {
-    let found = answer.iter().find(|(name, _)| name == key);
-    found.map(|(_, value)| *value)
-}
-
-impl Side {
-    fn command(&self, verb: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(&self.first_arguments).args(verb);
-        command.args(["--device", &self.device]);
-        if let Some(threads) = self.threads {
-            // Both sides read it; PyTorch's libraries have names of their own.
-            for variable in ["HLX_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
-                command.env(variable, threads.to_string());
-            }
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command
-    }
-
-    fn start(&self, verb: &[&str]) -> Result<Session> {
-        Session::start(&mut self.command(verb))
-    }
-}
-
-impl Session {
-    fn start(command: &mut Command) -> Result<Self> {
-        let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot run {name}"))?;
-        let input = child.stdin.take();
-        let output = child.stdout.take().context("a program without output")?;
-        Ok(Self {
-            child,
-            input,
-            output: BufReader::new(output),
-            description: name,
-        })
-    }
-
-    /// Starts a side that serves, and reads what it calls itself.
-    fn serve(side: &Side) -> Result<Self> {
-        let mut session = side.start(&["serve"])?;
-        let line = session.line()?;
-        let Some(description) = line.strip_prefix("ready ") else {
-            bail!("{} said `{line}`, expected `ready ..`", session.description);
-        };
-        session.description = description.to_owned();
-        Ok(session)
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        let count = self.output.read_line(&mut line)?;
-        ensure!(count > 0, "{} ended before it answered", self.description);
-        Ok(line.trim_end().to_owned())
-    }
-
-    /// Reads an answer; what the side could not do is `Err` inside.
-    fn answer(&mut self) -> Result<Result<Answer, String>> {
-        let line = self.line()?;
-        if let Some(message) = line.strip_prefix("error ") {
-            return Ok(Err(message.to_owned()));
-        }
-        let Some(rest) = line.strip_prefix("ok ") else {
-            bail!("{} said `{line}`, expected `ok ..`", self.description);
-        };
-        let pairs = rest.split(' ').filter_map(|pair| pair.split_once('='));
-        let numbers = pairs.filter_map(|(key, value)| Some((key.to_owned(), value.parse().ok()?)));
-        Ok(Ok(numbers.collect()))
-    }
-
-    fn ask(&mut self, case: &str) -> Result<Result<Answer, String>> {
-        let input = self.input.as_mut().context("a side that has ended")?;
-        writeln!(input, "run {case}")?;
-        input.flush()?;
-        self.answer()
-    }
-
-    /// Ends the side's input and waits for it.
-    fn end(mut self) -> Result<()> {
-        self.input = None;
-        self.child.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Without effect on a side that has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// Measures both sides and writes the tables.
 ///
 /// # Errors
-/// A side that cannot be started or ends early; what one side cannot run is left out with a line.
+/// A side that cannot be started or ends early; what one side cannot run is left out, and says why on standard error.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (run_facts, scale, is_cpu) = {
         let ctx = Context::open_from_env(&arguments.device)?;
@@ -183,6 +67,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         facts: run_facts,
         ..Comparison::default()
     };
+    let (chosen_steps, chosen): (Vec<Case>, Vec<Case>) =
+        chosen.into_iter().partition(|case| case.label.is_some());
+    let mut step_table = StepTable::default();
     if only_start || arguments.kernel.is_none() {
         let configuration = match (arguments.quick, is_cpu) {
             (true, _) => "mini",
@@ -191,13 +78,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         };
         comparison.starts = starts(&sides, configuration, is_cpu)?;
     }
-    if !chosen.is_empty() {
-        in_turns(&sides, &chosen, (arguments.rounds, is_cpu), &mut comparison)?;
+    if !chosen.is_empty() || !chosen_steps.is_empty() {
+        let mut turns = Turns::start(&sides, arguments.rounds, is_cpu)?;
+        turns.describe(&mut comparison.facts);
+        step_table.facts.clone_from(&comparison.facts);
+        for case in &chosen_steps {
+            step_table.rows.push(turns.step(case)?);
+        }
+        for case in &chosen {
+            comparison.rows.push(turns.operation(case)?);
+        }
+        turns.end()?;
     }
-    let page = comparison.to_markdown();
+    let page = step_table.to_markdown() + &comparison.to_markdown();
     println!("{page}");
     if let Some(out) = &arguments.out {
         comparison.write(out)?;
+        step_table.write(out)?;
         std::fs::write(out.join("peers.md"), page)?;
         eprintln!("wrote {}", out.display());
     }
@@ -249,105 +146,102 @@ fn default_script() -> PathBuf {
     }
 }
 
-/// The answers of one side to one case, in all rounds.
-#[derive(Default)]
-struct Heard {
-    times: Vec<f64>,
-    prepared: Vec<f64>,
-    watts: Vec<f64>,
-    error: Option<String>,
+/// Both sides, running.
+struct Turns {
+    hlx: Session,
+    peer: Session,
+    rounds: u32,
+    is_cpu: bool,
+    meter: Option<PowerMeter>,
 }
 
-impl Heard {
-    /// Forgets all but an error.
-    fn forget(&mut self) {
-        *self = Self {
-            error: self.error.take(),
-            ..Self::default()
-        };
+impl Turns {
+    fn start([hlx, peer]: &[Side; 2], rounds: u32, is_cpu: bool) -> Result<Self> {
+        Ok(Self {
+            hlx: Session::serve(hlx)?,
+            peer: Session::serve(peer)?,
+            rounds,
+            is_cpu,
+            // The meter reads the GPU's power, which says nothing of work on the CPU.
+            meter: (!is_cpu).then(PowerMeter::start),
+        })
     }
 
-    /// Asks a side once more; after an error never again.
-    fn ask(&mut self, session: &mut Session, name: &str, meter: Option<&PowerMeter>) -> Result<()> {
-        if self.error.is_some() {
-            return Ok(());
-        }
-        let start = Instant::now();
-        match session.ask(name)? {
-            Ok(answer) => {
-                self.times.extend(number(&answer, "ms"));
-                self.prepared.extend(number(&answer, "graph_ms"));
-                self.watts
-                    .extend(meter.and_then(|meter| meter.mean_since(start)));
-            }
-            Err(message) => {
-                eprintln!("{name}: {}: {message}", session.description);
-                self.error = Some(message);
-            }
-        }
-        Ok(())
+    /// Adds what the sides call themselves; HLX's own line counts the threads it was given.
+    fn describe(&self, facts: &mut Vec<(String, String)>) {
+        facts.retain(|(key, _)| !["driver", "threads"].contains(&key.as_str()));
+        facts.push(("hlx".to_owned(), self.hlx.description.clone()));
+        facts.push(("peer".to_owned(), self.peer.description.clone()));
+        facts.push(("rounds".to_owned(), self.rounds.to_string()));
     }
-}
 
-fn in_turns(
-    [hlx, peer]: &[Side; 2],
-    cases: &[Case],
-    (rounds, is_cpu): (u32, bool),
-    comparison: &mut Comparison,
-) -> Result<()> {
-    let mut hlx = Session::serve(hlx)?;
-    let mut peer = Session::serve(peer)?;
-    // What HLX says of itself counts the threads that it was given.
-    let facts = &mut comparison.facts;
-    facts.retain(|(key, _)| !["driver", "threads"].contains(&key.as_str()));
-    facts.push(("hlx".to_owned(), hlx.description.clone()));
-    facts.push(("peer".to_owned(), peer.description.clone()));
-    facts.push(("rounds".to_owned(), rounds.to_string()));
-    // Power is the GPU's: it says nothing of work on the CPU.
-    let meter = (!is_cpu).then(PowerMeter::start);
-    let meter = meter.as_ref();
-    for (place, case) in cases.iter().enumerate() {
-        let name = case.name();
-        eprintln!("{}/{} {name}", place + 1, cases.len());
-        let (mut ours, mut theirs, mut compiled) = Default::default();
-        let compiled_name = (case.label.is_some() && !is_cpu).then(|| format!("{name} compiled"));
-        for round in 0..=rounds {
-            Heard::ask(&mut ours, &mut hlx, &name, meter)?;
-            Heard::ask(&mut theirs, &mut peer, &name, meter)?;
-            if let Some(name) = &compiled_name {
-                Heard::ask(&mut compiled, &mut peer, name, meter)?;
+    /// Measures HLX's side of a case and the peer's requests in turns; the first round, which
+    /// makes the data while the GPU's clock falls, does not count.
+    fn measure(&mut self, case: &str, requests: &[String]) -> Result<(Measured, Vec<Measured>)> {
+        eprintln!("{case}");
+        let mut ours = Measured::default();
+        let mut theirs: Vec<Measured> = requests.iter().map(|_| Measured::default()).collect();
+        let meter = self.meter.as_ref();
+        for round in 0..=self.rounds {
+            ours.measure(&mut self.hlx, case, meter)?;
+            for (measured, request) in theirs.iter_mut().zip(requests) {
+                measured.measure(&mut self.peer, request, meter)?;
             }
-            // The first round made buffers and found a clock that had fallen meanwhile.
             if round == 0 {
-                for heard in [&mut ours, &mut theirs, &mut compiled] {
-                    heard.forget();
-                }
+                ours.clear();
+                theirs.iter_mut().for_each(Measured::clear);
             }
         }
-        let row = row_of(case, &ours, &theirs, &compiled);
-        eprintln!("    {}", row.line());
-        comparison.rows.push(row);
+        Ok((ours, theirs))
     }
-    hlx.end()?;
-    peer.end()
-}
 
-fn row_of(case: &Case, ours: &Heard, theirs: &Heard, compiled: &Heard) -> PeerRow {
-    let known = |values: &[f64]| (!values.is_empty()).then(|| median(values));
-    let prepared = match case.label {
-        Some(_) => &compiled.times,
-        None => &theirs.prepared,
-    };
-    let milliseconds = known(&ours.times);
-    PeerRow {
-        case: case.name(),
-        unit: case.amount().unit().to_owned(),
-        hlx_ms: milliseconds,
-        peer_ms: known(&theirs.times),
-        prepared_ms: known(prepared),
-        hlx_watts: known(&ours.watts),
-        peer_watts: known(&theirs.watts),
-        hlx_rate: milliseconds.map(|ms| case.amount().rate(ms)),
+    /// Measures an operation.
+    fn operation(&mut self, case: &Case) -> Result<PeerRow> {
+        let name = case.name();
+        let (ours, theirs) = self.measure(&name, std::slice::from_ref(&name))?;
+        let hlx_ms = ours.median_ms();
+        let row = PeerRow {
+            case: name,
+            unit: case.amount().unit().to_owned(),
+            hlx_ms,
+            peer_ms: theirs[0].median_ms(),
+            prepared_ms: known(&theirs[0].prepared),
+            hlx_watts: known(&ours.watts),
+            peer_watts: known(&theirs[0].watts),
+            hlx_rate: hlx_ms.map(|ms| case.amount().rate(ms)),
+        };
+        eprintln!("    {}", row.line());
+        Ok(row)
+    }
+
+    /// Measures a training step in each of PyTorch's modes: those of f32 alone on the CPU.
+    fn step(&mut self, case: &Case) -> Result<StepRow> {
+        let name = case.name();
+        let modes = MODES.iter().filter(|mode| !self.is_cpu || mode.on_cpu);
+        let requests: Vec<String> = modes
+            .map(|mode| format!("{name} {}", mode.request))
+            .collect();
+        let (ours, theirs) = self.measure(&name, &requests)?;
+        let mut peer_ms = [None; MODES.len()];
+        for (ms, measured) in peer_ms.iter_mut().zip(&theirs) {
+            *ms = measured.median_ms();
+        }
+        let hlx_ms = ours.median_ms();
+        let row = StepRow {
+            name: name.trim_start_matches("step ").to_owned(),
+            hlx_ms,
+            peer_ms,
+            hlx_tflops: hlx_ms.map(|ms| case.amount().rate(ms)),
+            hlx_watts: known(&ours.watts),
+            peer_watts: known(&theirs[0].watts),
+        };
+        eprintln!("    {}", row.line());
+        Ok(row)
+    }
+
+    fn end(self) -> Result<()> {
+        self.hlx.end()?;
+        self.peer.end()
     }
 }
 
@@ -363,7 +257,7 @@ fn starts([hlx, peer]: &[Side; 2], configuration: &str, is_cpu: bool) -> Result<
     for (place, (name, side, mode)) in modes.iter().enumerate() {
         for cache in ["cold", "warm"] {
             let mut verb = vec!["first-step", configuration];
-            // Another program than PyTorch's side is HLX's own, which has one mode.
+            // A peer that is no script is another hlx-bench, which has one mode.
             if side
                 .first_arguments
                 .iter()
@@ -403,10 +297,10 @@ fn first_step(command: &mut Command, what: String, is_cpu: bool) -> Result<Start
     };
     let start = Instant::now();
     let mut session = Session::start(command)?;
-    let told = |answer: Result<Answer, String>| answer.map_err(anyhow::Error::msg);
-    told(session.answer()?)?;
+    let fine = |answer: Result<Answer, String>| answer.map_err(anyhow::Error::msg);
+    fine(session.answer()?)?;
     let seconds = start.elapsed().as_secs_f64();
-    let later = told(session.answer()?)?;
+    let later = fine(session.answer()?)?;
     let after = before.and_then(|_| crate::power::memory_in_use());
     session.end()?;
     Ok(StartRow {

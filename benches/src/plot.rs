@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use crate::peer_table::{PeerRow, times};
+use crate::step_table::{MODES, StepRow};
 use crate::table::{Row, digits};
 
 const WIDTH: f64 = 760.0;
-/// Where the bars begin; names stand to the left.
+/// Where the bars begin, right of the names.
 const LEFT: f64 = 250.0;
 const RIGHT: f64 = 70.0;
 const TOP: f64 = 62.0;
@@ -34,7 +35,7 @@ struct Group {
 /// How many times as fast as PyTorch each operation is, with a line at equal speed. Beside the
 /// bar of an operation launched from Python, a second one for those in a CUDA graph.
 pub fn ratios(rows: &[PeerRow], title: &str) -> String {
-    let compared = |row: &&PeerRow| !row.is_step() && row.ratio().is_some();
+    let compared = |row: &&PeerRow| row.ratio().is_some();
     let rows: Vec<&PeerRow> = rows.iter().filter(compared).collect();
     let all = rows
         .iter()
@@ -69,36 +70,40 @@ pub fn ratios(rows: &[PeerRow], title: &str) -> String {
     chart(title, &groups, legend, Some(1.0 / largest))
 }
 
-/// The time of each training step on all sides; each step has a scale of its own.
-pub fn steps(rows: &[PeerRow], title: &str) -> String {
-    let rows = rows.iter().filter(|row| row.is_step());
-    let groups: Vec<Group> = rows
-        .map(|row| {
-            let sides = [
-                (row.hlx_ms, OURS),
-                (row.prepared_ms, THEIRS),
-                (row.peer_ms, THEIRS_PREPARED),
-            ];
-            let known = sides.iter().filter_map(|(ms, _)| *ms);
-            let longest = known.fold(f64::MIN_POSITIVE, f64::max);
-            let bar = |&(ms, colour): &(Option<f64>, &'static str)| {
-                ms.map(|ms| Bar {
-                    share: ms / longest,
-                    colour,
-                    text: format!("{} ms", digits(ms)),
-                })
-            };
-            Group {
-                name: row.case.clone(),
-                bars: sides.iter().filter_map(bar).collect(),
-            }
-        })
-        .collect();
-    let legend = [
-        ("HLX", OURS),
-        ("PyTorch compiled", THEIRS),
-        ("PyTorch eager", THEIRS_PREPARED),
-    ];
+/// The colours of PyTorch's modes, in the order of [`MODES`].
+const MODE_COLOURS: [&str; MODES.len()] =
+    [THEIRS, THEIRS_PREPARED, "#0f766e", "#5eead4", "#a855f7"];
+
+/// The time of each training step, HLX's and PyTorch's in each measured mode; each step has a
+/// scale of its own.
+pub fn steps(rows: &[StepRow], title: &str) -> String {
+    let group = |row: &StepRow| {
+        let peers = row.peer_ms.iter().copied().zip(MODE_COLOURS);
+        let sides: Vec<(f64, &'static str)> = std::iter::once((row.hlx_ms, OURS))
+            .chain(peers)
+            .filter_map(|(ms, colour)| Some((ms?, colour)))
+            .collect();
+        let longest = sides
+            .iter()
+            .fold(f64::MIN_POSITIVE, |longest, side| longest.max(side.0));
+        let bar = |&(ms, colour): &(f64, &'static str)| Bar {
+            share: ms / longest,
+            colour,
+            text: format!("{} ms", digits(ms)),
+        };
+        Group {
+            name: row.name.clone(),
+            bars: sides.iter().map(bar).collect(),
+        }
+    };
+    let groups: Vec<Group> = rows.iter().map(group).collect();
+    let measured = |mode: usize| rows.iter().any(|row| row.peer_ms[mode].is_some());
+    let mut legend = vec![("HLX", OURS)];
+    legend.extend(
+        (0..MODES.len())
+            .filter(|&mode| measured(mode))
+            .map(|mode| (MODES[mode].heading, MODE_COLOURS[mode])),
+    );
     chart(title, &groups, &legend, None)
 }
 

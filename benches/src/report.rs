@@ -1,26 +1,34 @@
-//! From the CSVs of a run to `docs/benchmarks.md`: the tables between its markers, and the plots.
+//! Writes the CSVs in benches/results into the pages: the tables between the markers of
+//! docs/benchmarks.md and README.md, and the plots.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::peer_table::Comparison;
+use crate::peer_table::{Comparison, shown};
 use crate::plot::{rates, ratios, steps};
+use crate::step_table::{MODES, StepTable};
 use crate::table::Run;
 
-const BEGIN: &str = "<!-- results: begin -->";
-const END: &str = "<!-- results: end -->";
+/// The markers of the tables in docs/benchmarks.md, and of the training steps in README.md.
+const RESULTS: [&str; 2] = ["<!-- results: begin -->", "<!-- results: end -->"];
+const STEPS: [&str; 2] = ["<!-- steps: begin -->", "<!-- steps: end -->"];
 
 /// Where the results lie and where the page is.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder of results: in it a folder a machine, with kernels.csv, peers.csv, start.csv.
+    /// The folder of results: in it a folder a machine, with steps.csv, peers.csv, start.csv and
+    /// kernels.csv, whichever were measured.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// The page whose marked part is written anew; its plots lie in `plots` beside it.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// The page whose marked table of training steps is written anew; the repository's README.md
+    /// if neither this nor --page is given.
+    #[arg(long, value_name = "FILE")]
+    readme: Option<PathBuf>,
 }
 
 /// Writes the marked part of the page and the plots.
@@ -32,6 +40,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .map_or_else(|| PathBuf::from("benches"), PathBuf::from);
     let results = arguments.results.clone();
     let results = results.unwrap_or_else(|| benches.join("results"));
+    let readme = match (&arguments.readme, &arguments.page) {
+        (Some(readme), _) => Some(readme.clone()),
+        (None, Some(_)) => None,
+        (None, None) => Some(benches.join("../README.md")),
+    };
     let page = arguments.page.clone();
     let page = page.unwrap_or_else(|| benches.join("../docs/benchmarks.md"));
     let plots = page.with_file_name("plots");
@@ -50,28 +63,69 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for folder in &folders {
         text += &section(folder, &plots).with_context(|| folder.display().to_string())?;
     }
-    let old = std::fs::read_to_string(&page).with_context(|| page.display().to_string())?;
-    let new = between_markers(&old, &text).with_context(|| page.display().to_string())?;
-    std::fs::write(&page, new)?;
-    println!("wrote {} and {}", page.display(), plots.display());
+    write_between(&page, RESULTS, &text)?;
+    println!("wrote {}", plots.display());
+    if let Some(readme) = readme {
+        write_between(&readme, STEPS, &steps_of_all(&folders)?)?;
+    }
+    Ok(())
+}
+
+/// Writes a text between the markers of a page.
+fn write_between(page: &Path, markers: [&str; 2], text: &str) -> Result<()> {
+    let name = || page.display().to_string();
+    let old = std::fs::read_to_string(page).with_context(name)?;
+    std::fs::write(page, between(&old, markers, text).with_context(name)?)?;
+    println!("wrote {}", page.display());
     Ok(())
 }
 
 /// Puts a text between the markers of a page.
-fn between_markers(page: &str, text: &str) -> Result<String> {
+fn between(page: &str, [begin, end]: [&str; 2], text: &str) -> Result<String> {
     let (head, rest) = page
-        .split_once(BEGIN)
-        .with_context(|| format!("there is no line {BEGIN}"))?;
+        .split_once(begin)
+        .with_context(|| format!("there is no line {begin}"))?;
     let (_, tail) = rest
-        .split_once(END)
-        .with_context(|| format!("there is no line {END} after {BEGIN}"))?;
-    Ok(format!("{head}{BEGIN}\n\n{text}{END}{tail}"))
+        .split_once(end)
+        .with_context(|| format!("there is no line {end} after {begin}"))?;
+    Ok(format!("{head}{begin}\n\n{text}{end}{tail}"))
+}
+
+/// The training steps of every machine in one table: milliseconds of HLX and of PyTorch in each
+/// mode.
+fn steps_of_all(folders: &[PathBuf]) -> Result<String> {
+    let headings: Vec<&str> = MODES.iter().map(|mode| mode.heading).collect();
+    let mut text = format!(
+        "| device | step | HLX | {} |\n{}|\n",
+        headings.join(" | "),
+        "|---".repeat(MODES.len() + 3)
+    );
+    for folder in folders {
+        let table = StepTable::read(folder).with_context(|| folder.display().to_string())?;
+        let fact = |key: &str| {
+            let found = table.facts.iter().find(|(name, _)| name == key);
+            found.map_or("", |(_, value)| value.as_str())
+        };
+        // HLX calls the CPU device by its processor and its threads.
+        let threads = fact("hlx").rsplit_once(", ").map_or("", |(_, last)| last);
+        let device = match threads.strip_suffix("threads)") {
+            Some(count) => format!("{}, {count}threads", fact("device")),
+            None => fact("device").to_owned(),
+        };
+        for row in &table.rows {
+            let ms = std::iter::once(row.hlx_ms).chain(row.peer_ms);
+            let ms: Vec<String> = ms.map(shown).collect();
+            writeln!(text, "| {device} | {} | {} |", row.name, ms.join(" | "))?;
+        }
+    }
+    Ok(text + "\n")
 }
 
 /// The tables of one machine, with its plots.
 fn section(folder: &Path, plots: &Path) -> Result<String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let comparison = Comparison::read(folder)?;
+    let step_table = StepTable::read(folder)?;
     let kernels = folder.join("kernels.csv");
     let run = match kernels.is_file() {
         true => Run::read(&kernels)?,
@@ -81,7 +135,9 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         let found = facts.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value.clone())
     };
-    let device = of(&comparison.facts, "device").or_else(|| of(&run.facts, "device"));
+    let device = of(&step_table.facts, "device")
+        .or_else(|| of(&comparison.facts, "device"))
+        .or_else(|| of(&run.facts, "device"));
     let device = device.unwrap_or_else(|| name.clone().into_owned());
     std::fs::create_dir_all(plots)?;
     let mut text = format!("## {device}\n\n");
@@ -90,14 +146,17 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         std::fs::write(plots.join(&file), svg)?;
         Ok(format!("![{about}](plots/{file})\n\n"))
     };
+    if !step_table.rows.is_empty() {
+        text += "### Training steps beside PyTorch\n\n";
+        text += &sentence(&step_table.facts);
+        let svg = steps(&step_table.rows, &format!("Training step, {device}"));
+        text += &picture("steps", svg, "Time of a training step")?;
+        text += &step_table.to_markdown();
+    }
     if !comparison.rows.is_empty() || !comparison.starts.is_empty() {
-        text += "### Beside PyTorch\n\n";
+        text += "### Operations beside PyTorch\n\n";
         text += &sentence(&comparison.facts);
-        if comparison.rows.iter().any(|row| row.is_step()) {
-            let svg = steps(&comparison.rows, &format!("Training step, {device}"));
-            text += &picture("steps", svg, "Time of a training step")?;
-        }
-        if comparison.rows.iter().any(|row| !row.is_step()) {
+        if !comparison.rows.is_empty() {
             let svg = ratios(&comparison.rows, &format!("Operations, {device}"));
             text += &picture("operations", svg, "Times as fast as PyTorch")?;
         }
@@ -153,15 +212,17 @@ mod tests {
     use super::*;
     use crate::peer_table::PeerRow;
     use crate::statistics::Statistics;
+    use crate::step_table::StepRow;
     use crate::table::Row;
 
     #[test]
     fn only_the_marked_part_of_a_page_changes() -> Result<()> {
-        let page = format!("# A\n\n{BEGIN}\nold\n{END}\n\nrest\n");
-        let new = between_markers(&page, "new\n")?;
-        assert_eq!(new, format!("# A\n\n{BEGIN}\n\nnew\n{END}\n\nrest\n"));
-        assert_eq!(between_markers(&new, "new\n")?, new);
-        assert!(between_markers("# A\n", "new").is_err());
+        let [begin, end] = RESULTS;
+        let page = format!("# A\n\n{begin}\nold\n{end}\n\nrest\n");
+        let new = between(&page, RESULTS, "new\n")?;
+        assert_eq!(new, format!("# A\n\n{begin}\n\nnew\n{end}\n\nrest\n"));
+        assert_eq!(between(&new, RESULTS, "new\n")?, new);
+        assert!(between("# A\n", RESULTS, "new").is_err());
         Ok(())
     }
 
@@ -179,10 +240,20 @@ mod tests {
         };
         let comparison = Comparison {
             facts: vec![("device".to_owned(), "A < B".to_owned())],
-            rows: vec![row("add 7", 1.0), row("step tiny", 4.0)],
+            rows: vec![row("add 7", 1.0)],
             starts: Vec::new(),
         };
         comparison.write(&folder)?;
+        let step_table = StepTable {
+            facts: comparison.facts.clone(),
+            rows: vec![StepRow {
+                name: "tiny".to_owned(),
+                hlx_ms: Some(4.0),
+                peer_ms: [Some(2.0), None, None, None, Some(1.0)],
+                ..StepRow::default()
+            }],
+        };
+        step_table.write(&folder)?;
         let kernels = Run {
             facts: comparison.facts.clone(),
             rows: vec![Row {
@@ -195,11 +266,17 @@ mod tests {
         };
         std::fs::write(folder.join("kernels.csv"), kernels.to_csv())?;
         let page = base.join("page.md");
-        std::fs::write(&page, format!("# Page\n{BEGIN}{END}\n"))?;
+        std::fs::write(&page, format!("# Page\n{}\n", RESULTS.concat()))?;
+        let readme = base.join("README.md");
+        std::fs::write(&readme, format!("# HLX\n{}\n", STEPS.concat()))?;
         run(&Arguments {
             results: Some(base.join("results")),
             page: Some(page.clone()),
+            readme: Some(readme.clone()),
         })?;
+        let table = std::fs::read_to_string(&readme)?;
+        let row = "| A < B | tiny | 4.000 | 2.000 | - | - | - | 1.000 |";
+        assert!(table.contains(row), "{table}");
         let text = std::fs::read_to_string(&page)?;
         assert!(
             text.contains(

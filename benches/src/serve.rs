@@ -1,4 +1,4 @@
-//! The line protocol that HLX's and PyTorch's side speak when they are measured in turns.
+//! The line protocol through which HLX and PyTorch are measured in turns.
 //!
 //! A side says `ready DESCRIPTION`, then answers each line `run CASE` with `ok KEY=VALUE ..`
 //! (`ms`, the time of a run, is always there) or with `error MESSAGE`; it ends with its input.
@@ -17,7 +17,8 @@ use crate::step::{Training, configuration};
 /// Seconds that the tries of one answer take.
 const SECONDS: f64 = 0.25;
 
-/// Answers requests until the input ends. What was prepared is kept.
+/// Answers requests until the input ends. The case that was prepared last is kept, so that the
+/// rounds of a case prepare it once and the device holds one case at a time.
 ///
 /// # Errors
 /// A device that cannot be opened, or an output that went away.
@@ -45,6 +46,9 @@ fn answer(ctx: &Context, prepared: &mut HashMap<String, Ready>, line: &str) -> R
         bail!("`{line}` is no request");
     };
     if !prepared.contains_key(name) {
+        prepared.clear();
+        ctx.sync()?;
+        ctx.trim_memory();
         let ready = Ready::new(ctx, &Case::parse(name)?)?;
         prepared.insert(name.to_owned(), ready);
     }

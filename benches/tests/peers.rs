@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn program(arguments: &[&str]) -> Output {
+    hlx_core::testing::ran_on_cpu();
     Command::new(env!("CARGO_BIN_EXE_hlx-bench"))
         .args(arguments)
         .env_remove("HLX_DEVICE")
@@ -22,7 +23,7 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 #[test]
-fn two_sides_are_asked_in_turns_and_end_in_one_table() {
+fn two_sides_are_measured_in_turns_and_end_in_tables() {
     let out = scratch("peers");
     let exe = env!("CARGO_BIN_EXE_hlx-bench");
     let folder = out.display().to_string();
@@ -48,16 +49,39 @@ fn two_sides_are_asked_in_turns_and_end_in_one_table() {
     let starts = std::fs::read_to_string(out.join("start.csv")).expect("start.csv");
     assert!(starts.contains("mini; HLX; cold,"), "{starts}");
     let peers = std::fs::read_to_string(out.join("peers.csv")).expect("peers.csv");
-    let row = peers.lines().last().expect("a row");
-    // HLX compiles nothing: as a peer it knows no such step, and the table has a gap.
-    assert!(row.starts_with("step mini,TFLOP/s,"), "{row}");
-    assert!(
-        row.split(',')
-            .nth(2)
-            .is_some_and(|ms| ms.parse::<f64>().is_ok()),
-        "{row}"
-    );
     assert!(peers.contains("1 threads"), "{peers}");
+    let steps = std::fs::read_to_string(out.join("steps.csv")).expect("steps.csv");
+    let row = steps.lines().last().expect("a row");
+    let fields: Vec<&str> = row.split(',').collect();
+    assert_eq!((fields[0], fields.len()), ("mini", 10), "{row}");
+    assert!(fields[1].parse::<f64>().is_ok(), "{row}");
+    // As a peer, HLX has none of PyTorch's modes: gaps.
+    assert!(fields[2..7].iter().all(|field| field.is_empty()), "{row}");
+    let _ = std::fs::remove_dir_all(&out);
+}
+
+#[test]
+fn a_program_is_compared_with_another_of_its_kind() {
+    let out = scratch("versus");
+    std::fs::create_dir_all(&out).expect("folder");
+    let csv = out.join("versus.csv").display().to_string();
+    let exe = env!("CARGO_BIN_EXE_hlx-bench");
+    let case = ["--case", "step mini", "--case", "no such", "--rounds", "2"];
+    let rest = ["--device", "cpu", "--threads", "1", "--csv", &csv];
+    let output = program(&[&["versus", exe][..], &case, &rest].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("no such                  not measured"));
+    let rows = std::fs::read_to_string(&csv).expect("versus.csv");
+    let row = rows.lines().find(|line| line.starts_with("step mini,"));
+    let numbers = row.expect("a row").split(',').skip(1);
+    let numbers: Vec<f64> = numbers
+        .map(|text| text.parse().expect("a number"))
+        .collect();
+    assert!(
+        (numbers[1] / numbers[0] - numbers[2]).abs() < 1e-3,
+        "{rows}"
+    );
+    assert!(numbers[3] <= numbers[4], "{rows}");
     let _ = std::fs::remove_dir_all(&out);
 }
 

@@ -19,7 +19,7 @@ the device reaches in the same run with multiply-adds or copies.
   --quick            small sizes and 10 runs
   help               lists the other options and verbs, among them the comparison with PyTorch
 
-The criterion benchmarks, one file a kernel family: `cargo bench -p hlx-bench`.";
+The same cases under criterion: `cargo bench -p hlx-bench -- NAME`.";
 
 pub fn run(args: &[String]) -> Outcome {
     const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-bench", "--bin", "hlx-bench"];
@@ -35,7 +35,7 @@ pub fn run(args: &[String]) -> Outcome {
         .arg(manifest)
         .arg("--")
         .args(args);
-    // Paths that the user wrote are relative to where the user stands.
+    // Paths that the user wrote are relative to the user's current folder.
     if let Ok(here) = std::env::current_dir() {
         bench.current_dir(here);
     }

@@ -1,7 +1,175 @@
 //! `cargo xtask test --deep`: Miri and ThreadSanitizer over what they can run.
 
-use crate::Outcome;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::summary::Results;
+use crate::{Outcome, command, tests_verb};
+
+/// What checks a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checker {
+    /// Undefined behaviour, by interpretation.
+    Miri,
+    /// Data races, by instrumentation.
+    ThreadSanitizer,
+}
+
+/// Tests that one checker runs.
+struct Part {
+    checker: Checker,
+    about: &'static str,
+    /// What selects the tests for `cargo test`, and what follows `--`.
+    arguments: &'static [&'static str],
+}
+
+/// Miri runs some hundred times slower than the processor and has no Vulkan, so it gets the tests
+/// of the CPU device and skips those that move megabytes.
+const PARTS: [Part; 4] = [
+    Part {
+        checker: Checker::Miri,
+        about: "memory, launches, plans and recordings of hlx-core",
+        arguments: &[
+            "-p", "hlx-core", "--lib", "--", "--skip", "arith", "--skip", "probe", "--skip",
+            "vulkan",
+        ],
+    },
+    Part {
+        checker: Checker::Miri,
+        about: "the CPU stream, its graphs and its transfers",
+        arguments: &[
+            "-p",
+            "hlx-core",
+            "--test",
+            "streams",
+            "--",
+            "--skip",
+            "transfers_larger",
+            "--skip",
+            "flush_subnormals",
+        ],
+    },
+    Part {
+        checker: Checker::Miri,
+        about: "kernels in small sizes",
+        arguments: &[
+            "-p",
+            "hlx-kernels",
+            "--lib",
+            "--",
+            "transpose",
+            "elementwise",
+        ],
+    },
+    Part {
+        checker: Checker::ThreadSanitizer,
+        about: "the streams' locks, contexts shared by threads",
+        arguments: &["-p", "hlx-core", "--test", "streams"],
+    },
+];
 
 pub fn run() -> Outcome {
-    Ok(0)
+    for tool in ["miri", "rust-src"] {
+        if !has_component(tool) {
+            return Err(format!(
+                "test: --deep needs {tool}: rustup component add miri rust-src --toolchain nightly"
+            ));
+        }
+    }
+    let mut results = Results::default();
+    let mut lines = Vec::new();
+    let mut worst = 0;
+    for part in &PARTS {
+        eprintln!("xtask: {:?}: {} ...", part.checker, part.about);
+        let start = Instant::now();
+        let before = results.passed();
+        let status = tests_verb::run_tests(&mut part.command(), &mut results)?;
+        worst = worst.max(status);
+        lines.push(format!(
+            "  {:15} {:4} tests {:6.0} s  {}  {}",
+            format!("{:?}", part.checker),
+            results.passed() - before,
+            start.elapsed().as_secs_f64(),
+            if status == 0 { "clean " } else { "failed" },
+            part.about
+        ));
+    }
+    println!("\nDeep checks (times include the build)");
+    lines.iter().for_each(|line| println!("{line}"));
+    println!("Left out");
+    println!("  Vulkan: Miri cannot load it, and its drivers are not instrumented");
+    println!("{}", results.last_line());
+    Ok(worst)
+}
+
+fn has_component(name: &str) -> bool {
+    let mut list = Command::new("rustup");
+    list.args(["component", "list", "--toolchain", "nightly", "--installed"]);
+    command::capture("rustup", &mut list).is_ok_and(|installed| installed.contains(name))
+}
+
+impl Part {
+    fn command(&self) -> Command {
+        // A `cargo` of rustup's: the one that runs us is of the stable toolchain.
+        let mut tests = Command::new("cargo");
+        tests.current_dir(command::root()).arg("+nightly");
+        for variable in [
+            "CARGO",
+            "CARGO_MANIFEST_DIR",
+            "CARGO_PKG_NAME",
+            "RUSTUP_TOOLCHAIN",
+        ] {
+            tests.env_remove(variable);
+        }
+        tests.env("HLX_TEST_DEVICES", "cpu").env("HLX_THREADS", "2");
+        match self.checker {
+            Checker::Miri => {
+                // crossbeam-epoch, below rayon, keeps the rules of Tree Borrows alone, turns
+                // integers into pointers, and leaves its threads' memory to the end.
+                let flags = "-Zmiri-tree-borrows -Zmiri-permissive-provenance \
+                             -Zmiri-ignore-leaks -Zmiri-disable-isolation";
+                tests.env("MIRIFLAGS", flags).args(["miri", "test"]);
+            }
+            Checker::ThreadSanitizer => {
+                // The standard library is instrumented as well, or its locks would be unknown.
+                tests
+                    .env("RUSTFLAGS", "-Zsanitizer=thread")
+                    .env("RUSTDOCFLAGS", "-Zsanitizer=thread")
+                    .args(["test", "-Zbuild-std", "--target", host()])
+                    .args(["--target-dir", "target/thread-sanitizer"]);
+            }
+        }
+        tests.args(self.arguments);
+        tests
+    }
+}
+
+/// The target that xtask was built for.
+fn host() -> &'static str {
+    match (std::env::consts::ARCH, std::env::consts::OS) {
+        ("aarch64", "linux") => "aarch64-unknown-linux-gnu",
+        ("aarch64", "macos") => "aarch64-apple-darwin",
+        _ => "x86_64-unknown-linux-gnu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checker, PARTS};
+
+    #[test]
+    fn every_part_runs_on_the_cpu_device_alone() {
+        for part in &PARTS {
+            let command = part.command();
+            let devices = command
+                .get_envs()
+                .find(|(name, _)| *name == "HLX_TEST_DEVICES");
+            let value = devices.and_then(|(_, value)| value).expect("set");
+            assert_eq!(value, "cpu", "{}", part.about);
+            let arguments: Vec<_> = command.get_args().collect();
+            assert_eq!(arguments[0], "+nightly");
+            let is_miri = arguments.iter().any(|argument| *argument == "miri");
+            assert_eq!(is_miri, part.checker == Checker::Miri);
+        }
+    }
 }

@@ -22,6 +22,16 @@ impl Results {
         }
     }
 
+    /// The tests that passed.
+    pub fn passed(&self) -> usize {
+        self.passed
+    }
+
+    /// The totals without a report.
+    pub fn last_line(&self) -> String {
+        totals(self.passed, self.failed, self.ignored.len())
+    }
+
     /// Counts a failure for a test program, or a build, that ended without a result.
     pub fn ended_early(&mut self) {
         self.failed = self.failed.max(1);
@@ -132,13 +142,17 @@ pub fn summary(results: &Results, report: &Report, also_left_out: &[String]) -> 
         left_out.push("nothing".to_string());
     }
     lines.extend(left_out.iter().map(|line| format!("  {line}")));
-    lines.push(format!(
-        "{} passed, {} failed, {} skipped",
-        results.passed - skipped,
+    let passed = results.passed - skipped;
+    lines.push(totals(
+        passed,
         results.failed,
-        skipped + results.ignored.len()
+        skipped + results.ignored.len(),
     ));
     lines.join("\n")
+}
+
+fn totals(passed: usize, failed: usize, skipped: usize) -> String {
+    format!("{passed} passed, {failed} failed, {skipped} skipped")
 }
 
 fn counted(tests: usize) -> String {

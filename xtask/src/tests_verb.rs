@@ -102,7 +102,7 @@ fn finish(status: u8, messages: usize, without_vulkan: bool) -> Outcome {
 }
 
 /// Runs `cargo test`, shows its output and counts its results.
-fn run_tests(tests: &mut Command, results: &mut Results) -> Result<u8, String> {
+pub fn run_tests(tests: &mut Command, results: &mut Results) -> Result<u8, String> {
     let cannot = |error: std::io::Error| format!("cannot run cargo test: {error}");
     let mut child = tests.stdout(Stdio::piped()).spawn().map_err(cannot)?;
     if let Some(output) = child.stdout.take() {

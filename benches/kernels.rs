@@ -1,30 +1,34 @@
-//! Runs the cases of one family under criterion, on the CPU device and on every hardware GPU.
+//! The cases of `hlx-bench` under criterion, for its statistics over time: `cargo bench -p
+//! hlx-bench`, or `cargo bench -p hlx-bench -- softmax` for the cases whose names hold a word.
 
 use std::time::{Duration, Instant};
 
-use criterion::{BenchmarkId, Criterion, Throughput};
-use hlx_bench::cases::{Amount, cases, scale_of, select};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use hlx_bench::cases::{Amount, cases, scale_of};
 use hlx_bench::work::prepare;
 use hlx_core::{Context, DeviceKind};
 
-/// Times a family; rates are bytes a second, or operations as elements a second.
-pub fn family(criterion: &mut Criterion, name: &str) {
+/// Times every operation on the CPU device and every hardware GPU; rates are bytes a second, or
+/// floating-point operations as elements a second.
+fn bench(criterion: &mut Criterion) {
     for info in Context::devices() {
         if info.kind == DeviceKind::VulkanSoftware {
             continue;
         }
         let ctx = Context::open(&info.selector).expect("a listed device opens");
-        let mut group = criterion.benchmark_group(format!("{name} {}", info.selector));
+        let mut group = criterion.benchmark_group(&info.selector);
         group
             .sample_size(10)
             .measurement_time(Duration::from_secs(2));
-        for case in select(cases(scale_of(&ctx, false)), Some(name)).expect("a family") {
-            let launches = prepare(&ctx, &case).expect("device memory");
+        let operations = cases(scale_of(&ctx, false)).into_iter();
+        for case in operations.filter(|case| case.label.is_none()) {
             group.throughput(match case.amount() {
                 Amount::Flops(flops) => Throughput::Elements(flops as u64),
                 Amount::Bytes(bytes) => Throughput::Bytes(bytes as u64),
             });
+            // Prepared inside, so that the cases that a filter leaves out take no memory.
             group.bench_function(BenchmarkId::from_parameter(case.name()), |bencher| {
+                let launches = prepare(&ctx, &case).expect("device memory");
                 bencher.iter_custom(|times| {
                     let start = Instant::now();
                     for _ in 0..times {
@@ -37,3 +41,6 @@ pub fn family(criterion: &mut Criterion, name: &str) {
         }
     }
 }
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
