@@ -64,7 +64,7 @@ const PARTS: [Part; 4] = [
     Part {
         checker: Checker::ThreadSanitizer,
         about: "the streams' locks, contexts shared by threads",
-        arguments: &["-p", "hlx-core", "--test", "streams"],
+        arguments: &["-p", "hlx-core", "--test", "ownership", "--test", "streams"],
     },
 ];
 
@@ -129,6 +129,8 @@ impl Part {
                 let flags = "-Zmiri-tree-borrows -Zmiri-permissive-provenance \
                              -Zmiri-ignore-leaks -Zmiri-disable-isolation";
                 tests.env("MIRIFLAGS", flags).args(["miri", "test"]);
+                // Else the CPU device reads its budget from /proc at each allocation.
+                tests.env("HLX_MEMORY_LIMIT", (1_u64 << 30).to_string());
             }
             Checker::ThreadSanitizer => {
                 // The standard library is instrumented as well, or its locks would be unknown.

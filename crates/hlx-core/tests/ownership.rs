@@ -3,6 +3,7 @@
 
 mod vector_add;
 
+use hlx_core::testing::own_contexts as contexts;
 use hlx_core::{
     CommandBufferPool, ComputePipeline, Context, CoreError, DescriptorBindingBuilder, Graph,
 };
@@ -10,13 +11,6 @@ use rayon::prelude::*;
 use vector_add::add;
 
 const MODULE: &[u8] = include_bytes!("../spv/examples/vector_add.spv");
-
-fn contexts() -> Vec<Context> {
-    match std::env::var("HLX_TEST_DEVICES").as_deref() {
-        Ok("cpu") => vec![Context::cpu().expect("cpu")],
-        _ => Context::all().expect("devices"),
-    }
-}
 
 /// A second context on the same device.
 fn twin(ctx: &Context) -> Context {
@@ -321,7 +315,7 @@ fn jobs_of_a_users_thread_pool_launch_on_one_context() {
 #[test]
 fn a_cpu_body_that_launches_on_its_context_is_refused() {
     use hlx_core::{Binding, Launch};
-    let ctx = Context::cpu().expect("cpu");
+    let ctx = hlx_core::testing::cpu().expect("cpu");
     let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
     let found = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let (inner, text) = (ctx.clone(), std::sync::Arc::clone(&found));
@@ -346,7 +340,7 @@ fn a_cpu_body_that_launches_on_its_context_is_refused() {
 #[test]
 fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
     use hlx_core::{Binding, Launch};
-    let ctx = Context::cpu().expect("cpu");
+    let ctx = hlx_core::testing::cpu().expect("cpu");
     let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
     let launch = |bindings: &[Binding<'_>]| {
         let launch = Launch {

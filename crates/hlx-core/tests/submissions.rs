@@ -12,7 +12,7 @@ fn slow_devices(bytes_per_second: f64) -> Vec<Context> {
     if std::env::var("HLX_TEST_DEVICES").as_deref() == Ok("cpu") {
         return Vec::new();
     }
-    let contexts = Context::all().expect("devices");
+    let contexts = hlx_core::testing::own_contexts();
     let vulkan = contexts.iter().filter(|ctx| !ctx.is_cpu());
     vulkan
         .map(|ctx| {

@@ -177,7 +177,7 @@ mod tests {
             stretches: Vec::new(),
             seal: String::new(),
         };
-        manifest.add_stretch(&Context::cpu().expect("opens"), 0);
+        manifest.add_stretch(&hlx_core::testing::cpu().expect("opens"), 0);
         let bytes = manifest.to_sealed_bytes().expect("seals");
         assert_eq!(Manifest::from_bytes(&bytes).expect("reads"), manifest);
         for at in 0..bytes.len() {
