@@ -1,4 +1,4 @@
-// Derivative of GELU: dx = dy (cdf + x pdf), with the normal distribution's cdf and pdf; b = dy.
+// dx = dy f'(x) of gelu: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"

@@ -1,7 +1,7 @@
-// GELU by the error function: y = (0.5 x) (1 + erf(x / sqrt 2)).
+// y = f(x) of gelu: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"
 #include "../include/map.glsl"
 
-float apply(float x) { return gelu(x); }
+float apply(float x) { return gelu_forward(x); }

@@ -1,4 +1,4 @@
-// Derivative of GELU by tanh: dx = dy (0.5 (1 + t) + 0.5 x (1 - t^2) inner'); b = dy.
+// dx = dy f'(x) of gelu_tanh: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"

@@ -1,7 +1,7 @@
-// GELU by tanh: y = (0.5 x) (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+// y = f(x) of gelu_tanh: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"
 #include "../include/map.glsl"
 
-float apply(float x) { return gelu_tanh(x); }
+float apply(float x) { return gelu_tanh_forward(x); }

@@ -1,4 +1,4 @@
-// Derivative of ReLU: dx = dy where x is positive or NaN, else +0; b = dy.
+// dx = dy f'(x) of relu: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"

@@ -1,4 +1,4 @@
-// Derivative of the sigmoid: dx = dy e / (1 + e)^2 with e = exp(-|x|); b = dy.
+// dx = dy f'(x) of sigmoid: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"

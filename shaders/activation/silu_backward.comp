@@ -1,4 +1,4 @@
-// Derivative of SiLU: dx = dy s (1 + x (1 - s)) with s = sigmoid(x); b = dy.
+// dx = dy f'(x) of silu: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"

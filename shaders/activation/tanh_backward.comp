@@ -1,4 +1,4 @@
-// Derivative of tanh: dx = dy (1 - t^2) with t = tanh(x); b = dy.
+// dx = dy f'(x) of tanh: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"

@@ -1,7 +1,7 @@
-// Tanh: y = tanh(x).
+// y = f(x) of tanh: see include/activation.glsl. Written by `cargo xtask shaders`.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/activation.glsl"
 #include "../include/map.glsl"
 
-float apply(float x) { return hlx_tanh(x); }
+float apply(float x) { return tanh_forward(x); }

@@ -7,30 +7,13 @@
 
 // 1 c = chain + extra; 2 c = chain and extra = f(chain); 3 c = chain f'(c); 4 c = chain scalar.
 layout(constant_id = 8) const uint EPILOGUE = 0;
-// The activation, in the order of hlx_kernels::activation::Activation.
+// The activation, by its place in activations.txt.
 layout(constant_id = 9) const uint KIND = 0;
+#include "../include/activation_kinds.glsl"
 layout(set = 0, binding = 4) buffer Extra { float extra[]; };
 layout(set = 0, binding = 4) buffer ExtraVectors { vec4 extra_vectors[]; };
 
-float activation_of(float x) {
-    if (KIND == 0u) return gelu(x);
-    if (KIND == 1u) return gelu_tanh(x);
-    if (KIND == 2u) return relu(x);
-    if (KIND == 3u) return silu(x);
-    if (KIND == 4u) return hlx_sigmoid(x);
-    return hlx_tanh(x);
-}
-
-float activation_backward_of(float x, float dy) {
-    if (KIND == 0u) return gelu_backward(x, dy);
-    if (KIND == 1u) return gelu_tanh_backward(x, dy);
-    if (KIND == 2u) return relu_backward(x, dy);
-    if (KIND == 3u) return silu_backward(x, dy);
-    if (KIND == 4u) return sigmoid_backward(x, dy);
-    return tanh_backward(x, dy);
-}
-
-// Four elements from row m and column n of what the chain meets, extra or C; 0 past an edge.
+// Four elements from row m and column n of the epilogue's second operand, extra or C; 0 past an edge.
 vec4 load_other(uint base, uint m, uint n) {
     vec4 v = vec4(0.0);
     uint at = base + m * push.n + n;

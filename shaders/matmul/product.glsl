@@ -274,8 +274,8 @@ void main() {
                 vec4 y;
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
                     v[j] = hlx_pos0(acc[0][4u * g + j]);
-                    if (EPILOGUE == 2u) y[j] = activation_of(v[j]);
-                    else v[j] = activation_backward_of(x[j], v[j]);
+                    if (EPILOGUE == 2u) y[j] = activation_forward(v[j]);
+                    else v[j] = activation_backward(x[j], v[j]);
                 }
                 store(base_c, ROW_OF(i), COLUMN_OF(g), v);
                 if (EPILOGUE == 2u) store_extra(base_c, ROW_OF(i), COLUMN_OF(g), y);

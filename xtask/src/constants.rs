@@ -121,7 +121,8 @@ fn rust_line(constant: &Constant) -> String {
     }
 }
 
-fn write_or_compare(root: &Path, file: &str, text: &str, check: bool) -> Result<(), String> {
+/// Writes a generated file that changed; with `check`, says instead that it is out of date.
+pub fn write_or_compare(root: &Path, file: &str, text: &str, check: bool) -> Result<(), String> {
     let path = root.join(file);
     let current = fs::read_to_string(&path).unwrap_or_default();
     if current == text {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{Outcome, arrows, constants, digests, files, shaders, tidy};
+use crate::{Outcome, activations, arrows, constants, digests, files, shaders, tidy};
 
 pub const HELP: &str = "\
 cargo xtask lint
@@ -19,7 +19,11 @@ const CHECKS: [Check; 5] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("generated constants", |root| {
-        Ok(constants::generate(root, true).err().into_iter().collect())
+        let generated = [
+            constants::generate(root, true),
+            activations::generate(root, true),
+        ];
+        Ok(generated.into_iter().filter_map(Result::err).collect())
     }),
     ("shader digests", digests::check),
     ("SPIR-V rules", lint_modules),

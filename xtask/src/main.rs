@@ -1,5 +1,6 @@
 //! `cargo xtask`: what HLX needs done around its code, in plain Rust without dependencies.
 
+mod activations;
 mod arrows;
 mod bench;
 mod command;

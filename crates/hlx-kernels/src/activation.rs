@@ -1,8 +1,9 @@
-//! Activations: GELU (exact and by tanh), ReLU, SiLU, sigmoid, tanh; forward and backward.
+//! Activations: `y = f(x)` and `dx = dy f'(x)`, an element at a time.
 //!
-//! Each element on its own, in HLX arithmetic; every line below is one chain of operations, from
-//! the inside out, with `fma` where it says so. `erf`, `exp`, `sigmoid`, `tanh` and `/` are
-//! HLX's.
+//! The kinds are lines of `shaders/include/activations.txt`, which makes their ids, shaders and
+//! names; their formulas are in `formulas.rs`, written a second time in
+//! `shaders/include/activation.glsl`. Each is one chain of operations of HLX arithmetic, from the
+//! inside out, with `fma` where it says so. `erf`, `exp`, `log`, `sigmoid`, `tanh` and `/` are HLX's.
 //!
 //! | kind | `y = f(x)` | `dx = dy * f'(x)` |
 //! |---|---|---|
@@ -12,79 +13,102 @@
 //! | Silu | `x s`, `s = sigmoid(x)` | `f' = s fma(x, 1 - s, 1)` |
 //! | Sigmoid | `sigmoid(x)` | `f' = e / (1 + e)^2`, `e = exp(-abs x)` |
 //! | Tanh | `tanh(x)` | `f' = fma(-t, t, 1)`, `t = tanh(x)` |
+//! | Softplus | `max(x, 0) + (log(u) + (e - (u - 1)) / u)`, `e = exp(-abs x)`, `u = 1 + e`; `x` above 20 | `dy sigmoid(x)`; `dy` above 20 |
 //!
-//! The derivatives of both GELUs see x within [-16, 16]: beyond, they are 0 or 1 to the last bit,
-//! and `x^2` could overflow. Minus infinity gives NaN from GELU and SiLU, as in PyTorch.
+//! The derivatives of both GELUs clamp x to [-16, 16]: beyond, they are 0 or 1 to the last bit, and
+//! `x^2` could overflow. Minus infinity gives NaN from GELU and SiLU, as in PyTorch.
 
-use hlx_core::arith::{FloatOps, abs, add, div, sub};
-use hlx_core::{Binding, Buffer, Context, Shader};
+mod formulas;
+mod kinds;
+
+use std::fmt;
+use std::str::FromStr;
+
+use hlx_core::{Buffer, Context, Shader};
 
 use crate::error::KernelError;
-use crate::map::{Arg, Map, chunks1, chunks2, each1, each2};
+use crate::map::{Map, each1, each2};
 
-shader!(gelu_forward_shader, "activation/gelu_forward");
-shader!(gelu_backward_shader, "activation/gelu_backward");
-shader!(gelu_tanh_forward_shader, "activation/gelu_tanh_forward");
-shader!(gelu_tanh_backward_shader, "activation/gelu_tanh_backward");
-shader!(relu_forward_shader, "activation/relu_forward");
-shader!(relu_backward_shader, "activation/relu_backward");
-shader!(silu_forward_shader, "activation/silu_forward");
-shader!(silu_backward_shader, "activation/silu_backward");
-shader!(sigmoid_forward_shader, "activation/sigmoid_forward");
-shader!(sigmoid_backward_shader, "activation/sigmoid_backward");
-shader!(tanh_forward_shader, "activation/tanh_forward");
-shader!(tanh_backward_shader, "activation/tanh_backward");
+/// Defines the kinds and what depends on them, from the table's lines.
+macro_rules! define_kinds {
+    ($($(#[$documentation:meta])* $name:ident $variant:ident $forward:ident $backward:ident
+       $forward_shader:ident $backward_shader:ident;)+) => {
+        /// A function that a layer may end with.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Activation {
+            $($(#[$documentation])* $variant,)+
+        }
 
-/// The functions that a feed-forward layer may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// `x Phi(x)` by the error function: `torch.nn.GELU()`.
-    Gelu,
-    /// Its approximation by tanh: `torch.nn.GELU(approximate="tanh")`.
-    GeluTanh,
-    /// `max(x, 0)`: `torch.nn.ReLU()`.
-    Relu,
-    /// `x sigmoid(x)`: `torch.nn.SiLU()`.
-    Silu,
-    /// `1 / (1 + exp(-x))`: `torch.nn.Sigmoid()`.
-    Sigmoid,
-    /// `torch.nn.Tanh()`.
-    Tanh,
+        impl Activation {
+            /// Every kind; a kind's id in shaders is its place.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The kind's name in configurations.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($name),)+
+                }
+            }
+
+            /// One module a kind: a constant that picks the kind within one module would have
+            /// software drivers compile all of them each time (measured with six kinds: 2.1 s a
+            /// pipeline instead of 0.2 s).
+            fn forward_shader(self) -> &'static Shader {
+                match self {
+                    $(Self::$variant => &kinds::$forward_shader::SHADER,)+
+                }
+            }
+
+            fn backward_shader(self) -> &'static Shader {
+                match self {
+                    $(Self::$variant => &kinds::$backward_shader::SHADER,)+
+                }
+            }
+        }
+
+        multiversion! {
+            pub(crate) fn forward_chunk<A>(kind: Activation, x: &[f32], y: &mut [f32]) {
+                match kind {
+                    $(Activation::$variant => each1(x, y, formulas::$forward::<A>),)+
+                }
+            }
+        }
+
+        multiversion! {
+            pub(crate) fn backward_chunk<A>(
+                kind: Activation,
+                x: &[f32],
+                dy: &[f32],
+                dx: &mut [f32],
+            ) {
+                match kind {
+                    $(Activation::$variant => each2(x, dy, dx, formulas::$backward::<A>),)+
+                }
+            }
+        }
+    };
+}
+crate::for_each_activation!(define_kinds);
+
+impl fmt::Display for Activation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
-impl Activation {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::Gelu,
-        Self::GeluTanh,
-        Self::Relu,
-        Self::Silu,
-        Self::Sigmoid,
-        Self::Tanh,
-    ];
+impl FromStr for Activation {
+    type Err = KernelError;
 
-    /// One module a kind: a constant that picks the kind within one module would have software
-    /// drivers compile all six each time (measured: 2.1 s a pipeline instead of 0.2 s).
-    fn forward_shader(self) -> &'static Shader {
-        match self {
-            Self::Gelu => &gelu_forward_shader::SHADER,
-            Self::GeluTanh => &gelu_tanh_forward_shader::SHADER,
-            Self::Relu => &relu_forward_shader::SHADER,
-            Self::Silu => &silu_forward_shader::SHADER,
-            Self::Sigmoid => &sigmoid_forward_shader::SHADER,
-            Self::Tanh => &tanh_forward_shader::SHADER,
-        }
-    }
-
-    fn backward_shader(self) -> &'static Shader {
-        match self {
-            Self::Gelu => &gelu_backward_shader::SHADER,
-            Self::GeluTanh => &gelu_tanh_backward_shader::SHADER,
-            Self::Relu => &relu_backward_shader::SHADER,
-            Self::Silu => &silu_backward_shader::SHADER,
-            Self::Sigmoid => &sigmoid_backward_shader::SHADER,
-            Self::Tanh => &tanh_backward_shader::SHADER,
-        }
+    /// Reads a kind's name.
+    fn from_str(text: &str) -> Result<Self, KernelError> {
+        let found = Self::ALL.iter().find(|kind| kind.name() == text);
+        found.copied().ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            KernelError::Argument {
+                operation: "activation",
+                reason: format!("kind is `{text}`, expected one of {}", names.join(", ")),
+            }
+        })
     }
 }
 
@@ -98,21 +122,12 @@ pub fn activation_forward(
     x: &Buffer,
     y: &Buffer,
 ) -> Result<(), KernelError> {
-    let map = Map {
-        name: "activation_forward",
-        shader: kind.forward_shader(),
-        specialization: &[],
-        pairs: true,
-        parameters: &[0],
-    };
-    let args = [
-        Arg::Each("x", Binding::Read(x)),
-        Arg::Each("y", Binding::Write(y)),
-    ];
-    map.launch(ctx, &args, move |bindings| {
-        let ([x], [y]) = bindings.split::<1, 1>();
-        chunks1(x, y, |x, y| forward_chunk(kind, x, y));
-    })
+    Map::new("activation_forward", kind.forward_shader()).unary(
+        ctx,
+        [("x", x)],
+        ("y", y),
+        move |x, y| forward_chunk(kind, x, y),
+    )
 }
 
 /// Computes `dx = dy * f'(x)` from the input of the forward pass.
@@ -126,128 +141,12 @@ pub fn activation_backward(
     dy: &Buffer,
     dx: &Buffer,
 ) -> Result<(), KernelError> {
-    let map = Map {
-        name: "activation_backward",
-        shader: kind.backward_shader(),
-        specialization: &[],
-        pairs: true,
-        parameters: &[0],
-    };
-    let args = [
-        Arg::Each("x", Binding::Read(x)),
-        Arg::Each("dy", Binding::Read(dy)),
-        Arg::Each("dx", Binding::Write(dx)),
-    ];
-    map.launch(ctx, &args, move |bindings| {
-        let (inputs, [dx]) = bindings.split::<2, 1>();
-        chunks2(inputs, dx, |x, dy, dx| backward_chunk(kind, x, dy, dx));
-    })
-}
-
-/// 1 / sqrt(2)
-const INV_SQRT_2: f32 = std::f32::consts::FRAC_1_SQRT_2;
-/// 1 / sqrt(2 pi)
-const INV_SQRT_2_PI: f32 = 0.398_942_3;
-/// sqrt(2 / pi)
-const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-/// The cubic term of GELU's tanh.
-const GELU_CUBIC: f32 = 0.044_715;
-/// Three times that, of its derivative.
-const GELU_CUBIC_3: f32 = 0.134_145;
-
-multiversion! {
-    pub(crate) fn forward_chunk<A>(kind: Activation, x: &[f32], y: &mut [f32]) {
-        match kind {
-            Activation::Gelu => each1(x, y, gelu::<A>),
-            Activation::GeluTanh => each1(x, y, gelu_tanh::<A>),
-            Activation::Relu => each1(x, y, relu),
-            Activation::Silu => each1(x, y, |x| A::mul(x, A::sigmoid(x))),
-            Activation::Sigmoid => each1(x, y, A::sigmoid),
-            Activation::Tanh => each1(x, y, A::tanh),
-        }
-    }
-}
-
-multiversion! {
-    pub(crate) fn backward_chunk<A>(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-        match kind {
-            Activation::Gelu => each2(x, dy, dx, |x, dy| A::mul(dy, gelu_slope::<A>(within_16(x)))),
-            Activation::GeluTanh => each2(x, dy, dx, |x, dy| A::mul(dy, gelu_tanh_slope::<A>(within_16(x)))),
-            Activation::Relu => each2(x, dy, dx, |x, dy| if x <= 0.0 { 0.0 } else { dy }),
-            Activation::Silu => each2(x, dy, dx, |x, dy| A::mul(dy, silu_slope::<A>(x))),
-            Activation::Sigmoid => each2(x, dy, dx, |x, dy| A::mul(dy, sigmoid_slope::<A>(x))),
-            Activation::Tanh => each2(x, dy, dx, |x, dy| A::mul(dy, tanh_slope::<A>(x))),
-        }
-    }
-}
-
-#[inline(always)]
-fn gelu<A: FloatOps>(x: f32) -> f32 {
-    A::mul(A::mul(0.5, x), add(1.0, A::erf(A::mul(x, INV_SQRT_2))))
-}
-
-#[inline(always)]
-fn gelu_slope<A: FloatOps>(x: f32) -> f32 {
-    let cdf = A::mul(0.5, add(1.0, A::erf(A::mul(x, INV_SQRT_2))));
-    let pdf = A::mul(INV_SQRT_2_PI, A::exp(A::mul(A::mul(-0.5, x), x)));
-    A::fma(x, pdf, cdf)
-}
-
-#[inline(always)]
-fn gelu_inner<A: FloatOps>(x: f32, x_squared: f32) -> f32 {
-    A::mul(
-        A::mul(SQRT_2_OVER_PI, x),
-        A::fma(GELU_CUBIC, x_squared, 1.0),
+    Map::new("activation_backward", kind.backward_shader()).binary(
+        ctx,
+        [("x", x), ("dy", dy)],
+        ("dx", dx),
+        move |x, dy, dx| backward_chunk(kind, x, dy, dx),
     )
-}
-
-#[inline(always)]
-fn gelu_tanh<A: FloatOps>(x: f32) -> f32 {
-    A::mul(
-        A::mul(0.5, x),
-        add(1.0, A::tanh(gelu_inner::<A>(x, A::mul(x, x)))),
-    )
-}
-
-#[inline(always)]
-fn gelu_tanh_slope<A: FloatOps>(x: f32) -> f32 {
-    let x_squared = A::mul(x, x);
-    let t = A::tanh(gelu_inner::<A>(x, x_squared));
-    let sech_squared = A::fma(-t, t, 1.0);
-    let inner_slope = A::mul(SQRT_2_OVER_PI, A::fma(GELU_CUBIC_3, x_squared, 1.0));
-    let right = A::mul(A::mul(A::mul(0.5, x), sech_squared), inner_slope);
-    A::fma(0.5, add(1.0, t), right)
-}
-
-/// Within [-16, 16]; NaN stays.
-#[inline(always)]
-fn within_16(x: f32) -> f32 {
-    x.clamp(-16.0, 16.0)
-}
-
-/// NaN compares false, and so passes; -0 does not.
-#[inline(always)]
-fn relu(x: f32) -> f32 {
-    if x <= 0.0 { 0.0 } else { x }
-}
-
-#[inline(always)]
-fn silu_slope<A: FloatOps>(x: f32) -> f32 {
-    let s = A::sigmoid(x);
-    A::mul(s, A::fma(x, sub(1.0, s), 1.0))
-}
-
-#[inline(always)]
-fn sigmoid_slope<A: FloatOps>(x: f32) -> f32 {
-    let e = A::exp(-abs(x));
-    let one_plus = add(1.0, e);
-    div(e, A::mul(one_plus, one_plus))
-}
-
-#[inline(always)]
-fn tanh_slope<A: FloatOps>(x: f32) -> f32 {
-    let t = A::tanh(x);
-    A::fma(-t, t, 1.0)
 }
 
 #[cfg(test)]
@@ -275,6 +174,8 @@ mod tests {
             Activation::Silu => x / (1.0 + (-x).exp()),
             Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
             Activation::Tanh => x.tanh(),
+            Activation::Softplus if x > 20.0 => x,
+            Activation::Softplus => x.exp().ln_1p(),
         }
     }
 
@@ -293,7 +194,7 @@ mod tests {
 
     #[test]
     fn forward_matches_the_reference() {
-        for kind in Activation::ALL {
+        for &kind in Activation::ALL {
             for n in [1, 31, 33, 5003] {
                 let mut x = normal(6, n);
                 x.iter_mut().step_by(3).for_each(|x| *x *= 4.0);
@@ -311,7 +212,7 @@ mod tests {
 
     #[test]
     fn backward_matches_finite_differences() {
-        for kind in Activation::ALL {
+        for &kind in Activation::ALL {
             for n in [1, 31, 33, 5003] {
                 let (x, dy) = (normal(7, n), normal(8, n));
                 let got = run_everywhere("activation_backward", |ctx, mem| {
@@ -346,7 +247,7 @@ mod tests {
             -0.0,
         ]);
         let n = x.len();
-        for kind in Activation::ALL {
+        for &kind in Activation::ALL {
             let got = run_everywhere("activation", |ctx, mem| {
                 let input = mem.input(ctx, &x)?;
                 let upstream = mem.input(ctx, &vec![1.5; n])?;
@@ -387,5 +288,51 @@ mod tests {
         assert!(got[0][2].is_nan() && got[0][3].is_nan());
         assert_eq!([got[0][4], got[0][6]], [f32::INFINITY, 2.0]);
         assert_eq!(got[1], [0.0, 0.0, 3.0, 3.0, 3.0, 0.0, 3.0, 0.0]);
+    }
+
+    /// To the left `1 + exp(x)` would round to 1: the result keeps its leading digits.
+    #[test]
+    fn softplus_is_accurate_where_the_exponential_is_small_and_linear_above_20() {
+        let x = [-80.0, -40.0, -17.5, -1.0, 0.0, 1.0, 19.9, 20.0, 20.5, 1e30];
+        let got = run_everywhere("softplus", |ctx, mem| {
+            let input = mem.input(ctx, &x)?;
+            let upstream = mem.input(ctx, &[2.0; 10])?;
+            let (y, dx) = (mem.output(ctx, 10)?, mem.output(ctx, 10)?);
+            activation_forward(ctx, Activation::Softplus, &input, &y)?;
+            activation_backward(ctx, Activation::Softplus, &input, &upstream, &dx)?;
+            Ok(vec![y, dx])
+        });
+        let y: Vec<f64> = x
+            .iter()
+            .map(|&x| reference(Activation::Softplus, x.into()))
+            .collect();
+        let slopes = x.iter().map(|&x| 2.0 / (1.0 + (-f64::from(x)).exp()));
+        assert_close("softplus", &got[0], &y, 4e-7, 0.0);
+        assert_close(
+            "softplus's slope",
+            &got[1],
+            &slopes.collect::<Vec<_>>(),
+            4e-7,
+            0.0,
+        );
+        assert_eq!(got[0][8..], [20.5, 1e30]);
+        assert_eq!(got[1][8..], [2.0, 2.0]);
+    }
+
+    #[test]
+    fn names_are_read_back_and_unknown_ones_refused() {
+        for (id, &kind) in Activation::ALL.iter().enumerate() {
+            assert_eq!(kind.to_string().parse::<Activation>().ok(), Some(kind));
+            assert_eq!(kind as usize, id);
+        }
+        let text = "swish"
+            .parse::<Activation>()
+            .expect_err("unknown")
+            .to_string();
+        assert_eq!(
+            text,
+            "activation: kind is `swish`, expected one of gelu, gelu_tanh, relu, silu, sigmoid, \
+             tanh, softplus"
+        );
     }
 }

@@ -1,13 +1,55 @@
-//! How a column reduction is cut into workgroups: the launch side of `shaders/include/columns.glsl`.
+//! The frame of a column reduction within shards: the launch side of `shaders/include/columns.glsl`.
 //!
 //! The cut never shows in the bits: a column of a shard is one chain over its rows.
 
-use hlx_core::{ColumnCut, Context, groups_1d};
+use hlx_core::{Binding, ColumnCut, Context, CpuBindings, Launch, Shader, groups_1d};
+
+use crate::KernelError;
+
+/// A column reduction over `[shards, rows_per_shard, cols]`, without its operands.
+pub(crate) struct Columns {
+    /// The operation's name in errors and profiles.
+    pub name: &'static str,
+    /// A shader over `columns.glsl`.
+    pub shader: &'static Shader,
+    pub shards: usize,
+    pub rows_per_shard: usize,
+    pub cols: usize,
+    /// Two chains a column.
+    pub pairs: bool,
+    /// The chains go on from the stored values.
+    pub accumulate: bool,
+}
+
+impl Columns {
+    /// Launches the kernel over checked bindings; `body` computes it on the CPU.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn launch(
+        &self,
+        ctx: &Context,
+        bindings: &[Binding<'_>],
+        body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let sizes = [self.shards, self.rows_per_shard, self.cols].map(|size| size as u32);
+        let group = ColumnGroup::new(ctx, self.shards, self.cols, self.pairs);
+        let launch = Launch {
+            name: self.name,
+            shader: self.shader,
+            specialization: &group.specialization(self.accumulate),
+            bindings,
+            push: bytemuck::cast_slice(&sizes),
+            groups: group.groups(self.shards, self.cols),
+        };
+        Ok(ctx.launch(launch, body)?)
+    }
+}
 
 /// The columns that a workgroup carries, and the rows that each thread loads ahead where there are no
 /// tiles (0: there are).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ColumnGroup {
+struct ColumnGroup {
     width: u32,
     ahead: u32,
 }
@@ -15,7 +57,7 @@ pub(crate) struct ColumnGroup {
 impl ColumnGroup {
     /// The cut for the columns of all shards by the device's tuning; with `pairs`, two chains a
     /// column.
-    pub fn new(ctx: &Context, shards: usize, cols: usize, pairs: bool) -> Self {
+    fn new(ctx: &Context, shards: usize, cols: usize, pairs: bool) -> Self {
         let tuning = ctx.tuning();
         let table = match pairs {
             true => &tuning.column_pairs,
@@ -29,7 +71,7 @@ impl ColumnGroup {
     }
 
     /// The shader's constants; with `accumulate` the chains go on from the stored values.
-    pub fn specialization(self, accumulate: bool) -> [(u32, u32); 5] {
+    fn specialization(self, accumulate: bool) -> [(u32, u32); 5] {
         let threads = if self.ahead == 0 { 256 } else { self.width };
         [
             (0, u32::from(accumulate)),
@@ -41,7 +83,7 @@ impl ColumnGroup {
     }
 
     /// The launch's workgroups.
-    pub fn groups(self, shards: usize, cols: usize) -> [u32; 3] {
+    fn groups(self, shards: usize, cols: usize) -> [u32; 3] {
         groups_1d(shards * cols.div_ceil(self.width as usize))
     }
 }

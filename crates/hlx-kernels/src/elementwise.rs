@@ -6,7 +6,7 @@
 use hlx_core::{Binding, Buffer, Context};
 
 use crate::error::KernelError;
-use crate::map::{Arg, Map, chunks1, chunks2, each1, each2};
+use crate::map::{Arg, Map, chunks1, each1, each2};
 
 shader!(binary_shader, "elementwise/binary");
 shader!(scale_shader, "elementwise/scale");
@@ -40,39 +40,20 @@ fn binary(
     chunk: fn(&[f32], &[f32], &mut [f32]),
 ) -> Result<(), KernelError> {
     let map = Map {
-        name,
-        shader: &binary_shader::SHADER,
         specialization: &[(0, operation)],
-        pairs: true,
-        parameters: &[0],
+        ..Map::new(name, &binary_shader::SHADER)
     };
-    let args = [
-        Arg::Each("a", Binding::Read(a)),
-        Arg::Each("b", Binding::Read(b)),
-        Arg::Each("out", Binding::Write(out)),
-    ];
-    map.launch(ctx, &args, move |bindings| {
-        let (inputs, [out]) = bindings.split::<2, 1>();
-        chunks2(inputs, out, chunk);
-    })
+    map.binary(ctx, [("a", a), ("b", b)], ("out", out), chunk)
 }
 
 /// Computes `out = a * factor` with a factor known on the host.
 pub fn scale(ctx: &Context, a: &Buffer, factor: f32, out: &Buffer) -> Result<(), KernelError> {
     let map = Map {
-        name: "scale",
-        shader: &scale_shader::SHADER,
-        specialization: &[],
-        pairs: true,
         parameters: &[factor.to_bits()],
+        ..Map::new("scale", &scale_shader::SHADER)
     };
-    let args = [
-        Arg::Each("a", Binding::Read(a)),
-        Arg::Each("out", Binding::Write(out)),
-    ];
-    map.launch(ctx, &args, move |bindings| {
-        let ([a], [out]) = bindings.split::<1, 1>();
-        chunks1(a, out, |a, out| scale_chunk(factor, a, out));
+    map.unary(ctx, [("a", a)], ("out", out), move |a, out| {
+        scale_chunk(factor, a, out);
     })
 }
 
@@ -83,13 +64,7 @@ pub fn scale_by(
     factor: &Buffer,
     out: &Buffer,
 ) -> Result<(), KernelError> {
-    let map = Map {
-        name: "scale_by",
-        shader: &scale_by_shader::SHADER,
-        specialization: &[],
-        pairs: true,
-        parameters: &[0],
-    };
+    let map = Map::new("scale_by", &scale_by_shader::SHADER);
     let args = [
         Arg::Each("a", Binding::Read(a)),
         Arg::Each("out", Binding::Write(out)),
@@ -103,13 +78,7 @@ pub fn scale_by(
 
 /// Computes `a += b` in place.
 pub fn add_assign(ctx: &Context, a: &Buffer, b: &Buffer) -> Result<(), KernelError> {
-    let map = Map {
-        name: "add_assign",
-        shader: &add_assign_shader::SHADER,
-        specialization: &[],
-        pairs: true,
-        parameters: &[0],
-    };
+    let map = Map::new("add_assign", &add_assign_shader::SHADER);
     let args = [
         Arg::Each("b", Binding::Read(b)),
         Arg::Each("a", Binding::ReadWrite(a)),

@@ -12,13 +12,14 @@
 //! `dweight`, `dbias` `[shards, C]`. Row sums have the order of [`lanes`](crate::lanes).
 //! PyTorch: `torch.nn.functional.layer_norm`.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context};
 use rayon::prelude::*;
 
 use crate::KernelError;
-use crate::columns::ColumnGroup;
+use crate::columns::Columns;
 use crate::error::check_len;
-use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
+use crate::lanes::{check_rows, rows_a_task};
+use crate::rows::{RowArg, Rows};
 
 mod cpu;
 #[cfg(test)]
@@ -48,40 +49,23 @@ pub fn layer_norm_forward(
     cols: usize,
     eps: f32,
 ) -> Result<(), KernelError> {
-    let name = "layer_norm_forward";
-    check_rows(name, rows, cols)?;
-    check_len(name, "x", x, rows * cols)?;
-    check_len(name, "weight", weight, cols)?;
-    check_len(name, "bias", bias, cols)?;
-    check_len(name, "y", y, rows * cols)?;
-    check_len(name, "stats", stats, rows * 2)?;
-    let bindings = [
-        Binding::Read(x),
-        Binding::Read(weight),
-        Binding::Read(bias),
-        Binding::Write(y),
-        Binding::Write(stats),
+    let kernel = Rows {
+        name: "layer_norm_forward",
+        streamed: &forward::SHADER,
+        held: &forward_held::SHADER,
+        rows,
+        cols,
+        constants: &[],
+        parameters: &[eps.to_bits()],
+    };
+    let args = [
+        RowArg::Rows("x", Binding::Read(x)),
+        RowArg::Columns("weight", weight),
+        RowArg::Columns("bias", bias),
+        RowArg::Rows("y", Binding::Write(y)),
+        RowArg::PerRow("stats", Binding::Write(stats), 2),
     ];
-    let push = forward::Push {
-        rows: rows as u32,
-        cols: cols as u32,
-        eps,
-    };
-    let mut launch = Launch {
-        name,
-        shader: &forward::SHADER,
-        specialization: &[],
-        bindings: &bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
-    };
-    let held = RowGroup::held(ctx, cols).map(|group| (group.specialization(cols), group));
-    if let Some((constants, group)) = &held {
-        launch.shader = &forward_held::SHADER;
-        launch.specialization = constants;
-        launch.groups = group.groups(rows);
-    }
-    ctx.launch(launch, move |b| {
+    kernel.launch(ctx, &args, move |b| {
         let ([x, weight, bias], [y, stats]) = b.split();
         let rows = rows_a_task(cols);
         (
@@ -91,8 +75,7 @@ pub fn layer_norm_forward(
         )
             .into_par_iter()
             .for_each(|(x, y, stats)| cpu::forward_rows(x, weight, bias, y, stats, eps));
-    })?;
-    Ok(())
+    })
 }
 
 /// Computes `dx`; overwrites it.
@@ -150,48 +133,26 @@ fn launch_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    let name = "layer_norm_backward_input";
-    check_rows(name, rows, cols)?;
-    check_len(name, "x", x, rows * cols)?;
-    check_len(name, "weight", weight, cols)?;
-    check_len(name, "stats", stats, rows * 2)?;
-    check_len(name, "dy", dy, rows * cols)?;
-    check_len(name, "dx", dx, rows * cols)?;
     let adds = residual.is_some();
-    // Without, the binding holds something that is not read.
-    let residual = residual.unwrap_or(dy);
-    check_len(name, "residual", residual, rows * cols)?;
-    let bindings = [
-        Binding::Read(x),
-        Binding::Read(weight),
-        Binding::Read(stats),
-        Binding::Read(dy),
-        Binding::Read(residual),
-        Binding::Write(dx),
+    let kernel = Rows {
+        name: "layer_norm_backward_input",
+        streamed: &backward_input::SHADER,
+        held: &backward_input_held::SHADER,
+        rows,
+        cols,
+        constants: &[(RESIDUAL_ID, u32::from(adds))],
+        parameters: &[],
+    };
+    let args = [
+        RowArg::Rows("x", Binding::Read(x)),
+        RowArg::Columns("weight", weight),
+        RowArg::PerRow("stats", Binding::Read(stats), 2),
+        RowArg::Rows("dy", Binding::Read(dy)),
+        // Without a residual the binding is not read; any buffer of its length will do.
+        RowArg::Rows("residual", Binding::Read(residual.unwrap_or(dy))),
+        RowArg::Rows("dx", Binding::Write(dx)),
     ];
-    let push = backward_input::Push {
-        rows: rows as u32,
-        cols: cols as u32,
-    };
-    let mut launch = Launch {
-        name,
-        shader: &backward_input::SHADER,
-        specialization: &[(RESIDUAL_ID, u32::from(adds))],
-        bindings: &bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
-    };
-    let held = RowGroup::held(ctx, cols).map(|group| {
-        let [local, cols, threads, group_rows] = group.specialization(cols);
-        let residual = (RESIDUAL_ID, u32::from(adds));
-        ([local, cols, threads, group_rows, residual], group)
-    });
-    if let Some((constants, group)) = &held {
-        launch.shader = &backward_input_held::SHADER;
-        launch.specialization = constants;
-        launch.groups = group.groups(rows);
-    }
-    ctx.launch(launch, move |b| {
+    kernel.launch(ctx, &args, move |b| {
         let ([x, weight, stats, dy, residual], [dx]) = b.split();
         let rows = rows_a_task(cols);
         (
@@ -208,8 +169,7 @@ fn launch_backward_input(
                     cpu::add_residual(residual, dx);
                 }
             });
-    })?;
-    Ok(())
+    })
 }
 
 /// Computes the shards' `dweight` and `dbias`; with `accumulate` the chains go on from the stored
@@ -241,30 +201,25 @@ pub fn layer_norm_backward_params(
     check_len(name, "dy", dy, rows * cols)?;
     check_len(name, "dweight", dweight, shards * cols)?;
     check_len(name, "dbias", dbias, shards * cols)?;
-    let push = backward_params::Push {
-        shards: shards as u32,
-        rows_per_shard: rows_per_shard as u32,
-        cols: cols as u32,
-    };
-    let group = ColumnGroup::new(ctx, shards, cols, true);
-    let launch = Launch {
+    let kernel = Columns {
         name,
         shader: &backward_params::SHADER,
-        specialization: &group.specialization(accumulate),
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(stats),
-            Binding::Read(dy),
-            Binding::ReadWrite(dweight),
-            Binding::ReadWrite(dbias),
-        ],
-        push: push_bytes(&push),
-        groups: group.groups(shards, cols),
+        shards,
+        rows_per_shard,
+        cols,
+        pairs: true,
+        accumulate,
     };
-    ctx.launch(launch, move |b| {
+    let bindings = [
+        Binding::Read(x),
+        Binding::Read(stats),
+        Binding::Read(dy),
+        Binding::ReadWrite(dweight),
+        Binding::ReadWrite(dbias),
+    ];
+    kernel.launch(ctx, &bindings, move |b| {
         let ([x, stats, dy], [dweight, dbias]) = b.split();
         let shape = (rows_per_shard, cols);
         cpu::backward_params(x, stats, dy, dweight, dbias, shape, accumulate);
-    })?;
-    Ok(())
+    })
 }

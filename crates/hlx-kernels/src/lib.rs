@@ -14,6 +14,7 @@ mod macros;
 mod columns;
 mod error;
 mod map;
+mod rows;
 
 pub mod activation;
 pub mod attention;

@@ -1,9 +1,10 @@
 //! The launcher of kernels whose elements are independent: `y[i] = f(x[i], ...)`.
 //!
-//! [`Map::launch`] checks the lengths, cuts tensors larger than the device can bind into windows,
-//! and runs a shader of whole vectors a thread (`shaders/include/map.glsl`); [`chunks1`] and
-//! [`chunks2`] spread the CPU twin over the worker threads. Both sides compute each element on
-//! its own, so windows, chunks and threads never show in the bits.
+//! [`Map::unary`] and [`Map::binary`] are the frames of such an operation: they check the lengths,
+//! cut tensors larger than the device can bind into windows, run a shader of whole vectors a thread
+//! (`shaders/include/map.glsl`), and spread the CPU twin over the worker threads. [`Map::launch`] is
+//! what both rest on, for other arguments. Both sides compute each element on its own, so windows,
+//! chunks and threads never show in the bits.
 
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
 use rayon::prelude::*;
@@ -48,7 +49,61 @@ pub(crate) struct Map<'a> {
     pub parameters: &'a [u32],
 }
 
-impl Map<'_> {
+impl<'a> Map<'a> {
+    /// A kernel over `map.glsl` without parameters of its own.
+    pub fn new(name: &'static str, shader: &'static Shader) -> Self {
+        Self {
+            name,
+            shader,
+            specialization: &[],
+            pairs: true,
+            parameters: &[0],
+        }
+    }
+
+    /// Launches `y[i] = f(x[i])`; `chunk` computes a stretch of it on the CPU.
+    ///
+    /// # Errors
+    /// As [`Map::launch`].
+    pub fn unary(
+        &self,
+        ctx: &Context,
+        [(x_name, x)]: [(&'static str, &Buffer); 1],
+        (y_name, y): (&'static str, &Buffer),
+        chunk: impl Fn(&[f32], &mut [f32]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let args = [
+            Arg::Each(x_name, Binding::Read(x)),
+            Arg::Each(y_name, Binding::Write(y)),
+        ];
+        self.launch(ctx, &args, move |bindings| {
+            let ([x], [y]) = bindings.split::<1, 1>();
+            chunks1(x, y, chunk);
+        })
+    }
+
+    /// Launches `y[i] = f(a[i], b[i])`, likewise.
+    ///
+    /// # Errors
+    /// As [`Map::launch`].
+    pub fn binary(
+        &self,
+        ctx: &Context,
+        [(a_name, a), (b_name, b)]: [(&'static str, &Buffer); 2],
+        (y_name, y): (&'static str, &Buffer),
+        chunk: impl Fn(&[f32], &[f32], &mut [f32]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let args = [
+            Arg::Each(a_name, Binding::Read(a)),
+            Arg::Each(b_name, Binding::Read(b)),
+            Arg::Each(y_name, Binding::Write(y)),
+        ];
+        self.launch(ctx, &args, move |bindings| {
+            let (inputs, [y]) = bindings.split::<2, 1>();
+            chunks2(inputs, y, chunk);
+        })
+    }
+
     /// Launches the kernel over `args`, in binding order; `body` computes one window on the CPU.
     ///
     /// # Errors

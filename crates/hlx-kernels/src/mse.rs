@@ -22,22 +22,12 @@ pub fn mse_forward(
     target: &Buffer,
     loss_rows: &Buffer,
 ) -> Result<(), KernelError> {
-    let map = Map {
-        name: "mse_forward",
-        shader: &forward::SHADER,
-        specialization: &[],
-        pairs: true,
-        parameters: &[0],
-    };
-    let args = [
-        Arg::Each("pred", Binding::Read(pred)),
-        Arg::Each("target", Binding::Read(target)),
-        Arg::Each("loss_rows", Binding::Write(loss_rows)),
-    ];
-    map.launch(ctx, &args, |bindings| {
-        let (inputs, [loss]) = bindings.split::<2, 1>();
-        chunks2(inputs, loss, loss_chunk);
-    })
+    Map::new("mse_forward", &forward::SHADER).binary(
+        ctx,
+        [("pred", pred), ("target", target)],
+        ("loss_rows", loss_rows),
+        loss_chunk,
+    )
 }
 
 /// Computes `dpred = 2 (pred - target) scale[0]`.
@@ -51,13 +41,7 @@ pub fn mse_backward(
     scale: &Buffer,
     dpred: &Buffer,
 ) -> Result<(), KernelError> {
-    let map = Map {
-        name: "mse_backward",
-        shader: &backward::SHADER,
-        specialization: &[],
-        pairs: true,
-        parameters: &[0],
-    };
+    let map = Map::new("mse_backward", &backward::SHADER);
     let args = [
         Arg::Each("pred", Binding::Read(pred)),
         Arg::Each("target", Binding::Read(target)),

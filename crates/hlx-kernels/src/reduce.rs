@@ -12,18 +12,15 @@
 use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use crate::columns::ColumnGroup;
+use crate::columns::Columns;
 use crate::error::{KernelError, check_len, check_that};
-use crate::lanes::{self, RowGroup};
+use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
 shader!(rows_shader, "reduce/rows");
 shader!(rows_held_shader, "reduce/rows_held");
 shader!(columns_shader, "reduce/columns");
 shader!(shards_shader, "reduce/shards");
-
-/// Rows of one workgroup of `rows.comp`.
-const GROUP_ROWS: usize = 8;
 
 /// The row length of a whole buffer's sum.
 const FLAT_ROW: usize = 4096;
@@ -87,7 +84,7 @@ fn launch_rows(
         specialization: &[(0, operation as u32), (1, u32::from(root))],
         bindings: &bindings,
         push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(GROUP_ROWS)),
+        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
     };
     let held = RowGroup::held(ctx, cols).map(|group| {
         let [local, cols, threads, group_rows] = group.specialization(cols);
@@ -188,21 +185,17 @@ pub fn column_sum(
     const TASK_COLS: usize = 128;
     check_len("column_sum", "x", x, shards * rows_per_shard * cols)?;
     check_len("column_sum", "out", out, shards * cols)?;
-    let push = columns_shader::Push {
-        shards: shards as u32,
-        rows_per_shard: rows_per_shard as u32,
-        cols: cols as u32,
-    };
-    let group = ColumnGroup::new(ctx, shards, cols, false);
-    let launch = Launch {
+    let kernel = Columns {
         name: "column_sum",
         shader: &columns_shader::SHADER,
-        specialization: &group.specialization(accumulate),
-        bindings: &[Binding::Read(x), result_binding(out, accumulate)],
-        push: push_bytes(&push),
-        groups: group.groups(shards, cols),
+        shards,
+        rows_per_shard,
+        cols,
+        pairs: false,
+        accumulate,
     };
-    ctx.launch(launch, move |bindings| {
+    let bindings = [Binding::Read(x), result_binding(out, accumulate)];
+    kernel.launch(ctx, &bindings, move |bindings| {
         let ([x], [out]) = bindings.split::<1, 1>();
         let shard_len = rows_per_shard * cols;
         let tasks = out
@@ -220,8 +213,7 @@ pub fn column_sum(
             }
             sum_columns(x, cols, task * TASK_COLS, out);
         });
-    })?;
-    Ok(())
+    })
 }
 
 multiversion! {

@@ -5,12 +5,12 @@
 //! dy[r, k])`. Shapes: all `[rows, cols]`. The sums have the row order of [`lanes`].
 //! PyTorch: `torch.softmax(x, dim=-1)`.
 
-use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, arith};
 use rayon::prelude::*;
 
 use crate::KernelError;
-use crate::error::check_len;
-use crate::lanes::{self, ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
+use crate::lanes::{self, rows_a_task};
+use crate::rows::{RowArg, Rows};
 
 shader!(forward, "softmax/forward");
 shader!(backward, "softmax/backward");
@@ -30,36 +30,26 @@ pub fn softmax_forward(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    check_rows("softmax_forward", rows, cols)?;
-    check_len("softmax_forward", "x", x, rows * cols)?;
-    check_len("softmax_forward", "y", y, rows * cols)?;
-    let bindings = [Binding::Read(x), Binding::Write(y)];
-    let push = forward::Push {
-        rows: rows as u32,
-        cols: cols as u32,
-    };
-    let mut launch = Launch {
+    let kernel = Rows {
         name: "softmax_forward",
-        shader: &forward::SHADER,
-        specialization: &[],
-        bindings: &bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
+        streamed: &forward::SHADER,
+        held: &forward_held::SHADER,
+        rows,
+        cols,
+        constants: &[],
+        parameters: &[],
     };
-    let held = RowGroup::held(ctx, cols).map(|group| (group.specialization(cols), group));
-    if let Some((constants, group)) = &held {
-        launch.shader = &forward_held::SHADER;
-        launch.specialization = constants;
-        launch.groups = group.groups(rows);
-    }
-    ctx.launch(launch, move |b| {
+    let args = [
+        RowArg::Rows("x", Binding::Read(x)),
+        RowArg::Rows("y", Binding::Write(y)),
+    ];
+    kernel.launch(ctx, &args, move |b| {
         let ([x], [y]) = b.split();
         let task = rows_a_task(cols) * cols;
         x.par_chunks(task)
             .zip(y.par_chunks_mut(task))
             .for_each(|(x, y)| forward_rows(x, y, cols));
-    })?;
-    Ok(())
+    })
 }
 
 /// Computes `dx` from the forward's output and the gradient of it; overwrites `dx`.
@@ -76,30 +66,21 @@ pub fn softmax_backward(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    check_rows("softmax_backward", rows, cols)?;
-    for (name, buffer) in [("y", y), ("dy", dy), ("dx", dx)] {
-        check_len("softmax_backward", name, buffer, rows * cols)?;
-    }
-    let bindings = [Binding::Read(y), Binding::Read(dy), Binding::Write(dx)];
-    let push = backward::Push {
-        rows: rows as u32,
-        cols: cols as u32,
-    };
-    let mut launch = Launch {
+    let kernel = Rows {
         name: "softmax_backward",
-        shader: &backward::SHADER,
-        specialization: &[],
-        bindings: &bindings,
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS_A_GROUP)),
+        streamed: &backward::SHADER,
+        held: &backward_held::SHADER,
+        rows,
+        cols,
+        constants: &[],
+        parameters: &[],
     };
-    let held = RowGroup::held(ctx, cols).map(|group| (group.specialization(cols), group));
-    if let Some((constants, group)) = &held {
-        launch.shader = &backward_held::SHADER;
-        launch.specialization = constants;
-        launch.groups = group.groups(rows);
-    }
-    ctx.launch(launch, move |b| {
+    let args = [
+        RowArg::Rows("y", Binding::Read(y)),
+        RowArg::Rows("dy", Binding::Read(dy)),
+        RowArg::Rows("dx", Binding::Write(dx)),
+    ];
+    kernel.launch(ctx, &args, move |b| {
         let ([y, dy], [dx]) = b.split();
         let task = rows_a_task(cols) * cols;
         (
@@ -109,8 +90,7 @@ pub fn softmax_backward(
         )
             .into_par_iter()
             .for_each(|(y, dy, dx)| backward_rows(y, dy, dx, cols));
-    })?;
-    Ok(())
+    })
 }
 
 multiversion! {

@@ -1,0 +1,79 @@
+//! The frame of a kernel whose rows are independent: tensors `[rows, cols]`, a reduction a row.
+//!
+//! [`Rows::launch`] checks the lengths and runs one of two shaders, by the device's tuning: one that
+//! holds rows in registers (`shaders/include/held_row.glsl`) or one that reads them once for each
+//! pass (`reduce.glsl`). The reductions have one order ([`crate::lanes`]), so the bits are equal.
+
+use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, groups_1d};
+
+use crate::error::{KernelError, check_len};
+use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows};
+
+/// An argument of a row kernel, with its name for errors.
+#[derive(Clone, Copy)]
+pub(crate) enum RowArg<'a> {
+    /// `[rows, cols]`.
+    Rows(&'static str, Binding<'a>),
+    /// `[rows, n]`: so many values a row.
+    PerRow(&'static str, Binding<'a>, usize),
+    /// `[cols]`, read by every row.
+    Columns(&'static str, &'a Buffer),
+}
+
+/// A row kernel, without its operands.
+pub(crate) struct Rows<'a> {
+    /// The operation's name in errors and profiles.
+    pub name: &'static str,
+    /// The shader that reads rows several times; its push constants are `uint rows, cols`, then
+    /// [`Rows::parameters`].
+    pub streamed: &'static Shader,
+    /// The shader that holds rows, with the same bindings and push constants.
+    pub held: &'static Shader,
+    pub rows: usize,
+    pub cols: usize,
+    /// Specialization constants of both shaders, from id 4 on.
+    pub constants: &'a [(u32, u32)],
+    /// The push constants after rows and columns.
+    pub parameters: &'a [u32],
+}
+
+impl Rows<'_> {
+    /// Launches the kernel over `args`, in binding order; `body` computes all rows on the CPU.
+    ///
+    /// # Errors
+    /// A shape error if an argument has another length or a row no elements, or the device's error.
+    pub fn launch(
+        &self,
+        ctx: &Context,
+        args: &[RowArg<'_>],
+        body: impl Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let (rows, cols) = (self.rows, self.cols);
+        check_rows(self.name, rows, cols)?;
+        let mut bindings = Vec::with_capacity(args.len());
+        for arg in args {
+            let (name, binding, len) = match *arg {
+                RowArg::Rows(name, binding) => (name, binding, rows * cols),
+                RowArg::PerRow(name, binding, n) => (name, binding, rows * n),
+                RowArg::Columns(name, buffer) => (name, Binding::Read(buffer), cols),
+            };
+            check_len(self.name, name, binding.buffer(), len)?;
+            bindings.push(binding);
+        }
+        let mut push = vec![rows as u32, cols as u32];
+        push.extend_from_slice(self.parameters);
+        let held = RowGroup::held(ctx, cols);
+        let mut constants = held.map_or(Vec::new(), |cut| cut.specialization(cols).to_vec());
+        constants.extend_from_slice(self.constants);
+        let streamed_groups = groups_1d(rows.div_ceil(ROWS_A_GROUP));
+        let launch = Launch {
+            name: self.name,
+            shader: held.map_or(self.streamed, |_| self.held),
+            specialization: &constants,
+            bindings: &bindings,
+            push: bytemuck::cast_slice(&push),
+            groups: held.map_or(streamed_groups, |cut| cut.groups(rows)),
+        };
+        Ok(ctx.launch(launch, body)?)
+    }
+}

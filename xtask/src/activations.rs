@@ -1,0 +1,171 @@
+//! Writes both sides of the activations, GLSL and Rust, from the one table of their kinds.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::constants::write_or_compare;
+
+const TABLE: &str = "shaders/include/activations.txt";
+const GLSL: &str = "shaders/include/activation_kinds.glsl";
+const RUST: &str = "crates/hlx-kernels/src/activation/kinds.rs";
+
+/// One line of the table.
+struct Kind {
+    name: String,
+    variant: String,
+    documentation: String,
+}
+
+/// Writes all files from the table under `root`; with `check`, only compares them with what would
+/// be written.
+///
+/// Errors name the file and line of a malformed kind, or the file that is out of date.
+pub fn generate(root: &Path, check: bool) -> Result<(), String> {
+    let text = fs::read_to_string(root.join(TABLE)).map_err(|error| format!("{TABLE}: {error}"))?;
+    let mut kinds = Vec::new();
+    for (line_idx, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let kind = parse(line);
+        kinds
+            .push(kind.ok_or_else(|| format!("{TABLE}:{}: malformed line: {line}", line_idx + 1))?);
+    }
+    write_or_compare(root, GLSL, &glsl(&kinds), check)?;
+    write_or_compare(root, RUST, &rust(&kinds), check)?;
+    for Kind { name, .. } in &kinds {
+        for (direction, comp) in [("forward", forward(name)), ("backward", backward(name))] {
+            let file = format!("shaders/activation/{name}_{direction}.comp");
+            write_or_compare(root, &file, &comp, check)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads `NAME Kind documentation`.
+fn parse(line: &str) -> Option<Kind> {
+    let mut words = line.splitn(3, ' ').map(str::to_owned);
+    let (name, variant, documentation) = (words.next()?, words.next()?, words.next()?);
+    let snake = |c: char| c.is_ascii_lowercase() || c == '_';
+    let camel = variant.starts_with(|c: char| c.is_ascii_uppercase());
+    (name.chars().all(snake) && camel).then_some(Kind {
+        name,
+        variant,
+        documentation,
+    })
+}
+
+/// The functions that a specialization constant picks; a kind that is none gives NaN.
+fn glsl(kinds: &[Kind]) -> String {
+    let mut text = String::from(
+        "// The activation that the constant KIND picks, by its place in activations.txt; NaN if it is none.\n\
+         // Written by `cargo xtask shaders`. A shader includes activation.glsl and declares KIND first.\n\
+         #ifndef HLX_ACTIVATION_KINDS_GLSL\n#define HLX_ACTIVATION_KINDS_GLSL\n",
+    );
+    for (direction, parameters, arguments) in [
+        ("forward", "float x", "x"),
+        ("backward", "float x, float dy", "x, dy"),
+    ] {
+        let _ = writeln!(text, "\nfloat activation_{direction}({parameters}) {{");
+        for (id, Kind { name, .. }) in kinds.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "    if (KIND == {id}u) return {name}_{direction}({arguments});"
+            );
+        }
+        text.push_str("    return uintBitsToFloat(HLX_NAN);\n}\n");
+    }
+    text.push_str("\n#endif\n");
+    text
+}
+
+fn forward(name: &str) -> String {
+    comp(
+        "y = f(x)",
+        name,
+        "",
+        &format!("float apply(float x) {{ return {name}_forward(x); }}"),
+    )
+}
+
+fn backward(name: &str) -> String {
+    let apply = format!("float apply(float x, float dy) {{ return {name}_backward(x, dy); }}");
+    comp("dx = dy f'(x)", name, "#define HLX_BINARY\n", &apply)
+}
+
+fn comp(formula: &str, name: &str, define: &str, apply: &str) -> String {
+    format!(
+        "// {formula} of {name}: see include/activation.glsl. Written by `cargo xtask shaders`.\n\
+         #version 460\n\
+         #extension GL_GOOGLE_include_directive : require\n\
+         #include \"../include/activation.glsl\"\n\
+         {define}#include \"../include/map.glsl\"\n\n\
+         {apply}\n"
+    )
+}
+
+/// The kinds as a macro that calls another with the list, and the modules of their shaders.
+fn rust(kinds: &[Kind]) -> String {
+    let mut text = String::from(
+        "//! The kinds of activation, written by `cargo xtask shaders` from\n\
+         //! `shaders/include/activations.txt`.\n\n",
+    );
+    for Kind { name, .. } in kinds {
+        for direction in ["forward", "backward"] {
+            let module = format!("{name}_{direction}_shader");
+            let _ = writeln!(
+                text,
+                "shader!({module}, \"activation/{name}_{direction}\");"
+            );
+        }
+    }
+    text.push_str(
+        "\n/// Calls `each!` with a line for every kind: its documentation, name, variant, formulas and\n\
+         /// shaders.\n#[doc(hidden)] // For the methods of tensors in hlx-autograd.\n\
+         #[macro_export]\nmacro_rules! for_each_activation {\n    ($each:ident) => {\n        $each! {\n",
+    );
+    for Kind {
+        name,
+        variant,
+        documentation,
+    } in kinds
+    {
+        let _ = writeln!(text, "            /// {documentation}");
+        let _ = writeln!(
+            text,
+            "            {name} {variant} {name}_forward {name}_backward {name}_forward_shader {name}_backward_shader;"
+        );
+    }
+    text.push_str("        }\n    };\n}\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_none_is_nan() {
+        let kinds = ["gelu Gelu Computes it.", "tanh Tanh Computes it."]
+            .map(|line| parse(line).expect("a kind"));
+        let text = glsl(&kinds);
+        assert!(text.contains(
+            "if (KIND == 1u) return tanh_backward(x, dy);\n    return uintBitsToFloat(HLX_NAN);"
+        ));
+        assert_eq!(text.matches("HLX_NAN").count(), 2);
+    }
+
+    #[test]
+    fn malformed_kinds_are_refused() {
+        for line in [
+            "gelu Gelu",
+            "Gelu gelu text",
+            "ge-lu Gelu text",
+            "gelu gelu text",
+        ] {
+            assert!(parse(line).is_none(), "{line}");
+        }
+    }
+}
