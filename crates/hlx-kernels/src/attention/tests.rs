@@ -3,6 +3,8 @@
 use super::*;
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 
+mod long_chains;
+
 const fn shape(batch: usize, time: usize, heads: usize, head_width: usize) -> AttentionShape {
     AttentionShape {
         batch,

@@ -9,6 +9,8 @@ use crate::activation::Activation;
 use crate::testing::{TestMemory, assert_close, contexts, normal, run_everywhere, run_on, values};
 use hlx_core::testing::left_out;
 
+mod long_chains;
+
 /// How a chain starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum From {
@@ -396,7 +398,7 @@ fn wrong_arguments_are_errors() {
 /// Every epilogue, over a buffer shaped as C that it reads or writes.
 fn epilogues(extra: &Buffer) -> Vec<Epilogue<'_>> {
     let mut all = vec![Epilogue::Add(extra), Epilogue::Scale(-1.7)];
-    for kind in Activation::ALL {
+    for &kind in Activation::ALL {
         all.push(Epilogue::Activation { kind, out: extra });
         all.push(Epilogue::ActivationBackward(kind));
     }
@@ -499,6 +501,52 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
                 assert_same_bits(&name, got, want);
             }
         }
+    }
+}
+
+/// It was tanh: every kind but those listed fell through to the last one.
+#[test]
+fn an_activation_that_is_no_kind_gives_nan() {
+    let s = MatMul::new(5, 8, 16);
+    let shader = epilogue::fused(SMALLEST).expect("a shader");
+    for ctx in hlx_core::testing::vulkan_contexts() {
+        let outputs = run_on("matmul", &ctx, |ctx, memory| {
+            let (a, b) = (
+                memory.input(ctx, &[1.0; 80])?,
+                memory.input(ctx, &[0.1; 128])?,
+            );
+            let (c, out) = (memory.output(ctx, 40)?, memory.output(ctx, 40)?);
+            let mut specialization = specialization(&s, SMALLEST, START_ZERO).to_vec();
+            specialization.extend([(8, 2), (9, Activation::ALL.len() as u32)]);
+            let push = Push {
+                m: 5,
+                n: 8,
+                k: 16,
+                stride_a: 0,
+                stride_b: 0,
+                stride_c: 0,
+                batch_first: 0,
+                scalar: 0.0,
+            };
+            let launch = Launch {
+                name: "matmul",
+                shader,
+                specialization: &specialization,
+                bindings: &[
+                    Binding::Read(&a),
+                    Binding::Read(&b),
+                    Binding::Read(&b),
+                    Binding::Write(&c),
+                    Binding::Write(&out),
+                ],
+                push: push_bytes(&push),
+                groups: [1, 1, 1],
+            };
+            ctx.launch(launch, |_| ())?;
+            Ok(vec![c, out])
+        });
+        assert_close("the product", &outputs[0], &[1.6; 40], 1e-6, 0.0);
+        assert!(outputs[1].iter().all(|y| y.is_nan()), "{:?}", outputs[1]);
     }
 }
 
