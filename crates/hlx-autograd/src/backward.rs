@@ -1,16 +1,18 @@
-//! The backward pass: the tape walked by decreasing record number.
+//! The backward pass: the tape walked by decreasing node number.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use hlx_core::{Buffer, Context};
+use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::{add, add_assign};
 use hlx_kernels::reduce::shard_sum;
 
 use crate::Result;
 use crate::error::AutogradError;
+use crate::input::{Input, Leaf};
 use crate::tape::Node;
-use crate::tensor::{Leaf, Tensor};
+use crate::tensor::Tensor;
 
 /// The bits of 1.0.
 const ONE: u32 = 0x3f80_0000;
@@ -79,7 +81,7 @@ impl Gradient {
 /// [`Backward::close`].
 #[derive(Debug)]
 pub struct ParameterTarget {
-    parameter: Option<Tensor>,
+    parameter: Option<Input>,
     /// The buffer to write, of `shards` times the parameter's elements.
     pub buffer: Buffer,
     /// Whether the kernel goes on from what the buffer holds.
@@ -119,9 +121,10 @@ impl Backward<'_> {
     ///
     /// # Errors
     /// What the device reports, and [`AutogradError::SharedParameter`].
-    pub fn add(&mut self, input: &Tensor, gradient: Gradient) -> Result<()> {
-        if let Some(leaf) = input.leaf() {
-            return self.add_to_leaf(input, leaf, gradient);
+    pub fn add(&mut self, input: impl AsRef<Input>, gradient: Gradient) -> Result<()> {
+        let input = input.as_ref();
+        if let Some(leaf) = input.as_leaf() {
+            return self.add_to_leaf(leaf, gradient);
         }
         let Some(node) = input.node() else {
             return Ok(());
@@ -142,7 +145,7 @@ impl Backward<'_> {
 
     /// Takes what has reached an input so far, for a kernel that adds its own to it; the sum then
     /// goes to [`Backward::add`]. `None` for leaves, and where nothing has come yet.
-    pub(crate) fn take_pending(&mut self, input: &Tensor) -> Option<Gradient> {
+    pub(crate) fn take_pending(&mut self, input: &Input) -> Option<Gradient> {
         let node = input.node()?;
         Some(self.pending.remove(&node.id)?.gradient)
     }
@@ -155,21 +158,22 @@ impl Backward<'_> {
     /// # Errors
     /// [`AutogradError::Shards`] if the shards do not divide the batch,
     /// [`AutogradError::SharedParameter`], and what the device reports.
-    pub fn open(&mut self, parameter: &Tensor, batch: usize) -> Result<ParameterTarget> {
+    pub fn open(&mut self, parameter: impl AsRef<Input>, batch: usize) -> Result<ParameterTarget> {
+        let parameter = parameter.as_ref();
         self.check_shards(batch)?;
         let elements = parameter.n_elements();
         let whole = self.plan.shards == 1;
-        if let Some(leaf) = parameter.leaf()
+        if let Some(leaf) = parameter.as_leaf()
             && whole
         {
-            let accumulate = self.continues(parameter, leaf)?;
+            let accumulate = self.continues(leaf)?;
             let mut slot = leaf.slot();
             if slot.buffer.is_none() {
                 slot.buffer = Some(self.ctx.alloc(elements)?);
             }
             slot.filled = true;
             if let Some(buffer) = slot.buffer.clone() {
-                self.written.insert(parameter.identity());
+                self.written.insert(leaf.identity());
                 let parameter = Some(parameter.clone());
                 return Ok(ParameterTarget {
                     parameter,
@@ -190,12 +194,12 @@ impl Backward<'_> {
     ///
     /// # Errors
     /// As [`Backward::open`].
-    pub(crate) fn open_sum(&mut self, parameter: &Tensor, batch: usize) -> Result<Option<Buffer>> {
+    pub(crate) fn open_sum(&mut self, parameter: &Input, batch: usize) -> Result<Option<Buffer>> {
         self.check_shards(batch)?;
-        let Some(leaf) = parameter.leaf() else {
+        let Some(leaf) = parameter.as_leaf() else {
             return Ok(None);
         };
-        if self.continues(parameter, leaf)? {
+        if self.continues(leaf)? {
             return Ok(None);
         }
         let mut slot = leaf.slot();
@@ -207,7 +211,7 @@ impl Backward<'_> {
                 .clone(),
         };
         slot.filled = true;
-        self.written.insert(parameter.identity());
+        self.written.insert(leaf.identity());
         Ok(Some(buffer))
     }
 
@@ -218,15 +222,16 @@ impl Backward<'_> {
     /// As [`Backward::open`].
     pub fn open_pair(
         &mut self,
-        first: &Tensor,
-        second: &Tensor,
+        first: impl AsRef<Input>,
+        second: impl AsRef<Input>,
         batch: usize,
     ) -> Result<(ParameterTarget, ParameterTarget)> {
+        let (first, second) = (first.as_ref(), second.as_ref());
         self.check_shards(batch)?;
-        if let (Some(a), Some(b)) = (first.leaf(), second.leaf())
+        if let (Some(a), Some(b)) = (first.as_leaf(), second.as_leaf())
             && self.plan.shards == 1
-            && first.identity() != second.identity()
-            && self.continues(first, a)? == self.continues(second, b)?
+            && a.identity() != b.identity()
+            && self.continues(a)? == self.continues(b)?
         {
             return Ok((self.open(first, batch)?, self.open(second, batch)?));
         }
@@ -234,8 +239,8 @@ impl Backward<'_> {
             self.scratch(first.n_elements())?,
             self.scratch(second.n_elements())?,
         );
-        targets.0.parameter = Some(first.clone()).filter(Tensor::requires_grad);
-        targets.1.parameter = Some(second.clone()).filter(Tensor::requires_grad);
+        targets.0.parameter = Some(first.clone()).filter(Input::requires_grad);
+        targets.1.parameter = Some(second.clone()).filter(Input::requires_grad);
         Ok(targets)
     }
 
@@ -254,7 +259,7 @@ impl Backward<'_> {
             return Ok(());
         };
         let (elements, shards) = (parameter.n_elements(), self.plan.shards);
-        let Some(leaf) = parameter.leaf() else {
+        let Some(leaf) = parameter.as_leaf() else {
             let total = if shards == 1 {
                 buffer
             } else {
@@ -264,16 +269,32 @@ impl Backward<'_> {
             };
             return self.add(&parameter, Gradient::owned(total));
         };
-        let accumulate = self.continues(&parameter, leaf)?;
+        let accumulate = self.continues(leaf)?;
         let mut slot = leaf.slot();
         let out = match &slot.buffer {
             Some(out) => out.clone(),
             None => slot.buffer.insert(self.ctx.alloc(elements)?).clone(),
         };
         slot.filled = true;
-        self.written.insert(parameter.identity());
+        self.written.insert(leaf.identity());
         shard_sum(self.ctx, &buffer, &out, shards, elements, accumulate)?;
         Ok(())
+    }
+
+    /// Computes a parameter's gradient: `kernel(ctx, target, shards)` writes a partial sum for each
+    /// shard, over its block of rows in order, which are then added pairwise.
+    ///
+    /// # Errors
+    /// As [`Backward::open`].
+    pub(crate) fn parameter(
+        &mut self,
+        parameter: &Input,
+        batch: usize,
+        kernel: impl FnOnce(&Context, &ParameterTarget, usize) -> Result<(), KernelError>,
+    ) -> Result<()> {
+        let target = self.open(parameter, batch)?;
+        kernel(self.ctx, &target, self.plan.shards)?;
+        self.close(target)
     }
 
     fn scratch(&self, elements: usize) -> Result<ParameterTarget> {
@@ -299,8 +320,8 @@ impl Backward<'_> {
     }
 
     /// Whether a leaf's next gradient is added to what is there.
-    fn continues(&self, parameter: &Tensor, leaf: &Leaf) -> Result<bool> {
-        if self.written.contains(&parameter.identity()) {
+    fn continues(&self, leaf: &Leaf) -> Result<bool> {
+        if self.written.contains(&leaf.identity()) {
             if !self.plan.whole_batch {
                 let parameter = leaf.name.clone();
                 return Err(AutogradError::SharedParameter {
@@ -315,9 +336,9 @@ impl Backward<'_> {
         Ok((self.plan.accumulate && has_buffer) || (self.keep_filled && slot.filled))
     }
 
-    fn add_to_leaf(&mut self, input: &Tensor, leaf: &Leaf, gradient: Gradient) -> Result<()> {
-        let accumulate = self.continues(input, leaf)?;
-        self.written.insert(input.identity());
+    fn add_to_leaf(&mut self, leaf: &Leaf, gradient: Gradient) -> Result<()> {
+        let accumulate = self.continues(leaf)?;
+        self.written.insert(leaf.identity());
         let mut slot = leaf.slot();
         slot.filled = true;
         match slot.buffer.take() {
@@ -353,7 +374,7 @@ impl Backward<'_> {
     fn run(&mut self) -> Result<()> {
         while let Some((_, Pending { node, gradient })) = self.pending.pop_last() {
             self.op = node.op;
-            node.take()?(self, gradient)?;
+            (node.take()?.backward)(self, gradient)?;
         }
         Ok(())
     }
@@ -388,6 +409,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::backward_with`], and [`AutogradError::Shape`].
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
+        self.same_context("backward_from", [("the upstream gradient", Some(upstream))])?;
         upstream.expect_shape("backward_from", "the upstream gradient", self.shape())?;
         self.differentiate(
             Some(Gradient::shared(upstream.buffer().clone())),

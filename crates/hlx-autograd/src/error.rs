@@ -1,4 +1,4 @@
-//! What can go wrong on the tape: every variant names the operation and what it met.
+//! The errors of the tape: every variant names the operation and what it found.
 
 use hlx_core::CoreError;
 use hlx_kernels::KernelError;
@@ -34,7 +34,19 @@ pub enum AutogradError {
         /// What is needed.
         expected: DataType,
     },
-    /// The plan's shards do not divide the batch that an operation with parameters met.
+    /// The arguments of an operation are of two contexts.
+    #[error("{op}: {argument} belongs to {found}, self to {expected}")]
+    Context {
+        /// The operation.
+        op: &'static str,
+        /// The argument.
+        argument: &'static str,
+        /// Its context.
+        found: String,
+        /// The context of the tensor whose method was called.
+        expected: String,
+    },
+    /// The plan's shards do not divide the batch of an operation with parameters.
     #[error("{op}: {shards} shards do not divide a batch of {batch}")]
     Shards {
         /// The operation.

@@ -1,8 +1,8 @@
 //! `Tensor`, the tape and the differentiable operations of HLX.
 //!
 //! A [`Tensor`] is a contiguous row-major array on a device. Operations are methods that return
-//! new tensors and, where an input requires a gradient, record how to differentiate themselves.
-//! [`Tensor::backward`] walks the records in reverse.
+//! new tensors and, where an input requires a gradient, put on the tape how to differentiate
+//! themselves. [`Tensor::backward`] walks the tape in reverse.
 //!
 //! ```no_run
 //! use hlx_autograd::Tensor;
@@ -16,7 +16,7 @@
 //! # Ok::<(), hlx_autograd::AutogradError>(())
 //! ```
 //!
-//! The order of every sum of gradients is fixed: the walk goes by decreasing record number, the
+//! The order of every sum of gradients is fixed: the walk goes by decreasing node number, the
 //! contributions to one tensor are added in that order, and a parameter's gradient follows the
 //! shard rule of [`BackwardPlan`]. A whole forward and backward can be recorded with
 //! `Context::record` and replayed, as nothing in it waits for the device.
@@ -24,6 +24,7 @@
 mod backward;
 mod error;
 mod gradcheck;
+mod input;
 mod ops;
 mod saved;
 mod tape;
@@ -34,6 +35,7 @@ pub use error::AutogradError;
 pub use gradcheck::{GradCheck, gradcheck};
 pub use hlx_kernels::activation::Activation;
 pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
+pub use input::Input;
 pub use ops::DropoutMask;
 pub use tape::{gradients_enabled, no_grad};
 pub use tensor::{DataType, Tensor};

@@ -1,8 +1,8 @@
-//! The tape: one record an operation, numbered in the order of the forward pass.
+//! The tape: one node an operation, numbered in the order of the forward pass.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::Result;
 use crate::backward::{Backward, Gradient};
@@ -12,32 +12,68 @@ use crate::error::AutogradError;
 /// gradients of its inputs to the pass. It runs once, and what it captured is freed after.
 pub(crate) type BackwardFn = Box<dyn FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send>;
 
-/// One operation's record.
+/// One operation on the tape.
 pub(crate) struct Node {
-    /// Increases in the order of recording, so that consumers have larger numbers than producers.
+    /// Increases in the order of the forward pass, so that consumers have larger numbers than
+    /// producers.
     pub id: u64,
     pub op: &'static str,
-    backward: Mutex<Option<BackwardFn>>,
+    /// Taken by the backward pass.
+    record: Mutex<Option<Record>>,
+}
+
+/// How to differentiate an operation, and the operations that made its inputs.
+pub(crate) struct Record {
+    pub backward: BackwardFn,
+    /// Every node that the closure may own by what it captured, so that dropping a node can drop
+    /// these one by one.
+    producers: Vec<Arc<Node>>,
 }
 
 impl Node {
-    pub(crate) fn new(op: &'static str, backward: BackwardFn) -> Self {
+    pub(crate) fn new(op: &'static str, producers: Vec<Arc<Node>>, backward: BackwardFn) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let record = Record {
+            backward,
+            producers,
+        };
         Self {
             id,
             op,
-            backward: Mutex::new(Some(backward)),
+            record: Mutex::new(Some(record)),
         }
     }
 
     /// Takes the closure out, with the tensors that it saved.
-    pub(crate) fn take(&self) -> Result<BackwardFn> {
-        let mut slot = self
-            .backward
+    pub(crate) fn take(&self) -> Result<Record> {
+        let mut record = self
+            .record
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        slot.take().ok_or(AutogradError::Freed { op: self.op })
+        record.take().ok_or(AutogradError::Freed { op: self.op })
+    }
+
+    /// Drops the closure and what it saved; returns the producers, which are still alive.
+    fn release(&mut self) -> Vec<Arc<Node>> {
+        let record = self
+            .record
+            .get_mut()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        record.take().map_or(Vec::new(), |record| record.producers)
+    }
+}
+
+impl Drop for Node {
+    /// Frees the operations that only this one kept, in a loop: a chain of them may be longer than
+    /// the stack is deep.
+    fn drop(&mut self) {
+        let mut unreached = self.release();
+        while let Some(node) = unreached.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                unreached.append(&mut node.release());
+            }
+        }
     }
 }
 
@@ -45,12 +81,12 @@ thread_local! {
     static GRADIENTS: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Whether operations on this thread are being recorded.
+/// Whether operations on this thread go on the tape.
 pub fn gradients_enabled() -> bool {
     GRADIENTS.get()
 }
 
-/// Runs a closure without recording: its results require no gradient and save nothing.
+/// Runs a closure without the tape: its results require no gradient and save nothing.
 ///
 /// The setting is this thread's and is restored when the closure ends, by a panic too.
 pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {

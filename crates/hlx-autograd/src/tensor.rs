@@ -1,13 +1,14 @@
 //! `Tensor`: a contiguous row-major array on a device, with its place on the tape.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use hlx_core::{Buffer, Context};
 
 use crate::Result;
 use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
+use crate::input::{Input, Leaf};
 use crate::saved::{Recipe, Saved};
 use crate::tape::{Node, gradients_enabled};
 
@@ -38,39 +39,9 @@ struct Inner {
     buffer: Buffer,
     shape: Vec<usize>,
     data_type: DataType,
-    source: Source,
+    input: Input,
     /// How to compute the values again from what is saved anyway, if that is cheap.
     recipe: OnceLock<Recipe>,
-}
-
-/// Where a tensor comes from, as far as gradients are concerned.
-enum Source {
-    Constant,
-    Leaf(Leaf),
-    Operation(Arc<Node>),
-}
-
-/// A tensor whose gradient is wanted, and that gradient.
-pub(crate) struct Leaf {
-    pub name: String,
-    slot: Mutex<Slot>,
-}
-
-/// A leaf's gradient.
-pub(crate) struct Slot {
-    pub buffer: Option<Buffer>,
-    /// The buffer belongs to somebody else: gradients are written into it, never replaced.
-    pub external: bool,
-    /// The buffer holds a gradient (of this or, in a recording, a later time).
-    pub filled: bool,
-}
-
-impl Leaf {
-    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 impl Tensor {
@@ -98,13 +69,8 @@ impl Tensor {
     /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
     pub fn from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         check_count("from_buffer", buffer.len(), shape)?;
-        Ok(Self::new(
-            ctx,
-            buffer,
-            shape,
-            DataType::F32,
-            Source::Constant,
-        ))
+        let input = Input::constant(buffer.len());
+        Ok(Self::new(ctx, buffer, shape, DataType::F32, input))
     }
 
     /// Wraps a buffer of ids; nothing is copied.
@@ -113,13 +79,8 @@ impl Tensor {
     /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
     pub fn ids_from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         check_count("ids_from_buffer", buffer.len(), shape)?;
-        Ok(Self::new(
-            ctx,
-            buffer,
-            shape,
-            DataType::U32,
-            Source::Constant,
-        ))
+        let input = Input::constant(buffer.len());
+        Ok(Self::new(ctx, buffer, shape, DataType::U32, input))
     }
 
     /// Wraps a named parameter and the buffer that its gradient is written into, such as a
@@ -136,50 +97,25 @@ impl Tensor {
     ) -> Result<Self> {
         check_count("parameter", values.len(), shape)?;
         check_count("parameter gradient", gradient.len(), shape)?;
-        let slot = Slot {
-            buffer: Some(gradient),
-            external: true,
-            filled: false,
-        };
-        let leaf = Leaf {
-            name: name.to_owned(),
-            slot: Mutex::new(slot),
-        };
-        Ok(Self::new(
-            ctx,
-            values,
-            shape,
-            DataType::F32,
-            Source::Leaf(leaf),
-        ))
+        let input = Input::leaf(name, Some(gradient), values.len());
+        Ok(Self::new(ctx, values, shape, DataType::F32, input))
     }
 
     /// Returns a leaf over the same memory whose gradient is collected, as PyTorch's
     /// `detach().requires_grad_()`.
     #[must_use]
     pub fn with_gradient(&self) -> Self {
-        let slot = Slot {
-            buffer: None,
-            external: false,
-            filled: false,
-        };
-        let leaf = Leaf {
-            name: "(unnamed)".to_owned(),
-            slot: Mutex::new(slot),
-        };
-        let Inner {
-            ctx,
-            buffer,
-            shape,
-            data_type,
-            ..
-        } = &*self.0;
-        Self::new(ctx, buffer.clone(), shape, *data_type, Source::Leaf(leaf))
+        self.at(Input::leaf("(unnamed)", None, self.n_elements()))
     }
 
     /// Returns a tensor over the same memory that is no part of the tape.
     #[must_use]
     pub fn detach(&self) -> Self {
+        self.at(Input::constant(self.n_elements()))
+    }
+
+    /// The same memory at another place of the tape.
+    fn at(&self, input: Input) -> Self {
         let Inner {
             ctx,
             buffer,
@@ -187,18 +123,20 @@ impl Tensor {
             data_type,
             ..
         } = &*self.0;
-        Self::new(ctx, buffer.clone(), shape, *data_type, Source::Constant)
+        Self::new(ctx, buffer.clone(), shape, *data_type, input)
     }
 
     /// Makes the output of an operation and records how to differentiate it.
     ///
     /// `backward` takes the output's gradient and hands each input's to the pass (see
-    /// [`Backward`]). It is recorded, with all it captures, only if one of `inputs` requires a
-    /// gradient and this thread is not within [`no_grad`](crate::no_grad). To save the output
-    /// itself, capture its buffer: the tensor would keep itself alive.
+    /// [`Backward`]). It goes on the tape, with all it captures, only if one of `inputs` requires a
+    /// gradient and this thread is not within [`no_grad`](crate::no_grad). Capture the buffers that
+    /// the derivative reads and [`Tensor::input`] of the others: captured tensors keep their memory.
+    /// To save the output itself, capture its buffer: the tensor would keep itself alive.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
+    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length,
+    /// [`AutogradError::Context`] if the inputs are not of one context.
     pub fn from_operation(
         op: &'static str,
         inputs: &[&Tensor],
@@ -207,14 +145,23 @@ impl Tensor {
         backward: impl FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         check_count(op, buffer.len(), shape)?;
-        let ctx = inputs[0].context();
+        let others = inputs.iter().map(|input| ("an input", Some(*input)));
+        inputs[0].same_context(op, others)?;
         let tracked = gradients_enabled() && inputs.iter().any(|input| input.requires_grad());
-        let source = if tracked {
-            Source::Operation(Arc::new(Node::new(op, Box::new(backward))))
+        let input = if tracked {
+            let producers = inputs.iter().filter_map(|input| input.0.input.node());
+            let node = Node::new(op, producers.cloned().collect(), Box::new(backward));
+            Input::operation(node, buffer.len())
         } else {
-            Source::Constant
+            Input::constant(buffer.len())
         };
-        Ok(Self::new(ctx, buffer, shape, DataType::F32, source))
+        Ok(Self::new(
+            inputs[0].context(),
+            buffer,
+            shape,
+            DataType::F32,
+            input,
+        ))
     }
 
     fn new(
@@ -222,7 +169,7 @@ impl Tensor {
         buffer: Buffer,
         shape: &[usize],
         data_type: DataType,
-        source: Source,
+        input: Input,
     ) -> Self {
         let ctx = ctx.clone();
         Self(Arc::new(Inner {
@@ -230,7 +177,7 @@ impl Tensor {
             buffer,
             shape: shape.to_vec(),
             data_type,
-            source,
+            input,
             recipe: OnceLock::new(),
         }))
     }
@@ -276,7 +223,7 @@ impl Tensor {
 
     /// Whether a backward pass through this tensor collects or passes on a gradient.
     pub fn requires_grad(&self) -> bool {
-        !matches!(self.0.source, Source::Constant)
+        self.0.input.requires_grad()
     }
 
     /// Downloads the values; waits for the device.
@@ -302,12 +249,14 @@ impl Tensor {
     pub fn grad(&self) -> Option<Tensor> {
         let slot = self.leaf()?.slot();
         let buffer = slot.buffer.as_ref().filter(|_| slot.filled)?;
+        let input = Input::constant(buffer.len());
+        let shape = self.shape();
         Some(Self::new(
-            &self.0.ctx,
+            self.context(),
             buffer.clone(),
-            &self.0.shape,
+            shape,
             DataType::F32,
-            Source::Constant,
+            input,
         ))
     }
 
@@ -324,22 +273,32 @@ impl Tensor {
     }
 
     pub(crate) fn leaf(&self) -> Option<&Leaf> {
-        match &self.0.source {
-            Source::Leaf(leaf) => Some(leaf),
-            _ => None,
-        }
+        self.0.input.as_leaf().map(|leaf| &**leaf)
     }
 
-    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
-        match &self.0.source {
-            Source::Operation(node) => Some(node),
-            _ => None,
-        }
+    /// The tensor's place on the tape, without its values.
+    pub fn input(&self) -> Input {
+        self.0.input.clone()
     }
 
-    /// Tells tensors with equal contents apart: one address for all clones.
-    pub(crate) fn identity(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+    /// Checks that an operation's other arguments are of this tensor's context.
+    pub(crate) fn same_context<'a>(
+        &self,
+        op: &'static str,
+        others: impl IntoIterator<Item = (&'static str, Option<&'a Tensor>)>,
+    ) -> Result<()> {
+        for (argument, other) in others {
+            let Some(other) = other.filter(|other| !other.context().is_same(self.context())) else {
+                continue;
+            };
+            return Err(AutogradError::Context {
+                op,
+                argument,
+                found: other.context().label().to_owned(),
+                expected: self.context().label().to_owned(),
+            });
+        }
+        Ok(())
     }
 
     pub(crate) fn expect_type(
@@ -410,17 +369,19 @@ impl Tensor {
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let source = match &self.0.source {
-            Source::Constant => "constant",
-            Source::Leaf(leaf) => leaf.name.as_str(),
-            Source::Operation(node) => node.op,
-        };
         write!(
             f,
-            "Tensor({:?} of {}, {source})",
+            "Tensor({:?} of {}, {})",
             self.shape(),
-            self.data_type()
+            self.data_type(),
+            self.0.input.description()
         )
+    }
+}
+
+impl AsRef<Input> for Tensor {
+    fn as_ref(&self) -> &Input {
+        &self.0.input
     }
 }
 

@@ -2,7 +2,8 @@
 
 use hlx_kernels::elementwise::add;
 
-use crate::{DataType, Gradient, Result, Tensor};
+use super::frame::Slope;
+use crate::{Result, Tensor};
 
 impl Tensor {
     /// Computes a + b; the shapes must be equal.
@@ -10,16 +11,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) if they are not.
     pub fn add(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_type("add", "the left operand", DataType::F32)?;
-        other.expect_shape("add", "the right operand", self.shape())?;
-        let ctx = self.context();
-        let out = ctx.alloc(self.n_elements())?;
-        add(ctx, self.buffer(), other.buffer(), &out)?;
-        let (a, b) = (self.clone(), other.clone());
-        Tensor::from_operation("add", &[self, other], out, self.shape(), move |pass, dy| {
-            pass.add(&a, Gradient::shared(dy.buffer().clone()))?;
-            pass.add(&b, Gradient::shared(dy.buffer().clone()))
-        })
+        self.binary("add", other, add, [Slope::Same, Slope::Same])
     }
 }
 

@@ -33,15 +33,15 @@ impl Tensor {
         let o = ctx.alloc(batch * time * packed / 3)?;
         let stats = ctx.alloc(batch * heads * time * 2)?;
         attention_forward(ctx, self.buffer(), &o, &stats, &shape)?;
-        let (qkv, saved) = (self.clone(), o.clone());
+        let (x, qkv, saved) = (self.input(), self.buffer().clone(), o.clone());
         let out_shape = [batch, time, packed / 3];
         Tensor::from_operation("attention", &[self], o, &out_shape, move |pass, d_o| {
             let ctx = pass.context();
             let delta = ctx.alloc(batch * heads * time)?;
-            let dqkv = ctx.alloc(qkv.n_elements())?;
-            let (qkv_buffer, d_o) = (qkv.buffer(), d_o.buffer());
-            attention_backward(ctx, qkv_buffer, &saved, &stats, d_o, &delta, &dqkv, &shape)?;
-            pass.add(&qkv, Gradient::owned(dqkv))
+            let dqkv = ctx.alloc(qkv.len())?;
+            let d_o = d_o.buffer();
+            attention_backward(ctx, &qkv, &saved, &stats, d_o, &delta, &dqkv, &shape)?;
+            pass.add(&x, Gradient::owned(dqkv))
         })
     }
 }

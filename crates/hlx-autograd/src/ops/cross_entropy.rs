@@ -41,6 +41,8 @@ impl Tensor {
         scale: &Tensor,
         label_smoothing: f32,
     ) -> Result<(Tensor, Tensor)> {
+        let others = [("targets", Some(targets)), ("scale", Some(scale))];
+        self.same_context("cross_entropy", others)?;
         let (rows, vocabulary) = self.rows_and_columns("cross_entropy")?;
         targets.expect_type("cross_entropy", "targets", DataType::U32)?;
         let leading = &self.shape()[..self.shape().len() - 1];
@@ -63,16 +65,17 @@ impl Tensor {
         )?;
         let total = scaled_sum(ctx, &losses, scale.buffer())?;
         let row_losses = Tensor::from_buffer(ctx, losses, leading)?;
-        let (logits, targets, scale) = (self.clone(), targets.clone(), scale.clone());
+        let (x, logits) = (self.input(), self.buffer().clone());
+        let [targets, scale] = [targets, scale].map(|saved| saved.buffer().clone());
         let loss =
             Tensor::from_operation("cross_entropy", &[self], total, &[], move |pass, dy| {
                 let ctx = pass.context();
-                let factor = upstream_factor(ctx, scale.buffer(), &dy)?;
-                let dx = ctx.alloc(logits.n_elements())?;
+                let factor = upstream_factor(ctx, &scale, &dy)?;
+                let dx = ctx.alloc(logits.len())?;
                 cross_entropy_backward(
                     ctx,
-                    logits.buffer(),
-                    targets.buffer(),
+                    &logits,
+                    &targets,
                     &stats,
                     &factor,
                     &dx,
@@ -80,7 +83,7 @@ impl Tensor {
                     vocabulary,
                     label_smoothing,
                 )?;
-                pass.add(&logits, Gradient::owned(dx))
+                pass.add(&x, Gradient::owned(dx))
             })?;
         Ok((loss, row_losses))
     }

@@ -3,7 +3,7 @@
 use hlx_core::Buffer;
 use hlx_kernels::dropout::{Dropout, dropout};
 
-use crate::{Gradient, Result, Tensor};
+use crate::{Result, Tensor};
 
 /// Which mask a dropout draws.
 #[derive(Clone, Debug)]
@@ -45,15 +45,12 @@ impl Tensor {
             time,
             width,
         };
-        let ctx = self.context();
-        let y = ctx.alloc(self.n_elements())?;
-        dropout(ctx, self.buffer(), &y, counter, &spec)?;
-        let (x, counter) = (self.clone(), counter.clone());
-        Tensor::from_operation("dropout", &[self], y, self.shape(), move |pass, dy| {
-            let dx = pass.context().alloc(x.n_elements())?;
-            dropout(pass.context(), dy.buffer(), &dx, &counter, &spec)?;
-            pass.add(&x, Gradient::owned(dx))
-        })
+        let (counter, again) = (counter.clone(), counter.clone());
+        self.unary(
+            "dropout",
+            move |ctx, x, y| dropout(ctx, x, y, &counter, &spec),
+            move |ctx, dy, dx| dropout(ctx, dy, dx, &again, &spec),
+        )
     }
 }
 

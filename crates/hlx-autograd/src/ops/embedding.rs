@@ -14,6 +14,7 @@ impl Tensor {
     /// [`AutogradError::DataType`](crate::AutogradError::DataType) unless this tensor holds ids,
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless `weight` is a matrix.
     pub fn embedding(&self, weight: &Tensor) -> Result<Tensor> {
+        self.same_context("embedding", [("weight", Some(weight))])?;
         self.expect_type("embedding", "the index", DataType::U32)?;
         weight.expect_type("embedding", "weight", DataType::F32)?;
         let &[vocabulary, width] = weight.shape() else {
@@ -32,31 +33,23 @@ impl Tensor {
         )?;
         let shape = [self.shape(), &[width]].concat();
         let batch = self.shape().first().copied().unwrap_or(1);
-        let (ids, weight) = (self.clone(), weight.clone());
-        let inputs = [&weight.clone()];
-        Tensor::from_operation("embedding", &inputs, y, &shape, move |pass, dy| {
-            let shards = pass.shards();
+        let (ids, table) = (self.buffer().clone(), weight.input());
+        Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
+            let (shards, dy) = (pass.shards(), dy.buffer());
+            let rows = n / shards;
             if sums_shards(pass.context(), shards, vocabulary)
-                && let Some(target) = pass.open_sum(&weight, batch)?
+                && let Some(target) = pass.open_sum(&table, batch)?
             {
-                let (ctx, ids, dy) = (pass.context(), ids.buffer(), dy.buffer());
-                let rows = n / shards;
-                embedding_backward_sum(ctx, ids, dy, &target, shards, rows, vocabulary, width)?;
+                let ctx = pass.context();
+                embedding_backward_sum(ctx, &ids, dy, &target, shards, rows, vocabulary, width)?;
                 return Ok(());
             }
-            let target = pass.open(&weight, batch)?;
-            embedding_backward(
-                pass.context(),
-                ids.buffer(),
-                dy.buffer(),
-                &target.buffer,
-                shards,
-                n / shards,
-                vocabulary,
-                width,
-                target.accumulate,
-            )?;
-            pass.close(target)
+            pass.parameter(&table, batch, |ctx, target, shards| {
+                let (out, accumulate) = (&target.buffer, target.accumulate);
+                embedding_backward(
+                    ctx, &ids, dy, out, shards, rows, vocabulary, width, accumulate,
+                )
+            })
         })
     }
 }

@@ -28,11 +28,12 @@ impl Tensor {
     ) -> Result<Tensor> {
         const OP: &str = "feed_forward";
         let (rows, k) = self.rows_and_columns(OP)?;
-        let up = Affine::new(OP, ["the weight up", "the bias up"], up, k)?;
-        let down = Affine::new(OP, ["the weight down", "the bias down"], down, up.n)?;
+        let up = Affine::new(OP, ["the weight up", "the bias up"], up, (self, k))?;
+        let down = Affine::new(OP, ["the weight down", "the bias down"], down, (self, up.n))?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = down.n;
         if let Some(residual) = residual {
+            self.same_context(OP, [("the residual", Some(residual))])?;
             residual.expect_shape(OP, "the residual", &shape)?;
         }
         let ctx = self.context();
@@ -50,32 +51,36 @@ impl Tensor {
                 Ok(active)
             })
         };
-        let (saved_x, saved_active) = (self.save(), Saved::of(ctx, &active, Some(&recipe)));
-        let maps = [up.clone(), down.clone()];
-        let (x, residual) = (self.clone(), residual.cloned());
-        let added = residual.clone();
-        let parameters = maps.iter().flat_map(Affine::parameters);
-        let inputs: Vec<&Tensor> = parameters.chain([self]).chain(&added).collect();
+        let parameters = up.parameters().chain(down.parameters());
+        let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();
+        let saved_active = down
+            .reads_input()
+            .then(|| Saved::of(ctx, &active, Some(&recipe)));
+        let saved_x = up.reads_input().then(|| self.save());
+        // The gradient of the hidden values is for the map up and for what is below it.
+        let below = self.requires_grad() || up.requires_grad();
+        let hidden = below.then_some(hidden);
+        let (x, batch, residual) = (self.input(), self.batch(), residual.map(Tensor::input));
+        let (up, down) = (up.save(x.requires_grad()), down.save(below));
         Tensor::from_operation(OP, &inputs, y, &shape, move |pass, dy| {
             if let Some(residual) = residual {
                 pass.add(&residual, Gradient::shared(dy.buffer().clone()))?;
             }
-            let batch = x.batch();
-            down.backward_parameters(pass, dy.buffer(), &saved_active, rows, batch)?;
+            down.backward_parameters(pass, dy.buffer(), saved_active.as_ref(), rows, batch)?;
             drop(saved_active);
-            if !x.requires_grad() && !up.parameters().any(Tensor::requires_grad) {
+            // The gradient takes the place of the hidden values, which nobody else has.
+            let Some(dhidden) = hidden else {
                 return Ok(());
-            }
-            // Nobody else has the hidden values, and nothing needs them any more.
-            let dhidden = hidden;
+            };
             let slope = Epilogue::ActivationBackward(kind);
-            down.backward_input_into(pass.context(), dy.buffer(), &dhidden, rows, slope)?;
+            down.backward_input(pass.context(), dy.buffer(), &dhidden, rows, slope)?;
             drop(dy);
-            up.backward_parameters(pass, &dhidden, &saved_x, rows, batch)?;
+            up.backward_parameters(pass, &dhidden, saved_x.as_ref(), rows, batch)?;
             if !x.requires_grad() {
                 return Ok(());
             }
-            let dx = up.backward_input(pass.context(), &dhidden, rows)?;
+            let dx = pass.context().alloc(x.n_elements())?;
+            up.backward_input(pass.context(), &dhidden, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

@@ -18,6 +18,8 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     pub fn layer_norm(&self, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
+        let others = [("weight", Some(weight)), ("bias", Some(bias))];
+        self.same_context("layer_norm", others)?;
         let (rows, columns) = self.rows_and_columns("layer_norm")?;
         weight.expect_shape("layer_norm", "weight", &[columns])?;
         bias.expect_shape("layer_norm", "bias", &[columns])?;
@@ -26,18 +28,20 @@ impl Tensor {
         let stats = ctx.alloc(2 * rows)?;
         let (w, b) = (weight.buffer(), bias.buffer());
         layer_norm_forward(ctx, self.buffer(), w, b, &y, &stats, rows, columns, eps)?;
-        let (x, weight, bias) = (self.clone(), weight.clone(), bias.clone());
-        let inputs = [&x.clone(), &weight.clone(), &bias.clone()];
-        let again = inputs.map(Tensor::clone);
+        let again = [self, weight, bias].map(|saved| saved.buffer().clone());
+        let [x, gain, shift] = [self, weight, bias].map(Tensor::input);
+        let (x_values, batch) = (self.buffer().clone(), self.batch());
+        let w = x.requires_grad().then(|| weight.buffer().clone());
+        let inputs = [self, weight, bias];
         let y = Tensor::from_operation("layer_norm", &inputs, y, self.shape(), move |pass, dy| {
             let ctx = pass.context().clone();
-            let (x_buffer, dy) = (x.buffer(), dy.buffer());
-            if weight.requires_grad() || bias.requires_grad() {
-                let (dw, db) = pass.open_pair(&weight, &bias, x.batch())?;
+            let (x_values, dy) = (&x_values, dy.buffer());
+            if gain.requires_grad() || shift.requires_grad() {
+                let (dw, db) = pass.open_pair(&gain, &shift, batch)?;
                 let (shards, accumulate) = (pass.shards(), dw.accumulate);
                 layer_norm_backward_params(
                     &ctx,
-                    x_buffer,
+                    x_values,
                     &stats,
                     dy,
                     &dw.buffer,
@@ -50,19 +54,18 @@ impl Tensor {
                 pass.close(dw)?;
                 pass.close(db)?;
             }
-            if !x.requires_grad() {
+            let Some(w) = &w else {
                 return Ok(());
-            }
+            };
             let dx = ctx.alloc(x.n_elements())?;
-            let w = weight.buffer();
             match pass.take_pending(&x) {
                 None => {
-                    layer_norm_backward_input(&ctx, x_buffer, w, &stats, dy, &dx, rows, columns)?;
+                    layer_norm_backward_input(&ctx, x_values, w, &stats, dy, &dx, rows, columns)?;
                 }
                 // The gradient around the branch, of x + branch(norm(x)).
                 Some(around) => layer_norm_backward_input_add(
                     &ctx,
-                    x_buffer,
+                    x_values,
                     w,
                     &stats,
                     dy,
@@ -74,12 +77,11 @@ impl Tensor {
             }
             pass.add(&x, Gradient::owned(dx))
         })?;
+        let ctx = ctx.clone();
         Ok(y.with_recipe(Arc::new(move || {
-            let [x, weight, bias] = &again;
-            let ctx = x.context();
-            let (y, stats) = (ctx.alloc(x.n_elements())?, ctx.alloc(2 * rows)?);
-            let (x, w, b) = (x.buffer(), weight.buffer(), bias.buffer());
-            layer_norm_forward(ctx, x, w, b, &y, &stats, rows, columns, eps)?;
+            let [x, w, b] = &again;
+            let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc(2 * rows)?);
+            layer_norm_forward(&ctx, x, w, b, &y, &stats, rows, columns, eps)?;
             Ok(y)
         })))
     }

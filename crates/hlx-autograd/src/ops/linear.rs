@@ -6,25 +6,36 @@ use hlx_kernels::reduce::column_sum;
 
 use super::matmul::weight_gradient;
 use crate::saved::Saved;
-use crate::{Backward, Gradient, Result, Tensor};
+use crate::{Backward, Gradient, Input, Result, Tensor};
 
-/// The parameters of an affine map from \[.., K\] to \[.., N\], for operations that have one.
-#[derive(Clone)]
-pub(super) struct Affine {
-    weight: Tensor,
-    bias: Option<Tensor>,
+/// An affine map from \[.., K\] to \[.., N\] with its parameters, for operations that have one.
+#[derive(Clone, Copy)]
+pub(super) struct Affine<'a> {
+    weight: &'a Tensor,
+    bias: Option<&'a Tensor>,
     k: usize,
     pub n: usize,
 }
 
-impl Affine {
-    /// Checks the parameters of operation `op`, which calls them `names`.
+/// What the backward pass needs of an affine map.
+pub(super) struct SavedAffine {
+    weight: Input,
+    bias: Option<Input>,
+    /// The weight's values, where a gradient of the input is computed.
+    values: Option<Buffer>,
+    k: usize,
+    n: usize,
+}
+
+impl<'a> Affine<'a> {
+    /// Checks the parameters of operation `op`, which calls them `names`, for an input \[.., K\].
     pub fn new(
         op: &'static str,
         names: [&'static str; 2],
-        (weight, bias): (&Tensor, Option<&Tensor>),
-        k: usize,
+        (weight, bias): (&'a Tensor, Option<&'a Tensor>),
+        (x, k): (&Tensor, usize),
     ) -> Result<Self> {
+        x.same_context(op, [(names[0], Some(weight)), (names[1], bias)])?;
         let n = match weight.shape() {
             &[n, columns] if columns == k => n,
             _ => return Err(weight.shape_error(op, names[0], format!("[N, {k}]"))),
@@ -32,13 +43,34 @@ impl Affine {
         if let Some(bias) = bias {
             bias.expect_shape(op, names[1], &[n])?;
         }
-        let (weight, bias) = (weight.clone(), bias.cloned());
         Ok(Self { weight, bias, k, n })
     }
 
     /// The weight and the bias.
-    pub fn parameters(&self) -> impl Iterator<Item = &Tensor> {
-        std::iter::once(&self.weight).chain(&self.bias)
+    pub fn parameters(&self) -> impl Iterator<Item = &'a Tensor> {
+        std::iter::once(self.weight).chain(self.bias)
+    }
+
+    /// Whether a parameter requires a gradient.
+    pub fn requires_grad(&self) -> bool {
+        self.parameters().any(Tensor::requires_grad)
+    }
+
+    /// Saves what the backward pass needs; the weight's values only to compute the gradient of the
+    /// input.
+    pub fn save(&self, input_gradient: bool) -> SavedAffine {
+        SavedAffine {
+            weight: self.weight.input(),
+            bias: self.bias.map(Tensor::input),
+            values: input_gradient.then(|| self.weight.buffer().clone()),
+            k: self.k,
+            n: self.n,
+        }
+    }
+
+    /// Whether the gradient of the weight, which reads the input, is computed.
+    pub fn reads_input(&self) -> bool {
+        self.weight.requires_grad()
     }
 
     /// Computes y = x Wᵀ + bias for `rows` rows, and what follows it.
@@ -54,42 +86,36 @@ impl Affine {
             trans_b: true,
             ..MatMul::new(rows, self.n, self.k)
         };
-        let (weight, bias) = (self.weight.buffer(), self.bias.as_ref().map(Tensor::buffer));
+        let (weight, bias) = (self.weight.buffer(), self.bias.map(Tensor::buffer));
         Ok(matmul_with(ctx, x, weight, bias, y, &product, epilogue)?)
     }
+}
 
-    /// Adds up the gradients of bias and weight, from that of y and from x.
+impl SavedAffine {
+    /// Adds up the gradients of bias and weight, from that of y and, for the weight, from x.
     pub fn backward_parameters(
         &self,
         pass: &mut Backward<'_>,
         dy: &Buffer,
-        x: &Saved,
+        x: Option<&Saved>,
         rows: usize,
         batch: usize,
     ) -> Result<()> {
         if let Some(bias) = self.bias.as_ref().filter(|bias| bias.requires_grad()) {
-            let target = pass.open(bias, batch)?;
-            let (ctx, shards) = (pass.context(), pass.shards());
-            let (out, rows) = (&target.buffer, rows / shards);
-            column_sum(ctx, dy, out, shards, rows, self.n, target.accumulate)?;
-            pass.close(target)?;
+            pass.parameter(bias, batch, |ctx, target, shards| {
+                let (out, rows) = (&target.buffer, rows / shards);
+                column_sum(ctx, dy, out, shards, rows, self.n, target.accumulate)
+            })?;
         }
-        if !self.weight.requires_grad() {
+        let Some(x) = x.filter(|_| self.weight.requires_grad()) else {
             return Ok(());
-        }
+        };
         let (left, right) = ((dy, self.n), (&x.values()?, self.k));
         weight_gradient(pass, &self.weight, left, right, rows, batch)
     }
 
-    /// Computes dx = dy W.
-    pub fn backward_input(&self, ctx: &Context, dy: &Buffer, rows: usize) -> Result<Buffer> {
-        let dx = ctx.alloc(rows * self.k)?;
-        self.backward_input_into(ctx, dy, &dx, rows, Epilogue::None)?;
-        Ok(dx)
-    }
-
-    /// As [`backward_input`](Self::backward_input), into a given buffer and with what follows.
-    pub fn backward_input_into(
+    /// Computes dx = dy W, and what follows it; nothing where it was saved without values.
+    pub fn backward_input(
         &self,
         ctx: &Context,
         dy: &Buffer,
@@ -98,8 +124,9 @@ impl Affine {
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
         let product = MatMul::new(rows, self.k, self.n);
-        let weight = self.weight.buffer();
-        matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?;
+        if let Some(weight) = &self.values {
+            matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?;
+        }
         Ok(())
     }
 }
@@ -141,29 +168,30 @@ impl Tensor {
         residual: Option<&Tensor>,
     ) -> Result<Tensor> {
         let (rows, k) = self.rows_and_columns(op)?;
-        let map = Affine::new(op, ["weight", "bias"], parameters, k)?;
+        let map = Affine::new(op, ["weight", "bias"], parameters, (self, k))?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = map.n;
         if let Some(residual) = residual {
+            self.same_context(op, [("the residual", Some(residual))])?;
             residual.expect_shape(op, "the residual", &shape)?;
         }
         let ctx = self.context();
         let y = ctx.alloc(rows * map.n)?;
         map.forward(ctx, self.buffer(), &y, rows, residual_epilogue(residual))?;
-        let saved = self.save();
-        let (x, again, residual) = (self.clone(), map.clone(), residual.cloned());
-        let added = residual.clone();
-        let inputs: Vec<&Tensor> = again.parameters().chain([self]).chain(&added).collect();
+        let inputs: Vec<&Tensor> = map.parameters().chain([self]).chain(residual).collect();
+        let saved_x = map.reads_input().then(|| self.save());
+        let (x, batch, map) = (self.input(), self.batch(), map.save(self.requires_grad()));
+        let residual = residual.map(Tensor::input);
         Tensor::from_operation(op, &inputs, y, &shape, move |pass, dy| {
             if let Some(residual) = residual {
                 pass.add(&residual, Gradient::shared(dy.buffer().clone()))?;
             }
-            map.backward_parameters(pass, dy.buffer(), &saved, rows, x.batch())?;
+            map.backward_parameters(pass, dy.buffer(), saved_x.as_ref(), rows, batch)?;
             if !x.requires_grad() {
                 return Ok(());
             }
-            let ctx = pass.context();
-            let dx = map.backward_input(ctx, dy.buffer(), rows)?;
+            let dx = pass.context().alloc(x.n_elements())?;
+            map.backward_input(pass.context(), dy.buffer(), &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

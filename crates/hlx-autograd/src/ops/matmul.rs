@@ -3,7 +3,7 @@
 use hlx_core::Buffer;
 use hlx_kernels::matmul::{MatMul, matmul};
 
-use crate::{Backward, DataType, Gradient, Result, Tensor};
+use crate::{Backward, DataType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
     /// Computes C = A B: A is \[.., M, K\]; B is \[K, N\], one matrix for all rows of A, or
@@ -13,6 +13,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
+        self.same_context("matmul", [("the right operand", Some(other))])?;
         self.expect_type("matmul", "the left operand", DataType::F32)?;
         other.expect_type("matmul", "the right operand", DataType::F32)?;
         let &[ref leading @ .., m, k] = self.shape() else {
@@ -45,21 +46,21 @@ impl Tensor {
         )?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = n;
-        let (a, b) = (self.clone(), other.clone());
+        let (batch, [a, b]) = (self.batch(), [self.input(), other.input()]);
+        let [a_values, b_values] = factors(self, other);
         Tensor::from_operation("matmul", &[self, other], c, &shape, move |pass, dc| {
-            if b.requires_grad() {
-                let batch = a.batch();
-                weight_gradient(pass, &b, (a.buffer(), k), (dc.buffer(), n), rows, batch)?;
+            if let Some(a_values) = a_values {
+                weight_gradient(pass, &b, (&a_values, k), (dc.buffer(), n), rows, batch)?;
             }
-            if !a.requires_grad() {
+            let Some(b_values) = b_values else {
                 return Ok(());
-            }
+            };
             let da = pass.context().alloc(rows * k)?;
             let product = MatMul {
                 trans_b: true,
                 ..MatMul::new(rows, k, n)
             };
-            matmul(pass.context(), dc.buffer(), b.buffer(), None, &da, &product)?;
+            matmul(pass.context(), dc.buffer(), &b_values, None, &da, &product)?;
             pass.add(&a, Gradient::owned(da))
         })
     }
@@ -72,26 +73,34 @@ impl Tensor {
         matmul(ctx, self.buffer(), other.buffer(), None, &c, &product)?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = n;
-        let (a, b) = (self.clone(), other.clone());
+        let [a, b] = [self.input(), other.input()];
+        let [a_values, b_values] = factors(self, other);
         Tensor::from_operation("matmul", &[self, other], c, &shape, move |pass, dc| {
             let ctx = pass.context().clone();
-            if a.requires_grad() {
+            if let Some(b_values) = b_values {
                 let da = ctx.alloc(a.n_elements())?;
                 let mut product = batched(batch, [m, k, n], [m * n, k * n, m * k]);
                 product.trans_b = true;
-                matmul(&ctx, dc.buffer(), b.buffer(), None, &da, &product)?;
+                matmul(&ctx, dc.buffer(), &b_values, None, &da, &product)?;
                 pass.add(&a, Gradient::owned(da))?;
             }
-            if b.requires_grad() {
+            if let Some(a_values) = a_values {
                 let db = ctx.alloc(b.n_elements())?;
                 let mut product = batched(batch, [k, n, m], [m * k, m * n, k * n]);
                 product.trans_a = true;
-                matmul(&ctx, a.buffer(), dc.buffer(), None, &db, &product)?;
+                matmul(&ctx, &a_values, dc.buffer(), None, &db, &product)?;
                 pass.add(&b, Gradient::owned(db))?;
             }
             Ok(())
         })
     }
+}
+
+/// The values of each factor that the other one's gradient reads.
+fn factors(a: &Tensor, b: &Tensor) -> [Option<Buffer>; 2] {
+    let read =
+        |factor: &Tensor, other: &Tensor| other.requires_grad().then(|| factor.buffer().clone());
+    [read(a, b), read(b, a)]
 }
 
 fn batched(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
@@ -109,24 +118,22 @@ fn batched(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
 /// shard over its rows in order, the shards pairwise. The operands come with their widths.
 pub(super) fn weight_gradient(
     pass: &mut Backward<'_>,
-    weight: &Tensor,
+    weight: &Input,
     (left, m): (&Buffer, usize),
     (right, n): (&Buffer, usize),
     rows: usize,
     batch: usize,
 ) -> Result<()> {
-    let target = pass.open(weight, batch)?;
-    let shards = pass.shards();
-    let per_shard = rows / shards;
-    let mut product = batched(
-        shards,
-        [m, n, per_shard],
-        [per_shard * m, per_shard * n, m * n],
-    );
-    product.trans_a = true;
-    product.accumulate = target.accumulate;
-    matmul(pass.context(), left, right, None, &target.buffer, &product)?;
-    pass.close(target)
+    pass.parameter(weight, batch, |ctx, target, shards| {
+        let per_shard = rows / shards;
+        let strides = [per_shard * m, per_shard * n, m * n];
+        let product = MatMul {
+            trans_a: true,
+            accumulate: target.accumulate,
+            ..batched(shards, [m, n, per_shard], strides)
+        };
+        matmul(ctx, left, right, None, &target.buffer, &product)
+    })
 }
 
 #[cfg(test)]

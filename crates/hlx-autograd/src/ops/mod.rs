@@ -7,6 +7,7 @@ mod cross_entropy;
 mod dropout;
 mod embedding;
 mod feed_forward;
+mod frame;
 mod layer_norm;
 mod linear;
 mod matmul;

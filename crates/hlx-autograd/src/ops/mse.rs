@@ -22,19 +22,22 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::mse`].
     pub fn mse_scaled(&self, target: &Tensor, scale: &Tensor) -> Result<Tensor> {
+        let others = [("the target", Some(target)), ("scale", Some(scale))];
+        self.same_context("mse", others)?;
         target.expect_shape("mse", "the target", self.shape())?;
         scale.expect_shape("mse", "scale", &[1])?;
         let ctx = self.context();
         let rows = ctx.alloc(self.n_elements())?;
         mse_forward(ctx, self.buffer(), target.buffer(), &rows)?;
         let loss = scaled_sum(ctx, &rows, scale.buffer())?;
-        let (prediction, target, scale) = (self.clone(), target.detach(), scale.clone());
+        let x = self.input();
+        let [prediction, target, scale] = [self, target, scale].map(|saved| saved.buffer().clone());
         Tensor::from_operation("mse", &[self], loss, &[], move |pass, dy| {
             let ctx = pass.context();
-            let factor = upstream_factor(ctx, scale.buffer(), &dy)?;
-            let dx = ctx.alloc(prediction.n_elements())?;
-            mse_backward(ctx, prediction.buffer(), target.buffer(), &factor, &dx)?;
-            pass.add(&prediction, Gradient::owned(dx))
+            let factor = upstream_factor(ctx, &scale, &dy)?;
+            let dx = ctx.alloc(prediction.len())?;
+            mse_backward(ctx, &prediction, &target, &factor, &dx)?;
+            pass.add(&x, Gradient::owned(dx))
         })
     }
 }

@@ -2,7 +2,8 @@
 
 use hlx_kernels::elementwise::mul;
 
-use crate::{Backward, DataType, Gradient, Result, Tensor};
+use super::frame::Slope;
+use crate::{Result, Tensor};
 
 impl Tensor {
     /// Computes a b, element by element; the shapes must be equal.
@@ -10,32 +11,12 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) if they are not.
     pub fn mul(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_type("mul", "the left operand", DataType::F32)?;
-        other.expect_shape("mul", "the right operand", self.shape())?;
-        let ctx = self.context();
-        let out = ctx.alloc(self.n_elements())?;
-        mul(ctx, self.buffer(), other.buffer(), &out)?;
-        let (a, b) = (self.clone(), other.clone());
-        Tensor::from_operation("mul", &[self, other], out, self.shape(), move |pass, dy| {
-            add_product(pass, &a, &dy, &b)?;
-            add_product(pass, &b, &dy, &a)
-        })
+        let times = |factor: &Tensor| {
+            let factor = factor.buffer().clone();
+            Slope::by(move |ctx, dy, dx| mul(ctx, dy, &factor, dx))
+        };
+        self.binary("mul", other, mul, [times(other), times(self)])
     }
-}
-
-/// Adds dy times the other factor to an input's gradient.
-fn add_product(
-    pass: &mut Backward<'_>,
-    input: &Tensor,
-    dy: &Gradient,
-    other: &Tensor,
-) -> Result<()> {
-    if !input.requires_grad() {
-        return Ok(());
-    }
-    let dx = pass.context().alloc(input.n_elements())?;
-    mul(pass.context(), dy.buffer(), other.buffer(), &dx)?;
-    pass.add(input, Gradient::owned(dx))
 }
 
 #[cfg(test)]

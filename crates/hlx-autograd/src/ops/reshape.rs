@@ -12,7 +12,7 @@ impl Tensor {
         if self.data_type() == DataType::U32 {
             return Tensor::ids_from_buffer(self.context(), buffer, shape);
         }
-        let x = self.clone();
+        let x = self.input();
         Tensor::from_operation("reshape", &[self], buffer, shape, move |pass, dy| {
             pass.add(&x, dy)
         })

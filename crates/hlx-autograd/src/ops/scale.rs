@@ -2,7 +2,7 @@
 
 use hlx_kernels::elementwise::scale;
 
-use crate::{DataType, Gradient, Result, Tensor};
+use crate::{Result, Tensor};
 
 impl Tensor {
     /// Computes x times a number that the host knows.
@@ -10,16 +10,11 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     pub fn scale(&self, factor: f32) -> Result<Tensor> {
-        self.expect_type("scale", "the input", DataType::F32)?;
-        let ctx = self.context();
-        let out = ctx.alloc(self.n_elements())?;
-        scale(ctx, self.buffer(), factor, &out)?;
-        let x = self.clone();
-        Tensor::from_operation("scale", &[self], out, self.shape(), move |pass, dy| {
-            let dx = pass.context().alloc(x.n_elements())?;
-            scale(pass.context(), dy.buffer(), factor, &dx)?;
-            pass.add(&x, Gradient::owned(dx))
-        })
+        self.unary(
+            "scale",
+            |ctx, x, y| scale(ctx, x, factor, y),
+            move |ctx, dy, dx| scale(ctx, dy, factor, dx),
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 
-use crate::{Gradient, Result, Tensor};
+use crate::{Result, Tensor};
 
 impl Tensor {
     /// Computes y = exp(x - max x) / sum exp(x - max x) over the last dimension, as
@@ -12,15 +12,14 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a scalar.
     pub fn softmax(&self) -> Result<Tensor> {
         let (rows, columns) = self.rows_and_columns("softmax")?;
-        let ctx = self.context();
-        let y = ctx.alloc(self.n_elements())?;
-        softmax_forward(ctx, self.buffer(), &y, rows, columns)?;
-        let (x, saved) = (self.clone(), y.clone());
-        Tensor::from_operation("softmax", &[self], y, self.shape(), move |pass, dy| {
-            let dx = pass.context().alloc(x.n_elements())?;
-            softmax_backward(pass.context(), &saved, dy.buffer(), &dx, rows, columns)?;
-            pass.add(&x, Gradient::owned(dx))
-        })
+        self.unary_of_output(
+            "softmax",
+            |ctx, x, y| softmax_forward(ctx, x, y, rows, columns),
+            |y| {
+                let y = y.clone();
+                move |ctx, dy, dx| softmax_backward(ctx, &y, dy, dx, rows, columns)
+            },
+        )
     }
 }
 

@@ -2,7 +2,8 @@
 
 use hlx_kernels::elementwise::{scale, sub};
 
-use crate::{DataType, Gradient, Result, Tensor};
+use super::frame::Slope;
+use crate::{Result, Tensor};
 
 impl Tensor {
     /// Computes a - b; the shapes must be equal.
@@ -10,21 +11,8 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) if they are not.
     pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
-        self.expect_type("sub", "the left operand", DataType::F32)?;
-        other.expect_shape("sub", "the right operand", self.shape())?;
-        let ctx = self.context();
-        let out = ctx.alloc(self.n_elements())?;
-        sub(ctx, self.buffer(), other.buffer(), &out)?;
-        let (a, b) = (self.clone(), other.clone());
-        Tensor::from_operation("sub", &[self, other], out, self.shape(), move |pass, dy| {
-            pass.add(&a, Gradient::shared(dy.buffer().clone()))?;
-            if !b.requires_grad() {
-                return Ok(());
-            }
-            let negated = pass.context().alloc(b.n_elements())?;
-            scale(pass.context(), dy.buffer(), -1.0, &negated)?;
-            pass.add(&b, Gradient::owned(negated))
-        })
+        let negated = Slope::by(|ctx, dy, db| scale(ctx, dy, -1.0, db));
+        self.binary("sub", other, sub, [Slope::Same, negated])
     }
 }
 

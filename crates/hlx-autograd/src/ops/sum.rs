@@ -19,7 +19,7 @@ impl Tensor {
         let ctx = self.context();
         let total = ctx.alloc(1)?;
         sum(ctx, self.buffer(), &total)?;
-        let x = self.clone();
+        let x = self.input();
         Tensor::from_operation("sum", &[self], total, &[], move |pass, dy| {
             let dx = spread(pass.context(), dy.buffer(), x.n_elements())?;
             pass.add(&x, Gradient::owned(dx))

@@ -1,5 +1,6 @@
 //! What the operations' tests share: inputs and the check against finite differences.
 
+use hlx_core::Context;
 use hlx_core::arith::philox4x32;
 
 use crate::{GradCheck, Result, Tensor, gradcheck};
@@ -11,16 +12,21 @@ pub fn values(seed: u32, n: usize) -> Vec<f32> {
     (0..n).map(|i| 3.0 * unit(i) - 1.5).collect()
 }
 
+/// The CPU device, one context for all operands.
+fn device() -> Context {
+    hlx_core::testing::contexts()[0].clone()
+}
+
 /// A tensor of such values on the CPU device.
 pub fn input(seed: u32, shape: &[usize]) -> Tensor {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+    let ctx = device();
     let n = shape.iter().product();
     Tensor::from_slice(&ctx, &values(seed, n), shape).expect("the input uploads")
 }
 
 /// A tensor of ids below `limit` on the CPU device.
 pub fn ids(seed: u32, limit: u32, shape: &[usize]) -> Tensor {
-    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+    let ctx = device();
     let n: usize = shape.iter().product();
     let ids: Vec<u32> = (0..n)
         .map(|i| philox4x32([i as u32, 0, 0, 0], [seed, 9])[0] % limit)

@@ -1,0 +1,135 @@
+//! A tensor's place on the tape, without its values: what an operation keeps of an input that its
+//! derivative does not read.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use hlx_core::Buffer;
+
+use crate::tape::Node;
+
+/// Where an operation's input comes from, as far as gradients are concerned. It keeps no values, so
+/// a backward closure that captures it instead of a [`Tensor`](crate::Tensor) frees their memory.
+#[derive(Clone)]
+pub struct Input {
+    place: Place,
+    n_elements: usize,
+}
+
+#[derive(Clone)]
+enum Place {
+    /// No gradient flows into it.
+    Constant,
+    Leaf(Arc<Leaf>),
+    Operation(Arc<Node>),
+}
+
+/// A tensor whose gradient is wanted, and that gradient.
+pub(crate) struct Leaf {
+    pub name: String,
+    slot: Mutex<Slot>,
+}
+
+/// A leaf's gradient.
+pub(crate) struct Slot {
+    pub buffer: Option<Buffer>,
+    /// The buffer belongs to somebody else: gradients are written into it, never replaced.
+    pub external: bool,
+    /// The buffer holds a gradient (of this or, in a recording, a later time).
+    pub filled: bool,
+}
+
+impl Leaf {
+    pub(crate) fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Tells leaves apart: one address for all clones of a leaf tensor.
+    pub(crate) fn identity(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+}
+
+impl Input {
+    pub(crate) fn constant(n_elements: usize) -> Self {
+        Self {
+            place: Place::Constant,
+            n_elements,
+        }
+    }
+
+    /// A leaf; its gradient is written into `gradient`, or into a buffer of its own.
+    pub(crate) fn leaf(name: &str, gradient: Option<Buffer>, n_elements: usize) -> Self {
+        let slot = Slot {
+            external: gradient.is_some(),
+            buffer: gradient,
+            filled: false,
+        };
+        let leaf = Leaf {
+            name: name.to_owned(),
+            slot: Mutex::new(slot),
+        };
+        Self {
+            place: Place::Leaf(Arc::new(leaf)),
+            n_elements,
+        }
+    }
+
+    pub(crate) fn operation(node: Node, n_elements: usize) -> Self {
+        Self {
+            place: Place::Operation(Arc::new(node)),
+            n_elements,
+        }
+    }
+
+    /// Whether a gradient of it is collected or passed on.
+    pub fn requires_grad(&self) -> bool {
+        !matches!(self.place, Place::Constant)
+    }
+
+    /// The number of elements.
+    pub fn n_elements(&self) -> usize {
+        self.n_elements
+    }
+
+    pub(crate) fn as_leaf(&self) -> Option<&Arc<Leaf>> {
+        match &self.place {
+            Place::Leaf(leaf) => Some(leaf),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn node(&self) -> Option<&Arc<Node>> {
+        match &self.place {
+            Place::Operation(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// What debugging output calls it.
+    pub(crate) fn description(&self) -> &str {
+        match &self.place {
+            Place::Constant => "constant",
+            Place::Leaf(leaf) => &leaf.name,
+            Place::Operation(node) => node.op,
+        }
+    }
+}
+
+impl AsRef<Self> for Input {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Input({}, {} elements)",
+            self.description(),
+            self.n_elements
+        )
+    }
+}

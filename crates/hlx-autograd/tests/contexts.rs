@@ -1,0 +1,145 @@
+//! Operands of one operation are of one context, or an error names the operation, the argument and
+//! both devices.
+
+use std::path::Path;
+
+use hlx_autograd::{Activation, BackwardPlan, Gradient, Result, Tensor};
+use hlx_core::Context;
+
+/// Tensors of one context.
+struct Operands {
+    /// \[4, 4\].
+    matrix: Tensor,
+    /// \[4\].
+    row: Tensor,
+    /// \[1\].
+    one: Tensor,
+    /// \[4\].
+    ids: Tensor,
+}
+
+impl Operands {
+    fn new(ctx: &Context) -> Self {
+        let values = |shape: &[usize]| {
+            let n = shape.iter().product();
+            Tensor::from_slice(ctx, &vec![0.5; n], shape).expect("uploads")
+        };
+        Self {
+            matrix: values(&[4, 4]).with_gradient(),
+            row: values(&[4]),
+            one: values(&[1]),
+            ids: Tensor::ids(ctx, &[0, 1, 2, 3], &[4]).expect("uploads"),
+        }
+    }
+}
+
+/// The method, the operation and the argument of its error, and a call with that argument of
+/// another context.
+type Case = (
+    &'static str,
+    [&'static str; 2],
+    fn(&Operands, &Operands) -> Result<Tensor>,
+);
+
+const RIGHT: &str = "the right operand";
+
+#[rustfmt::skip] // A line a case.
+const CASES: [Case; 21] = [
+    ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
+    ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
+    ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
+    ("matmul", ["matmul", RIGHT], |x, y| x.matrix.matmul(&y.matrix)),
+    ("linear", ["linear", "weight"], |x, y| x.matrix.linear(&y.matrix, None)),
+    ("linear", ["linear", "bias"], |x, y| x.matrix.linear(&x.matrix, Some(&y.row))),
+    ("linear_add", ["linear_add", "weight"], |x, y| x.matrix.linear_add(&y.matrix, None, &x.matrix)),
+    ("linear_add", ["linear_add", "the residual"], |x, y| x.matrix.linear_add(&x.matrix, None, &y.matrix)),
+    ("feed_forward", ["feed_forward", "the weight up"], |x, y| feed_forward(x, [y, x, x, x, x])),
+    ("feed_forward", ["feed_forward", "the bias up"], |x, y| feed_forward(x, [x, y, x, x, x])),
+    ("feed_forward", ["feed_forward", "the weight down"], |x, y| feed_forward(x, [x, x, y, x, x])),
+    ("feed_forward", ["feed_forward", "the bias down"], |x, y| feed_forward(x, [x, x, x, y, x])),
+    ("feed_forward", ["feed_forward", "the residual"], |x, y| feed_forward(x, [x, x, x, x, y])),
+    ("embedding", ["embedding", "weight"], |x, y| x.ids.embedding(&y.matrix)),
+    ("layer_norm", ["layer_norm", "weight"], |x, y| x.matrix.layer_norm(&y.row, &x.row, 1e-5)),
+    ("layer_norm", ["layer_norm", "bias"], |x, y| x.matrix.layer_norm(&x.row, &y.row, 1e-5)),
+    ("cross_entropy", ["cross_entropy", "targets"], |x, y| x.matrix.cross_entropy(&y.ids, &x.one, 0.0)),
+    ("cross_entropy_with_rows", ["cross_entropy", "scale"], |x, y| {
+        Ok(x.matrix.cross_entropy_with_rows(&x.ids, &y.one, 0.0)?.0)
+    }),
+    ("mse", ["mse", "the target"], |x, y| x.matrix.mse(&y.matrix)),
+    ("mse_scaled", ["mse", "scale"], |x, y| x.matrix.mse_scaled(&x.matrix, &y.one)),
+    ("backward_from", ["backward_from", "the upstream gradient"], |x, y| {
+        x.matrix.backward_from(&y.matrix, &BackwardPlan::default())?;
+        Ok(x.matrix.clone())
+    }),
+];
+
+/// Weight up, bias up, weight down, bias down and residual, each of the operands given.
+fn feed_forward(x: &Operands, from: [&Operands; 5]) -> Result<Tensor> {
+    let up = (&from[0].matrix, Some(&from[1].row));
+    let down = (&from[2].matrix, Some(&from[3].row));
+    let residual = Some(&from[4].matrix);
+    x.matrix.feed_forward(up, Activation::Gelu, down, residual)
+}
+
+fn two_contexts() -> [Context; 2] {
+    [(); 2].map(|()| hlx_core::testing::cpu().expect("the CPU device opens"))
+}
+
+#[test]
+fn an_operand_of_another_context_is_refused_and_named() {
+    let contexts = two_contexts();
+    let [own, other] = contexts.each_ref().map(Operands::new);
+    for (method, [op, argument], call) in CASES {
+        let found = call(&own, &other).expect_err(method).to_string();
+        let [own, other] = contexts.each_ref().map(Context::label);
+        let want = format!("{op}: {argument} belongs to {other}, self to {own}");
+        assert_eq!(found, want, "{method}");
+        assert_ne!(own, other);
+    }
+    for (method, _, call) in CASES {
+        call(&own, &own).expect(method);
+    }
+}
+
+#[test]
+fn an_operation_of_ones_own_is_refused_operands_of_two_contexts() {
+    let contexts = two_contexts();
+    let [own, other] = contexts.each_ref().map(Operands::new);
+    let out = contexts[0].alloc(4).expect("memory");
+    let input = own.row.input();
+    let result = Tensor::from_operation(
+        "mine",
+        &[&own.row, &other.row],
+        out,
+        &[4],
+        move |pass, dy| pass.add(&input, Gradient::shared(dy.buffer().clone())),
+    );
+    let text = result.expect_err("two contexts").to_string();
+    assert!(text.starts_with("mine: an input belongs to "), "{text}");
+}
+
+/// Every public method of `src/ops` with a tensor among its arguments is a case above.
+#[test]
+fn no_operation_of_several_tensors_is_left_out() {
+    let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops");
+    let mut found = 0;
+    for file in std::fs::read_dir(ops).expect("src/ops") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a source");
+        for method in text.split("    pub fn ").skip(1) {
+            let signature = method.split('{').next().unwrap_or_default();
+            let arguments = signature.split("->").next().unwrap_or_default();
+            let (name, arguments) = arguments.split_once('(').unwrap_or_default();
+            if !arguments.starts_with("&self") && !arguments.trim_start().starts_with("&self,") {
+                continue;
+            }
+            if arguments.contains("&Tensor") {
+                assert!(
+                    CASES.iter().any(|case| case.0 == name),
+                    "{name} has no case"
+                );
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 13, "{found} methods found");
+}
