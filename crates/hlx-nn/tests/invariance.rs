@@ -70,6 +70,30 @@ fn a_sequence_has_the_same_logits_alone_and_in_a_batch_padded_or_not() -> Result
     Ok(())
 }
 
+#[test]
+fn the_logits_of_chosen_positions_have_the_bits_of_all_logits() -> Result<()> {
+    let (batch, time) = (3, 33);
+    let ids: Vec<u32> = (0..batch * time)
+        .map(|at| token(at / time, at % time))
+        .collect();
+    // The last positions of sequences of several lengths, and one twice.
+    let chosen = [32, 33 + 4, 2 * 33 + 31, 32];
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = Transformer::new(&ctx, &config(0.0), 3)?;
+        let all = words(&logits(&model, &ids, batch)?);
+        let context = ForwardContext::new(&ctx, batch, time)?;
+        let ids = Tensor::ids(&ctx, &ids, &[batch, time])?;
+        let rows = Tensor::ids(&ctx, &chosen, &[chosen.len()])?;
+        let found = model.forward_at(&ids, &context, &rows)?;
+        assert_eq!(found.shape(), [4, 29]);
+        let found = words(&found.to_vec()?);
+        for (found, &row) in found.chunks(29).zip(&chosen) {
+            assert_eq!(found, &all[row as usize * 29..][..29], "row {row}, {ctx:?}");
+        }
+    }
+    Ok(())
+}
+
 /// The batch: some targets are ignored, as in pairs whose loss is on the output alone.
 struct Batch {
     ids: Vec<u32>,

@@ -152,13 +152,14 @@ fn last_logits(model: &Transformer, sequences: &[Sequence]) -> Result<Vec<Vec<f3
     }
     let ctx = model.store().context();
     let ids = Tensor::ids(ctx, &ids, &[batch, time])?;
-    let logits = model.forward(&ids, &ForwardContext::new(ctx, batch, time)?)?;
-    let last = windows.iter().enumerate().map(|(row, window)| {
-        let position = row * time + window.len() - 1;
-        let of_last = logits.buffer().slice(position * VOCABULARY, VOCABULARY)?;
-        Ok(ctx.download_f32(&of_last)?)
-    });
-    last.collect()
+    let last = windows.iter().enumerate();
+    let last: Vec<u32> = last
+        .map(|(row, window)| (row * time + window.len() - 1) as u32)
+        .collect();
+    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let logits = model.forward_at(&ids, &ForwardContext::new(ctx, batch, time)?, &last)?;
+    let logits = logits.to_vec()?;
+    Ok(logits.chunks(VOCABULARY).map(<[f32]>::to_vec).collect())
 }
 
 /// One pair as a model answers it.

@@ -101,6 +101,31 @@ impl Transformer {
     /// # Errors
     /// [`NnError::Shape`] if the ids do not have the context's shape or exceed the positions.
     pub fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        let x = self.hidden(ids, context)?;
+        self.output.forward(&self.final_norm.forward(&x)?)
+    }
+
+    /// Computes the logits of some positions alone, \[n, V\], with the bits of
+    /// [`Transformer::forward`]: `rows` holds the ids b T + t of the positions, \[n\]. The final norm
+    /// and the output layer run over n rows instead of B T: for generation, which reads the last
+    /// position of each sequence.
+    ///
+    /// # Errors
+    /// As [`Transformer::forward`].
+    pub fn forward_at(
+        &self,
+        ids: &Tensor,
+        context: &ForwardContext,
+        rows: &Tensor,
+    ) -> Result<Tensor> {
+        let x = self.hidden(ids, context)?;
+        let stream = [context.batch() * context.time(), self.config.width];
+        let x = rows.embedding(&x.reshape(&stream)?)?;
+        self.output.forward(&self.final_norm.forward(&x)?)
+    }
+
+    /// Computes the residual stream behind the last block, \[B, T, C\].
+    fn hidden(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         let (batch, time) = (context.batch(), context.time());
         if ids.shape() != [batch, time] || time > self.config.positions {
             let expected = format!(
@@ -123,7 +148,7 @@ impl Transformer {
         for block in &self.blocks {
             x = block.forward(&x, context)?;
         }
-        self.output.forward(&self.final_norm.forward(&x)?)
+        Ok(x)
     }
 
     /// The sizes.
