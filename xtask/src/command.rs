@@ -37,6 +37,14 @@ pub fn quiet_cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Where a program of the workspace lies after a release build.
+pub fn built(name: &str) -> PathBuf {
+    let root = root();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    root.join(target).join("release").join(file)
+}
+
 /// Runs a command with our own input and output; gives its exit status (130 for a signal).
 pub fn status(command: &mut Command) -> Result<u8, String> {
     let name = command.get_program().to_string_lossy().into_owned();

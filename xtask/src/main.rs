@@ -15,6 +15,7 @@ mod prove;
 mod setup;
 mod sha256;
 mod shaders;
+mod storm;
 mod summary;
 mod tests_verb;
 mod tidy;
@@ -36,6 +37,7 @@ cargo xtask VERB [OPTIONS]
   bench       run the benchmarks
   prove       run one product 1,000 times, one model at every batch size: one result
   exhaustive  compare every input of every function between a device and the CPU
+  storm       kill short runs at random moments, resume them, compare their digests
   ci          lint, then test: what .ci/run does
 
 `cargo xtask VERB --help` says more.";
@@ -58,6 +60,7 @@ fn dispatch(args: &[String]) -> Outcome {
     };
     let (help, run): (&str, fn(&[String]) -> Outcome) = match verb.as_str() {
         "train" => (train::HELP, train::run),
+        "storm" => (storm::HELP, storm::run),
         "test" => (tests_verb::HELP, tests_verb::run),
         "lint" => (lint::HELP, lint::run),
         "shaders" => (shaders::HELP, shaders::run),

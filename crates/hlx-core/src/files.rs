@@ -23,6 +23,29 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     written
 }
 
+/// Makes a folder of files as one: a temporary folder beside it is filled, flushed to the disk and
+/// renamed. The folder must not be there.
+///
+/// # Errors
+/// The system's, such as a full disk; nothing is left behind.
+pub fn write_folder_atomically(path: &Path, contents: &[(&str, &[u8])]) -> Result<()> {
+    let temporary = temporary_beside(path);
+    let fill = || -> Result<()> {
+        fs::create_dir(&temporary)?;
+        for (name, bytes) in contents {
+            write_and_sync(&temporary.join(name), bytes)?;
+        }
+        sync_folder(&temporary)?;
+        fs::rename(&temporary, path)?;
+        sync_folder(parent(path))
+    };
+    let written = fill();
+    if written.is_err() {
+        let _ = fs::remove_dir_all(&temporary);
+    }
+    written
+}
+
 /// Writes a file that must not exist yet, and flushes it to the disk; its folder is not flushed.
 ///
 /// # Errors

@@ -1,10 +1,11 @@
 //! Model files: `model.safetensors` with the weights and `config.json` with the sizes.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use hlx_core::Context;
+use hlx_core::{Context, files};
 
 use crate::error::NnError;
 use crate::{Result, Transformer, TransformerConfig};
@@ -15,17 +16,70 @@ pub const MODEL_FILE: &str = "model.safetensors";
 /// The file of the sizes.
 pub const CONFIG_FILE: &str = "config.json";
 
-/// Writes a model into a folder, which is made if it is not there. Each file is written beside
-/// its place, forced to disk and renamed, so that an interruption leaves the old one.
+/// The folder inside of a model's that holds both files until they are moved to their places.
+const PENDING: &str = "pending";
+
+/// Temporaries of this age were left by killed processes.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Writes a model into a folder, which is made if it is not there. An interruption leaves the old
+/// model or the new one, and never the weights of one with the sizes of the other: both files are
+/// written to a temporary folder, which one rename makes `pending`; from then on the new model
+/// counts, and the files are moved to their places, the old sizes removed first. A `pending` that
+/// a crash has left is completed by the next [`save_model`] and read by [`load_model`].
 ///
 /// # Errors
 /// [`NnError::File`] with the system's reason, and what the device reports.
 pub fn save_model(folder: &Path, model: &Transformer) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| NnError::file(folder, error))?;
     let config = serde_json::to_string_pretty(model.config())
-        .map_err(|error| NnError::file(&folder.join(CONFIG_FILE), error))?;
-    write_whole(&folder.join(MODEL_FILE), &model.store().to_safetensors()?)?;
-    write_whole(&folder.join(CONFIG_FILE), (config + "\n").as_bytes())
+        .map_err(|error| NnError::file(&folder.join(CONFIG_FILE), error))?
+        + "\n";
+    let weights = model.store().to_safetensors()?;
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        files::remove_temporaries(folder, ABANDONED)?;
+        complete(folder)?;
+        let files = [(MODEL_FILE, &weights[..]), (CONFIG_FILE, config.as_bytes())];
+        files::write_folder_atomically(&folder.join(PENDING), &files)?;
+        complete(folder)
+    };
+    write().map_err(|error| NnError::file(folder, error))
+}
+
+/// Moves the files of `pending` to their places, if it is there.
+fn complete(folder: &Path) -> io::Result<()> {
+    let pending = folder.join(PENDING);
+    if !pending.is_dir() {
+        return Ok(());
+    }
+    if pending.join(CONFIG_FILE).exists() {
+        // Readers that do not know `pending` find no sizes now, rather than the old ones.
+        let removed = fs::remove_file(folder.join(CONFIG_FILE));
+        removed.or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        files::sync_folder(folder)?;
+    }
+    for name in [MODEL_FILE, CONFIG_FILE] {
+        let (from, to) = (pending.join(name), folder.join(name));
+        if from.exists() {
+            fs::rename(from, to)?;
+            files::sync_folder(folder)?;
+            files::sync_folder(&pending)?;
+        }
+    }
+    fs::remove_dir(&pending)?;
+    files::sync_folder(folder)
+}
+
+/// Where a file of a model lies: in `pending` until it has been moved.
+fn place(folder: &Path, name: &str) -> PathBuf {
+    let pending = folder.join(PENDING).join(name);
+    if pending.is_file() {
+        return pending;
+    }
+    folder.join(name)
 }
 
 /// Reads a model from the folder that [`save_model`] wrote.
@@ -34,11 +88,11 @@ pub fn save_model(folder: &Path, model: &Transformer) -> Result<()> {
 /// [`NnError::File`] for a file that is missing, truncated, malformed, or whose tensors are not
 /// those of its configuration, with the first that differs; and what the device reports.
 pub fn load_model(ctx: &Context, folder: &Path) -> Result<Transformer> {
-    let config_path = folder.join(CONFIG_FILE);
+    let config_path = place(folder, CONFIG_FILE);
     let text = read(&config_path)?;
     let config: TransformerConfig =
         serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
-    let model_path = folder.join(MODEL_FILE);
+    let model_path = place(folder, MODEL_FILE);
     let bytes = read(&model_path)?;
     let model = Transformer::zeroed(ctx, &config)?;
     model
@@ -58,14 +112,52 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| NnError::file(path, error))
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| NnError::file(path, error))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(width: usize) -> Transformer {
+        let config = TransformerConfig {
+            vocabulary: 256,
+            width,
+            n_layers: 1,
+            n_heads: 1,
+            feed_forward_width: 2 * width,
+            positions: 8,
+            dropout: 0.0,
+        };
+        let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+        Transformer::new(&ctx, &config, 3).expect("makes")
+    }
+
+    fn digest(folder: &Path) -> Result<String> {
+        let ctx = hlx_core::testing::cpu()?;
+        load_model(&ctx, folder)?.store().digest()
+    }
+
+    /// Stops [`save_model`] after each of its renames and removals, as a crash would.
+    #[test]
+    fn a_crash_leaves_no_new_weights_beside_old_sizes() -> Result<()> {
+        let folder = std::env::temp_dir().join(format!("hlx-model-{}", std::process::id()));
+        let (old, new) = (model(8), model(16));
+        for stop in 0..4 {
+            let _ = fs::remove_dir_all(&folder);
+            save_model(&folder, &old)?;
+            save_model(&folder.join("new"), &new)?;
+            fs::rename(folder.join("new"), folder.join(PENDING)).expect("renames");
+            let at = |name: &str| folder.join(name);
+            if stop > 0 {
+                fs::remove_file(at(CONFIG_FILE)).expect("removes");
+            }
+            for name in [MODEL_FILE, CONFIG_FILE].into_iter().take(stop.max(1) - 1) {
+                fs::rename(at(PENDING).join(name), at(name)).expect("renames");
+            }
+            assert_eq!(digest(&folder)?, new.store().digest()?, "stop {stop}");
+            save_model(&folder, &old)?;
+            assert_eq!(digest(&folder)?, old.store().digest()?, "stop {stop}");
+            assert_eq!(fs::read_dir(&folder).expect("reads").count(), 2);
+        }
+        fs::remove_dir_all(&folder).expect("cleared");
+        Ok(())
+    }
 }

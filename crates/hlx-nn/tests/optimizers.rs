@@ -205,3 +205,34 @@ fn a_perceptron_learns_exclusive_or() -> Result<()> {
     assert!(loss < 1e-3, "the loss is {loss} after 300 steps");
     Ok(())
 }
+
+#[test]
+fn an_epsilon_that_flushes_to_zero_is_refused() {
+    let ctx = Context::cpu().expect("the CPU device opens");
+    let mut builder = ParameterBuilder::new();
+    builder.add("w", &[3], Init::Zeros);
+    let store = builder.build(&ctx, 0).expect("builds");
+    let adam = |eps| {
+        let config = AdamConfig {
+            eps,
+            ..AdamConfig::default()
+        };
+        Adam::new(&store, config).map(|_| ())
+    };
+    let adamw = |eps| {
+        let config = AdamWConfig {
+            eps,
+            ..AdamWConfig::default()
+        };
+        AdamW::new(&store, config).map(|_| ())
+    };
+    for eps in [0.0, 1e-40, -1e-8, 1e-60, f64::NAN, f64::INFINITY, 1e39] {
+        for made in [adam(eps), adamw(eps)] {
+            let line = made.expect_err("refused").to_string();
+            assert!(line.contains("eps is") && line.contains("2^-126"), "{line}");
+        }
+    }
+    for eps in [1.2e-38, 1e-8] {
+        adam(eps).and(adamw(eps)).expect("is enough");
+    }
+}

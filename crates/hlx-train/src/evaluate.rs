@@ -10,7 +10,7 @@ use hlx_nn::{ForwardContext, Transformer};
 use serde::Serialize;
 
 use crate::config::Format;
-use crate::data::{Dataset, MicroBatch};
+use crate::data::{Dataset, TokenRows};
 
 /// The mean loss over samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -53,7 +53,7 @@ pub fn evaluate(
     let mut losses = vec![SampleLoss::default(); samples.len()];
     for part in places.chunks(batch_size.max(1)) {
         let chosen: Vec<Option<usize>> = part.iter().map(|&place| Some(samples[place])).collect();
-        let rows = MicroBatch::new(data, &chosen, model.config().positions);
+        let rows = TokenRows::new(data, &chosen, model.config().positions);
         let row_losses = no_grad(|| row_losses(model, &rows))?;
         for ((&place, index), row) in part.iter().zip(&chosen).zip(row_losses.chunks(rows.time)) {
             losses[place] = sample_loss(data, index.unwrap_or(0), row);
@@ -63,7 +63,7 @@ pub fn evaluate(
 }
 
 /// The loss of every position, 0 where nothing is predicted.
-fn row_losses(model: &Transformer, rows: &MicroBatch) -> Result<Vec<f32>> {
+fn row_losses(model: &Transformer, rows: &TokenRows) -> Result<Vec<f32>> {
     let ctx = model.store().context();
     let shape = [rows.batch, rows.time];
     let ids = Tensor::ids(ctx, &rows.ids, &shape)?;

@@ -5,6 +5,7 @@ use hlx_kernels::optimizer::{Hyper, adam_step, adamw_step};
 
 use super::Optimizer;
 use super::drive::Drive;
+use crate::error::NnError;
 use crate::{ParameterStore, Result};
 
 /// The numbers of [`Adam`].
@@ -12,7 +13,7 @@ use crate::{ParameterStore, Result};
 pub struct AdamConfig {
     /// The decay of the mean and of the square.
     pub betas: [f64; 2],
-    /// Added to the root in the denominator.
+    /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
     /// The L2 penalty, added to the gradient.
     pub weight_decay: f64,
@@ -37,7 +38,7 @@ impl Default for AdamConfig {
 pub struct AdamWConfig {
     /// The decay of the mean and of the square.
     pub betas: [f64; 2],
-    /// Added to the root in the denominator.
+    /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
     /// The decay, a part of the parameter times the rate a step; all parameters decay.
     pub weight_decay: f64,
@@ -76,6 +77,7 @@ struct Moments {
 
 impl Moments {
     fn new(store: &ParameterStore, config: AdamConfig) -> Result<Self> {
+        check_epsilon(config.eps)?;
         let drive = Drive::new(store, config.clip_norm)?;
         Ok(Self {
             config,
@@ -107,11 +109,25 @@ impl Moments {
     }
 }
 
+/// Fails for an epsilon that is zero as an f32 (subnormals are): an element whose gradient has
+/// always been 0 would be divided by zero.
+fn check_epsilon(eps: f64) -> Result<()> {
+    let normal = (eps as f32) >= f32::MIN_POSITIVE && (eps as f32).is_finite();
+    if normal {
+        return Ok(());
+    }
+    let reason = format!("eps is {eps:e}, expected at least 2^-126 (1.18e-38) and finite");
+    Err(NnError::Config {
+        what: "optimizer",
+        reason,
+    })
+}
+
 impl Adam {
     /// Makes the optimizer of a store, with zero moments.
     ///
     /// # Errors
-    /// A clip that is not positive, and what the device reports.
+    /// A clip that is not positive, an epsilon that flushes to zero, and what the device reports.
     pub fn new(store: &ParameterStore, config: AdamConfig) -> Result<Self> {
         Ok(Self(Moments::new(store, config)?))
     }
@@ -121,7 +137,7 @@ impl AdamW {
     /// Makes the optimizer of a store, with zero moments.
     ///
     /// # Errors
-    /// A clip that is not positive, and what the device reports.
+    /// A clip that is not positive, an epsilon that flushes to zero, and what the device reports.
     pub fn new(store: &ParameterStore, config: AdamWConfig) -> Result<Self> {
         let AdamWConfig {
             betas,

@@ -6,7 +6,7 @@ use super::Dataset;
 use crate::random::{Purpose, permutation};
 
 /// Time lengths are rounded up to a multiple of this, so that few shapes are recorded. No bit
-/// depends on it: padding stands right of everything that attends.
+/// depends on it: padding follows every real token, so causal attention never reads it.
 const TIME_STEP: usize = 8;
 
 /// The batches of a set of samples: an epoch visits each sample once, in an order drawn by seed
@@ -23,7 +23,7 @@ pub struct Batches {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The parts, in order.
-    pub micro_batches: Vec<MicroBatch>,
+    pub micro_batches: Vec<TokenRows>,
     /// Bytes predicted in the whole batch: what the loss is divided by.
     pub n_targets: usize,
     /// Bytes read, padding left out.
@@ -32,7 +32,7 @@ pub struct Batch {
 
 /// Rows of equal length, `[batch, time]` each; a missing sample is a row without a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MicroBatch {
+pub struct TokenRows {
     /// Rows.
     pub batch: usize,
     /// Columns: the longest sample, rounded up to a multiple of 8 within the model's positions.
@@ -86,9 +86,9 @@ impl Batches {
         samples.extend(order[start..end].iter().copied().map(Some));
         // Stable: samples of one length stay in the epoch's order.
         samples.sort_by_key(|sample| sample.map_or(0, |index| data.sample(index).time()));
-        let micro_batches: Vec<MicroBatch> = samples
+        let micro_batches: Vec<TokenRows> = samples
             .chunks(self.micro_batch_size)
-            .map(|part| MicroBatch::new(data, part, positions))
+            .map(|part| TokenRows::new(data, part, positions))
             .collect();
         let chosen = || order[start..end].iter().map(|&index| data.sample(index));
         Batch {
@@ -99,7 +99,7 @@ impl Batches {
     }
 }
 
-impl MicroBatch {
+impl TokenRows {
     /// Lays samples out as rows, padded on the right.
     pub fn new(data: &Dataset, samples: &[Option<usize>], positions: usize) -> Self {
         let longest = samples
@@ -168,14 +168,14 @@ mod tests {
 
     #[test]
     fn targets_follow_the_separator() {
-        let micro = MicroBatch::new(&corpus(), &[Some(0), None], 20);
+        let micro = TokenRows::new(&corpus(), &[Some(0), None], 20);
         assert_eq!((micro.batch, micro.time), (2, 8));
         assert_eq!(micro.ids[..4], [u32::from(b'i'), 0x1e, u32::from(b'0'), 0]);
         assert_eq!(
             micro.targets[..4],
             [IGNORE_INDEX, u32::from(b'0'), 4, IGNORE_INDEX]
         );
-        let long = MicroBatch::new(&corpus(), &[Some(9)], 13);
+        let long = TokenRows::new(&corpus(), &[Some(9)], 13);
         assert_eq!(long.time, 13);
     }
 }

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use hlx_core::digest::sha256_hex;
 use serde::Deserialize;
 
+use super::bytes::CorpusBytes;
 use super::{Dataset, END, SEPARATOR, Span};
 use crate::config::Format;
 
@@ -25,8 +27,14 @@ impl Dataset {
     /// longer than the positions.
     pub fn load(path: &Path, format: Format, positions: usize) -> Result<Self> {
         let name = path.display().to_string();
-        let file = std::fs::read(path).with_context(|| name.clone())?;
-        Self::from_bytes(&file, &name, format, positions)
+        let file = match format {
+            Format::Text => CorpusBytes::map(path)?,
+            Format::Pairs => {
+                let bytes = std::fs::read(path).with_context(|| name.clone())?;
+                CorpusBytes::Owned(bytes.into())
+            }
+        };
+        Self::cut(file, &name, format, positions)
     }
 
     /// As [`Dataset::load`], from the file's bytes; `name` stands for it in messages.
@@ -34,18 +42,40 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::load`].
     pub fn from_bytes(file: &[u8], name: &str, format: Format, positions: usize) -> Result<Self> {
-        let text = std::str::from_utf8(file).map_err(|error| {
-            let at = error.valid_up_to();
-            let line = file[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
-            anyhow!("{name}:{line}: not UTF-8 at byte {at}")
-        })?;
-        ensure!(!text.trim().is_empty(), "{name}: holds no data");
-        let (bytes, spans) = match format {
-            Format::Pairs => read_pairs(text, name, positions)?,
-            Format::Text => (file.to_vec(), cut_text(file.len(), name, positions)?),
-        };
-        Ok(Self::new(format, bytes, spans, file))
+        Self::cut(CorpusBytes::Owned(file.into()), name, format, positions)
     }
+
+    fn cut(file: CorpusBytes, name: &str, format: Format, positions: usize) -> Result<Self> {
+        let digest = sha256_hex(&file);
+        let blank = file.iter().all(u8::is_ascii_whitespace);
+        ensure!(!blank, "{name}: holds no data");
+        let (bytes, spans) = match format {
+            Format::Pairs => {
+                let (bytes, spans) = read_pairs(as_text(&file, name)?, name, positions)?;
+                (CorpusBytes::Owned(bytes.into()), spans)
+            }
+            Format::Text => {
+                // Checked, and read as bytes from here on: no `str` of a mapped file is kept.
+                as_text(&file, name)?;
+                let spans = cut_text(file.len(), name, positions)?;
+                (file, spans)
+            }
+        };
+        Ok(Self {
+            format,
+            bytes,
+            spans,
+            digest,
+        })
+    }
+}
+
+fn as_text<'a>(file: &'a [u8], name: &str) -> Result<&'a str> {
+    std::str::from_utf8(file).map_err(|error| {
+        let at = error.valid_up_to();
+        let line = file[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        anyhow!("{name}:{line}: not UTF-8 at byte {at}")
+    })
 }
 
 /// Lays the pairs end to end as `input 0x1e output 0x04`; blank lines are skipped.

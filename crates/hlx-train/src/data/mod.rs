@@ -7,11 +7,11 @@
 //! [`evaluate`](crate::evaluate)).
 
 mod batch;
+mod bytes;
 mod load;
 
-use hlx_core::digest::sha256_hex;
-
-pub use batch::{Batch, Batches, MicroBatch};
+pub use batch::{Batch, Batches, TokenRows};
+use bytes::CorpusBytes;
 
 use crate::config::Format;
 use crate::random::{Purpose, permutation};
@@ -23,11 +23,11 @@ pub const SEPARATOR: u8 = 0x1e;
 /// Ends the output of a pair.
 pub const END: u8 = 0x04;
 
-/// A corpus in memory, cut into samples.
+/// A corpus, cut into samples: pairs in memory, a text mapped from its file.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     format: Format,
-    bytes: Vec<u8>,
+    bytes: CorpusBytes,
     spans: Vec<Span>,
     digest: String,
 }
@@ -63,15 +63,6 @@ impl Sample<'_> {
 }
 
 impl Dataset {
-    fn new(format: Format, bytes: Vec<u8>, spans: Vec<Span>, file: &[u8]) -> Self {
-        Self {
-            format,
-            bytes,
-            spans,
-            digest: sha256_hex(file),
-        }
-    }
-
     /// How the corpus was read.
     pub fn format(&self) -> Format {
         self.format

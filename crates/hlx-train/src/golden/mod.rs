@@ -1,4 +1,4 @@
-//! Golden runs: three small trainings whose digests stand in the repository.
+//! Golden runs: three small trainings whose digests are part of the repository.
 //!
 //! Between them they go through every kind of layer, dropout, clipping, accumulation over
 //! micro-batches, and the optimizers. Whoever doubts that a device gives HLX's bits can train

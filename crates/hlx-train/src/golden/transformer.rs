@@ -10,7 +10,7 @@ use hlx_nn::ForwardContext;
 
 use super::{GoldenDigests, logits_digest};
 use crate::config::{Config, Format};
-use crate::data::{Dataset, MicroBatch};
+use crate::data::{Dataset, TokenRows};
 use crate::run::Progress;
 use crate::train::Engine;
 
@@ -79,7 +79,7 @@ fn prepare(ctx: &Context) -> Result<(Engine, Progress)> {
 /// The logits of all pairs in one batch, without dropout.
 fn logits(engine: &Engine) -> Result<String> {
     let samples: Vec<Option<usize>> = (0..engine.data.len()).map(Some).collect();
-    let rows = MicroBatch::new(&engine.data, &samples, engine.config.positions());
+    let rows = TokenRows::new(&engine.data, &samples, engine.config.positions());
     let shape = [rows.batch, rows.time];
     let ids = Tensor::ids(&engine.ctx, &rows.ids, &shape)?;
     let context = ForwardContext::new(&engine.ctx, rows.batch, rows.time)?;

@@ -1,8 +1,8 @@
-//! `chain.jsonl`: what a run was, record by record, each naming the one before it.
+//! `chain.jsonl`: the states of a run, record by record, each naming the one before it.
 //!
 //! A line is a JSON object that ends in `,"digest":"..."}`: the SHA-256 of the line's bytes with
-//! that member taken out. `docs/reproducibility.md` has the whole format. A record says nothing of
-//! devices and times, so runs with the same bits have the same chain, byte for byte.
+//! that member taken out. `docs/reproducibility.md` has the whole format. A record depends on
+//! no device and no time, so runs with the same bits have the same chain, byte for byte.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -23,14 +23,15 @@ pub const CHAIN_FILE: &str = "chain.jsonl";
 /// The format's number. Version 1 (before the specification's number) differs in the identity of
 /// the configuration alone, and is still read; a chain of another is refused.
 const VERSION: u32 = 2;
-/// What stands before a line's digest.
+/// What precedes a line's digest.
 const SEAL: &str = ",\"digest\":\"";
 /// Bytes of a line's end: the seal, 64 digits and `"}`.
 const SEALED_BYTES: usize = SEAL.len() + 64 + 2;
 /// Hexadecimal digits that a record keeps of each tensor's digest.
 const TENSOR_DIGITS: usize = 16;
 
-/// One record: the state after a step, and what each step since the record before gave.
+/// One record: the digests of the state after a step, and the loss and the gradient norm of each
+/// step since the record before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainRecord {
@@ -40,7 +41,7 @@ pub struct ChainRecord {
     pub epoch: u64,
     /// The next step's batch within the epoch.
     pub batch_idx: u64,
-    /// What the run is; in the first record alone.
+    /// The identity of the run; in the first record alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The loss of each step since the record before: the sum over the bytes predicted.
@@ -57,7 +58,7 @@ pub struct ChainRecord {
     pub previous: String,
 }
 
-/// What a run is made of.
+/// The identity of a run: the specification, the arithmetic, the configuration and the corpus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -227,8 +228,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Reads a chain up to the record of a step that a run goes on from, or all of it. What lies
-    /// behind will be made again and may be damaged; a chain without a record is one too.
+    /// Reads a chain up to the record of the step that a run goes on from, or all of it. Later
+    /// records will be made again and may be damaged; a chain without a record is allowed.
     ///
     /// # Errors
     /// As [`Chain::read`].
@@ -292,7 +293,7 @@ impl Chain {
             .links
             .first()
             .and_then(|link| link.record.origin.as_ref());
-        origin.with_context(|| format!("{}: does not say of what run it is", self.path.display()))
+        origin.with_context(|| format!("{}: its first record has no origin", self.path.display()))
     }
 
     /// The record of a step.
@@ -327,7 +328,7 @@ fn unseal(line: &[u8]) -> Result<(ChainRecord, String)> {
     Ok((record, digest))
 }
 
-/// Fails unless a record may stand behind another, or be the first.
+/// Fails unless a record may follow another, or be the first.
 fn check_link(before: Option<&Link>, link: &Link) -> Result<()> {
     let ChainRecord {
         step,

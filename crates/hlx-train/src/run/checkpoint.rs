@@ -103,13 +103,12 @@ impl Checkpoint {
             .collect();
         let listing = seal::seal(&mut digests)?;
         let path = parent.join(folder_name(digests.step));
-        let temporary = files::temporary_beside(&path);
-        let written = fill_folder(&temporary, contents, &listing)
-            .and_then(|()| fs::rename(&temporary, &path))
-            .and_then(|()| files::sync_folder(parent));
-        if written.is_err() {
-            let _ = fs::remove_dir_all(&temporary);
-        }
+        let mut files: Vec<(&str, &[u8])> = contents
+            .iter()
+            .map(|(name, bytes)| (*name, bytes.as_slice()))
+            .collect();
+        files.push((DIGESTS, &listing));
+        let written = hlx_core::files::write_folder_atomically(&path, &files);
         written.with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(sha256_hex(&listing))
     }
@@ -244,15 +243,6 @@ pub(super) fn list(parent: &Path) -> Result<Vec<(u64, PathBuf)>> {
 
 fn folder_name(step: u64) -> String {
     format!("step-{step:06}")
-}
-
-fn fill_folder(path: &Path, contents: &[(&str, Vec<u8>)], listing: &[u8]) -> std::io::Result<()> {
-    fs::create_dir(path)?;
-    for (name, bytes) in contents {
-        files::write_and_sync(&path.join(name), bytes)?;
-    }
-    files::write_and_sync(&path.join(DIGESTS), listing)?;
-    files::sync_folder(path)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

@@ -45,11 +45,11 @@ impl RunLock {
                 let who = who.unwrap_or_else(|_| "another process".to_owned());
                 bail!("{}: is in use by {}", folder.display(), who.trim());
             }
-            Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
+            // Some network file systems have no locks; the run is no worse off than without one.
+            Err(TryLockError::Error(error)) => {
                 let folder = folder.display();
-                tracing::warn!("{folder}: the file system has no locks; start one run in it only");
+                tracing::warn!("{folder}: cannot be locked ({error}); start one run in it only");
             }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
         }
         files::write_atomically(&holder, this_process().as_bytes()).with_context(cannot)?;
         Ok(Self {

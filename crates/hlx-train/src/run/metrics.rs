@@ -78,7 +78,7 @@ impl Metric {
 pub struct MetricsFile {
     file: File,
     path: PathBuf,
-    /// The evaluations that it holds: a run taken up at its end measures nothing new.
+    /// The evaluations that it holds: a run that is resumed at its end measures nothing new.
     evaluations: Vec<(u64, EvalSplit)>,
 }
 

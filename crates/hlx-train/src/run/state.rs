@@ -13,13 +13,13 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     version: u32,
-    /// Where the run stands.
+    /// The progress of the run.
     pub progress: Progress,
     /// The optimizer's step and moments.
     pub optimizer: OptimizerState,
 }
 
-/// Where a run stands. Random numbers come from counters, so the seed, the step and the place in
+/// The progress of a run. Random numbers come from counters, so the seed, the step and the place in
 /// the epoch are the whole state of the generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {

@@ -1,4 +1,4 @@
-//! What computes the steps of a run: model, optimizer, data and recordings, and no file.
+//! The engine that computes a run's steps: model, optimizer, data and graphs; it writes no file.
 //!
 //! A run that trains and a run that is verified go through the same engine.
 
@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     order: Vec<usize>,
 }
 
-/// What a step was made of.
+/// The tokens and the rate of a step.
 pub(crate) struct StepCounts {
     /// Bytes read, padding left out.
     pub n_tokens: u64,
@@ -49,8 +49,8 @@ pub(crate) struct StepCounts {
 }
 
 impl Engine {
-    /// Makes the model, or reads it from a checkpoint and proves its digests; returns where the
-    /// run stands.
+    /// Makes the model, or reads it from a checkpoint and proves its digests; returns the run's
+    /// progress.
     ///
     /// # Errors
     /// A checkpoint of another model or corpus, or a damaged one; a device without the memory.
@@ -152,7 +152,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits for losses that were sent for, step by step.
+    /// Waits for a download of losses and returns them step by step.
     pub fn receive(&self, losses: PendingLosses) -> Result<Vec<StepLoss>> {
         self.ring.receive(losses, &self.plan)
     }
@@ -179,7 +179,7 @@ impl Engine {
     }
 }
 
-/// Steps until the epochs or the steps asked for are done, whichever comes first.
+/// Steps until the configured epochs or steps are done, whichever comes first.
 fn total_steps(config: &Config, per_epoch: u64) -> u64 {
     let by_epochs = config
         .train

@@ -1,4 +1,4 @@
-//! The losses of the last steps, kept on the device until somebody asks.
+//! The losses of the last steps, kept on the device until they are downloaded.
 //!
 //! A step's loss is a sum with the gradient's own order: one chain over the rows of each shard,
 //! made by the recorded passes, and the shards pairwise, made here. So the printed loss has the
@@ -23,7 +23,7 @@ pub(crate) struct LossRing {
     n_targets: Vec<u64>,
 }
 
-/// What one step left.
+/// The loss and the gradient norm of one step.
 pub(crate) struct StepLoss {
     /// Sum of the losses of the bytes predicted.
     pub loss: f32,
@@ -31,7 +31,7 @@ pub(crate) struct StepLoss {
     pub grad_norm: f32,
 }
 
-/// Losses on their way from the device.
+/// A download of losses.
 pub(crate) struct PendingLosses {
     words: PendingDownload,
     n_targets: Vec<u64>,
@@ -79,8 +79,8 @@ impl LossRing {
         Ok(())
     }
 
-    /// Starts to download what the steps since the last call left, and empties the ring; `None`
-    /// without steps.
+    /// Starts the download of the losses since the last call and empties the ring; `None` without
+    /// steps.
     pub fn take_all(&mut self, ctx: &Context) -> Result<Option<PendingLosses>> {
         if self.n_targets.is_empty() {
             return Ok(None);

@@ -1,16 +1,16 @@
 //! The training loop.
 //!
-//! A step: the batch's rows go up, the recorded forward and backward of each micro-batch is
-//! replayed, the gradients go through the tree over the shards, and the recorded update runs; a
-//! batch in one pass is one graph, update included.
-//! Nothing waits for the device: a log period's losses are sent for at its end and logged when
-//! they arrive, some steps later. Evaluations, checkpoints and ends of epochs do wait.
+//! A step: the batch's rows are uploaded, the graph of each micro-batch's forward and backward pass
+//! is replayed, the gradients are summed by the tree over the shards, and the recorded update is
+//! replayed; a batch in one pass is one graph, update included.
+//! Nothing waits for the device: the download of a log period's losses starts at its end, and they
+//! are logged when they arrive, some steps later. Evaluations, checkpoints and ends of epochs wait.
 
+mod chain_recorder;
 mod engine;
 mod losses;
 mod observer;
 mod pass;
-mod recorder;
 mod setup;
 
 use std::collections::VecDeque;
@@ -20,9 +20,9 @@ use anyhow::Result;
 use hlx_core::{Context, SPECIFICATION};
 use hlx_nn::Transformer;
 
+pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
 pub(crate) use engine::{Engine, load_model};
 pub use observer::{Observer, Silent};
-pub(crate) use recorder::{PendingRecord, Recorder};
 pub use setup::{Start, TrainOptions};
 
 use crate::config::{Config, Format};
@@ -44,14 +44,14 @@ pub struct Trainer {
     folder: RunFolder,
     metrics: MetricsFile,
     chain: ChainFile,
-    recorder: Recorder,
+    recorder: ChainRecorder,
     progress: Progress,
     /// The digest of the newest checkpoint's listing, and its step.
     newest: (String, Option<u64>),
     period: Period,
     /// When the last log line was written.
     logged: Instant,
-    /// What was sent for and has not been written down yet, in order.
+    /// Downloads that have started and are not written to the files yet, in order.
     awaited: VecDeque<Awaited>,
     /// The mean training loss of the last log period.
     last_loss: Option<f64>,
@@ -59,12 +59,12 @@ pub struct Trainer {
     _lock: RunLock,
 }
 
-/// What the device has been asked for: losses, a log line that waits for them, and the digests of
-/// a record of the chain.
+/// Downloads of one moment: losses, a log line that is made of them, and the digests of a record
+/// of the chain.
 struct Awaited {
     losses: Option<PendingLosses>,
     line: Option<LogLine>,
-    record: Option<PendingRecord>,
+    record: Option<PendingChainRecord>,
 }
 
 /// What a log period has counted beside its losses.
@@ -85,7 +85,7 @@ impl Awaited {
         let record = self
             .record
             .as_ref()
-            .map(PendingRecord::is_done)
+            .map(PendingChainRecord::is_done)
             .transpose()?;
         Ok(losses.unwrap_or(true) && record.unwrap_or(true))
     }
@@ -186,7 +186,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Logs, evaluates, saves and ends the epoch, each when its time has come.
+    /// Logs, evaluates, saves and ends the epoch, each at the steps that the configuration gives.
     fn after_step(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let (step, train) = (self.progress.step, &self.engine.config.train);
         let due = |every: u64| every > 0 && step.is_multiple_of(every);
@@ -197,7 +197,7 @@ impl Trainer {
         );
         let epoch_ends = self.engine.epoch_ends(&self.progress);
         if log || save || epoch_ends || self.engine.ring.is_full() {
-            self.send_for(log, log || save)?;
+            self.start_downloads(log, log || save)?;
         }
         self.receive(eval || save || epoch_ends, observer)?;
         if epoch_ends {
@@ -212,9 +212,9 @@ impl Trainer {
         Ok(())
     }
 
-    /// Sends for the losses of the steps since the last time; `log` ends the log period, and
-    /// `record` sends for the state's digests unless the chain has this step's already.
-    fn send_for(&mut self, log: bool, record: bool) -> Result<()> {
+    /// Starts the download of the losses since the last call; `log` ends the log period, and
+    /// `record` launches the state's digests unless the chain has this step's already.
+    fn start_downloads(&mut self, log: bool, record: bool) -> Result<()> {
         let losses = self.engine.ring.take_all(&self.engine.ctx)?;
         let line = (log && losses.is_some()).then(|| LogLine {
             step: self.progress.step,
@@ -222,7 +222,7 @@ impl Trainer {
             period: std::mem::take(&mut self.period),
         });
         let record = if record {
-            self.recorder.send_for(&self.engine, &self.progress)?
+            self.recorder.launch(&self.engine, &self.progress)?
         } else {
             None
         };
@@ -236,7 +236,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// Takes in what has arrived, or `all`, and writes log lines and records.
+    /// Receives the downloads that have finished, or waits for `all`, and writes log lines and
+    /// records.
     fn receive(&mut self, all: bool, observer: &mut dyn Observer) -> Result<()> {
         while let Some(awaited) = self.awaited.pop_front() {
             if !all && !awaited.is_done()? {
@@ -286,8 +287,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// Moves to the next epoch; looks whether the target has been reached if the epoch's losses
-    /// came close to it.
+    /// Moves to the next epoch; if the epoch's losses came close to the target, evaluates whether it
+    /// is reached.
     fn end_epoch(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let losses = std::mem::take(&mut self.progress.epoch_loss);
         self.engine.next_epoch(&mut self.progress);
@@ -301,7 +302,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Evaluates samples, and notes it; the log period's clock stands still meanwhile.
+    /// Evaluates samples and logs the result; the time is left out of the log period's.
     fn evaluate(&mut self, split: EvalSplit, observer: &mut dyn Observer) -> Result<Evaluation> {
         let paused = Instant::now();
         let samples = match split {
@@ -328,7 +329,7 @@ impl Trainer {
     /// Saves a checkpoint of the step just done, unless there is one.
     fn interrupt(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let save = self.newest.1 != Some(self.progress.step);
-        self.send_for(false, save)?;
+        self.start_downloads(false, save)?;
         self.receive(true, observer)?;
         if save {
             self.save(observer)?;
@@ -342,7 +343,7 @@ impl Trainer {
 
     fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let save = self.newest.1 != Some(self.progress.step);
-        self.send_for(false, save)?;
+        self.start_downloads(false, save)?;
         self.receive(true, observer)?;
         // A large text is not read once more unless its loss was asked for.
         let wanted = self.engine.data.format() == Format::Pairs

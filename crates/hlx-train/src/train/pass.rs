@@ -1,5 +1,5 @@
-//! The forward and backward pass of a micro-batch, recorded once a shape and replayed. A pass
-//! that holds the whole batch has the optimizer's update behind it: the step is one graph then.
+//! The forward and backward pass of a micro-batch, recorded as a graph for each shape and replayed.
+//! A pass that holds the whole batch ends in the optimizer's update: the step is one graph then.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer, Transformer};
 
 use crate::data;
 
-/// Recordings kept; the one used longest ago makes room. Each holds its activations, and pairs
-/// of many lengths ask for many shapes.
-const MAX_RECORDINGS: usize = 16;
+/// Graphs kept; the least recently used one is dropped for a new one. Each holds its activations,
+/// and pairs of many lengths have many shapes.
+const MAX_GRAPHS: usize = 16;
 
-/// What a recording depends on: its columns, and whether it continues a shard's chain.
+/// What a graph depends on: its columns, and whether it continues a shard's chain.
 type Shape = (usize, bool);
 
-/// The recordings of a run, and the buffers that they share.
+/// The passes' graphs of a run, and the buffers that they share.
 pub(super) struct PassGraphs {
     ctx: Context,
     seed: u64,
@@ -30,12 +30,12 @@ pub(super) struct PassGraphs {
     scale: Tensor,
     /// The chains over the shards that a pass holds.
     losses: Buffer,
-    recordings: HashMap<Shape, Recording>,
+    graphs: HashMap<Shape, PassGraph>,
     clock: u64,
 }
 
-/// One recorded pass with its inputs.
-struct Recording {
+/// One recorded pass and its input buffers.
+struct PassGraph {
     graph: Graph,
     ids: Tensor,
     targets: Tensor,
@@ -58,7 +58,7 @@ impl PassGraphs {
             dropout,
             scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
             losses: ctx.alloc(n_shards)?,
-            recordings: HashMap::new(),
+            graphs: HashMap::new(),
             clock: 0,
         })
     }
@@ -79,49 +79,49 @@ impl PassGraphs {
     pub fn replay(
         &mut self,
         (model, optimizer): (&Transformer, &dyn Optimizer),
-        rows: &data::MicroBatch,
+        rows: &data::TokenRows,
         pass: &MicroBatch,
         step: u64,
     ) -> Result<()> {
         let shape = (rows.time, pass.plan.accumulate);
-        if !self.recordings.contains_key(&shape) {
+        if !self.graphs.contains_key(&shape) {
             self.make_room();
-            let recording = self.record((model, optimizer), rows, pass)?;
-            self.recordings.insert(shape, recording);
+            let graph = self.record((model, optimizer), rows, pass)?;
+            self.graphs.insert(shape, graph);
         }
         self.clock += 1;
-        let Some(recording) = self.recordings.get_mut(&shape) else {
+        let Some(pass_graph) = self.graphs.get_mut(&shape) else {
             return Ok(());
         };
-        recording.used = self.clock;
-        self.ctx.upload_u32(recording.ids.buffer(), &rows.ids)?;
+        pass_graph.used = self.clock;
+        self.ctx.upload_u32(pass_graph.ids.buffer(), &rows.ids)?;
         self.ctx
-            .upload_u32(recording.targets.buffer(), &rows.targets)?;
-        recording
+            .upload_u32(pass_graph.targets.buffer(), &rows.targets)?;
+        pass_graph
             .context
             .set_counter(step as u32, pass.first_sample as u32)?;
-        Ok(recording.graph.replay()?)
+        Ok(pass_graph.graph.replay()?)
     }
 
     fn make_room(&mut self) {
-        if self.recordings.len() < MAX_RECORDINGS {
+        if self.graphs.len() < MAX_GRAPHS {
             return;
         }
         let oldest = self
-            .recordings
+            .graphs
             .iter()
-            .min_by_key(|(_, recording)| recording.used);
+            .min_by_key(|(_, pass_graph)| pass_graph.used);
         if let Some(shape) = oldest.map(|(shape, _)| *shape) {
-            self.recordings.remove(&shape);
+            self.graphs.remove(&shape);
         }
     }
 
     fn record(
         &self,
         (model, optimizer): (&Transformer, &dyn Optimizer),
-        rows: &data::MicroBatch,
+        rows: &data::TokenRows,
         pass: &MicroBatch,
-    ) -> Result<Recording> {
+    ) -> Result<PassGraph> {
         let (batch, time) = (rows.batch, rows.time);
         let ids = Tensor::ids(&self.ctx, &rows.ids, &[batch, time])?;
         let targets = Tensor::ids(&self.ctx, &rows.targets, &[batch, time])?;
@@ -154,7 +154,7 @@ impl PassGraphs {
             Ok(())
         })?;
         tracing::debug!(batch, time, launches = graph.len(), "recorded a pass");
-        Ok(Recording {
+        Ok(PassGraph {
             graph,
             ids,
             targets,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 
-use super::{Engine, Recorder, Trainer};
+use super::{ChainRecorder, Engine, Trainer};
 use crate::config::Config;
 use crate::data::Dataset;
 use crate::run::{
@@ -92,7 +92,7 @@ impl Trainer {
         }
         let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
         let (engine, progress) = Engine::new(ctx, config, data, checkpoint.as_ref())?;
-        let mut recorder = Recorder::new(&engine, None)?;
+        let mut recorder = ChainRecorder::new(&engine, None)?;
         let first = recorder.first(&engine, &progress)?;
         // Only now, with all that can be refused behind, is anything written.
         let (folder, lock, manifest) = match opened {

@@ -21,7 +21,7 @@ use crate::data::Dataset;
 use crate::run::{
     Bits, Chain, ChainRecord, Checkpoint, Link, Progress, RunFolder, check_specification,
 };
-use crate::train::{Engine, Recorder};
+use crate::train::{ChainRecorder, Engine};
 use stretch::Stretch;
 
 /// Which part of a run to recompute, and on what.
@@ -31,7 +31,7 @@ pub struct VerifyOptions {
     pub from: Option<u64>,
     /// The step that it ends at or behind; the chain's end if left out.
     pub to: Option<u64>,
-    /// The corpus, if it lies no longer where the run read it.
+    /// The corpus, if it is no longer where the run read it.
     pub data_path: Option<PathBuf>,
     /// Samples computed at a time, if not as many as the run did: no bit depends on it.
     pub micro_batch_size: Option<usize>,
@@ -43,7 +43,7 @@ pub struct Verification {
     chain: Chain,
     stretch: Stretch,
     engine: Engine,
-    recorder: Recorder,
+    recorder: ChainRecorder,
     progress: Progress,
     /// The losses and norms since the last record.
     losses: Vec<Bits>,
@@ -64,7 +64,7 @@ impl Verification {
         let (config, data) = inputs(ctx, &folder, &chain, options)?;
         let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
         let (engine, progress) = Engine::new(ctx, config, data, base.as_ref())?;
-        let mut recorder = Recorder::new(&engine, None)?;
+        let mut recorder = ChainRecorder::new(&engine, None)?;
         if let Some(base) = &base {
             let state = recorder.first(&engine, &progress)?;
             check_base(&chain, base, &state)?;
@@ -96,7 +96,7 @@ impl Verification {
         self.chain.is_torn()
     }
 
-    /// Recomputes the stretch up to its end or the first difference. `step` hears of each step.
+    /// Recomputes the stretch up to its end or the first difference. `step` is called after each step.
     ///
     /// # Errors
     /// What the device reports.
@@ -154,7 +154,7 @@ impl Verification {
         Ok(())
     }
 
-    /// Takes in the losses of the steps since the last time.
+    /// Receives the losses of the steps since the last call.
     fn receive(&mut self) -> Result<()> {
         let Some(losses) = self.engine.ring.take_all(&self.engine.ctx)? else {
             return Ok(());

@@ -59,21 +59,20 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 impl Arguments {
     /// Trains, and returns whether the run was interrupted.
     fn train(&self) -> Result<bool> {
-        let arguments = self;
-        let config = Config::load(&arguments.config, &arguments.overrides)?;
-        let folder = arguments.config.parent().unwrap_or(Path::new("."));
+        let config = Config::load(&self.config, &self.overrides)?;
+        let folder = self.config.parent().unwrap_or(Path::new("."));
         let data_path = folder.join(&config.data.path);
         let options = TrainOptions {
-            start: arguments.start()?,
+            start: self.start()?,
             data_path,
         };
-        let ctx = arguments.device.open()?;
-        let profile = match arguments.profile {
+        let ctx = self.device.open()?;
+        let profile = match self.profile {
             Some(_) => Some(Profile::start(&ctx)?),
             None => None,
         };
         let mut trainer = Trainer::new(&ctx, config, &options)?;
-        let mut screen = Screen::new(arguments.json, &trainer)?;
+        let mut screen = Screen::new(self.json, &trainer)?;
         screen.head(&trainer)?;
         let outcome = trainer.run(&mut screen)?;
         screen.bar.finish_and_clear();
@@ -81,7 +80,7 @@ impl Arguments {
         if outcome.interrupted {
             self.say_how_to_go_on(&trainer, &screen);
         } else {
-            report(&trainer, &outcome, arguments.json)?;
+            report(&trainer, &outcome, self.json)?;
         }
         if let Some(profiled) = profiled {
             self.show_profile(&profiled, trainer.folder().path())?;

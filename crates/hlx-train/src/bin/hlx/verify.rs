@@ -44,7 +44,7 @@ pub struct Arguments {
     /// End at the first record at or behind this step; the chain's end if left out.
     #[arg(long, value_name = "STEP", conflicts_with = "golden")]
     to: Option<u64>,
-    /// The corpus, if it lies no longer where the run read it.
+    /// The corpus, if it is no longer where the run read it.
     #[arg(long, value_name = "FILE", conflicts_with = "golden")]
     data: Option<PathBuf>,
     /// Samples computed at a time, if fewer fit into this device's memory; the bits stay the same.

@@ -8,30 +8,30 @@ use super::{Engine, StepLoss};
 use crate::run::{Bits, ChainRecord, Origin, Progress};
 
 /// Makes records of the steps of an engine.
-pub(crate) struct Recorder {
+pub(crate) struct ChainRecorder {
     digester: StateDigester,
     /// The losses and norms of the steps since the last record.
     losses: Vec<Bits>,
     norms: Vec<Bits>,
-    /// The step of the newest record sent for.
+    /// The step of the newest record that was launched.
     newest: Option<u64>,
 }
 
-/// A record whose digests are on their way.
-pub(crate) struct PendingRecord {
+/// A record whose digests are being computed.
+pub(crate) struct PendingChainRecord {
     step: u64,
     cursor: (u64, u64),
     digests: PendingStateDigest,
 }
 
-impl PendingRecord {
+impl PendingChainRecord {
     /// Whether they have arrived.
     pub fn is_done(&self) -> Result<bool> {
         Ok(self.digests.is_done()?)
     }
 }
 
-impl Recorder {
+impl ChainRecorder {
     /// Prepares the digests of an engine's state. `newest` is the step that the last record is
     /// of, if there is one.
     pub fn new(engine: &Engine, newest: Option<u64>) -> Result<Self> {
@@ -51,30 +51,30 @@ impl Recorder {
     }
 
     /// Launches the digests of a record of this step, unless there is one.
-    pub fn send_for(
+    pub fn launch(
         &mut self,
         engine: &Engine,
         progress: &Progress,
-    ) -> Result<Option<PendingRecord>> {
+    ) -> Result<Option<PendingChainRecord>> {
         if self.newest.replace(progress.step) == Some(progress.step) {
             return Ok(None);
         }
         let (store, optimizer) = (engine.model.store(), engine.optimizer.as_ref());
-        Ok(Some(PendingRecord {
+        Ok(Some(PendingChainRecord {
             step: progress.step,
             cursor: engine.cursor(progress),
             digests: self.digester.send_for(store, optimizer)?,
         }))
     }
 
-    /// Adds what a step gave; steps come in order.
+    /// Adds a step's loss and gradient norm; steps come in order.
     pub fn add(&mut self, step: &StepLoss) {
         self.losses.push(step.loss.into());
         self.norms.push(step.grad_norm.into());
     }
 
-    /// Waits for a record's digests and puts it together, with all steps added since the last.
-    pub fn receive(&mut self, pending: PendingRecord) -> Result<ChainRecord> {
+    /// Waits for a record's digests and makes it of them and of all steps added since the last.
+    pub fn receive(&mut self, pending: PendingChainRecord) -> Result<ChainRecord> {
         let state = self.digester.receive(pending.digests)?;
         let (epoch, batch_idx) = pending.cursor;
         let mut record = ChainRecord::new(pending.step, epoch, batch_idx, &state);
