@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{Outcome, activations, arrows, constants, digests, files, shaders, tidy};
+use crate::{Outcome, activations, arrows, constants, digests, files, floors, shaders, tidy};
 
 pub const HELP: &str = "\
 cargo xtask lint
@@ -15,9 +15,10 @@ warning. It needs neither a shader compiler nor Vulkan.";
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
+    ("floors of hlx-core", floors::check),
     ("generated constants", |root| {
         let generated = [
             constants::generate(root, true),

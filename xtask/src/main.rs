@@ -9,6 +9,7 @@ mod deep;
 mod digests;
 mod exhaustive;
 mod files;
+mod floors;
 mod lint;
 mod package;
 mod prove;

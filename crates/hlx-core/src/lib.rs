@@ -14,6 +14,7 @@ pub mod cpu;
 mod cpu_stream;
 mod device;
 pub mod digest;
+mod dispatch;
 mod error;
 pub mod files;
 mod graph;
@@ -36,6 +37,10 @@ mod vulkan;
 
 pub use context::{Context, PendingDownload};
 pub use device::{DeviceInfo, DeviceKind};
+pub use dispatch::{
+    CommandBufferPool, CommandRecorder, ComputePipeline, DescriptorBindingBuilder,
+    DescriptorBindings, RecordedCommands,
+};
 pub use error::CoreError;
 pub use graph::Graph;
 pub use launch::{Binding, CpuBindings, Launch, as_u32, groups_1d, push_bytes};
@@ -49,7 +54,4 @@ pub use specification::SPECIFICATION;
 pub use tuning::{
     AttentionTuning, ColumnCut, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
 };
-pub use vulkan::{
-    CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
-    RecordedCommands, validation_messages,
-};
+pub use vulkan::validation_messages;

@@ -13,19 +13,15 @@ mod schedule;
 mod staging;
 mod stream;
 mod timing;
-mod user;
 
 use vulkano::{Validated, VulkanError};
 
 pub(crate) use device::{Modes, VulkanDevice, list};
 pub use instance::validation_messages;
-pub(crate) use pace::Pace;
-pub(crate) use pipeline::{cache_dir, write_atomically};
+pub(crate) use pace::{Groups, Pace};
+pub(crate) use pipeline::{Pipeline, cache_dir, write_atomically};
+pub(crate) use recorder::{Arguments, Measured, Recorded, Recorder, View};
 pub(crate) use stream::{ReadBack, VulkanGraph, VulkanStream};
-pub use user::{
-    CommandBufferPool, ComputePipeline, DescriptorBindingBuilder, DescriptorBindings,
-    RecordedCommands,
-};
 
 use crate::error::CoreError;
 

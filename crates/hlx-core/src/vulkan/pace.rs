@@ -50,7 +50,7 @@ impl Pace {
     }
 
     /// Cuts a launch into ranges of its workgroups if it is too long for one submission.
-    pub(super) fn cut(&self, launch: &Launch<'_>, work: Work) -> Vec<Groups> {
+    pub fn cut(&self, launch: &Launch<'_>, work: Work) -> Vec<Groups> {
         match self.parts(work) {
             1 => vec![Groups::all(launch.groups)],
             parts => {
@@ -74,7 +74,7 @@ impl Pace {
 
 /// A range of a launch's workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     pub base: [u32; 3],
     pub count: [u32; 3],
 }

@@ -25,7 +25,7 @@ use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory};
 use crate::profile::{Profiler, Work};
 
 /// A command buffer being recorded.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     device: Arc<VulkanDevice>,
     command_buffer: CommandPoolAlloc,
     sets: DescriptorSets,
@@ -115,7 +115,7 @@ fn reads() -> vk::AccessFlags {
 /// A window of memory and what a command does with it. It keeps the memory alive, not the
 /// buffer, whose words may go to another one once the command has run. Who submits a command
 /// buffer more than once keeps the buffers.
-pub(super) struct View {
+pub(crate) struct View {
     block: Arc<Block>,
     offset: usize,
     len: usize,
@@ -140,7 +140,7 @@ impl View {
     }
 
     /// The words, where they lie now: a planned buffer's own until it has its place.
-    pub fn range(&self) -> Range {
+    pub(super) fn range(&self) -> Range {
         let (block, offset) = self.block.placed();
         let start = offset + self.offset;
         Range {
@@ -156,7 +156,7 @@ impl View {
 }
 
 /// What a dispatch works on.
-pub(super) struct Arguments<'a> {
+pub(crate) struct Arguments<'a> {
     pub views: &'a [View],
     pub push: &'a [u8],
     pub groups: Groups,
@@ -164,7 +164,7 @@ pub(super) struct Arguments<'a> {
 
 /// What is measured of a command buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(crate) enum Measured {
     /// Nothing.
     No,
     /// The time of all of it, at the price of two timestamps.
@@ -484,7 +484,7 @@ impl Recorder {
     }
 
     /// Records a copy from staging memory.
-    pub fn upload(&mut self, source: HostRange, target: &View) -> Result<(), CoreError> {
+    pub(super) fn upload(&mut self, source: HostRange, target: &View) -> Result<(), CoreError> {
         let to = self.keep("upload", target)?;
         self.order(&[], &[target.range()]);
         self.copy_raw((source.buffer, source.offset), to, target.bytes());
@@ -493,7 +493,7 @@ impl Recorder {
     }
 
     /// Records a copy to staging memory, made visible to the host.
-    pub fn read_back(&mut self, source: &View, target: HostRange) -> Result<(), CoreError> {
+    pub(super) fn read_back(&mut self, source: &View, target: HostRange) -> Result<(), CoreError> {
         let from = self.keep("download", source)?;
         self.order(&[source.range()], &[]);
         self.copy_raw(from, (target.buffer, target.offset), source.bytes());

@@ -7,7 +7,7 @@
 //! use hlx_core::{CommandBufferPool, ComputePipeline, Context, DescriptorBindingBuilder};
 //!
 //! # fn main() -> Result<(), hlx_core::CoreError> {
-//! # let bytes = include_bytes!("../../spv/examples/vector_add.spv");
+//! # let bytes = include_bytes!("../spv/examples/vector_add.spv");
 //! # let words: Vec<u32> = bytes.chunks_exact(4)
 //! #     .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
 //! let Ok(context) = Context::open("vulkan") else { return Ok(()) }; // no Vulkan here
@@ -32,15 +32,14 @@
 
 use std::sync::Arc;
 
-use super::pace::Groups;
-use super::pipeline::Pipeline;
-use super::recorder::{Arguments, Measured, Recorded, Recorder, View};
-use super::{VulkanDevice, VulkanStream};
 use crate::context::{Context, Stream};
 use crate::error::CoreError;
 use crate::launch::{Binding, check_bindings};
 use crate::memory::Buffer;
 use crate::profile::Work;
+use crate::vulkan::{
+    Arguments, Groups, Measured, Pipeline, Recorded, Recorder, View, VulkanDevice, VulkanStream,
+};
 
 fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {
     match context.stream() {
