@@ -118,12 +118,7 @@ mod tests {
 
     #[test]
     fn a_device_has_peaks() {
-        let vulkan = std::env::var("HLX_TEST_DEVICES").as_deref() != Ok("cpu");
-        for ctx in Context::all()
-            .expect("devices")
-            .iter()
-            .filter(|ctx| vulkan && !ctx.is_cpu())
-        {
+        for ctx in &crate::testing::vulkan_contexts() {
             let peak = measure(ctx).expect("measured");
             let rates = [peak.flops_per_second, peak.bytes_per_second];
             assert!(

@@ -3,7 +3,7 @@
 
 mod vector_add;
 
-use hlx_core::testing::own_contexts as contexts;
+use hlx_core::testing::{cpu, own_contexts, vulkan_contexts};
 use hlx_core::{
     CommandBufferPool, ComputePipeline, Context, CoreError, DescriptorBindingBuilder, Graph,
 };
@@ -35,7 +35,7 @@ fn message<T>(result: Result<T, CoreError>) -> String {
 
 #[test]
 fn a_buffer_of_another_context_is_refused_by_every_operation() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let other = twin(&ctx);
         let (mine, theirs) = (
             ctx.buffer_f32(&[1.0, 2.0]).expect("mine"),
@@ -78,7 +78,7 @@ fn a_buffer_of_another_context_is_refused_by_every_operation() {
 
 #[test]
 fn clones_of_a_context_share_their_buffers() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let clone = ctx.clone();
         assert!(ctx.is_same(&clone) && !ctx.is_same(&twin(&ctx)));
         let x = clone.buffer_f32(&[1.5; 8]).expect("x");
@@ -90,7 +90,7 @@ fn clones_of_a_context_share_their_buffers() {
 
 #[test]
 fn a_dispatch_with_another_pipelines_bindings_is_refused() {
-    for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
+    for ctx in &vulkan_contexts() {
         let buffers: Vec<_> = (0..4)
             .map(|_| ctx.buffer_f32(&[1.0; 64]).expect("buffer"))
             .collect();
@@ -140,7 +140,7 @@ fn a_dispatch_with_another_pipelines_bindings_is_refused() {
 
 #[test]
 fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
-    for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
+    for ctx in &vulkan_contexts() {
         let pipeline = pipeline(ctx, 3).expect("pipeline");
         let a = ctx.buffer_f32(&[1.0; 64]).expect("a");
         let c = ctx.alloc(64).expect("c");
@@ -178,7 +178,7 @@ fn doubling(ctx: &Context, x: &hlx_core::Buffer) -> (Graph, hlx_core::Buffer) {
 
 #[test]
 fn outputs_outlive_their_graph() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let x = ctx.buffer_f32(&[2.0; 4096]).expect("x");
         let (graph, y) = doubling(&ctx, &x);
         graph.replay().expect("replay");
@@ -199,7 +199,7 @@ fn outputs_outlive_their_graph() {
 
 #[test]
 fn a_graph_owns_the_buffers_that_it_reads() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let x = ctx.buffer_f32(&[2.0; 4096]).expect("x");
         let (graph, y) = doubling(&ctx, &x);
         let in_use = ctx.memory().buffers;
@@ -216,7 +216,7 @@ fn a_graph_owns_the_buffers_that_it_reads() {
 
 #[test]
 fn an_output_of_one_graph_is_the_input_of_the_next() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let x = ctx.buffer_f32(&[1.0; 256]).expect("x");
         let (first, y) = doubling(&ctx, &x);
         let (second, z) = doubling(&ctx, &y);
@@ -231,7 +231,7 @@ fn an_output_of_one_graph_is_the_input_of_the_next() {
 
 #[test]
 fn another_thread_cannot_launch_while_a_graph_is_recorded() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
         let y = ctx.alloc(64).expect("y");
         let (graph, messages) = ctx
@@ -273,7 +273,7 @@ fn another_thread_cannot_launch_while_a_graph_is_recorded() {
 
 #[test]
 fn a_graph_cannot_be_replayed_inside_a_recording() {
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
         let (graph, _y) = doubling(&ctx, &x);
         let refused = ctx.record::<_, CoreError>(|| graph.replay());
@@ -291,7 +291,7 @@ fn jobs_of_a_users_thread_pool_launch_on_one_context() {
         .num_threads(4)
         .build()
         .expect("pool");
-    for ctx in contexts() {
+    for ctx in own_contexts() {
         let outputs: Vec<Vec<f32>> = pool.install(|| {
             (0..200)
                 .into_par_iter()
@@ -315,7 +315,7 @@ fn jobs_of_a_users_thread_pool_launch_on_one_context() {
 #[test]
 fn a_cpu_body_that_launches_on_its_context_is_refused() {
     use hlx_core::{Binding, Launch};
-    let ctx = hlx_core::testing::cpu().expect("cpu");
+    let ctx = cpu().expect("cpu");
     let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
     let found = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let (inner, text) = (ctx.clone(), std::sync::Arc::clone(&found));
@@ -340,7 +340,7 @@ fn a_cpu_body_that_launches_on_its_context_is_refused() {
 #[test]
 fn a_panic_of_a_cpu_body_reaches_the_caller_and_leaves_the_context_usable() {
     use hlx_core::{Binding, Launch};
-    let ctx = hlx_core::testing::cpu().expect("cpu");
+    let ctx = cpu().expect("cpu");
     let x = ctx.buffer_f32(&[1.0; 8]).expect("x");
     let launch = |bindings: &[Binding<'_>]| {
         let launch = Launch {

@@ -2,6 +2,7 @@
 
 mod vector_add;
 
+use hlx_core::testing::vulkan_contexts;
 use hlx_core::{Buffer, Context, CoreError, Tuning};
 use vector_add::add;
 
@@ -9,12 +10,8 @@ const WORDS: usize = 64 * 300 + 7;
 
 /// The Vulkan devices, as seen by somebody on a device of this many bytes a second.
 fn slow_devices(bytes_per_second: f64) -> Vec<Context> {
-    if std::env::var("HLX_TEST_DEVICES").as_deref() == Ok("cpu") {
-        return Vec::new();
-    }
-    let contexts = hlx_core::testing::own_contexts();
-    let vulkan = contexts.iter().filter(|ctx| !ctx.is_cpu());
-    vulkan
+    vulkan_contexts()
+        .iter()
         .map(|ctx| {
             let tuning = Tuning {
                 bytes_per_second,

@@ -6,6 +6,7 @@ use hlx_nn::{
     AdamW, AdamWConfig, ForwardContext, GradientTree, MicroBatchPlan, NnError, Optimizer, Result,
     Transformer, TransformerConfig, cross_entropy,
 };
+use rayon::prelude::*;
 
 const BATCH: usize = 8;
 const TIME: usize = 11;
@@ -243,5 +244,21 @@ fn ids_of_another_shape_are_refused() -> Result<()> {
         .expect_err("another length");
     let expected = "transformer: ids has shape [1, 3], expected [1, 2] and at most 37 positions";
     assert_eq!(error.to_string(), expected);
+    Ok(())
+}
+
+#[test]
+fn jobs_of_a_users_thread_pool_share_one_model() -> Result<()> {
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = Transformer::new(&ctx, &config(0.0), 3)?;
+        let ids = |sample: usize| -> Vec<u32> { (0..TIME).map(|t| token(sample, t)).collect() };
+        let run = |sample: usize| Ok(words(&logits(&model, &ids(sample), 1)?));
+        let alone: Vec<Vec<u32>> = (0..BATCH).map(run).collect::<Result<_>>()?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build();
+        let together: Vec<Vec<u32>> = pool
+            .expect("a pool")
+            .install(|| (0..BATCH).into_par_iter().map(run).collect::<Result<_>>())?;
+        assert_eq!(together, alone);
+    }
     Ok(())
 }
