@@ -31,7 +31,8 @@ impl Config {
         let mut identity = self.flat()?;
         identity.retain(|key, _| {
             let key = key.as_str();
-            !FREE_KEYS.contains(&key) && !(constant && LENGTH_KEYS.contains(&key))
+            let is_free = FREE_KEYS.contains(&key) || (constant && LENGTH_KEYS.contains(&key));
+            !is_free
         });
         Ok(identity)
     }
