@@ -287,11 +287,12 @@ class Side:
         def loss_of(ids, targets):
             return F.cross_entropy(model(ids).view(-1, vocabulary), targets.reshape(-1))
 
+        plain = loss_of
         if mode in ("compiled", "tf32-compiled", "bf16-graph"):
-            loss_of = compiled(loss_of)
+            loss_of = compiled(plain)
         bf16 = mode == "bf16-graph"
 
-        def on_device(tokens):
+        def on_device(tokens, loss_of=loss_of):
             optimizer.zero_grad(set_to_none=True)
             # The cache of casted weights must not outlive a capture.
             with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
@@ -302,7 +303,18 @@ class Side:
             return loss
 
         if in_graph:
-            return self.captured(on_device, host)
+            try:
+                return self.captured(on_device, host)
+            except Exception as error:  # noqa: BLE001 (torch makes the graphs then)
+                print(f"step {name}: no graph of the whole step: {first_line(error)}", file=sys.stderr)
+                torch.cuda.synchronize()
+                with_graphs = compiled(plain, mode="reduce-overhead")
+
+                def step():
+                    torch.compiler.cudagraph_mark_step_begin()
+                    return on_device(host.to(self.device, non_blocking=True), with_graphs)
+
+                return step
 
         def step():
             self.allow_tf32(mode.startswith("tf32"))
@@ -322,7 +334,7 @@ class Side:
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=stream):
             loss = on_device(tokens)
 
         def step():
@@ -435,13 +447,13 @@ class Side:
         return reply
 
 
-def compiled(function):
+def compiled(function, **options):
     """torch.compile for these sizes alone. All steps share one code object, of which torch would
     compile eight versions, the later ones for sizes that vary, and then go on uncompiled."""
     import torch._dynamo
 
     torch._dynamo.config.cache_size_limit = 64
-    return torch.compile(function, dynamic=False)
+    return torch.compile(function, dynamic=False, **options)
 
 
 def digest(tensor):

@@ -284,14 +284,14 @@ pub fn cases(scale: Scale) -> Vec<Case> {
 ///
 /// # Errors
 /// A name that is none of these; the message lists the families.
-pub fn select(cases: Vec<Case>, asked: Option<&str>) -> Result<Vec<Case>> {
-    let Some(asked) = asked else {
+pub fn select(cases: Vec<Case>, wanted: Option<&str>) -> Result<Vec<Case>> {
+    let Some(wanted) = wanted else {
         return Ok(cases);
     };
-    let fits = |case: &Case| [case.family(), &case.op, &case.name()].contains(&asked);
+    let fits = |case: &Case| [case.family(), &case.op, &case.name()].contains(&wanted);
     let chosen: Vec<Case> = cases.into_iter().filter(fits).collect();
     if chosen.is_empty() {
-        bail!("no kernel `{asked}`; there are {}", FAMILIES.join(", "));
+        bail!("no kernel `{wanted}`; there are {}", FAMILIES.join(", "));
     }
     Ok(chosen)
 }
@@ -323,10 +323,10 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_in_one_line() {
-        let message = |asked| {
+        let message = |wanted| {
             format!(
                 "{:#}",
-                select(cases(Scale::Small), Some(asked)).expect_err("refused")
+                select(cases(Scale::Small), Some(wanted)).expect_err("refused")
             )
         };
         let text = message("gelo");
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn families_operations_and_names_select() -> Result<()> {
-        let count = |asked| Ok::<_, anyhow::Error>(select(cases(Scale::Gpu), Some(asked))?.len());
+        let count = |wanted| Ok::<_, anyhow::Error>(select(cases(Scale::Gpu), Some(wanted))?.len());
         assert_eq!(count("softmax")?, 2);
         assert_eq!(count("softmax_backward")?, 1);
         assert_eq!(count("matmul 512x512x512")?, 1);

@@ -1,4 +1,4 @@
-//! What stands above a table: when, where and how it was measured.
+//! The facts above a table: when, where and how it was measured.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -15,14 +15,14 @@ use crate::table::Run;
 const RESULTS: [&str; 2] = ["<!-- results: begin -->", "<!-- results: end -->"];
 const STEPS: [&str; 2] = ["<!-- steps: begin -->", "<!-- steps: end -->"];
 
-/// Where the results lie and where the page is.
+/// The folder of the results and the pages to write.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The folder of results: in it a folder a machine, with steps.csv, peers.csv, start.csv and
     /// kernels.csv, whichever were measured.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// The page whose marked part is written anew; its plots lie in `plots` beside it.
+    /// The page whose marked part is written anew; its plots go to `plots` beside it.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// The page whose marked table of training steps is written anew; the repository's README.md

@@ -203,6 +203,7 @@ mod tests {
         let wrong = check_crate("hlx-kernels", &names(&["hlx-nn", "vulkano", "anyhow"]));
         let said = [
             "hlx-kernels must not know hlx-nn",
+            "hlx-kernels must not know vulkano",
             "hlx-kernels must not know anyhow",
         ];
         assert_eq!(wrong, said);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-/// The root of the repository, whatever directory the user stands in.
+/// The root of the repository, from any current folder.
 pub fn root() -> PathBuf {
     // Cargo sets the variable for `cargo run`; the constant serves a binary started by hand.
     let manifest = std::env::var("CARGO_MANIFEST_DIR")

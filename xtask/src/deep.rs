@@ -1,10 +1,11 @@
 //! `cargo xtask test --deep`: Miri and ThreadSanitizer over what they can run.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::summary::Results;
-use crate::{Outcome, command, tests_verb};
+use crate::{Outcome, command, files, tests_verb};
 
 /// What checks a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +29,20 @@ struct Part {
 const PARTS: [Part; 4] = [
     Part {
         checker: Checker::Miri,
-        about: "memory, launches, plans and recordings of hlx-core",
+        about: "memory plans, launches, digests and schedules",
         arguments: &[
-            "-p", "hlx-core", "--lib", "--", "--skip", "arith", "--skip", "probe", "--skip",
-            "vulkan",
+            "-p", "hlx-core", "--lib", "--", "memory", "launch", "digest", "testing", "tuning",
+            "hazards", "schedule",
         ],
     },
     Part {
         checker: Checker::Miri,
-        about: "the CPU stream, its graphs and its transfers",
+        about: "the CPU stream, its graphs, and who owns their memory",
         arguments: &[
             "-p",
             "hlx-core",
+            "--test",
+            "ownership",
             "--test",
             "streams",
             "--",
@@ -79,12 +82,18 @@ pub fn run() -> Outcome {
     let mut results = Results::default();
     let mut lines = Vec::new();
     let mut worst = 0;
-    for part in &PARTS {
+    for (number, part) in (1..).zip(&PARTS) {
         eprintln!("xtask: {:?}: {} ...", part.checker, part.about);
         let start = Instant::now();
         let before = results.passed();
-        let status = tests_verb::run_tests(&mut part.command(), &mut results)?;
-        worst = worst.max(status);
+        let log = tests_verb::output_file(&format!("deep-{number}.log"))?;
+        let messages =
+            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let status = tests_verb::run_tests(part.command().stderr(messages), &mut results)?;
+        if status != 0 {
+            worst = status;
+            show_end(&log)?;
+        }
         lines.push(format!(
             "  {:15} {:4} tests {:6.0} s  {}  {}",
             format!("{:?}", part.checker),
@@ -100,6 +109,18 @@ pub fn run() -> Outcome {
     println!("  Vulkan: Miri cannot load it, and its drivers are not instrumented");
     println!("{}", results.last_line());
     Ok(worst)
+}
+
+/// Prints the end of what a checker wrote; Miri warns at length of every file it opens, so that
+/// a clean part's messages stay in their file.
+fn show_end(log: &Path) -> Result<(), String> {
+    const LINES: usize = 80;
+    let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(LINES);
+    eprintln!("{}", lines[from..].join("\n"));
+    eprintln!("xtask: all messages are in {}", log.display());
+    Ok(())
 }
 
 fn has_component(name: &str) -> bool {
@@ -129,6 +150,8 @@ impl Part {
                 let flags = "-Zmiri-tree-borrows -Zmiri-permissive-provenance \
                              -Zmiri-ignore-leaks -Zmiri-disable-isolation";
                 tests.env("MIRIFLAGS", flags).args(["miri", "test"]);
+                // Printing a backtrace would take Miri a minute.
+                tests.env("RUST_BACKTRACE", "0");
                 // Else the CPU device reads its budget from /proc at each allocation.
                 tests.env("HLX_MEMORY_LIMIT", (1_u64 << 30).to_string());
             }

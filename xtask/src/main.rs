@@ -80,7 +80,7 @@ fn dispatch(args: &[String]) -> Outcome {
             ));
         }
     };
-    // What stands behind `--` belongs to the program that the verb runs.
+    // Arguments after `--` belong to the program that the verb runs.
     let own = rest.iter().take_while(|arg| *arg != "--");
     if own.clone().any(|arg| arg == "--help" || arg == "-h") {
         println!("{help}");

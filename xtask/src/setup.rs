@@ -48,7 +48,7 @@ pub enum Consent {
     Given,
     /// `--no-install`.
     Refused,
-    /// Neither: the user is asked, where there is a terminal.
+    /// Neither: on a terminal the verb prompts for it.
     Unknown,
 }
 

@@ -19,7 +19,7 @@ under the Khronos validation layer with synchronization validation. One message 
 the run. The last lines say how many tests ran on which device, and what was left out and why.
 
 The tests need a Vulkan driver, the validation layer and spirv-val. On Debian and Ubuntu the verb
-says which packages are missing, asks, and installs them through apt (as root or through sudo);
+prints which packages are missing, prompts, and installs them through apt (as root or through sudo);
 elsewhere it prints the commands. Where standard input is not a terminal it installs nothing and
 goes on with what is here.
 
@@ -67,7 +67,7 @@ pub fn run(args: &[String]) -> Outcome {
             .env("HLX_VALIDATION", "1")
             .env("HLX_VALIDATION_LOG", &log);
     }
-    // With one thread libtest runs tests on its main thread, which bears no test's name.
+    // With one thread libtest runs tests on its main thread, which is not named after the test.
     if std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
         tests.env("RUST_TEST_THREADS", "2");
     }
@@ -122,7 +122,7 @@ pub fn run_tests(tests: &mut Command, results: &mut Results) -> Result<u8, Strin
 }
 
 /// An empty file in the target folder.
-fn output_file(name: &str) -> Result<PathBuf, String> {
+pub fn output_file(name: &str) -> Result<PathBuf, String> {
     let folder = command::root().join("target");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let path = folder.join(name);

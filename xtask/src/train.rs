@@ -8,7 +8,7 @@ cargo xtask train [CONFIG.toml] [--device D] [OPTIONS OF hlx train]
 
 Builds hlx in release mode and runs `hlx train`, by default on configs/ascii-specialist.toml:
 a transformer that translates English into HLX's text notation. `--device` takes auto, cpu,
-vulkan or vulkan:N; all other options go to `hlx train` as they stand, for instance
+vulkan or vulkan:N; all other options go to `hlx train` unchanged, for instance
 `--out DIR`, `--resume` or `--set train.max_steps=40`.";
 
 pub fn run(args: &[String]) -> Outcome {
@@ -33,7 +33,7 @@ pub fn run(args: &[String]) -> Outcome {
         .arg("--manifest-path")
         .arg(manifest)
         .args(["--", "train", &config]);
-    // Paths that the user wrote are relative to where the user stands.
+    // Paths that the user wrote are relative to the user's current folder.
     if let Ok(here) = std::env::current_dir() {
         hlx.current_dir(here);
     }

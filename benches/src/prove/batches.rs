@@ -7,7 +7,7 @@
 //!   the model is on the device and nothing else has been run;
 //! - *cold*, in a new context with a new model, whose first call at this batch size it is: memory
 //!   is taken, the graph recorded and run. Other batch sizes have been run in the process, so the
-//!   pipelines are there, as in a server that meets a new size;
+//!   pipelines are there, as in a server at the first request of a size;
 //! - *warm*, as every later call at that size, once calls have gone on for a third of a second.
 
 use std::collections::BTreeMap;
@@ -154,7 +154,7 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
 }
 
 /// The first call in a fresh process, in milliseconds. NVIDIA's driver keeps compiled shaders on
-/// disk; it is told not to.
+/// disk; a variable turns that off.
 fn first_in_a_process(arguments: &Arguments, batch: usize) -> Result<f64> {
     let caches = std::env::temp_dir().join(format!("hlx-first-{}", std::process::id()));
     let mut command = Command::new(std::env::current_exe().context("this program's path")?);

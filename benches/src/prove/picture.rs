@@ -52,7 +52,7 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// What a picture's edges stand for.
+/// The values at a picture's edges.
 struct Scales {
     x: [f64; 2],
     y: [f64; 2],

@@ -23,7 +23,7 @@ pub struct Peer {
     pub row_0: String,
 }
 
-/// All that PyTorch was asked for; nothing if it was not.
+/// PyTorch's measurements; empty if they were not requested.
 #[derive(Default)]
 pub struct Peers {
     pub descriptions: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Runs PyTorch's side, if the arguments ask for it.
+    /// Runs PyTorch's side, if the arguments request it.
     pub fn measure(arguments: &Arguments, model: &str, batches: Vec<usize>) -> Result<Self> {
         let mut peers = Self::default();
         let Some(python) = &arguments.pytorch else {
@@ -51,14 +51,14 @@ impl Peers {
                 .args(["infer", model, "--mode", mode, "--device", device])
                 .args(["--repeats", &arguments.repeats().to_string()])
                 .args(["--batches", &batches.join(",")]);
-            if let Err(error) = peers.ask(mode, &mut command) {
+            if let Err(error) = peers.run_mode(mode, &mut command) {
                 println!("PyTorch, {mode}, was not measured: {error:#}");
             }
         }
         Ok(peers)
     }
 
-    fn ask(&mut self, mode: &str, command: &mut Command) -> Result<()> {
+    fn run_mode(&mut self, mode: &str, command: &mut Command) -> Result<()> {
         let program = command.get_program().to_string_lossy().into_owned();
         let output = command.output().with_context(|| program)?;
         let error = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! `hlx doctor`: what this machine has to run on.
+//! `hlx doctor`: the devices of this machine, and whether their arithmetic is HLX's.
 
 use anyhow::Result;
 use hlx_core::{Context, DeviceInfo, DeviceKind};
@@ -44,15 +44,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let chosen = Context::open_from_env("auto")?;
-    println!("\nauto takes {}", chosen.info());
+    println!("\nwithout --device, programs run on {}", chosen.info());
     Ok(())
 }
 
 fn print_device(info: &DeviceInfo) {
     let kind = match info.kind {
-        DeviceKind::Cpu => "the CPU device",
-        DeviceKind::VulkanGpu => "a GPU",
-        DeviceKind::VulkanSoftware => "a software Vulkan driver",
+        DeviceKind::Cpu => "CPU device",
+        DeviceKind::VulkanGpu => "GPU",
+        DeviceKind::VulkanSoftware => "software Vulkan driver",
     };
     println!("\n{} [{}]", info.name, info.selector);
     println!("  kind        {kind}");
@@ -61,13 +61,19 @@ fn print_device(info: &DeviceInfo) {
         "  memory      {:.1} GiB",
         info.memory_bytes as f64 / f64::from(1 << 30)
     );
-    println!("  binding     {} words at most", info.max_binding_words);
+    println!(
+        "  binding     at most {:.1} GiB",
+        info.max_binding_words as f64 * 4.0 / f64::from(1 << 30)
+    );
     if info.kind != DeviceKind::Cpu {
         println!(
-            "  workgroup   {} invocations at most",
+            "  workgroup   at most {} invocations",
             info.max_workgroup_invocations
         );
-        println!("  shared      {} bytes", info.shared_memory_bytes);
+        println!(
+            "  shared      {} KiB for a workgroup",
+            info.shared_memory_bytes / 1024
+        );
     }
     println!("  subgroup    {}", info.subgroup_size);
     println!("  arithmetic  {}", info.profile);
