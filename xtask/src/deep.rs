@@ -25,7 +25,7 @@ struct Part {
 }
 
 /// Miri runs some hundred times slower than the processor and has no Vulkan, so it gets the tests
-/// of the CPU device and skips those that move megabytes.
+/// of the CPU device, without those that move megabytes or run hundreds of jobs.
 const PARTS: [Part; 4] = [
     Part {
         checker: Checker::Miri,
@@ -50,6 +50,8 @@ const PARTS: [Part; 4] = [
             "transfers_larger",
             "--skip",
             "flush_subnormals",
+            "--skip",
+            "jobs_of_a_users_thread_pool",
         ],
     },
     Part {
