@@ -208,7 +208,7 @@ fn a_perceptron_learns_exclusive_or() -> Result<()> {
 
 #[test]
 fn an_epsilon_that_flushes_to_zero_is_refused() {
-    let ctx = Context::cpu().expect("the CPU device opens");
+    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
     let mut builder = ParameterBuilder::new();
     builder.add("w", &[3], Init::Zeros);
     let store = builder.build(&ctx, 0).expect("builds");
