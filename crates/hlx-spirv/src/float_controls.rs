@@ -51,7 +51,7 @@ pub fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec<u32> {
     .map(|(_, pair)| pair)
     .collect();
     let capability = of(Op::Capability).map(|i| i.at).next();
-    let last_entry = of(Op::EntryPoint).last();
+    let last_entry = of(Op::EntryPoint).next_back();
     let (Some(capability), Some(last_entry)) = (capability, last_entry) else {
         return words.to_vec();
     };

@@ -17,7 +17,10 @@ mod types;
 
 pub use float_controls::{FloatControls, with_float_controls};
 pub use interface::{Interface, PushConstant, PushScalar, interface, push_constants};
-pub use read::{HEADER_WORDS, Ids, Instruction, MAGIC, read, read_declarations, string, words};
+pub use read::{
+    Accept, HEADER_WORDS, Ids, Instruction, MAGIC, read, read_accepted, read_declarations, string,
+    words,
+};
 pub use rspirv::spirv;
 
 /// Words that are no SPIR-V module, or not of the part of SPIR-V that HLX reads.

@@ -102,7 +102,16 @@ pub fn string(words: &[u32]) -> Result<(String, usize), String> {
 /// # Errors
 /// The first malformed instruction, with its number and name.
 pub fn read(words: &[u32]) -> Result<Vec<Instruction>, SpirvError> {
-    parse(words, false)
+    parse(words, false, &|_, _| Ok(()))
+}
+
+/// Reads all instructions of a module, each of which `accept` has passed by its opcode and the
+/// words behind the first.
+///
+/// # Errors
+/// As [`read`], and what `accept` says.
+pub fn read_accepted(words: &[u32], accept: Accept<'_>) -> Result<Vec<Instruction>, SpirvError> {
+    parse(words, false, accept)
 }
 
 /// Reads the instructions before the first function: capabilities, entry points, decorations,
@@ -111,10 +120,17 @@ pub fn read(words: &[u32]) -> Result<Vec<Instruction>, SpirvError> {
 /// # Errors
 /// As [`read`], for these instructions.
 pub fn read_declarations(words: &[u32]) -> Result<Vec<Instruction>, SpirvError> {
-    parse(words, true)
+    parse(words, true, &|_, _| Ok(()))
 }
 
-fn parse(words: &[u32], declarations: bool) -> Result<Vec<Instruction>, SpirvError> {
+/// Passes an instruction, or says why it is refused.
+pub type Accept<'a> = &'a dyn Fn(u16, &[u32]) -> Result<(), String>;
+
+fn parse(
+    words: &[u32],
+    declarations: bool,
+    accept: Accept<'_>,
+) -> Result<Vec<Instruction>, SpirvError> {
     if words.first() != Some(&MAGIC) {
         let reason = "not a SPIR-V module: the magic number is missing";
         return Err(SpirvError(reason.to_owned()));
@@ -123,7 +139,7 @@ fn parse(words: &[u32], declarations: bool) -> Result<Vec<Instruction>, SpirvErr
         let reason = format!("{} words are too few for a header", words.len());
         return Err(SpirvError(reason));
     }
-    let end = check_words(words, declarations)?;
+    let end = check_words(words, declarations, accept)?;
     let words = &words[..end];
     let mut collector = Collector {
         words,
@@ -138,7 +154,7 @@ fn parse(words: &[u32], declarations: bool) -> Result<Vec<Instruction>, SpirvErr
 
 /// Checks that every instruction ends within the module and that rspirv can read it; returns the
 /// end of what is to be read.
-fn check_words(words: &[u32], declarations: bool) -> Result<usize, SpirvError> {
+fn check_words(words: &[u32], declarations: bool, accept: Accept<'_>) -> Result<usize, SpirvError> {
     let (mut at, mut index) = (HEADER_WORDS, 0);
     while let Some(&first) = words.get(at) {
         let (opcode, count) = ((first & 0xffff) as u16, (first >> 16) as usize);
@@ -150,8 +166,10 @@ fn check_words(words: &[u32], declarations: bool) -> Result<usize, SpirvError> {
         if declarations && opcode == Op::Function as u16 {
             break;
         }
+        let operands = &words[at + 1..at + count];
+        accept(opcode, operands).map_err(|reason| fault(index, opcode, reason))?;
         if opcode == Op::SpecConstantOp as u16
-            && let Some(&inner) = words[at..at + count].get(3)
+            && let Some(&inner) = operands.get(2)
             && !makes_constants(inner)
         {
             let reason = format!("opcode {inner} may not make a constant");

@@ -13,7 +13,7 @@ pub fn write(name: &str, file: &str, bytes: &[u8]) -> Vec<String> {
     fault(name, written)
 }
 
-/// Compares the struct beside the module with what [`write`] would write.
+/// Compares the struct beside the module with what [`write()`] would write.
 pub fn compare(name: &str, file: &str, bytes: &[u8]) -> Vec<String> {
     let path = Path::new(file).with_extension("rs");
     let compared = of_module(name, bytes).and_then(|source| {

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::grammar::{self, op};
+use hlx_spirv::string;
+
+use super::grammar::op;
 use super::module::{Instruction, Module};
 use super::types::{Type, Types, decoration};
 
@@ -23,7 +25,7 @@ pub(super) fn entry_point(module: &Module, types: &Types, entry: &str) -> Result
         .iter()
         .filter(|i| i.opcode == op::EntryPoint)
     {
-        let (name, _) = grammar::string(&instruction.words[2..])?;
+        let (name, _) = string(&instruction.words[2..])?;
         let (model, function) = (instruction.words[0], instruction.ids.used[0]);
         let definition = module.definition(function);
         let void = definition.opcode == op::Function
@@ -130,13 +132,13 @@ pub(super) fn capabilities(module: &Module) -> Result<Vec<u32>, String> {
                     "SPV_KHR_float_controls",
                     "SPV_KHR_no_integer_wrap_decoration",
                 ];
-                let (name, _) = grammar::string(&instruction.words)?;
+                let (name, _) = string(&instruction.words)?;
                 if !KNOWN.contains(&name.as_str()) {
                     return Err(instruction.fault(format!("`{name}` is not supported")));
                 }
             }
             op::ExtInstImport => {
-                let (name, _) = grammar::string(&instruction.words[1..])?;
+                let (name, _) = string(&instruction.words[1..])?;
                 if name != "GLSL.std.450" {
                     return Err(instruction.fault(format!("`{name}` is not supported")));
                 }

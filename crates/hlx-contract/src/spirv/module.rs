@@ -4,31 +4,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::grammar::{self, Ids, op};
+use hlx_spirv::{HEADER_WORDS, MAGIC, string};
 
-const MAGIC: u32 = 0x0723_0203;
-const HEADER_WORDS: usize = 5;
+use super::grammar::{self, op};
+
 /// 16 MiB; the largest kernel of HLX has 110 KiB.
 const MAX_WORDS: usize = 1 << 22;
 /// The universal limit of section 2.17.
 const MAX_BOUND: u32 = 0x3f_ffff;
 
-/// One instruction: its place, its opcode, the words behind the first, and its ids.
-#[derive(Debug)]
-pub(super) struct Instruction {
-    pub index: usize,
-    pub opcode: u16,
-    pub words: Vec<u32>,
-    pub ids: Ids,
-}
-
-impl Instruction {
-    /// Puts the instruction's place and name before a message.
-    pub fn fault(&self, reason: impl std::fmt::Display) -> String {
-        let (index, name) = (self.index, grammar::name(self.opcode));
-        format!("instruction {index} ({name}): {reason}")
-    }
-}
+pub(super) use hlx_spirv::Instruction;
 
 /// A function: its first instruction, and those of each block from label to terminator.
 #[derive(Debug)]
@@ -111,8 +96,7 @@ impl Module {
     fn define(&mut self, bound: u32) -> Result<(), String> {
         for instruction in &self.instructions {
             let result = instruction.ids.result;
-            let defines = grammar::row(instruction.opcode).is_some_and(|r| r.layout.contains('R'));
-            if !defines {
+            if !instruction.defines {
                 continue;
             }
             if result == 0 || result >= bound {
@@ -206,8 +190,7 @@ impl Module {
         let first = self.functions.first().map_or(usize::MAX, |f| f.definition);
         for instruction in &self.instructions {
             let result_type = Some(instruction.ids.result_type).filter(|&id| id != 0);
-            let has_type = grammar::row(instruction.opcode).is_some_and(|r| r.layout.contains('T'));
-            if has_type && result_type.is_none() {
+            if instruction.has_type && result_type.is_none() {
                 return Err(instruction.fault("its type is %0"));
             }
             let global = matches!(instruction.opcode, op::Variable | op::Undef);
@@ -231,7 +214,7 @@ impl Module {
             let words = &instruction.words;
             match (instruction.opcode, &words[..]) {
                 (op::Name, [id, text @ ..]) => {
-                    self.names.insert(*id, grammar::string(text)?.0);
+                    self.names.insert(*id, string(text)?.0);
                 }
                 (op::Decorate, [id, rest @ ..]) => {
                     if !seen.insert((*id, u32::MAX, rest[0])) {
@@ -303,50 +286,20 @@ fn header(words: &[u32]) -> Result<(u8, u8), String> {
 }
 
 fn split(words: &[u32]) -> Result<Vec<Instruction>, String> {
-    let mut rest = &words[HEADER_WORDS..];
-    let mut instructions = Vec::new();
-    while let Some(&first) = rest.first() {
-        let (index, count) = (instructions.len(), (first >> 16) as usize);
-        let opcode = (first & 0xffff) as u16;
-        if count == 0 || count > rest.len() {
-            let left = rest.len();
-            return Err(format!(
-                "instruction {index} says it has {count} words, {left} are left"
-            ));
-        }
-        let named = |reason: String| {
-            let name = grammar::name(opcode);
-            format!("instruction {index} ({name}): {reason}")
-        };
-        let row = grammar::row(opcode)
-            .ok_or_else(|| named("contracts do not take this instruction".to_owned()))?;
-        let ids = match (opcode, &rest[1..count]) {
-            (op::SpecConstantOp, [_, _, inner, operands @ ..]) => {
-                specialized(rest[1..3].to_vec(), *inner, operands).map_err(named)?
-            }
-            (_, operands) => grammar::ids(row.layout, operands).map_err(named)?,
-        };
-        let words = rest[1..count].to_vec();
-        instructions.push(Instruction {
-            index,
-            opcode,
-            words,
-            ids,
-        });
-        rest = &rest[count..];
-    }
-    Ok(instructions)
+    hlx_spirv::read_accepted(words, &accept).map_err(|error| error.0)
 }
 
-/// The ids of an OpSpecConstantOp, whose operands are those of another instruction.
-fn specialized(mut head: Vec<u32>, inner: u32, operands: &[u32]) -> Result<Ids, String> {
-    let row = u16::try_from(inner)
-        .ok()
-        .filter(|&opcode| is_constant_operation(opcode));
-    let row = row.and_then(grammar::row);
-    let row = row.ok_or_else(|| format!("opcode {inner} may not make a constant"))?;
-    head.extend_from_slice(operands);
-    grammar::ids(row.layout, &head)
+fn accept(opcode: u16, operands: &[u32]) -> Result<(), String> {
+    if !grammar::accepts(opcode) {
+        return Err("contracts do not take this instruction".to_owned());
+    }
+    if opcode == op::SpecConstantOp
+        && let Some(&inner) = operands.get(2)
+        && !u16::try_from(inner).is_ok_and(is_constant_operation)
+    {
+        return Err(format!("opcode {inner} may not make a constant"));
+    }
+    grammar::check_memory(opcode, operands)
 }
 
 fn is_constant_operation(opcode: u16) -> bool {

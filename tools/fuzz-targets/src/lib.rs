@@ -1,0 +1,54 @@
+//! Every reader of files and arguments, on any bytes: none may panic or take endless time.
+//!
+//! A target is a plain function, so that libFuzzer runs it (`fuzz/`) and an ordinary test replays
+//! the corpora. Readers return errors, which are ignored here; where a value comes back, what
+//! must hold of it is asserted.
+
+mod contracts;
+mod files;
+mod text;
+
+use std::path::PathBuf;
+
+pub use files::model_sizes;
+
+/// A target: its name, which is also its folder in `fuzz/corpus`, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 14] = [
+    ("spirv", contracts::spirv),
+    ("contract_json", contracts::json),
+    ("contract_binary", contracts::binary),
+    ("store_object", files::store_object),
+    ("safetensors", files::safetensors),
+    ("model_config", files::model_config),
+    ("checkpoint", files::checkpoint),
+    ("chain", files::chain),
+    ("metrics", files::metrics),
+    ("state", text::state),
+    ("manifest", text::manifest),
+    ("config", text::config),
+    ("corpus", text::corpus),
+    ("arguments", text::arguments),
+];
+
+/// Returns the target of this name.
+pub fn target(name: &str) -> Option<fn(&[u8])> {
+    let found = TARGETS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, body)| *body)
+}
+
+/// A folder of this process and target, made once and used again.
+fn scratch(target: &str) -> PathBuf {
+    let name = format!("hlx-fuzz-{target}-{}", std::process::id());
+    let fast = PathBuf::from("/dev/shm");
+    let base = if fast.is_dir() {
+        fast
+    } else {
+        std::env::temp_dir()
+    };
+    let folder = base.join(name);
+    let _ = std::fs::create_dir_all(&folder);
+    folder
+}
