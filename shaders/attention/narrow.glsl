@@ -1,10 +1,10 @@
-// Tiles for heads of at most 64 columns, which lie in shared memory as a whole.
+// Tiles for heads of at most 64 columns, which are in shared memory as a whole.
 //
-// A tile's row is UNITS vectors of four columns, zero past D. Two kinds of tile stand in shared
+// A tile's row is UNITS vectors of four columns, zero past D. Two kinds of tile are in shared
 // memory: ROWS rows in their order (queries in the forward and in dQ, keys in dK and dV), and a
 // block of 32 "columns" (keys, or queries), of which number 4 x + c lies in slot 8 c + x. A
 // vector's place within its row is permuted by an exclusive or with the row's or slot's lowest
-// bits, so that eight neighbouring threads always meet eight different bank groups.
+// bits, so that eight neighbouring threads always access eight different bank groups.
 //
 // Thread (tx, ty) = (thread % 8, thread / 8) holds THREAD_ROWS rows of the 64 x 32 product, four
 // apart, columns 4 tx .. 4 tx + 3, and of the accumulator the vectors tx and tx + 8. 32
@@ -72,7 +72,7 @@ uint o_base(uint head) {
 
 #ifdef STORED_DS
 // ds between its two kernels, [head][block of 32 queries][key][query of the block], the keys up to
-// the block's last: where four queries' ds of one key stands, in vectors.
+// the block's last: the place of four queries' ds of one key, in vectors.
 uint stored_at(uint stored_head, uint query, uint key) {
     uint blocks = (push.time + 31u) / 32u;
     uint block = query / 32u;
@@ -171,7 +171,7 @@ float exp_below(float x) {
     return hlx_isnan(x) ? x : y;
 }
 
-// Where a thread's weights of row `row`, columns 4 x .. 4 x + 3, stand.
+// The place of a thread's weights of row `row`, columns 4 x .. 4 x + 3.
 #define WEIGHT(row, x) ((row) * 8u + ((x) ^ ((row) & 7u)))
 
 // sums[r][v] (vector tx + 8 v of row r) goes on over the columns 4 j .. 4 j + 3.

@@ -75,7 +75,7 @@ uint o_base(uint head) {
         narrow[d][r] = FETCH(buffer, base, stride, (col0) + r, (d0) + d);        \
     }
 
-// 32 rows x 64 of D, as they stand.
+// 32 rows x 64 of D, not transposed.
 #define LOAD_VALUES(buffer, base, stride, row0, d0)                              \
     for (uint at = gl_LocalInvocationID.x; at < COLS * 64u; at += 256u) {        \
         uint r = at >> 6;                                                        \

@@ -1,4 +1,4 @@
-// A tensor times a number that lies on the device: y[i] = x[i] * factor[0].
+// A tensor times a number in device memory: y[i] = x[i] * factor[0].
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"

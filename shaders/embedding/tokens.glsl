@@ -12,7 +12,7 @@ shared uint matches[CHUNK];
 shared uint found;
 shared uint seen_before;
 
-// Whether the token stands in [begin, end), all threads together.
+// Whether the token occurs in [begin, end), all threads together.
 bool is_repeated(uint token, uint begin, uint end) {
     if (gl_LocalInvocationID.x == 0u) seen_before = 0u;
     barrier();

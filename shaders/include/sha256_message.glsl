@@ -16,7 +16,7 @@ void load_words(uint start, uint count, uint block) {
     }
 }
 
-// A word as SHA-256 reads it; behind the words stands one bit, and at the end their number.
+// A word as SHA-256 reads it; after the words come a one bit, zeros, and the number of bits.
 uint message_word(uint word, uint index, uint count, uint blocks) {
     if (CANONICAL != 0u && (word & 0x7fffffffu) > 0x7f800000u) word = HLX_NAN;
     uint bits = index + 1u == 16u * blocks ? 512u + 32u * count : 0u;

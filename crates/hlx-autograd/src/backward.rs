@@ -50,12 +50,12 @@ impl Default for BackwardPlan {
 #[derive(Debug)]
 pub struct Gradient {
     buffer: Buffer,
-    /// Nobody else reads the buffer, so that the pass may add to it in place.
+    /// Nothing else reads the buffer, so that the pass may add to it in place.
     owned: bool,
 }
 
 impl Gradient {
-    /// A gradient in a buffer that nobody else uses.
+    /// A gradient in a buffer that nothing else uses.
     pub fn owned(buffer: Buffer) -> Self {
         Self {
             buffer,
@@ -84,12 +84,12 @@ pub struct ParameterTarget {
     parameter: Option<Input>,
     /// The buffer to write, of `shards` times the parameter's elements.
     pub buffer: Buffer,
-    /// Whether the kernel goes on from what the buffer holds.
+    /// Whether the kernel's chains continue from what the buffer holds.
     pub accumulate: bool,
     direct: bool,
 }
 
-/// A gradient that waits until all consumers of its tensor have been differentiated.
+/// The gradient of a tensor, incomplete until all its consumers have been differentiated.
 struct Pending {
     node: Arc<Node>,
     gradient: Gradient,
@@ -144,7 +144,7 @@ impl Backward<'_> {
     }
 
     /// Takes what has reached an input so far, for a kernel that adds its own to it; the sum then
-    /// goes to [`Backward::add`]. `None` for leaves, and where nothing has come yet.
+    /// goes to [`Backward::add`]. `None` for leaves, and where there is none yet.
     pub(crate) fn take_pending(&mut self, input: &Input) -> Option<Gradient> {
         let node = input.node()?;
         Some(self.pending.remove(&node.id)?.gradient)

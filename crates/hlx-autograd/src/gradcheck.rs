@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::ops::test_support::input;
 
-    /// An operation whose recorded derivative is wrong: y = x, dx = 2 dy.
+    /// An operation whose derivative is wrong: y = x, dx = 2 dy.
     fn wrong(x: &Tensor) -> Result<Tensor> {
         let input = x.clone();
         Tensor::from_operation(

@@ -32,9 +32,9 @@ pub(crate) struct Leaf {
 /// A leaf's gradient.
 pub(crate) struct Slot {
     pub buffer: Option<Buffer>,
-    /// The buffer belongs to somebody else: gradients are written into it, never replaced.
+    /// The buffer is the caller's: gradients are written into it, never replaced.
     pub external: bool,
-    /// The buffer holds a gradient (of this or, in a recording, a later time).
+    /// The buffer holds a gradient (while a graph is recorded: will hold one when it is replayed).
     pub filled: bool,
 }
 

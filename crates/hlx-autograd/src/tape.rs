@@ -19,11 +19,11 @@ pub(crate) struct Node {
     pub id: u64,
     pub op: &'static str,
     /// Taken by the backward pass.
-    record: Mutex<Option<Record>>,
+    derivative: Mutex<Option<Derivative>>,
 }
 
 /// How to differentiate an operation, and the operations that made its inputs.
-pub(crate) struct Record {
+pub(crate) struct Derivative {
     pub backward: BackwardFn,
     /// Every node that the closure may own by what it captured, so that dropping a node can drop
     /// these one by one.
@@ -34,33 +34,37 @@ impl Node {
     pub(crate) fn new(op: &'static str, producers: Vec<Arc<Node>>, backward: BackwardFn) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let record = Record {
+        let derivative = Derivative {
             backward,
             producers,
         };
         Self {
             id,
             op,
-            record: Mutex::new(Some(record)),
+            derivative: Mutex::new(Some(derivative)),
         }
     }
 
     /// Takes the closure out, with the tensors that it saved.
-    pub(crate) fn take(&self) -> Result<Record> {
-        let mut record = self
-            .record
+    pub(crate) fn take(&self) -> Result<Derivative> {
+        let mut derivative = self
+            .derivative
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        record.take().ok_or(AutogradError::Freed { op: self.op })
+        derivative
+            .take()
+            .ok_or(AutogradError::Freed { op: self.op })
     }
 
     /// Drops the closure and what it saved; returns the producers, which are still alive.
     fn release(&mut self) -> Vec<Arc<Node>> {
-        let record = self
-            .record
+        let derivative = self
+            .derivative
             .get_mut()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        record.take().map_or(Vec::new(), |record| record.producers)
+        derivative
+            .take()
+            .map_or(Vec::new(), |derivative| derivative.producers)
     }
 }
 

@@ -126,7 +126,7 @@ impl Tensor {
         Self::new(ctx, buffer.clone(), shape, *data_type, input)
     }
 
-    /// Makes the output of an operation and records how to differentiate it.
+    /// Makes the output of an operation and puts on the tape how to differentiate it.
     ///
     /// `backward` takes the output's gradient and hands each input's to the pass (see
     /// [`Backward`]). It goes on the tape, with all it captures, only if one of `inputs` requires a
@@ -185,7 +185,7 @@ impl Tensor {
     /// Notes how to compute these values again from what the backward pass has anyway.
     pub(crate) fn with_recipe(self, recipe: Recipe) -> Self {
         if self.requires_grad() {
-            // The tensor is fresh: nobody has given it a recipe before.
+            // The tensor is new, so that it has no recipe yet.
             let _ = self.0.recipe.set(recipe);
         }
         self
@@ -260,7 +260,7 @@ impl Tensor {
         ))
     }
 
-    /// Forgets this leaf's gradient: the next backward pass overwrites it. Nothing is written to
+    /// Discards this leaf's gradient: the next backward pass overwrites it. Nothing is written to
     /// the device.
     pub fn zero_grad(&self) {
         if let Some(leaf) = self.leaf() {

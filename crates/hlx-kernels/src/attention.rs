@@ -14,7 +14,7 @@
 //! for: five products. Elsewhere one kernel writes delta and dQ, a second dK and dV: seven.
 //!
 //! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
-//! into +0. A query sees only keys of its own sequence at or before it, so its result does not
+//! into +0. A query reads only keys of its own sequence at or before it, so its result does not
 //! depend on the batch nor on padding at the right.
 //!
 //! Shapes: `qkv`, `dqkv` `[B, T, 3, H, D]`; `o`, `d_o` `[B, T, H, D]`; `stats` `[B, H, T, 2]`;

@@ -24,7 +24,7 @@ shader!(backward_sum, "embedding/backward_sum");
 /// Looks up `n` rows of `width` elements: `y[row, :] = weight[ids[row], :]`.
 ///
 /// # Errors
-/// A shape error if a buffer is not of the length that the numbers ask for, or the device's error.
+/// A shape error if a buffer has another length than the sizes give, or the device's error.
 pub fn embedding_forward(
     ctx: &Context,
     ids: &Buffer,

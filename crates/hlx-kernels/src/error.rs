@@ -16,7 +16,7 @@ pub enum KernelError {
         argument: &'static str,
         /// Its elements.
         found: usize,
-        /// The elements that the other arguments ask for.
+        /// The elements that the other arguments imply.
         expected: usize,
     },
     /// An argument has a value that the kernel does not take.

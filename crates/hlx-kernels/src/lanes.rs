@@ -106,7 +106,7 @@ pub fn max(row: &[f32]) -> f32 {
 }
 
 /// Calls `step(lane, values)` for each column in increasing order; whole blocks of 128 go
-/// through arrays, so that the compiler sees their length.
+/// through arrays, so that the compiler knows their length.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // One index for the lane and for all rows.
 fn for_each_block<const N: usize>(rows: [&[f32]; N], mut step: impl FnMut(usize, [f32; N])) {

@@ -29,9 +29,9 @@ const WHOLE_ID: u32 = 998;
 /// An argument of a map, with its name for errors.
 #[derive(Clone, Copy)]
 pub(crate) enum Arg<'a> {
-    /// A tensor of which each index sees its own element.
+    /// A tensor of which each index has its own element.
     Each(&'static str, Binding<'a>),
-    /// A short read-only buffer of the given length that every index sees whole.
+    /// A short read-only buffer of the given length that every index reads whole.
     Whole(&'static str, &'a Buffer, usize),
 }
 

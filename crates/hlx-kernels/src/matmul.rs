@@ -257,7 +257,7 @@ fn launch(
     } else {
         Binding::Write(c)
     };
-    // The bias has a binding of its own; without one, any readable buffer stands there unread.
+    // The bias has a binding of its own; without one, any readable buffer is bound and not read.
     let mut bindings = vec![
         Binding::Read(a),
         Binding::Read(b),

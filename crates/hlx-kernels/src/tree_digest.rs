@@ -3,7 +3,7 @@
 //! A root is a function of the bytes alone, and is the same from [`tree_digest`] on any device, from
 //! [`tree_digest_f32`], [`tree_digest_u32`] and [`tree_digest_bytes`] on the host, and from any
 //! SHA-256 that follows this specification. `B(text)` is a block of 64 bytes, the text in ASCII
-//! and then zeros; `|` puts byte strings one behind the other.
+//! and then zeros; `|` concatenates byte strings.
 //!
 //! ```text
 //! bytes  = the words in order, each in little-endian order; of f32, every NaN as 0x7fc00000
@@ -208,7 +208,7 @@ pub fn tree_digest(
 ///
 /// [`TreeDigester::launch`] is work like any other: it does not wait, and may be recorded in a
 /// graph. [`TreeDigester::read`] waits for all work and returns the roots of the last launch;
-/// [`TreeDigester::read_later`] sends for them and lets the device go on.
+/// [`TreeDigester::read_later`] starts their download and does not wait.
 pub struct TreeDigester {
     ctx: Context,
     kind: DigestKind,
@@ -332,7 +332,7 @@ impl TreeDigester {
         };
         let (state, n_chunks, place) = (host::state_after(domain), n as u32, first as u32);
         let in_pairs = n <= self.ctx.tuning().digest_pairs_up_to;
-        // A bit and the length stand behind the words.
+        // The padding after the words: a one bit, zeros, and the length.
         let blocks = (step.longest + 3).div_ceil(BLOCK_WORDS) as u32;
         let alone = chunks_shader::Push {
             state,
@@ -395,7 +395,7 @@ impl TreeDigester {
         Ok(PendingDigests(digests))
     }
 
-    /// Waits for digests that [`TreeDigester::read_later`] of this digester has sent for.
+    /// Waits for digests whose download [`TreeDigester::read_later`] of this digester has started.
     ///
     /// # Errors
     /// [`hlx_core::CoreError::DeviceLost`]; [`KernelError::Argument`] for another digester's.

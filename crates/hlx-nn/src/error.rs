@@ -31,7 +31,7 @@ pub enum NnError {
         /// The parameter's name.
         name: String,
     },
-    /// The optimizer met a parameter that no backward pass has reached.
+    /// A parameter has no gradient: no backward pass has reached it.
     #[error("optimizer step: parameter {name} has no gradient")]
     MissingGradient {
         /// The parameter's name.
@@ -49,7 +49,7 @@ pub enum NnError {
         /// What would fit.
         expected: String,
     },
-    /// A batch that cannot be cut as asked.
+    /// A batch cannot be cut into these micro-batches or shards.
     #[error("micro-batches: {reason}")]
     MicroBatches {
         /// The numbers that do not fit.

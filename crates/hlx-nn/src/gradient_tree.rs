@@ -20,7 +20,7 @@ pub struct MicroBatch {
     /// How its backward pass sums.
     pub plan: BackwardPlan,
     /// Where what it leaves enters the tree: the level of the shards' sum in the gradient
-    /// buffer. `None` if the shard goes on in the next pass.
+    /// buffer. `None` if the shard continues in the next pass.
     pub level: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ impl MicroBatchPlan {
 pub struct GradientTree {
     /// One buffer a level, made when first needed.
     buffers: Vec<Buffer>,
-    /// The levels of the sums that wait, oldest first; the i-th lies in buffer i.
+    /// The levels of the partial sums, oldest first; the i-th is in buffer i.
     waiting: Vec<u32>,
 }
 
@@ -116,7 +116,7 @@ impl GradientTree {
     }
 
     /// Adds the gradients that the store holds, the sum of 2^level shards, to the tree: while
-    /// the newest sum that waits has the same level, the new one is added onto it.
+    /// the newest partial sum has the same level, the new one is added onto it.
     ///
     /// # Errors
     /// [`NnError::MicroBatches`] for more passes than planned, and what the device reports.

@@ -91,7 +91,7 @@ impl ParameterBuilder {
         let drawn = store.parameters.iter().enumerate();
         let drawn = drawn.filter(|(_, parameter)| parameter.0.init != Init::Zeros);
         thread::scope(|scope| {
-            // One parameter goes up while the next is drawn.
+            // One parameter is uploaded while the next is drawn.
             let (sender, receiver) = sync_channel(1);
             scope.spawn(move || {
                 for (parameter_idx, parameter) in drawn {
@@ -222,7 +222,7 @@ impl ParameterStore {
         zeros(&self.ctx, self.n_words())
     }
 
-    /// Forgets all gradients: the next backward pass overwrites them.
+    /// Discards all gradients: the next backward pass overwrites them.
     ///
     /// # Errors
     /// [`NnError::NotBuilt`], which a store from a builder never gives.

@@ -59,7 +59,7 @@ impl StateDigester {
         Ok(Self { digesters })
     }
 
-    /// Launches the digests of the state as it is now, and sends for them: nothing waits.
+    /// Launches the digests of the state as it is now and starts their download; does not wait.
     ///
     /// # Errors
     /// What the device reports.
@@ -78,7 +78,7 @@ impl StateDigester {
         ))
     }
 
-    /// Waits for digests that this digester has sent for.
+    /// Waits for digests whose download this digester has started.
     ///
     /// # Errors
     /// What the device reports.

@@ -1,6 +1,6 @@
 //! A tiny transformer against PyTorch: loss, logits, every gradient, ten steps of AdamW.
 //!
-//! The reference stands in `fixtures/transformer.safetensors`, made by
+//! The reference is `fixtures/transformer.safetensors`, made by
 //! `fixtures/make_transformer.py`; PyTorch is not needed here.
 
 use std::collections::HashMap;

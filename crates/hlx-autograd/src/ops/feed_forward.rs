@@ -68,7 +68,7 @@ impl Tensor {
             }
             down.backward_parameters(pass, dy.buffer(), saved_active.as_ref(), rows, batch)?;
             drop(saved_active);
-            // The gradient takes the place of the hidden values, which nobody else has.
+            // The gradient overwrites the hidden values, which nothing else reads.
             let Some(dhidden) = hidden else {
                 return Ok(());
             };

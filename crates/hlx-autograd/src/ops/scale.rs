@@ -5,7 +5,7 @@ use hlx_kernels::elementwise::scale;
 use crate::{Result, Tensor};
 
 impl Tensor {
-    /// Computes x times a number that the host knows.
+    /// Computes x times a number.
     ///
     /// # Errors
     /// What the device reports.

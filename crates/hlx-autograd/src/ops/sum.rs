@@ -36,7 +36,7 @@ impl Tensor {
     }
 }
 
-/// Makes `n` copies of a value that the device knows.
+/// Makes `n` copies of a value in device memory.
 fn spread(ctx: &Context, value: &Buffer, n: usize) -> Result<Buffer> {
     let ones = ctx.alloc(n)?;
     ctx.fill(&ones, ONE)?;
@@ -45,7 +45,7 @@ fn spread(ctx: &Context, value: &Buffer, n: usize) -> Result<Buffer> {
     Ok(out)
 }
 
-/// Sums a loss's rows and multiplies the sum by a factor that the device knows.
+/// Sums a loss's rows and multiplies the sum by a factor in device memory.
 pub(super) fn scaled_sum(ctx: &Context, rows: &Buffer, factor: &Buffer) -> Result<Buffer> {
     let total = ctx.alloc(1)?;
     sum(ctx, rows, &total)?;
@@ -61,7 +61,7 @@ pub(super) fn upstream_factor(ctx: &Context, factor: &Buffer, dy: &Gradient) -> 
     Ok(out)
 }
 
-/// Makes the one-element buffer of a factor that the host knows, without an upload.
+/// Makes the one-element buffer of a factor on the host, without an upload.
 pub(super) fn constant(ctx: &Context, value: f32) -> Result<Buffer> {
     let out = ctx.alloc(1)?;
     ctx.fill(&out, value.to_bits())?;

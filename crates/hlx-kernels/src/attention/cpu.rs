@@ -1,7 +1,7 @@
-//! The CPU twin of attention; the specification stands in the parent module.
+//! The CPU twin of attention; the parent module has the specification.
 //!
 //! A task is 32 positions of one sequence, all heads: 32 queries (forward, dQ) or 32 keys (dK,
-//! dV) stand in the lanes of two AVX-512 registers. Every product is then of one form, a number
+//! dV) are the lanes of two AVX-512 registers. Every product is then of one form, a number
 //! from a row as it lies in memory times 32 lanes, so nothing but the task's own rows is
 //! transposed, and any head width and any length run at full lane width. Tiles and key blocks are
 //! both 32 long, so that only the diagonal block needs a mask.

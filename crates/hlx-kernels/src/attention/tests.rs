@@ -117,7 +117,7 @@ fn awkward_values_have_equal_bits() {
 }
 
 /// A sequence's output and gradients have the same bits alone and as the second of three, with
-/// other sequences around it and rubbish behind it (whose own gradient is zero).
+/// other sequences around it and large values in the padding after it (with a gradient of zero).
 #[test]
 fn company_and_padding_leave_no_trace() {
     let (time, padded, heads, width) = (37, 70, 2, 8);

@@ -1,4 +1,4 @@
-//! The CPU twin of layer norm; the specification stands in the parent module.
+//! The CPU twin of layer norm; the parent module has the specification.
 
 use hlx_core::arith::{self, FloatOps};
 use rayon::prelude::*;

@@ -30,7 +30,7 @@ pub(super) struct Plan {
     pub steps: Vec<Step>,
     /// Start (a word of the step's source) and length in words of each chunk.
     pub chunks: Vec<u32>,
-    /// The word behind each tensor.
+    /// The word after each tensor's last.
     pub ends: Vec<usize>,
     /// The word at which each tensor's top lies among the digests; none without words.
     pub tops: Vec<Option<usize>>,
@@ -115,7 +115,7 @@ impl Plan {
     }
 }
 
-/// Checks a tensor's offset and returns the word behind it.
+/// Checks a tensor's offset and returns the word after its last.
 fn end_of(tensor: &TensorSpan) -> Result<usize, KernelError> {
     let TensorSpan {
         name,

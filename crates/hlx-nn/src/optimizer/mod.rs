@@ -2,7 +2,7 @@
 //!
 //! A step has two parts. [`Optimizer::prepare`] counts the step and uploads its numbers (rate,
 //! bias corrections) to a small buffer; [`Optimizer::update`] launches the gradient norm, the
-//! clip and the update, all of which read that buffer, so that a recorded update stays true.
+//! clip and the update, all of which read that buffer, so that a recorded update stays valid.
 
 mod adam;
 mod drive;
@@ -55,7 +55,7 @@ pub trait Optimizer {
     /// The state's buffers with their names, in the store's layout.
     fn buffers(&self) -> Vec<(&'static str, &Buffer)>;
 
-    /// Sets the number of steps prepared so far, for a run that goes on.
+    /// Sets the number of steps prepared so far, for a run that is resumed.
     fn set_step_count(&mut self, steps: u64);
 
     /// Downloads the state: the step and one tensor a buffer and parameter.

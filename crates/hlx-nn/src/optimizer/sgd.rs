@@ -10,7 +10,7 @@ use crate::{ParameterStore, Result};
 /// The numbers of [`Sgd`]; the default is plain descent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SgdConfig {
-    /// The part of the last step that goes on; 0 keeps no state.
+    /// The factor of the previous step's direction; 0 keeps no state.
     pub momentum: f64,
     /// The L2 penalty, added to the gradient.
     pub weight_decay: f64,

@@ -124,7 +124,7 @@ impl Transformer {
         self.output.forward(&self.final_norm.forward(&x)?)
     }
 
-    /// Computes the residual stream behind the last block, \[B, T, C\].
+    /// Computes the residual stream after the last block, \[B, T, C\].
     fn hidden(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         let (batch, time) = (context.batch(), context.time());
         if ids.shape() != [batch, time] || time > self.config.positions {
