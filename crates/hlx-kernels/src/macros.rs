@@ -8,7 +8,8 @@
 #[macro_export]
 macro_rules! shader {
     ($name:ident, $path:tt) => {
-        #[allow(missing_docs, dead_code)]
+        // The lint does not find the reason of the block below where the macro is expanded.
+        #[allow(missing_docs, dead_code, clippy::undocumented_unsafe_blocks)]
         pub(crate) mod $name {
             include!(concat!(env!("CARGO_MANIFEST_DIR"), "/spv/", $path, ".rs"));
 
