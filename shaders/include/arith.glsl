@@ -1,15 +1,16 @@
 // HLX arithmetic: binary32, round to nearest even, subnormals are zero on input and on output.
 //
 // The law is x86's FTZ + DAZ: a result whose value, rounded to 24 bits with an unbounded
-// exponent, lies below 2^-126 becomes a zero of its sign. Devices that fuse and flush by
-// themselves run the bare instruction; for the others the specialization constants choose an
-// exact emulation (docs/numerics.md). Everything is `precise`: no contraction, no reassociation.
+// exponent, lies below 2^-126 becomes a zero of its sign. Devices that fuse and flush so by
+// themselves run the bare instruction; for those that keep subnormals, or flush before rounding,
+// the specialization constants choose an exact emulation (docs/numerics.md). Everything is
+// `precise`: no contraction, no reassociation.
 #ifndef HLX_ARITH_GLSL
 #define HLX_ARITH_GLSL
 
 // 1 where the device's fma() is fused; set from the start-up probe.
 layout(constant_id = 1000) const uint HLX_NATIVE_FMA = 1u;
-// 1 where the device flushes subnormals, in and out; set from the start-up probe.
+// 1 where the device flushes subnormals, in and out, after rounding; set from the start-up probe.
 layout(constant_id = 1001) const uint HLX_NATIVE_FLUSH = 1u;
 
 const uint HLX_SIGN = 0x80000000u;
@@ -62,13 +63,16 @@ float hlx_pos0(float x) {
     return uintBitsToFloat((bits & HLX_MAGNITUDE) == 0u ? 0u : bits);
 }
 
-// Flushes `rounded`, a result computed with subnormals kept. `scaled` is the same result times
-// 2^64: it alone tells whether a result of exactly 2^-126 was smaller before rounding.
+// Flushes `rounded`, the device's result. `scaled` is the same result times 2^64, far from the
+// subnormals: it alone tells whether a result next to 2^-126 rounds to it. A device that keeps
+// subnormals rounds too much to 2^-126, one that flushes before rounding too little.
 float hlx_flush_result(float rounded, float scaled) {
-    uint magnitude = floatBitsToUint(rounded) & HLX_MAGNITUDE;
-    bool was_tiny = hlx_abs(scaled) < 2.168404344971009e-19; // 2^-62
-    bool tiny = magnitude < HLX_MIN_NORMAL || (magnitude == HLX_MIN_NORMAL && was_tiny);
-    return uintBitsToFloat(floatBitsToUint(rounded) & (tiny ? HLX_SIGN : ~0u));
+    uint bits = floatBitsToUint(rounded);
+    uint scaled_bits = floatBitsToUint(scaled);
+    bool tiny = (bits & HLX_MAGNITUDE) <= HLX_MIN_NORMAL;
+    uint flushed = tiny ? (bits & HLX_SIGN) : bits;
+    bool smallest = (scaled_bits & HLX_MAGNITUDE) == 0x20800000u; // 2^-62
+    return uintBitsToFloat(smallest ? ((scaled_bits & HLX_SIGN) | HLX_MIN_NORMAL) : flushed);
 }
 
 float hlx_add(float a, float b) {
@@ -175,7 +179,7 @@ float hlx_soft_fma(float a, float b, float c) {
     return uintBitsToFloat(bits);
 }
 
-// fma of a device that fuses but keeps subnormals.
+// fma of a device that fuses, but keeps subnormals or flushes before rounding.
 float hlx_flushed_fma(float a, float b, float c) {
     precise float x = hlx_flush(a);
     precise float y = hlx_flush(b);

@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{Outcome, activations, arrows, constants, digests, files, floors, shaders, tidy};
+use crate::{
+    Outcome, activations, arrows, constants, digests, files, floors, libm, shaders, tidy,
+};
 
 pub const HELP: &str = "\
 cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
-dependency arrows; generated constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
+dependency arrows; calls of the platform's mathematics; generated constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
 warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
@@ -26,6 +28,7 @@ const CHECKS: [Check; 6] = [
         ];
         Ok(generated.into_iter().filter_map(Result::err).collect())
     }),
+    ("the platform's mathematics", libm::check),
     ("shader digests", digests::check),
     ("SPIR-V rules", lint_modules),
 ];

@@ -10,8 +10,10 @@ mod digests;
 mod exhaustive;
 mod files;
 mod floors;
+mod libm;
 mod lint;
 mod package;
+mod ports;
 mod prove;
 mod setup;
 mod sha256;
@@ -32,6 +34,7 @@ cargo xtask VERB [OPTIONS]
 
   train       build hlx and train the ASCII specialist on the best device found
   test        run all tests, Vulkan under validation; say which ran on which device
+  ports       build hlx for other systems, run it under emulation: the same bits
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
   shaders     compile GLSL to the crates' spv folders with the pinned compiler
   package     pack the library crates and build a project outside from the packages
@@ -63,6 +66,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "train" => (train::HELP, train::run),
         "storm" => (storm::HELP, storm::run),
         "test" => (tests_verb::HELP, tests_verb::run),
+        "ports" => (ports::HELP, ports::run),
         "lint" => (lint::HELP, lint::run),
         "shaders" => (shaders::HELP, shaders::run),
         "package" => (package::HELP, package::run),

@@ -1,4 +1,4 @@
-//! Installs what the Vulkan tests need through apt, with consent; prints the commands elsewhere.
+//! Installs what tests and ports need through apt, with consent; prints the commands elsewhere.
 
 use std::io::{BufRead, IsTerminal, stdin};
 use std::path::{Path, PathBuf};
@@ -6,15 +6,16 @@ use std::process::Command;
 
 use crate::command::{self, step};
 
-/// One thing the tests use, its package on Debian and Ubuntu, and what stays untested without.
-struct Need {
+/// One thing a verb uses, its package on Debian and Ubuntu, and what stays untested without.
+pub struct Need {
     what: &'static str,
     package: &'static str,
     without: &'static str,
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+/// What `cargo xtask test` uses.
+pub const TESTS: [Need; 4] = [
     Need {
         what: "the Vulkan loader",
         package: "libvulkan1",
@@ -41,6 +42,47 @@ const NEEDS: [Need; 4] = [
     },
 ];
 
+/// What `cargo xtask ports` uses.
+pub const PORTS: [Need; 5] = [
+    Need {
+        what: "a linker for AArch64",
+        package: "gcc-aarch64-linux-gnu",
+        without: "nothing runs on AArch64",
+        present: || command::on_path("aarch64-linux-gnu-gcc"),
+    },
+    Need {
+        what: "an emulator of AArch64",
+        package: "qemu-user",
+        without: "nothing runs on AArch64",
+        present: || command::on_path("qemu-aarch64"),
+    },
+    Need {
+        what: "a linker for Windows",
+        package: "gcc-mingw-w64-x86-64",
+        without: "nothing runs on Windows",
+        present: || command::on_path("x86_64-w64-mingw32-gcc"),
+    },
+    Need {
+        what: "Wine",
+        package: "wine64",
+        without: "nothing runs on Windows",
+        present: || wine().is_some(),
+    },
+    Need {
+        what: "nm",
+        package: "binutils",
+        without: "programs are not searched for the platform's fmaf",
+        present: || command::on_path("nm"),
+    },
+];
+
+/// The program that starts Windows programs: Debian's package puts it off the path.
+pub fn wine() -> Option<&'static str> {
+    const PROGRAMS: [&str; 3] = ["wine64", "/usr/lib/wine/wine64", "wine"];
+    let here = |program: &&&str| command::on_path(program) || Path::new(program).is_file();
+    PROGRAMS.iter().find(here).copied()
+}
+
 /// What the user said of installing packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
@@ -53,19 +95,19 @@ pub enum Consent {
 }
 
 /// Installs what is missing with the user's consent, or prints how; gives a line for each thing
-/// that the tests do without.
-pub fn prepare(consent: Consent) -> Result<Vec<String>, String> {
+/// that the verb does without.
+pub fn prepare(consent: Consent, needs: &[Need]) -> Result<Vec<String>, String> {
     if consent != Consent::Refused {
         if command::on_path("apt-get") && command::on_path("dpkg-query") {
-            apt_install(consent)?;
-        } else if NEEDS.iter().any(|need| !(need.present)()) {
+            apt_install(consent, needs)?;
+        } else if needs.iter().any(|need| !(need.present)()) {
             eprintln!(
                 "xtask: install what is missing with:\n  {}",
                 commands_here()
             );
         }
     }
-    let missing = NEEDS.iter().filter(|need| !(need.present)());
+    let missing = needs.iter().filter(|need| !(need.present)());
     Ok(missing
         .map(|need| format!("{} is not installed: {}", need.what, need.without))
         .collect())
@@ -73,16 +115,16 @@ pub fn prepare(consent: Consent) -> Result<Vec<String>, String> {
 
 /// Whether programs here can use Vulkan at all.
 pub fn has_vulkan() -> bool {
-    NEEDS[..2].iter().all(|need| (need.present)())
+    TESTS[..2].iter().all(|need| (need.present)())
 }
 
 /// Whether the validation layer is here.
 pub fn has_validation() -> bool {
-    (NEEDS[2].present)()
+    (TESTS[2].present)()
 }
 
-fn apt_install(consent: Consent) -> Result<(), String> {
-    let missing: Vec<&Need> = NEEDS
+fn apt_install(consent: Consent, needs: &[Need]) -> Result<(), String> {
+    let missing: Vec<&Need> = needs
         .iter()
         .filter(|need| !installed(need.package))
         .collect();
@@ -120,7 +162,7 @@ fn apt_install(consent: Consent) -> Result<(), String> {
         apt(&["update", "-q"])?;
         apt(&install)
     })
-    .map_err(|error| format!("{error}\n`cargo xtask test --no-install` goes on without"))
+    .map_err(|error| format!("{error}\nwith --no-install the verb goes on without"))
 }
 
 /// What will be installed, how, and what for.
@@ -141,7 +183,7 @@ fn decide(consent: Consent, terminal: bool, answers: &mut impl BufRead) -> Resul
         Consent::Unknown if !terminal => {
             return Err(
                 "standard input is not a terminal, and neither --yes nor CI=true is \
-                        given; the tests go on with what is here"
+                        given; goes on with what is here"
                     .to_string(),
             );
         }
@@ -261,11 +303,11 @@ fn has_manifest(kind: &str, prefix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Consent, NEEDS, announcement, decide};
+    use super::{Consent, TESTS, announcement, decide};
 
     #[test]
     fn the_packages_and_their_purpose_are_said_before_anything_is_installed() {
-        let missing = [&NEEDS[0], &NEEDS[3]];
+        let missing = [&TESTS[0], &TESTS[3]];
         assert_eq!(
             announcement(&missing, &["sudo"]),
             "xtask: will run sudo apt-get install libvulkan1 spirv-tools\n\

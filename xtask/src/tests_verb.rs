@@ -47,7 +47,7 @@ pub fn run(args: &[String]) -> Outcome {
     let device = options.device.as_deref().unwrap_or("all");
     let mut left_out = match device {
         "cpu" => vec!["Vulkan: the CPU device alone is tested".to_string()],
-        _ => setup::prepare(options.consent)?,
+        _ => setup::prepare(options.consent, &setup::TESTS)?,
     };
     if device == "vulkan" && !setup::has_vulkan() {
         return Err("test: no Vulkan loader or no driver is installed".to_string());

@@ -128,31 +128,33 @@ fn launch_every(
     Ok(())
 }
 
-/// `out[i] = f(word i)`.
-#[inline(always)]
-fn each(first: u32, stride: u32, out: &mut [f32], f: impl Fn(f32) -> f32) {
-    for (index, y) in out.iter_mut().enumerate() {
-        let word = first.wrapping_add(stride.wrapping_mul(index as u32));
-        *y = f(f32::from_bits(word));
-    }
+/// `out[i] = value of word i`. A macro, since a closure that is not inlined would be compiled for
+/// the baseline.
+macro_rules! each {
+    ($first:ident, $stride:ident, $out:ident, |$x:ident| $value:expr) => {
+        for (index, y) in $out.iter_mut().enumerate() {
+            let $x = f32::from_bits($first.wrapping_add($stride.wrapping_mul(index as u32)));
+            *y = $value;
+        }
+    };
 }
 
 multiversion! {
     fn every_chunk<A>(number: u32, first: u32, stride: u32, out: &mut [f32]) {
         match number {
-            0 => each(first, stride, out, arith::flush),
-            1 => each(first, stride, out, |x| arith::div(1.0, x)),
-            2 => each(first, stride, out, arith::sqrt),
-            3 => each(first, stride, out, A::rsqrt),
-            4 => each(first, stride, out, A::exp),
-            5 => each(first, stride, out, A::log),
-            6 => each(first, stride, out, A::sigmoid),
-            7 => each(first, stride, out, A::tanh),
-            8 => each(first, stride, out, A::erf),
-            9 => each(first, stride, out, A::sin),
-            10 => each(first, stride, out, A::cos),
-            11 => each(first, stride, out, |x| arith::pos0(arith::flush(x))),
-            _ => each(first, stride, out, |x| arith::uniform(x.to_bits())),
+            0 => each!(first, stride, out, |x| arith::flush(x)),
+            1 => each!(first, stride, out, |x| arith::div(1.0, x)),
+            2 => each!(first, stride, out, |x| arith::sqrt(x)),
+            3 => each!(first, stride, out, |x| A::rsqrt(x)),
+            4 => each!(first, stride, out, |x| A::exp(x)),
+            5 => each!(first, stride, out, |x| A::log(x)),
+            6 => each!(first, stride, out, |x| A::sigmoid(x)),
+            7 => each!(first, stride, out, |x| A::tanh(x)),
+            8 => each!(first, stride, out, |x| A::erf(x)),
+            9 => each!(first, stride, out, |x| A::sin(x)),
+            10 => each!(first, stride, out, |x| A::cos(x)),
+            11 => each!(first, stride, out, |x| arith::pos0(arith::flush(x))),
+            _ => each!(first, stride, out, |x| arith::uniform(x.to_bits())),
         }
     }
 }

@@ -60,36 +60,39 @@ pub(crate) fn launch_operation(
     Ok(())
 }
 
-#[inline(always)]
-fn each3(inputs: [&[f32]; 3], out: &mut [f32], f: impl Fn(f32, f32, f32) -> f32) {
-    let [a, b, c] = inputs;
-    for (((y, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
-        *y = f(*a, *b, *c);
-    }
+/// `out[i] = value of triple i`. A macro, since a closure that is not inlined would be compiled for
+/// the baseline.
+macro_rules! each {
+    ($inputs:ident, $out:ident, |$x:pat_param, $y:pat_param, $z:pat_param| $value:expr) => {{
+        let [a, b, c] = $inputs;
+        for (((out, $x), $y), $z) in $out.iter_mut().zip(a.iter().copied()).zip(b.iter().copied()).zip(c.iter().copied()) {
+            *out = $value;
+        }
+    }};
 }
 
 multiversion! {
     fn operation_chunk<A>(op: usize, a: &[f32], b: &[f32], c: &[f32], out: &mut [f32]) {
         let inputs = [a, b, c];
         match op {
-            0 => each3(inputs, out, A::fma),
-            1 => each3(inputs, out, |x, y, _| A::mul(x, y)),
-            2 => each3(inputs, out, |x, y, _| arith::add(x, y)),
-            3 => each3(inputs, out, |x, y, _| arith::sub(x, y)),
-            4 => each3(inputs, out, |x, y, _| arith::div(x, y)),
-            5 => each3(inputs, out, |x, _, _| arith::sqrt(x)),
-            6 => each3(inputs, out, |x, _, _| A::rsqrt(x)),
-            7 => each3(inputs, out, |x, _, _| A::exp(x)),
-            8 => each3(inputs, out, |x, _, _| A::log(x)),
-            9 => each3(inputs, out, |x, _, _| A::sigmoid(x)),
-            10 => each3(inputs, out, |x, _, _| A::tanh(x)),
-            11 => each3(inputs, out, |x, _, _| A::erf(x)),
-            12 => each3(inputs, out, |x, _, _| A::sin(x)),
-            13 => each3(inputs, out, |x, _, _| A::cos(x)),
-            14 => each3(inputs, out, |x, y, _| arith::max(arith::flush(x), arith::flush(y))),
-            15 => each3(inputs, out, |x, _, _| arith::pos0(arith::flush(x))),
+            0 => each!(inputs, out, |x, y, z| A::fma(x, y, z)),
+            1 => each!(inputs, out, |x, y, _| A::mul(x, y)),
+            2 => each!(inputs, out, |x, y, _| arith::add(x, y)),
+            3 => each!(inputs, out, |x, y, _| arith::sub(x, y)),
+            4 => each!(inputs, out, |x, y, _| arith::div(x, y)),
+            5 => each!(inputs, out, |x, _, _| arith::sqrt(x)),
+            6 => each!(inputs, out, |x, _, _| A::rsqrt(x)),
+            7 => each!(inputs, out, |x, _, _| A::exp(x)),
+            8 => each!(inputs, out, |x, _, _| A::log(x)),
+            9 => each!(inputs, out, |x, _, _| A::sigmoid(x)),
+            10 => each!(inputs, out, |x, _, _| A::tanh(x)),
+            11 => each!(inputs, out, |x, _, _| A::erf(x)),
+            12 => each!(inputs, out, |x, _, _| A::sin(x)),
+            13 => each!(inputs, out, |x, _, _| A::cos(x)),
+            14 => each!(inputs, out, |x, y, _| arith::max(arith::flush(x), arith::flush(y))),
+            15 => each!(inputs, out, |x, _, _| arith::pos0(arith::flush(x))),
             // The hardware's fma: what the emulation must equal.
-            _ => each3(inputs, out, A::fma),
+            _ => each!(inputs, out, |x, y, z| A::fma(x, y, z)),
         }
     }
 }

@@ -1,0 +1,285 @@
+//! `cargo xtask ports`: HLX on other systems, under emulation, with the bits of this one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{self, step};
+use crate::setup::{self, Consent};
+use crate::Outcome;
+
+pub const HELP: &str = "\
+cargo xtask ports [--only aarch64|windows|macos] [--yes | --no-install]
+
+Trains 12 steps of the ASCII specialist on this machine's CPU. Then builds `hlx` for AArch64 Linux
+and for Windows, and under qemu-user and Wine runs its probe (`hlx doctor`), trains the golden runs,
+and recomputes the 12 steps: every digest must be equal. Type-checks `hlx` for macOS. What a missing
+tool leaves out is said in the last lines; with CI=true it is an error.
+
+  --only P       that system alone
+  --yes          install missing packages without asking; CI=true does the same
+  --no-install   install nothing";
+
+/// A system to build for.
+struct Port {
+    name: &'static str,
+    target: &'static str,
+    check: fn(&Port) -> Result<Vec<String>, String>,
+}
+
+const PORTS: [Port; 3] = [
+    Port {
+        name: "aarch64",
+        target: "aarch64-unknown-linux-gnu",
+        check: aarch64,
+    },
+    Port {
+        name: "windows",
+        target: "x86_64-pc-windows-gnu",
+        check: windows,
+    },
+    Port {
+        name: "macos",
+        target: "aarch64-apple-darwin",
+        check: macos,
+    },
+];
+
+pub fn run(args: &[String]) -> Outcome {
+    let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+    let (only, consent) = parse(args, ci)?;
+    setup::prepare(consent, &setup::PORTS)?;
+    let chosen = |port: &&Port| only.as_deref().is_none_or(|name| name == port.name);
+    if PORTS.iter().filter(chosen).any(|port| port.name != "macos") {
+        step("12 steps on this machine", train_here)?;
+    }
+    let (mut lines, mut left_out) = (Vec::new(), 0);
+    for port in PORTS.iter().filter(chosen) {
+        let missing = step(port.name, || (port.check)(port))?;
+        left_out += missing.len();
+        if missing.is_empty() {
+            lines.push(format!("{}: passed", port.name));
+        } else {
+            lines.push(format!("{}: left out: {}", port.name, missing.join("; ")));
+        }
+    }
+    println!("{}", lines.join("\n"));
+    if ci && left_out > 0 {
+        return Err("ports: with CI=true nothing may be left out".to_string());
+    }
+    Ok(0)
+}
+
+fn parse(args: &[String], ci: bool) -> Result<(Option<String>, Consent), String> {
+    let mut only = None;
+    let mut consent = if ci { Consent::Given } else { Consent::Unknown };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--yes" => consent = Consent::Given,
+            "--no-install" => consent = Consent::Refused,
+            "--only" => {
+                let name = args
+                    .next()
+                    .filter(|name| PORTS.iter().any(|p| p.name == *name));
+                let name = name.ok_or("ports: --only takes aarch64, windows or macos")?;
+                only = Some(name.clone());
+            }
+            _ => return Err(crate::unknown_argument("ports", arg)),
+        }
+    }
+    Ok((only, consent))
+}
+
+/// A folder or file below target/ports.
+fn output(name: &str) -> PathBuf {
+    command::root().join("target").join("ports").join(name)
+}
+
+/// Trains what the ports recompute.
+fn train_here() -> Result<(), String> {
+    let args = ["build", "--release", "-p", "hlx-train", "--bin", "hlx"];
+    command::succeed("cargo build", &mut command::quiet_cargo(&args))?;
+    let run = output("run");
+    if run.exists() {
+        std::fs::remove_dir_all(&run).map_err(|error| format!("{}: {error}", run.display()))?;
+    }
+    let mut train = Command::new(command::root().join("target/release/hlx"));
+    train.args(["train", "configs/ascii-specialist.toml", "--device", "cpu"]);
+    train
+        .args(["--set", "train.max_steps=12", "--out"])
+        .arg(&run);
+    command::capture("hlx train", train.current_dir(command::root())).map(|_| ())
+}
+
+fn aarch64(port: &Port) -> Result<Vec<String>, String> {
+    let tools = ["aarch64-linux-gnu-gcc", "qemu-aarch64"];
+    let missing = missing(port, &tools)?;
+    if !missing.is_empty() {
+        return Ok(missing);
+    }
+    let linker = (
+        "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+        "aarch64-linux-gnu-gcc",
+    );
+    let program = build(port, "hlx", &[linker])?;
+    prove(|| {
+        let mut command = Command::new("qemu-aarch64");
+        command.args(["-L", "/usr/aarch64-linux-gnu"]).arg(&program);
+        command
+    })?;
+    Ok(Vec::new())
+}
+
+fn windows(port: &Port) -> Result<Vec<String>, String> {
+    let mut missing = missing(port, &["x86_64-w64-mingw32-gcc"])?;
+    let wine = setup::wine();
+    if wine.is_none() {
+        missing.push("Wine is not installed".to_string());
+    }
+    let Some(wine) = wine.filter(|_| missing.is_empty()) else {
+        return Ok(missing);
+    };
+    let program = build(port, "hlx.exe", &[])?;
+    // Debian's Wine lacks the library that Rust's random numbers for hash tables come from.
+    let mut library = Command::new("x86_64-w64-mingw32-gcc");
+    library.args(["-O1", "-shared", "-o"]);
+    library.arg(program.with_file_name("bcryptprimitives.dll"));
+    library.arg(command::root().join("tools/process-prng/process_prng.c"));
+    command::capture("process_prng.c", library.arg("-ladvapi32"))?;
+    prove(|| {
+        let mut command = Command::new(wine);
+        command.arg(&program);
+        command
+            .env("WINEDEBUG", "-all")
+            .env("WINEPREFIX", output("wine"));
+        command
+    })?;
+    Ok(Vec::new())
+}
+
+fn macos(port: &Port) -> Result<Vec<String>, String> {
+    let missing = missing(port, &[])?;
+    if missing.is_empty() {
+        let args = [
+            "check",
+            "--release",
+            "-p",
+            "hlx-train",
+            "--target",
+            port.target,
+        ];
+        command::succeed("cargo check", &mut command::quiet_cargo(&args))?;
+    }
+    Ok(missing)
+}
+
+/// What is not here of the tools and of Rust's standard library for the target; the latter is
+/// added where rustup is.
+fn missing(port: &Port, tools: &[&str]) -> Result<Vec<String>, String> {
+    let absent = tools.iter().filter(|tool| !command::on_path(tool));
+    let mut missing: Vec<String> = absent
+        .map(|tool| format!("no {tool} on the path"))
+        .collect();
+    if missing.is_empty() {
+        let mut add = Command::new("rustup");
+        add.args(["target", "add", port.target])
+            .current_dir(command::root());
+        if !command::on_path("rustup") || command::capture("rustup", &mut add).is_err() {
+            missing.push(format!("rustup cannot add {}", port.target));
+        }
+    }
+    Ok(missing)
+}
+
+/// Builds the program for a port.
+fn build(port: &Port, file: &str, env: &[(&str, &str)]) -> Result<PathBuf, String> {
+    let args = [
+        "build",
+        "--release",
+        "-p",
+        "hlx-train",
+        "--bin",
+        "hlx",
+        "--target",
+        port.target,
+    ];
+    let mut cargo = command::quiet_cargo(&args);
+    cargo.envs(env.iter().copied());
+    step(&format!("building for {}", port.target), || {
+        command::succeed("cargo build", &mut cargo)
+    })?;
+    let program = command::root()
+        .join("target")
+        .join(port.target)
+        .join("release")
+        .join(file);
+    no_fmaf(&program)?;
+    Ok(program)
+}
+
+/// Kernels must not have been compiled to calls of the platform's multiply-add.
+fn no_fmaf(program: &Path) -> Result<(), String> {
+    let symbols = command::capture("nm", Command::new("nm").arg(program))?;
+    let called = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().last());
+    let mut fmaf = called.filter(|name| ["fmaf", "fmaf32", "__imp_fmaf"].contains(name));
+    match fmaf.next() {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "{}: calls the platform's {name}",
+            program.display()
+        )),
+    }
+}
+
+/// Runs the probe, the golden runs and the 12 steps with the program of a port.
+fn prove(program: impl Fn() -> Command) -> Result<(), String> {
+    let run = output("run");
+    let run = run.to_string_lossy();
+    let corpus = "data/ascii-specialist.jsonl";
+    let steps: [(&str, Vec<&str>); 3] = [
+        ("hlx doctor", vec!["doctor"]),
+        (
+            "hlx verify --golden",
+            vec!["verify", "--golden", "--device", "cpu"],
+        ),
+        (
+            "hlx verify",
+            vec![
+                "verify", &run, "--to", "12", "--data", corpus, "--device", "cpu",
+            ],
+        ),
+    ];
+    for (name, args) in steps {
+        let text = step(name, || {
+            let mut command = program();
+            command::capture(name, command.args(&args).current_dir(command::root()))
+        })?;
+        print!("{text}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use crate::setup::Consent;
+
+    #[test]
+    fn the_arguments_are_read() {
+        let read = |args: &[&str], ci| {
+            let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+            parse(&args, ci)
+        };
+        assert_eq!(read(&[], false), Ok((None, Consent::Unknown)));
+        assert_eq!(read(&[], true), Ok((None, Consent::Given)));
+        let windows = Some("windows".to_string());
+        assert_eq!(
+            read(&["--only", "windows", "--no-install"], true),
+            Ok((windows, Consent::Refused))
+        );
+        assert!(read(&["--only", "amiga"], false).is_err());
+        assert!(read(&["--fast"], false).is_err());
+    }
+}
