@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::Outcome;
 use crate::command::{self, step};
 use crate::setup::{self, Consent};
-use crate::Outcome;
 
 pub const HELP: &str = "\
 cargo xtask ports [--only aarch64|windows|macos] [--yes | --no-install]

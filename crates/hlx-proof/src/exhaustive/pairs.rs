@@ -65,7 +65,12 @@ pub(crate) fn launch_operation(
 macro_rules! each {
     ($inputs:ident, $out:ident, |$x:pat_param, $y:pat_param, $z:pat_param| $value:expr) => {{
         let [a, b, c] = $inputs;
-        for (((out, $x), $y), $z) in $out.iter_mut().zip(a.iter().copied()).zip(b.iter().copied()).zip(c.iter().copied()) {
+        for (((out, $x), $y), $z) in $out
+            .iter_mut()
+            .zip(a.iter().copied())
+            .zip(b.iter().copied())
+            .zip(c.iter().copied())
+        {
             *out = $value;
         }
     }};
