@@ -17,7 +17,7 @@ warning. It needs neither a shader compiler nor Vulkan.";
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors of hlx-core", floors::check),

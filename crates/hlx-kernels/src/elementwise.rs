@@ -129,6 +129,27 @@ mod tests {
     const SIZES: [usize; 9] = [1, 2, 3, 31, 32, 33, 1009, 1024, 40_003];
 
     #[test]
+    fn products_next_to_the_smallest_number_are_exact() {
+        let (a, b) = crate::testing::pairs_next_to_the_smallest(3, 40_003);
+        let got = run_everywhere("mul", |ctx, mem| {
+            let (x, y) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+            let out = mem.output(ctx, a.len())?;
+            mul(ctx, &x, &y, &out)?;
+            Ok(vec![out])
+        });
+        for ((x, y), product) in a.iter().zip(&b).zip(&got[0]) {
+            let exact = hlx_core::arith::wide::mul(*x, *y);
+            assert_eq!(product.to_bits(), exact.to_bits(), "{x:e} times {y:e}");
+        }
+        let below = a.iter().zip(&b).filter(|(x, y)| {
+            let exact = f64::from(**x) * f64::from(**y);
+            let rounds_up = hlx_core::arith::wide::mul(**x, **y) != 0.0;
+            rounds_up && exact.abs() < f64::from(f32::MIN_POSITIVE)
+        });
+        assert!(below.count() > 1000, "pairs that round up to 2^-126");
+    }
+
+    #[test]
     fn binary_operations_match_the_reference() {
         type Launcher = fn(&Context, &Buffer, &Buffer, &Buffer) -> Result<(), KernelError>;
         type Reference = fn(f64, f64) -> f64;

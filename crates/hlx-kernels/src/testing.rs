@@ -213,6 +213,28 @@ pub fn values(seed: u64, len: usize) -> Vec<f32> {
         .collect()
 }
 
+/// Returns `len` pairs of numbers whose product, exact, lies at or next to 2^-126 on either side of
+/// what rounds to it; a device that flushes before rounding returns zero for some.
+pub fn pairs_next_to_the_smallest(seed: u64, len: usize) -> (Vec<f32>, Vec<f32>) {
+    let mut random = SplitMix(seed ^ 0x126);
+    (0..len)
+        .map(|_| {
+            let word = random.next();
+            let a = (word & 0x007f_ffff) | 0x0080_0001;
+            let b = (1_u64 << 47) / a + (word >> 62);
+            let shift = (word >> 32 & 31) as u32;
+            let float = |significand: u64, exponent: u32, sign: u64| {
+                let bits = exponent << 23 | (significand as u32 & 0x007f_ffff);
+                f32::from_bits(bits | ((sign & 1) as u32) << 31)
+            };
+            (
+                float(a, 64 + shift, word >> 40),
+                float(b, 63 - shift, word >> 41),
+            )
+        })
+        .unzip()
+}
+
 /// Returns `len` ids below `bound`.
 pub fn ids(seed: u64, len: usize, bound: u32) -> Vec<u32> {
     let mut random = SplitMix(seed ^ 0x1d5);

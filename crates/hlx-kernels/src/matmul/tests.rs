@@ -6,7 +6,10 @@ use hlx_core::cpu::{simd_level, simd_levels, with_flush};
 use super::table::TILES;
 use super::*;
 use crate::activation::Activation;
-use crate::testing::{TestMemory, assert_close, contexts, normal, run_everywhere, run_on, values};
+use crate::testing::{
+    TestMemory, assert_close, contexts, normal, pairs_next_to_the_smallest, run_everywhere, run_on,
+    values,
+};
 use hlx_core::testing::left_out;
 
 mod long_chains;
@@ -331,6 +334,40 @@ fn flushing_pool(threads: usize) -> rayon::ThreadPool {
         })
         .build()
         .expect("pool")
+}
+
+/// The diagonal of each product, and what it is added to, lie next to 2^-126: a processor that
+/// flushes before rounding (AArch64) has to find that out and compute the tile again.
+#[test]
+fn results_next_to_the_smallest_number_have_the_bits_of_the_chain() {
+    let n = 37;
+    let (x, y) = pairs_next_to_the_smallest(5, n);
+    for from in STARTS {
+        let mut case = Case::new(shape(n, n, 2, [false, false]), from, |_, len| {
+            vec![0.0; len]
+        });
+        for i in 0..n {
+            case.a[2 * i] = x[i];
+            case.b[i] = y[i];
+            // The second step moves some of the sums by less than half of 2^-149.
+            case.a[2 * i + 1] = if i % 3 == 0 { x[i] * 1e-10 } else { 0.0 };
+            case.b[n + i] = -y[i];
+        }
+        let smallest = f32::MIN_POSITIVE;
+        case.bias = (0..n).map(|i| [0.0, smallest, -smallest][i % 3]).collect();
+        case.c = (0..n * n)
+            .map(|i| [0.0, smallest, -smallest][i % 3])
+            .collect();
+        let want = case.chain();
+        let on_it = want.iter().filter(|c| c.abs() == smallest).count();
+        assert!(on_it > n / 3, "{on_it} results are 2^-126");
+        for level in simd_levels() {
+            let mut c = case.c.clone();
+            with_flush(|| cpu::matmul(level, &case.shape, &case.a, &case.b, case.bias(), &mut c));
+            assert_same_bits(&format!("{from:?} {level:?}"), &c, &want);
+        }
+        case.run(SMALLEST);
+    }
 }
 
 #[test]
