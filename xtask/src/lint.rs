@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{
-    Outcome, activations, arrows, constants, digests, files, floors, libm, shaders, tidy,
-};
+use crate::{Outcome, activations, arrows, constants, digests, files, floors, libm, shaders, tidy};
 
 pub const HELP: &str = "\
 cargo xtask lint
