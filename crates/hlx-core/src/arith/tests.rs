@@ -247,7 +247,7 @@ mod device {
         } else {
             u64::MAX
         };
-        let inexact = error > 0.0 || error < 0.0;
+        let inexact = error.abs() > 0.0;
         f64::from_bits(if inexact && even {
             sum.to_bits().wrapping_add(step)
         } else {

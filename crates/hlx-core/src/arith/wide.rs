@@ -71,7 +71,7 @@ fn off_halfway(product: f64, addend: f64, sum: f64) -> f64 {
     let error = (product - product_part) + (addend - addend_part);
     let bits = sum.to_bits();
     let away = (error > 0.0) == (sum > 0.0);
-    f64::from_bits(if error > 0.0 || error < 0.0 {
+    f64::from_bits(if error.abs() > 0.0 {
         if away { bits + 1 } else { bits - 1 }
     } else {
         bits
