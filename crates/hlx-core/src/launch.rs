@@ -176,7 +176,7 @@ impl CpuBindings<'_> {
     }
 }
 
-/// A slot of no words; stands where `split` has proved that there is one.
+/// A slot of no words, which `split` never returns: it has counted the slots.
 const EMPTY: Slot = Slot {
     pointer: std::ptr::NonNull::dangling().as_ptr(),
     len: 0,

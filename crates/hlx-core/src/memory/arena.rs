@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Block;
 
 /// One block of device memory, handed out in aligned ranges: best fit, neighbours joined when
-/// they come back.
+/// they are freed.
 pub struct MemoryArena {
     pub(crate) block: Arc<Block>,
     /// Start and length, in words, of every free range; none touches another.
@@ -33,7 +33,7 @@ impl MemoryArena {
         Some(start)
     }
 
-    /// Gives a range back and joins it with its free neighbours.
+    /// Frees a range and joins it with its free neighbours.
     pub(crate) fn give_back(&mut self, mut start: usize, mut words: usize) {
         if let Some((&before, &len)) = self.free.range(..start).next_back()
             && before + len == start

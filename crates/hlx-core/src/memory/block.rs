@@ -18,7 +18,7 @@ pub(crate) enum BlockMemory {
     Planned(OnceLock<Placement>),
 }
 
-/// Where a planned buffer came to lie.
+/// The memory of a planned buffer.
 pub(crate) enum Placement {
     /// In a buffer of its own, which lives as long as a handle or the graph does.
     Own(Buffer),
@@ -80,7 +80,7 @@ impl Drop for Block {
 
 /// Where blocks' memory comes from: the system on the CPU device, the driver on a Vulkan device.
 pub(crate) trait BlockAllocator: Send + Sync {
-    /// Allocates memory for `words` words; its error need not say more than that there is none.
+    /// Allocates memory for `words` words; the caller adds the sizes to an out-of-memory error.
     fn allocate(&self, words: usize) -> Result<BlockMemory, CoreError>;
 
     /// The bytes that HLX may hold on this device, of which it holds `held_bytes`.
@@ -97,7 +97,7 @@ pub(crate) struct BlockSource {
     allocator: Arc<dyn BlockAllocator>,
     held_bytes: AtomicU64,
     /// The memory that graphs work in. They run one after the other and leave nothing in it, so
-    /// all share it; it goes with the last of them.
+    /// all share it; it is freed with the last of them.
     scratch: Mutex<Vec<Weak<Block>>>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Block, TensorPool};
 use crate::error::CoreError;
 
-/// A range of a block, given back to its pool when the last buffer over it is dropped.
+/// A range of a block, freed when the last buffer over it is dropped.
 pub(crate) struct Allocation {
     /// None for a buffer of a recorded graph, whose place the plan of the graph's memory has, and
     /// for one that is a block by itself.

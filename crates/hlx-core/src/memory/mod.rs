@@ -14,7 +14,7 @@ pub(crate) use plan::{Lifetimes, MemoryPlan, PlannedMemory};
 pub use pool::{MemoryStatistics, TensorPool};
 
 /// Every allocation starts at a multiple of this many words: 256 bytes, the largest storage
-/// buffer alignment that Vulkan allows a device to ask for.
+/// buffer alignment that Vulkan allows a device to require.
 pub const ALIGNMENT_WORDS: usize = 64;
 
 /// Rounds a length in words up to the allocation unit.

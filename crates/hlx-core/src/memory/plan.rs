@@ -35,7 +35,7 @@ pub(crate) struct PlannedMemory {
     pub statistics: MemoryStatistics,
 }
 
-/// A buffer that wants a place.
+/// A buffer that needs a place.
 struct Request {
     block: Arc<Block>,
     first: usize,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Allocation, BlockSource, Buffer, MemoryArena, align_words};
 use crate::error::CoreError;
 
-/// The smallest block asked of the driver: 32 MiB.
+/// The smallest block that is allocated: 32 MiB.
 const SMALLEST_BLOCK_WORDS: usize = 8 << 20;
 
 /// Bytes in use and held, for reports and tests.
@@ -21,7 +21,7 @@ pub struct MemoryStatistics {
     pub buffers: u64,
 }
 
-/// Sub-allocates buffers from arenas. A range given back is reused at once: work on a context
+/// Sub-allocates buffers from arenas. A freed range is reused at once: work on a context
 /// runs in the order it was launched, so the next owner's work comes after the last one's.
 pub struct TensorPool {
     source: Arc<BlockSource>,
@@ -76,7 +76,7 @@ impl TensorPool {
         ))
     }
 
-    /// Adds an arena that holds `words`; when memory is short, first gives empty arenas back.
+    /// Adds an arena that holds `words`; when memory is short, frees empty arenas first.
     fn grow(
         &self,
         state: &mut PoolState,
@@ -122,7 +122,7 @@ impl TensorPool {
         }
     }
 
-    /// Gives arenas with nothing in them back to the driver.
+    /// Frees arenas that hold no buffer.
     pub fn trim(&self) {
         self.state().arenas.retain(|arena| !arena.is_empty());
     }

@@ -15,7 +15,7 @@ const SETS_PER_POOL: u32 = 256;
 /// Storage buffers a pool holds; eight a set on average is more than HLX's kernels use.
 const BUFFERS_PER_POOL: u32 = 8 * SETS_PER_POOL;
 
-/// The pools of one command buffer; they go, with all sets, when it goes.
+/// The pools of one command buffer; they are freed with it, with all sets.
 pub(super) struct DescriptorSets {
     device: Arc<VulkanDevice>,
     pools: Vec<DescriptorPool>,
@@ -61,7 +61,7 @@ impl DescriptorSets {
             ..vk::DescriptorSetAllocateInfo::default()
         };
         let mut set = vk::DescriptorSet::null();
-        // SAFETY: pool and layout are alive; `set` has room for the one set asked for.
+        // SAFETY: pool and layout are alive; `set` has room for the one set.
         let result = unsafe { (fns.allocate_descriptor_sets)(device, &info, &mut set) };
         check_raw(&self.device.info.name, "allocate a descriptor set", result)?;
         // The bindings are consecutive and of one type, so one write fills them all.
@@ -75,7 +75,7 @@ impl DescriptorSets {
         Ok(set)
     }
 
-    /// Returns a pool with room for one more set of `count` buffers, and takes the room.
+    /// Returns a pool with room for one more set of `count` buffers, and reserves it.
     fn pool_for(&mut self, count: u32) -> Result<vk::DescriptorPool, CoreError> {
         if self.sets_left == 0 || self.buffers_left < count {
             let buffers = BUFFERS_PER_POOL.max(count);

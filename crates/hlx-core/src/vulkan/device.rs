@@ -72,7 +72,7 @@ impl HostMemory {
 }
 
 /// Lists the Vulkan devices, GPUs before software drivers. Without a loader, a driver or a
-/// working instance the answer is the error that says so.
+/// working instance this is an error that says which is missing.
 pub(crate) fn list() -> Result<Vec<DeviceInfo>, CoreError> {
     Ok(physical_devices()?
         .into_iter()
@@ -214,8 +214,8 @@ fn memory_type(
 impl VulkanDevice {
     /// Returns the device of this index in [`list`]'s order, opened at its first use.
     ///
-    /// Contexts share it, and it stays open until the process ends; what a context takes of it
-    /// (memory, command buffers, staging) goes with the context. NVIDIA's driver 580 deadlocks
+    /// Contexts share it, and it stays open until the process ends; what a context allocates on it
+    /// (memory, command buffers, staging) is freed with the context. NVIDIA's driver 580 deadlocks
     /// when one thread closes a device while another submits to a second one.
     pub fn open(index: usize) -> Result<Arc<Self>, CoreError> {
         static OPENED: Mutex<BTreeMap<usize, Arc<VulkanDevice>>> = Mutex::new(BTreeMap::new());

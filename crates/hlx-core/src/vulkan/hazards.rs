@@ -39,7 +39,7 @@ impl Hazards {
         self.writes.extend_from_slice(writes);
     }
 
-    /// Forgets everything: a barrier stands.
+    /// Forgets all accesses, behind a barrier.
     pub fn clear(&mut self) {
         self.reads.clear();
         self.writes.clear();

@@ -84,7 +84,7 @@ fn create() -> Result<Shared, CoreError> {
     })
 }
 
-/// Listens to the layer, and proves with a message of our own that its messages arrive.
+/// Receives the layer's messages, and proves with a message of our own that they arrive.
 fn listen(instance: &Arc<Instance>) -> Result<DebugUtilsMessenger, CoreError> {
     let during = "listen to the validation layer";
     let messenger = DebugUtilsMessenger::new(Arc::clone(instance), messenger_info())
@@ -147,7 +147,7 @@ fn add_validation(
         info.enabled_extensions.ext_validation_features = true;
         info.enabled_validation_features = vec![ValidationFeatureEnable::SynchronizationValidation];
     }
-    // This one hears what is said while the instance is made and destroyed, and no more.
+    // This messenger receives only messages sent while the instance is made and destroyed.
     info.debug_utils_messengers = vec![messenger_info()];
     Ok(())
 }

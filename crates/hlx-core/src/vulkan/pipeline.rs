@@ -112,7 +112,7 @@ impl PipelineRequest {
     }
 }
 
-/// Pipelines by what was asked for.
+/// Pipelines by their requests.
 pub(crate) type Pipelines = HashMap<PipelineRequest, Arc<Pipeline>>;
 
 /// The pipelines of one device.

@@ -86,7 +86,7 @@ pub(super) fn check(
 }
 
 /// A finished command buffer with what it uses; may be submitted any number of times. The pools
-/// are not touched until they are dropped; they stand in locks because they may not be shared.
+/// are not touched until they are dropped; they are in locks because they may not be shared.
 pub(crate) struct Recorded {
     handle: vk::CommandBuffer,
     barriers: usize,

@@ -84,7 +84,7 @@ impl Staging {
         let offset = self.head;
         debug_assert!(self.fits(data.len()));
         // SAFETY: `fits` holds, so the words lie inside the mapped ring; no copy under way reads
-        // them, since a segment is only entered when those from it are done.
+        // them, since a segment is only entered when the copies from it are done.
         let target = unsafe {
             let first = self.ring.pointer.add(offset).cast::<MaybeUninit<u32>>();
             std::slice::from_raw_parts_mut(first, data.len())

@@ -79,14 +79,14 @@ struct State {
     staging: Option<Staging>,
     /// Of eager command buffers that are done; making a pool costs more than filling it.
     spare: Vec<Parts>,
-    /// Memory of downloads that were read: a pending one takes it again.
+    /// Memory of downloads that were read, for the next ones.
     spare_host: Vec<HostMemory>,
     /// Of the handle that launched last.
     pace: Pace,
     profiling: bool,
 }
 
-/// Words on their way to the host, behind the stream's back.
+/// A download under way.
 pub(crate) struct ReadBack {
     memory: HostMemory,
     words: usize,

@@ -30,12 +30,12 @@ impl Timing {
         })
     }
 
-    /// Records the reset that must stand before the first timestamp.
+    /// Records the reset that must precede the first timestamp.
     pub fn reset(&self, commands: vk::CommandBuffer) {
         reset(&self.device, commands, &self.queries, 2 * TIMED_LAUNCHES);
     }
 
-    /// Records the timestamp before a launch; the answer goes to [`Timing::after`].
+    /// Records the timestamp before a launch; the result is for [`Timing::after`].
     pub fn before(
         &mut self,
         commands: vk::CommandBuffer,
