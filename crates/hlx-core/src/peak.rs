@@ -23,8 +23,8 @@ pub(crate) struct Peak {
 }
 
 static MULTIPLY_ADD_SPV: &[u8] = include_bytes!("../spv/peak/multiply_add.spv");
-// SAFETY: a module of `cargo xtask shaders`; its accesses are bounded by the count pushed to it.
 #[doc(hidden)] // For hlx-proof, which measures with it more closely.
+// SAFETY: a module of `cargo xtask shaders`; its accesses are bounded by the count pushed to it.
 pub static MULTIPLY_ADD: Shader = unsafe { Shader::new("peak/multiply_add", MULTIPLY_ADD_SPV) };
 
 /// A measurement ends when it has taken this long: many times what a submission costs.

@@ -275,7 +275,7 @@ impl ProductTuning {
         };
         // A large tile reads less memory and less shared memory a product, a small one spreads over
         // more processors.
-        let all = vec![
+        let all = [
             tile(128, 128, &[314.0, 350.0]),
             tile(64, 128, &[270.0, 335.0, 372.0]),
             tile(64, 64, &[198.0, 275.0, 287.0, 297.0]),

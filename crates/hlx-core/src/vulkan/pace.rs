@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn submissions_stay_below_the_limit_in_order() {
         assert_eq!(submissions(&[], 10.0), []);
-        assert_eq!(submissions(&[1.0, 2.0, 3.0], 10.0), [0..3]);
+        assert_eq!(submissions(&[1.0, 2.0, 3.0], 10.0), vec![0..3; 1]);
         assert_eq!(submissions(&[6.0, 5.0, 4.0, 2.0], 10.0), [0..1, 1..3, 3..4]);
         assert_eq!(submissions(&[1.0, 99.0, 1.0], 10.0), [0..1, 1..2, 2..3]);
     }
