@@ -8,14 +8,15 @@ use crate::command::{self, step};
 use crate::setup::{self, Consent};
 
 pub const HELP: &str = "\
-cargo xtask ports [--only aarch64|windows|macos] [--yes | --no-install]
+cargo xtask ports [--only aarch64|windows|macos] [--full] [--yes | --no-install]
 
-Trains 12 steps of the ASCII specialist on this machine's CPU. Then builds `hlx` for AArch64 Linux
+Trains two steps of the ASCII specialist, of 4 samples each, on this machine's CPU. Then builds `hlx` for AArch64 Linux
 and for Windows, and under qemu-user and Wine runs its probe (`hlx doctor`), trains the golden runs,
-and recomputes the 12 steps: every digest must be equal. Type-checks `hlx` for macOS. What a missing
+and recomputes the steps: every digest must be equal. Type-checks `hlx` for macOS. What a missing
 tool leaves out is said in the last lines; with CI=true it is an error.
 
   --only P       that system alone
+  --full         the specialist's first 12 steps, of 16 samples: many minutes under qemu-user
   --yes          install missing packages without asking; CI=true does the same
   --no-install   install nothing";
 
@@ -46,11 +47,15 @@ const PORTS: [Port; 3] = [
 
 pub fn run(args: &[String]) -> Outcome {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-    let (only, consent) = parse(args, ci)?;
+    let Options {
+        only,
+        full,
+        consent,
+    } = parse(args, ci)?;
     setup::prepare(consent, &setup::PORTS)?;
     let chosen = |port: &&Port| only.as_deref().is_none_or(|name| name == port.name);
     if PORTS.iter().filter(chosen).any(|port| port.name != "macos") {
-        step("12 steps on this machine", train_here)?;
+        step("training on this machine", || train_here(full))?;
     }
     let (mut lines, mut left_out) = (Vec::new(), 0);
     for port in PORTS.iter().filter(chosen) {
@@ -69,12 +74,20 @@ pub fn run(args: &[String]) -> Outcome {
     Ok(0)
 }
 
-fn parse(args: &[String], ci: bool) -> Result<(Option<String>, Consent), String> {
-    let mut only = None;
+#[derive(Debug, PartialEq)]
+struct Options {
+    only: Option<String>,
+    full: bool,
+    consent: Consent,
+}
+
+fn parse(args: &[String], ci: bool) -> Result<Options, String> {
+    let (mut only, mut full) = (None, false);
     let mut consent = if ci { Consent::Given } else { Consent::Unknown };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
+            "--full" => full = true,
             "--yes" => consent = Consent::Given,
             "--no-install" => consent = Consent::Refused,
             "--only" => {
@@ -87,7 +100,11 @@ fn parse(args: &[String], ci: bool) -> Result<(Option<String>, Consent), String>
             _ => return Err(crate::unknown_argument("ports", arg)),
         }
     }
-    Ok((only, consent))
+    Ok(Options {
+        only,
+        full,
+        consent,
+    })
 }
 
 /// A folder or file below target/ports.
@@ -96,7 +113,7 @@ fn output(name: &str) -> PathBuf {
 }
 
 /// Trains what the ports recompute.
-fn train_here() -> Result<(), String> {
+fn train_here(full: bool) -> Result<(), String> {
     let args = ["build", "--release", "-p", "hlx-train", "--bin", "hlx"];
     command::succeed("cargo build", &mut command::quiet_cargo(&args))?;
     let run = output("run");
@@ -105,9 +122,19 @@ fn train_here() -> Result<(), String> {
     }
     let mut train = Command::new(command::root().join("target/release/hlx"));
     train.args(["train", "configs/ascii-specialist.toml", "--device", "cpu"]);
-    train
-        .args(["--set", "train.max_steps=12", "--out"])
-        .arg(&run);
+    let sizes: &[&str] = if full {
+        &["train.max_steps=12"]
+    } else {
+        &[
+            "train.max_steps=2",
+            "train.batch_size=4",
+            "train.log_every=1",
+        ]
+    };
+    for size in sizes {
+        train.args(["--set", size]);
+    }
+    train.arg("--out").arg(&run);
     command::capture("hlx train", train.current_dir(command::root())).map(|_| ())
 }
 
@@ -233,7 +260,7 @@ fn no_fmaf(program: &Path) -> Result<(), String> {
     }
 }
 
-/// Runs the probe, the golden runs and the 12 steps with the program of a port.
+/// Runs the probe, the golden runs and the steps with the program of a port.
 fn prove(program: impl Fn() -> Command) -> Result<(), String> {
     let run = output("run");
     let run = run.to_string_lossy();
@@ -246,9 +273,7 @@ fn prove(program: impl Fn() -> Command) -> Result<(), String> {
         ),
         (
             "hlx verify",
-            vec![
-                "verify", &run, "--to", "12", "--data", corpus, "--device", "cpu",
-            ],
+            vec!["verify", &run, "--data", corpus, "--device", "cpu"],
         ),
     ];
     for (name, args) in steps {
@@ -263,7 +288,7 @@ fn prove(program: impl Fn() -> Command) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{Options, parse};
     use crate::setup::Consent;
 
     #[test]
@@ -272,12 +297,19 @@ mod tests {
             let args: Vec<String> = args.iter().map(ToString::to_string).collect();
             parse(&args, ci)
         };
-        assert_eq!(read(&[], false), Ok((None, Consent::Unknown)));
-        assert_eq!(read(&[], true), Ok((None, Consent::Given)));
-        let windows = Some("windows".to_string());
+        let options = |only: Option<&str>, full, consent| {
+            let only = only.map(str::to_string);
+            Ok(Options {
+                only,
+                full,
+                consent,
+            })
+        };
+        assert_eq!(read(&[], false), options(None, false, Consent::Unknown));
+        assert_eq!(read(&["--full"], true), options(None, true, Consent::Given));
         assert_eq!(
             read(&["--only", "windows", "--no-install"], true),
-            Ok((windows, Consent::Refused))
+            options(Some("windows"), false, Consent::Refused)
         );
         assert!(read(&["--only", "amiga"], false).is_err());
         assert!(read(&["--fast"], false).is_err());
