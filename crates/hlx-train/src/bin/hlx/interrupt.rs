@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 /// The exit status of an interrupted run, as shells give it for Ctrl-C.
 pub const STATUS: u8 = 130;
@@ -22,12 +20,7 @@ impl Interrupt {
     /// The system's words.
     pub fn catch() -> Result<Self> {
         let arrived = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag unset, and sets it.
-            flag::register_conditional_shutdown(signal, STATUS.into(), Arc::clone(&arrived))
-                .and_then(|_| flag::register(signal, Arc::clone(&arrived)))
-                .context("signals cannot be caught")?;
-        }
+        catch_into(&arrived).context("signals cannot be caught")?;
         Ok(Self(arrived))
     }
 
@@ -35,6 +28,32 @@ impl Interrupt {
     pub fn has_arrived(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+#[cfg(unix)]
+fn catch_into(arrived: &Arc<AtomicBool>) -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag;
+
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the first signal finds the flag unset, and sets it.
+        flag::register_conditional_shutdown(signal, STATUS.into(), Arc::clone(arrived))?;
+        flag::register(signal, Arc::clone(arrived))?;
+    }
+    Ok(())
+}
+
+/// A console's Ctrl-C is an event of its own thread. signal-hook reads the C library's handler with
+/// `SIG_GET`, which Wine's library takes for a handler: the first Ctrl-C was a page fault there.
+#[cfg(windows)]
+fn catch_into(arrived: &Arc<AtomicBool>) -> Result<()> {
+    let arrived = Arc::clone(arrived);
+    ctrlc::set_handler(move || {
+        if arrived.swap(true, Ordering::SeqCst) {
+            std::process::exit(STATUS.into());
+        }
+    })?;
+    Ok(())
 }
 
 /// A word of a command line as a shell reads it.
