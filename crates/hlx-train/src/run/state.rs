@@ -90,8 +90,7 @@ impl State {
     /// Bytes that are no state, are cut short or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let (state, used): (Self, usize) =
-            bincode::serde::decode_from_slice(bytes, bincode::config::standard())
-                .map_err(|error| anyhow!("is no training state: {error}"))?;
+            decode(bytes).map_err(|error| anyhow!("is no training state: {error}"))?;
         ensure!(
             used == bytes.len(),
             "has {} bytes too many",
@@ -106,10 +105,42 @@ impl State {
     }
 }
 
+/// Decodes bytes, none of whose lengths may exceed the file's by much: bincode allocates a string
+/// of the length that the file states before it reads it, and a failed allocation aborts. Its
+/// limits are constants, so the smallest that has room is chosen.
+fn decode(bytes: &[u8]) -> Result<(State, usize), bincode::error::DecodeError> {
+    const MIB: usize = 1 << 20;
+    const GIB: usize = 1 << 30;
+    const TIB: usize = 1 << 40;
+    let config = bincode::config::standard();
+    // A number of one byte counts as the eight that it may take.
+    let bound = bytes.len().saturating_mul(8);
+    if bound <= MIB {
+        bincode::serde::decode_from_slice(bytes, config.with_limit::<MIB>())
+    } else if bound <= GIB {
+        bincode::serde::decode_from_slice(bytes, config.with_limit::<GIB>())
+    } else if bound <= TIB {
+        bincode::serde::decode_from_slice(bytes, config.with_limit::<TIB>())
+    } else {
+        bincode::serde::decode_from_slice(bytes, config)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use hlx_nn::StateTensor;
+
+    /// Found by fuzzing: the name of a tensor stated a length of 4e18 bytes.
+    #[test]
+    fn a_string_longer_than_the_file_is_an_error_and_no_abort() {
+        let found = include_bytes!("../../../../fuzz/corpus/state/long-string");
+        let error = State::from_bytes(found).expect_err("no state");
+        assert!(
+            error.to_string().starts_with("is no training state"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn states_come_back_whole_or_not_at_all() {
