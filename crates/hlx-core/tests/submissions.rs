@@ -46,9 +46,9 @@ fn a_launch_longer_than_a_submission_is_cut_by_workgroups() {
         let before = ctx.submissions();
         add(&ctx, &x, &x, &y).expect("add");
         ctx.sync().expect("sync");
-        // 80 parts of 25 ms, of which 8 are a submission.
+        // 20 parts of about 100 ms, of which one or two are a submission.
         let submissions = ctx.submissions() - before;
-        assert!((10..=11).contains(&submissions), "{submissions}");
+        assert!((10..=20).contains(&submissions), "{submissions}");
         let expected: Vec<f32> = data.iter().map(|value| value + value).collect();
         assert_eq!(ctx.download_f32(&y).expect("download"), expected);
     }
@@ -72,7 +72,7 @@ fn a_graph_longer_than_a_submission_is_replayed_in_several() {
         ctx.sync().expect("sync");
         let before = ctx.submissions();
         graph.replay().expect("replay");
-        // 20 launches of 60 to 90 ms by estimate, two or three a submission of 200 ms.
+        // 20 launches of 60 to 90 ms by estimate, two a submission of 200 ms.
         let by_estimate = ctx.submissions() - before;
         assert!((7..=10).contains(&by_estimate), "{by_estimate}");
         let expected: Vec<f32> = data.iter().map(|value| value * 3.0).collect();

@@ -208,11 +208,11 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A graph that may take more than a submission, were it four times slower than estimated, is
-    /// cut and measured. Below, it is one command buffer, and costs no timestamp.
+    /// A graph that takes more than a submission by estimate is cut and measured. Below, it is one
+    /// command buffer, and costs no timestamp.
     fn new(recording: &'a Recording) -> Result<Self, CoreError> {
         let (device, pace) = (&recording.device, recording.pace);
-        let long = 4.0 * recording.estimate_ns() > pace.limit_ns;
+        let long = recording.estimate_ns() > pace.limit_ns;
         let (segment_ns, whole) = match long {
             true => (pace.segment_ns(), Measured::Whole),
             false => (f64::INFINITY, Measured::No),
