@@ -1,4 +1,4 @@
-//! What each instruction of a function asks of its operands' types.
+//! What each instruction of a function requires of its operands' types.
 
 mod composites;
 mod extended;
