@@ -1,4 +1,4 @@
-//! Writing files so that a crash leaves the old one or the new one, never a part.
+//! Writing files so that a crash leaves the old one or the new one, never a part; where caches are.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Result, Write};
@@ -21,6 +21,15 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     written
+}
+
+/// As [`write_atomically`], and creates the folder that is to hold the file if it is missing.
+///
+/// # Errors
+/// The system's, such as a full disk; the old file is left as it was.
+pub fn write_with_folder(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::create_dir_all(parent(path))?;
+    write_atomically(path, bytes)
 }
 
 /// Makes a folder of files as one: a temporary folder beside it is filled, flushed to the disk and
@@ -115,6 +124,18 @@ pub fn remove_temporaries(folder: &Path, age: Duration) -> Result<()> {
     Ok(())
 }
 
+/// The folder of HLX's caches: `HLX_CACHE_DIR`, else `hlx` below the user's cache folder.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    if let Some(dir) = std::env::var_os("HLX_CACHE_DIR") {
+        return Some(PathBuf::from(dir));
+    }
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("LOCALAPPDATA").map(PathBuf::from))
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(base.join("hlx"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +163,8 @@ mod tests {
         assert_eq!(fs::read_dir(&folder)?.count(), 1);
         let missing = folder.join("no/file");
         assert!(write_atomically(&missing, b"x").is_err());
+        write_with_folder(&missing, b"x")?;
+        assert_eq!(fs::read(&missing)?, b"x");
         fs::remove_dir_all(&folder)
     }
 

@@ -1,26 +1,31 @@
 //! The Vulkan side of `hlx-core`, cut by stage of life: instance, device, pipelines, recording,
 //! submission.
 
+mod arguments;
 mod descriptors;
 mod device;
 mod hazards;
 mod instance;
 mod pace;
 mod pipeline;
+mod recorded;
 mod recorder;
 mod recording;
 mod schedule;
 mod staging;
 mod stream;
+mod submissions;
 mod timing;
 
 use vulkano::{Validated, VulkanError};
 
+pub(crate) use arguments::{Arguments, View};
 pub(crate) use device::{Modes, VulkanDevice, list};
 pub use instance::validation_messages;
 pub(crate) use pace::{Groups, Pace};
-pub(crate) use pipeline::{Pipeline, cache_dir, write_atomically};
-pub(crate) use recorder::{Arguments, Measured, Recorded, Recorder, View};
+pub(crate) use pipeline::Pipeline;
+pub(crate) use recorded::Recorded;
+pub(crate) use recorder::{Measured, Recorder};
 pub(crate) use stream::{ReadBack, VulkanGraph, VulkanStream};
 
 use crate::error::CoreError;

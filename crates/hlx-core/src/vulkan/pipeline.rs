@@ -1,39 +1,35 @@
 //! Compute pipelines: made once a shader and set of constants, cached in memory and on disk.
 
+mod cache;
+mod compile;
+
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::hash::Hash;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use ash::vk;
-use hlx_spirv::{interface, with_float_controls};
-use sha2::{Digest, Sha256};
+use hlx_spirv::with_float_controls;
 use vulkano::VulkanObject;
-use vulkano::descriptor_set::layout::{
-    DescriptorSetLayout, DescriptorSetLayoutBinding, DescriptorSetLayoutCreateInfo, DescriptorType,
-};
+use vulkano::descriptor_set::layout::DescriptorSetLayout;
 use vulkano::device::Device;
-use vulkano::pipeline::cache::{PipelineCache, PipelineCacheCreateInfo};
-use vulkano::pipeline::layout::{PipelineLayout, PipelineLayoutCreateInfo, PushConstantRange};
-use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo, ShaderStages};
+use vulkano::pipeline::layout::PipelineLayout;
+use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo};
 
-use super::{Modes, VulkanDevice, check_raw, translate_validated};
+use self::cache::StoredCache;
+use self::compile::{Layouts, Stage, check_interface, compile, make, make_layout};
+use super::{Modes, VulkanDevice, translate_validated};
 use crate::device::DeviceInfo;
 use crate::error::CoreError;
-use crate::files;
 use crate::launch::Launch;
 use crate::shader::Shader;
 
 /// Specialization constants that every HLX shader may declare (`shaders/include/arith.glsl`).
 const NATIVE_FMA_ID: u32 = 1000;
 const NATIVE_FLUSH_ID: u32 = 1001;
-/// Temporary files of this age in the cache folder were left by killed processes.
-const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A pipeline with the layout of its one descriptor set: storage buffers 0, 1, 2, ...
 pub(crate) struct Pipeline {
@@ -117,85 +113,21 @@ pub(crate) type Pipelines = HashMap<PipelineRequest, Arc<Pipeline>>;
 
 /// The pipelines of one device.
 pub(crate) struct PipelineStore {
-    cache: Arc<PipelineCache>,
-    cache_path: Option<PathBuf>,
+    stored: StoredCache,
     pipelines: Pipelines,
     layouts: HashMap<(usize, usize), Layouts>,
     created: usize,
     device_name: String,
 }
 
-/// The folder of HLX's caches: `HLX_CACHE_DIR`, else `hlx` below the user's cache folder.
-pub(crate) fn cache_dir() -> Option<PathBuf> {
-    if let Some(dir) = std::env::var_os("HLX_CACHE_DIR") {
-        return Some(PathBuf::from(dir));
-    }
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("LOCALAPPDATA").map(PathBuf::from))
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(base.join("hlx"))
-}
-
-/// Replaces a file of the cache folder as one; the folder is made if it is not there.
-pub(crate) fn write_atomically(path: &Path, data: &[u8]) -> std::io::Result<()> {
-    std::fs::create_dir_all(files::parent(path))?;
-    files::write_atomically(path, data)
-}
-
-/// The first bytes of a pipeline cache on disk; the SHA-256 of the rest follows them.
-const CACHE_MAGIC: &[u8; 16] = b"HLX pipelines 1\n";
-
-/// Puts the checksum in front of a driver's cache data.
-fn seal_cache(data: &[u8]) -> Vec<u8> {
-    [CACHE_MAGIC, &Sha256::digest(data)[..], data].concat()
-}
-
-/// Returns the driver's data of a cache file, if its checksum is right: drivers check the header
-/// of what they are given and trust the rest.
-fn unseal_cache(bytes: &[u8]) -> Option<&[u8]> {
-    let (checksum, data) = bytes.strip_prefix(CACHE_MAGIC)?.split_at_checked(32)?;
-    (Sha256::digest(data)[..] == *checksum).then_some(data)
-}
-
-/// Reads the driver's data of a cache file; none of a file that is not there or damaged.
-fn read_cache(path: &Path) -> Vec<u8> {
-    let Ok(bytes) = std::fs::read(path) else {
-        return Vec::new();
-    };
-    let data = unseal_cache(&bytes);
-    if data.is_none() {
-        let path = path.display();
-        tracing::warn!("pipeline cache {path}: damaged or of an older HLX; it is made anew");
-    }
-    data.map(<[u8]>::to_vec).unwrap_or_default()
-}
-
 impl PipelineStore {
     pub fn open(device: &Arc<Device>, info: &DeviceInfo) -> Result<Self, CoreError> {
-        let cache_path =
-            cache_dir().map(|dir| dir.join(format!("pipelines-{}.bin", info.cache_key)));
-        let initial_data = cache_path.as_deref().map(read_cache).unwrap_or_default();
-        // SAFETY: the file's name carries vendor, device, driver and cache UUID, and its checksum
-        // shows that the data are those that `save` was given by that driver.
-        let cache = unsafe {
-            PipelineCache::new(
-                Arc::clone(device),
-                PipelineCacheCreateInfo {
-                    initial_data,
-                    ..PipelineCacheCreateInfo::default()
-                },
-            )
-        }
-        .map_err(|error| translate_validated(&info.name, "create the pipeline cache", error))?;
-        let device_name = info.name.clone();
         Ok(Self {
-            cache,
-            cache_path,
+            stored: StoredCache::open(device, info)?,
             pipelines: HashMap::new(),
             layouts: HashMap::new(),
             created: 0,
-            device_name,
+            device_name: info.name.clone(),
         })
     }
 
@@ -230,7 +162,7 @@ impl PipelineStore {
             }
         }
         self.created += missing.len();
-        let cache = &self.cache;
+        let cache = &self.stored.cache;
         for (request, pipeline) in in_parallel(missing, |request, layouts| {
             make(device, cache, request, layouts)
         }) {
@@ -301,24 +233,13 @@ impl PipelineStore {
             robust: device.robust_pipelines,
             based: false,
         };
-        compile(device, &self.cache, &stage, &layouts)
+        compile(device, &self.stored.cache, &stage, &layouts)
     }
 
-    /// Writes the cache to disk if pipelines were made since it was last written. A cache that cannot
-    /// be written costs time at the next start and nothing else, so that is only logged.
+    /// Writes the cache to disk if pipelines were made since it was last written.
     pub fn save(&mut self) {
-        let Some(path) = self.cache_path.as_ref().filter(|_| self.created > 0) else {
-            return;
-        };
-        self.created = 0;
-        let data = match self.cache.get_data() {
-            Ok(data) => data,
-            Err(error) => return tracing::warn!("pipeline cache: {error}"),
-        };
-        let written = write_atomically(path, &seal_cache(&data))
-            .and_then(|()| files::remove_temporaries(files::parent(path), ABANDONED));
-        if let Err(error) = written {
-            tracing::warn!("pipeline cache {}: {error}", path.display());
+        if std::mem::take(&mut self.created) > 0 {
+            self.stored.save();
         }
     }
 }
@@ -351,187 +272,4 @@ fn in_parallel<K: Eq + Hash + Sync, V: Sync, R: Send + Sync>(
     keys.zip(results)
         .filter_map(|(key, result)| Some((key, result.into_inner()?)))
         .collect()
-}
-
-/// Checks that a pipeline's layout has every buffer and push-constant byte that its shader
-/// declares: a driver reads past the descriptors of a layout that is too small.
-fn check_interface(
-    name: &str,
-    words: &[u32],
-    bindings: usize,
-    push_bytes: usize,
-) -> Result<(), CoreError> {
-    interface(words)
-        .and_then(|interface| interface.check(bindings, push_bytes))
-        .map_err(|error| CoreError::invalid(name, error.to_string()))
-}
-
-/// Makes the pipeline of a launch. Vulkan is called directly: vulkano would parse the module
-/// again for each set of constants, which costs more than a driver with a warm cache.
-fn make(
-    device: &VulkanDevice,
-    cache: &PipelineCache,
-    request: &PipelineRequest,
-    layouts: &Layouts,
-) -> Result<Pipeline, CoreError> {
-    let name = request.shader.0.name();
-    let words = request.shader.0.words();
-    check_interface(name, &words, request.bindings, request.push_bytes)?;
-    let words = with_float_controls(&words, device.float_controls);
-    let info = vk::ShaderModuleCreateInfo::default().code(&words);
-    let (fns, handle) = (&device.device.fns().v1_0, device.device.handle());
-    let mut module = vk::ShaderModule::null();
-    // SAFETY: spirv-val has passed the module when it was compiled; `words` lives through the
-    // call.
-    let result =
-        unsafe { (fns.create_shader_module)(handle, &info, std::ptr::null(), &mut module) };
-    let during = format!("{name}: create the shader module");
-    check_raw(&device.info.name, &during, result)?;
-    let stage = Stage {
-        name,
-        module,
-        entry: c"main",
-        constants: &request.specialization,
-        robust: None,
-        based: request.based,
-    };
-    let pipeline = compile(device, cache, &stage, layouts);
-    // SAFETY: the module is ours, and pipelines do not need it once they are made.
-    unsafe { (fns.destroy_shader_module)(handle, module, std::ptr::null()) };
-    pipeline
-}
-
-/// A module with its entry point and constants.
-struct Stage<'a> {
-    name: &'a str,
-    module: vk::ShaderModule,
-    entry: &'a CStr,
-    /// Those that the module does not declare have no effect.
-    constants: &'a [(u32, u32)],
-    /// How accesses to buffers are bounded; `None` leaves that to the device.
-    robust: Option<vk::PipelineRobustnessBufferBehaviorEXT>,
-    /// Lets dispatches begin at another workgroup than the first.
-    based: bool,
-}
-
-fn compile(
-    device: &VulkanDevice,
-    cache: &PipelineCache,
-    stage: &Stage<'_>,
-    (layout, set_layout): &Layouts,
-) -> Result<Pipeline, CoreError> {
-    let words: Vec<u32> = stage.constants.iter().map(|&(_, word)| word).collect();
-    let data: &[u8] = bytemuck::cast_slice(&words);
-    let entry = |(idx, &(id, _)): (usize, &(u32, u32))| vk::SpecializationMapEntry {
-        constant_id: id,
-        offset: 4 * idx as u32,
-        size: 4,
-    };
-    let entries: Vec<_> = stage.constants.iter().enumerate().map(entry).collect();
-    let specialization = vk::SpecializationInfo::default()
-        .map_entries(&entries)
-        .data(data);
-    let shader_stage = vk::PipelineShaderStageCreateInfo::default()
-        .stage(vk::ShaderStageFlags::COMPUTE)
-        .module(stage.module)
-        .name(stage.entry)
-        .specialization_info(&specialization);
-    let mut robustness = vk::PipelineRobustnessCreateInfoEXT::default();
-    let flags = match stage.based {
-        true => vk::PipelineCreateFlags::DISPATCH_BASE,
-        false => vk::PipelineCreateFlags::empty(),
-    };
-    let mut info = vk::ComputePipelineCreateInfo::default()
-        .flags(flags)
-        .stage(shader_stage)
-        .layout(layout.handle());
-    if let Some(behavior) = stage.robust {
-        robustness = robustness.storage_buffers(behavior);
-        info = info.push_next(&mut robustness);
-    }
-    let vulkan = &device.device;
-    let mut pipeline = vk::Pipeline::null();
-    // SAFETY: module and layout are alive, the structures live through the call, and the cache
-    // is one that the driver guards itself.
-    let result = unsafe {
-        (vulkan.fns().v1_0.create_compute_pipelines)(
-            vulkan.handle(),
-            cache.handle(),
-            1,
-            &info,
-            std::ptr::null(),
-            &mut pipeline,
-        )
-    };
-    let during = format!("{}: create the pipeline", stage.name);
-    check_raw(&device.info.name, &during, result)?;
-    Ok(Pipeline {
-        handle: pipeline,
-        layout: Arc::clone(layout),
-        set_layout: set_layout.clone(),
-        device: Arc::clone(vulkan),
-    })
-}
-
-type Layouts = (Arc<PipelineLayout>, Option<Arc<DescriptorSetLayout>>);
-
-/// Writes the layout by hand: vulkano's reflection misses buffers that only cooperative-matrix
-/// instructions touch.
-fn make_layout(
-    device: &Arc<Device>,
-    bindings: usize,
-    push_bytes: usize,
-) -> Result<Layouts, vulkano::Validated<vulkano::VulkanError>> {
-    let binding = DescriptorSetLayoutBinding {
-        stages: ShaderStages::COMPUTE,
-        ..DescriptorSetLayoutBinding::descriptor_type(DescriptorType::StorageBuffer)
-    };
-    let set_layout = if bindings == 0 {
-        None
-    } else {
-        let create_info = DescriptorSetLayoutCreateInfo {
-            bindings: (0..bindings as u32)
-                .map(|index| (index, binding.clone()))
-                .collect(),
-            ..DescriptorSetLayoutCreateInfo::default()
-        };
-        Some(DescriptorSetLayout::new(Arc::clone(device), create_info)?)
-    };
-    let range = PushConstantRange {
-        stages: ShaderStages::COMPUTE,
-        offset: 0,
-        size: push_bytes as u32,
-    };
-    let create_info = PipelineLayoutCreateInfo {
-        set_layouts: set_layout.iter().cloned().collect(),
-        push_constant_ranges: if push_bytes == 0 { vec![] } else { vec![range] },
-        ..PipelineLayoutCreateInfo::default()
-    };
-    Ok((
-        PipelineLayout::new(Arc::clone(device), create_info)?,
-        set_layout,
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_damaged_pipeline_cache_is_ignored() {
-        let file = seal_cache(b"what a driver keeps");
-        assert_eq!(unseal_cache(&file), Some(&b"what a driver keeps"[..]));
-        for at in 0..file.len() {
-            let mut damaged = file.clone();
-            damaged[at] ^= 1 << (at % 8);
-            assert_eq!(unseal_cache(&damaged), None, "byte {at}");
-            assert_eq!(unseal_cache(&file[..at]), None, "{at} bytes");
-        }
-        let path = std::env::temp_dir().join(format!("hlx-cache-{}.bin", std::process::id()));
-        write_atomically(&path, &file).expect("writes");
-        assert_eq!(read_cache(&path), b"what a driver keeps");
-        std::fs::write(&path, b"raw data of an older version").expect("writes");
-        assert!(read_cache(&path).is_empty());
-        std::fs::remove_file(&path).expect("removes");
-    }
 }

@@ -6,23 +6,20 @@ use std::sync::{Arc, Mutex};
 
 use ash::vk;
 use vulkano::VulkanObject;
-use vulkano::command_buffer::CommandBufferLevel;
-use vulkano::command_buffer::pool::{
-    CommandBufferAllocateInfo, CommandPool, CommandPoolAlloc, CommandPoolCreateInfo,
-    CommandPoolResetFlags,
-};
+use vulkano::command_buffer::pool::{CommandPool, CommandPoolAlloc};
 
+use super::arguments::{Arguments, View, check};
 use super::descriptors::DescriptorSets;
 use super::hazards::{Hazards, Range};
 use super::pace::Groups;
 use super::pipeline::Pipeline;
+use super::recorded::{Parts, Recorded};
 use super::staging::HostRange;
 use super::timing::{Clock, Timing};
-use super::{VulkanDevice, check_raw, translate, translate_validated};
+use super::{VulkanDevice, check_raw};
 use crate::error::CoreError;
-use crate::launch::Binding;
-use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory};
-use crate::profile::{Profiler, Work};
+use crate::memory::Block;
+use crate::profile::Work;
 
 /// A command buffer being recorded.
 pub(crate) struct Recorder {
@@ -42,64 +39,6 @@ pub(crate) struct Recorder {
     pool: CommandPool,
 }
 
-/// Checks a launch's arguments against the device's limits.
-pub(super) fn check(
-    device: &VulkanDevice,
-    name: &str,
-    views: &[View],
-    push: &[u8],
-    groups: [u32; 3],
-) -> Result<(), CoreError> {
-    let properties = device.device.physical_device().properties();
-    let limit = device.info.max_binding_words;
-    for (index, view) in views.iter().enumerate() {
-        let start = view.range().start;
-        if start % ALIGNMENT_WORDS != 0 {
-            let reason = format!(
-                "binding {index} starts at word {start} of its block, not at a multiple of \
-                 {ALIGNMENT_WORDS}"
-            );
-            return Err(CoreError::invalid(name, reason));
-        }
-        if view.len as u64 > limit {
-            let reason = format!(
-                "binding {index} has {} words, {} binds at most {limit}",
-                view.len, device.info.name
-            );
-            return Err(CoreError::invalid(name, reason));
-        }
-    }
-    if push.len() as u32 > properties.max_push_constants_size {
-        let reason = format!(
-            "{} bytes of push constants, the device takes {}",
-            push.len(),
-            properties.max_push_constants_size
-        );
-        return Err(CoreError::invalid(name, reason));
-    }
-    let most = properties.max_compute_work_group_count;
-    if groups.iter().zip(most).any(|(&count, most)| count > most) {
-        let reason = format!("{groups:?} workgroups, the device takes {most:?}");
-        return Err(CoreError::invalid(name, reason));
-    }
-    Ok(())
-}
-
-/// A finished command buffer with what it uses; may be submitted any number of times. The pools
-/// are not touched until they are dropped; they are in locks because they may not be shared.
-pub(crate) struct Recorded {
-    handle: vk::CommandBuffer,
-    barriers: usize,
-    timing: Option<Timing>,
-    clock: Option<Clock>,
-    estimate_ns: f64,
-    sets: Mutex<DescriptorSets>,
-    _blocks: Vec<Arc<Block>>,
-    _pipelines: Vec<Arc<Pipeline>>,
-    command_buffer: CommandPoolAlloc,
-    pool: Mutex<CommandPool>,
-}
-
 fn compute_and_transfer() -> vk::PipelineStageFlags {
     vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER
 }
@@ -112,56 +51,6 @@ fn reads() -> vk::AccessFlags {
     vk::AccessFlags::SHADER_READ | vk::AccessFlags::TRANSFER_READ
 }
 
-/// A window of memory and what a command does with it. It keeps the memory alive, not the
-/// buffer, whose words may go to another one once the command has run. Who submits a command
-/// buffer more than once keeps the buffers.
-pub(crate) struct View {
-    block: Arc<Block>,
-    offset: usize,
-    len: usize,
-    pub reads: bool,
-    pub writes: bool,
-}
-
-impl View {
-    pub fn of(binding: &Binding<'_>) -> Self {
-        let buffer = binding.buffer();
-        Self {
-            block: Arc::clone(buffer.block()),
-            offset: buffer.offset(),
-            len: buffer.len(),
-            reads: binding.reads(),
-            writes: binding.writes(),
-        }
-    }
-
-    pub fn block_id(&self) -> u64 {
-        self.block.placed().0.id
-    }
-
-    /// The words, where they lie now: a planned buffer's own until it has its place.
-    pub(super) fn range(&self) -> Range {
-        let (block, offset) = self.block.placed();
-        let start = offset + self.offset;
-        Range {
-            block: block.id,
-            start,
-            end: start + self.len,
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.len as u64 * 4
-    }
-}
-
-/// What a dispatch works on.
-pub(crate) struct Arguments<'a> {
-    pub views: &'a [View],
-    pub push: &'a [u8],
-    pub groups: Groups,
-}
-
 /// What is measured of a command buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measured {
@@ -171,40 +60,6 @@ pub(crate) enum Measured {
     Whole,
     /// The time of each launch, which then run one after the other.
     Launches,
-}
-
-/// The pools of a command buffer that is done, to be used again.
-pub(crate) struct Parts {
-    sets: DescriptorSets,
-    command_buffer: CommandPoolAlloc,
-    pool: CommandPool,
-}
-
-impl Parts {
-    fn new(device: &Arc<VulkanDevice>) -> Result<Self, CoreError> {
-        let name = &device.info.name;
-        let create_info = CommandPoolCreateInfo {
-            queue_family_index: device.queue.queue_family_index(),
-            ..CommandPoolCreateInfo::default()
-        };
-        let pool = CommandPool::new(Arc::clone(&device.device), create_info)
-            .map_err(|error| translate_validated(name, "create a command pool", error))?;
-        let allocate_info = CommandBufferAllocateInfo {
-            level: CommandBufferLevel::Primary,
-            command_buffer_count: 1,
-            ..CommandBufferAllocateInfo::default()
-        };
-        let command_buffer = pool
-            .allocate_command_buffers(allocate_info)
-            .map_err(|error| translate(name, "allocate a command buffer", error))?
-            .next()
-            .ok_or_else(|| CoreError::invalid("record", "the driver gave no command buffer"))?;
-        Ok(Self {
-            sets: DescriptorSets::new(Arc::clone(device)),
-            command_buffer,
-            pool,
-        })
-    }
 }
 
 impl Recorder {
@@ -443,17 +298,11 @@ impl Recorder {
 
     /// Keeps the window's block alive; returns its Vulkan buffer and the window's first byte.
     fn keep(&mut self, name: &str, view: &View) -> Result<(vk::Buffer, u64), CoreError> {
-        let (block, offset) = view.block.placed();
-        let BlockMemory::Vulkan(memory) = &block.memory else {
-            return Err(CoreError::invalid(
-                name,
-                "a buffer of the CPU device, or of a recording that failed, on a Vulkan device",
-            ));
-        };
+        let (buffer, offset, block) = view.place(name)?;
         self.blocks
             .entry(block.id)
             .or_insert_with(|| Arc::clone(block));
-        Ok((memory.handle(), (offset + view.offset) as u64 * 4))
+        Ok((buffer, offset))
     }
 
     /// Records a fill with one word.
@@ -551,53 +400,6 @@ impl Recorder {
             _pipelines: self.pipelines.into_values().collect(),
             command_buffer: self.command_buffer,
             pool: Mutex::new(self.pool),
-        })
-    }
-}
-
-impl Recorded {
-    pub fn handle(&self) -> vk::CommandBuffer {
-        self.handle
-    }
-
-    /// The number of barriers between launches.
-    pub fn barriers(&self) -> usize {
-        self.barriers
-    }
-
-    pub fn is_timed(&self) -> bool {
-        self.timing.is_some()
-    }
-
-    /// How long a run takes, in nanoseconds: the last one's time where it is known, else the
-    /// estimate.
-    pub fn time_ns(&self) -> f64 {
-        let measured = self.clock.as_ref().and_then(Clock::measured_ns);
-        measured.unwrap_or(self.estimate_ns)
-    }
-
-    /// Reads the times of the last run, which must be done, and adds those of launches to the
-    /// profile.
-    pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
-        if let Some(clock) = &self.clock {
-            clock.read();
-        }
-        self.timing
-            .as_ref()
-            .map_or(Ok(()), |timing| timing.collect(profiler))
-    }
-
-    /// Takes the command buffer apart for another; the device must be done with it.
-    pub fn into_parts(self) -> Option<Parts> {
-        let mut sets = self.sets.into_inner().ok()?;
-        let pool = self.pool.into_inner().ok()?;
-        sets.reset().ok()?;
-        // SAFETY: the device is done with the pool's one command buffer.
-        unsafe { pool.reset(CommandPoolResetFlags::empty()) }.ok()?;
-        Some(Parts {
-            sets,
-            command_buffer: self.command_buffer,
-            pool,
         })
     }
 }

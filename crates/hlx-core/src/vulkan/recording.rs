@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::arguments::{Arguments, View, check};
 use super::pace::Groups;
 use super::pipeline::{PipelineRequest, Pipelines};
-use super::recorder::{Arguments, Measured, Recorded, Recorder, View, check};
+use super::recorded::Recorded;
+use super::recorder::{Measured, Recorder};
 use super::schedule::{Access, schedule};
 use super::{Pace, VulkanDevice};
 use crate::error::CoreError;

@@ -1,24 +1,21 @@
 //! The stream of one Vulkan device: eager work is gathered and submitted in batches, graphs are
 //! submitted whole, and nothing waits but a download.
 
-use std::collections::VecDeque;
-use std::num::NonZero;
+mod transfer;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
 
-use ash::vk;
-use vulkano::VulkanObject;
-use vulkano::sync::fence::Fence;
-
+pub(crate) use self::transfer::ReadBack;
+use super::arguments::{Arguments, View};
 use super::device::HostMemory;
 use super::pace::submissions;
 use super::pipeline::PipelineRequest;
-use super::recorder::{Arguments, Measured, Parts, Recorded, Recorder, View};
+use super::recorded::Recorded;
+use super::recorder::{Measured, Recorder};
 use super::recording::{Finished, Recording};
-use super::staging::{HostRange, Staging};
-use super::{Pace, VulkanDevice, check_raw, translate, translate_validated};
-use crate::device::DeviceKind;
+use super::staging::Staging;
+use super::submissions::Submissions;
+use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, PlannedMemory, TensorPool};
@@ -27,23 +24,13 @@ use crate::recording::RecordingThread;
 
 /// Eager launches gathered before they are submitted, so that the device starts early.
 const LAUNCHES_PER_SUBMISSION: usize = 96;
-/// Submissions under way before the host waits for the oldest.
-const SUBMISSIONS_UNDER_WAY: usize = 8;
-
-/// How long the host polls the fence before it blocks: waking up takes 0.1 to 0.4 ms (a call of a
-/// small transformer on an H200: 1.30 ms instead of 1.48).
-const POLLING: Duration = Duration::from_millis(20);
-/// On a host of fewer cores, polling would take a core that other threads need.
-const POLLING_CORES: usize = 4;
 
 /// The stream; one lock guards all of it.
 pub(crate) struct VulkanStream {
     device: Arc<VulkanDevice>,
     source: Arc<BlockSource>,
     pool: Arc<TensorPool>,
-    /// Waits begin by polling. A software device needs the cores itself.
-    polls: bool,
-    profiler: Profiler,
+    profiler: Arc<Profiler>,
     state: Mutex<State>,
 }
 
@@ -73,12 +60,8 @@ impl VulkanGraph {
 struct State {
     eager: Option<Recorder>,
     recording: Option<(RecordingThread, Recording)>,
-    under_way: VecDeque<Submission>,
-    /// Submissions so far; those before the ones under way are done.
-    submitted: u64,
+    submissions: Submissions,
     staging: Option<Staging>,
-    /// Of eager command buffers that are done; making a pool costs more than filling it.
-    spare: Vec<Parts>,
     /// Memory of downloads that were read, for the next ones.
     spare_host: Vec<HostMemory>,
     /// Of the handle that launched last.
@@ -86,51 +69,31 @@ struct State {
     profiling: bool,
 }
 
-/// A download under way.
-pub(crate) struct ReadBack {
-    memory: HostMemory,
-    words: usize,
-    /// The submission that copies them.
-    submission: u64,
-}
-
-/// Command buffers on the device, and the fence that tells when they are done.
-struct Submission {
-    fence: Fence,
-    began: Instant,
-    /// The eager work that went first, if there was any.
-    eager: Option<Recorded>,
-    graph: Vec<Arc<Recorded>>,
-}
-
 impl State {
-    /// Submissions that are known to be done.
-    fn done(&self) -> u64 {
-        self.submitted - self.under_way.len() as u64
+    /// Submits the eager work gathered so far and, behind it, a graph's command buffers.
+    fn submit(&mut self, graph: &[Arc<Recorded>]) -> Result<(), CoreError> {
+        let eager = self.eager.take();
+        self.submissions.submit(eager, graph, self.pace.limit_ns)
     }
 }
 
 impl VulkanStream {
     pub fn new(device: Arc<VulkanDevice>, source: Arc<BlockSource>, pace: Pace) -> Self {
+        let profiler = Arc::default();
         let state = State {
             eager: None,
             recording: None,
-            under_way: VecDeque::new(),
-            submitted: 0,
+            submissions: Submissions::new(&device, &profiler),
             staging: None,
-            spare: Vec::new(),
             spare_host: Vec::new(),
             pace,
             profiling: false,
         };
-        let cores = available_parallelism().map_or(1, NonZero::get);
-        let polls = device.info.kind == DeviceKind::VulkanGpu && cores >= POLLING_CORES;
         Self {
             device,
             pool: TensorPool::new(Arc::clone(&source)),
             source,
-            polls,
-            profiler: Profiler::default(),
+            profiler,
             state: Mutex::new(state),
         }
     }
@@ -187,13 +150,13 @@ impl VulkanStream {
         let (pace, estimate) = (state.pace, state.pace.estimate_ns(work));
         let gathered = state.eager.as_ref().map_or(0.0, Recorder::estimate_ns);
         if gathered + estimate > pace.limit_ns {
-            self.submit(state, &[])?;
+            state.submit(&[])?;
         }
         let recorder = self.eager(state)?;
         body(recorder)?;
         recorder.add_estimate(estimate);
         if recorder.launches() >= LAUNCHES_PER_SUBMISSION {
-            self.submit(state, &[])?;
+            state.submit(&[])?;
         }
         Ok(())
     }
@@ -207,7 +170,7 @@ impl VulkanStream {
                     true => Measured::Launches,
                     false => Measured::No,
                 };
-                let spare = state.spare.pop();
+                let spare = state.submissions.take_spare();
                 Ok(slot.insert(Recorder::begin(&self.device, measured, spare)?))
             }
         }
@@ -263,191 +226,11 @@ impl VulkanStream {
         })
     }
 
-    /// Copies words, each through `map`, to the device through the staging ring.
-    pub fn upload(
-        &self,
-        buffer: &Buffer,
-        data: &[u32],
-        map: impl Fn(u32) -> u32 + Copy,
-    ) -> Result<(), CoreError> {
-        let mut state = self.lock_unrecorded("upload")?;
-        let mut offset = 0;
-        for chunk in data.chunks(Staging::chunk_words()) {
-            let target = buffer.slice(offset, chunk.len())?;
-            offset += chunk.len();
-            if !self.staging(&mut state)?.fits(chunk.len()) {
-                self.submit(&mut state, &[])?;
-                let submitted = state.submitted;
-                let last_use = self.staging(&mut state)?.advance(submitted);
-                self.wait_for(&mut state, last_use)?;
-            }
-            let source = self.staging(&mut state)?.write(chunk, map);
-            let target = View::of(&Binding::Write(&target));
-            self.eager(&mut state)?.upload(source, &target)?;
-        }
-        Ok(())
-    }
-
-    /// Waits for all work and returns the buffer's words.
-    pub fn download(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
-        let mut state = self.lock_unrecorded("download")?;
-        let mut words = Vec::with_capacity(buffer.len());
-        while words.len() < buffer.len() {
-            let count = (buffer.len() - words.len()).min(Staging::chunk_words());
-            let source = buffer.slice(words.len(), count)?;
-            let window = self.staging(&mut state)?.window();
-            let source = View::of(&Binding::Read(&source));
-            self.eager(&mut state)?.read_back(&source, window)?;
-            self.submit(&mut state, &[])?;
-            // The host would only wait, and a run that is stopped later finds its pipelines.
-            self.device.pipelines().save();
-            self.wait_all(&mut state)?;
-            self.staging(&mut state)?.read(count, &mut words);
-        }
-        Ok(words)
-    }
-
-    /// Submits a copy of the buffer's words to the host, and does not wait for it.
-    pub fn read_back(&self, buffer: &Buffer) -> Result<ReadBack, CoreError> {
-        let mut state = self.lock_unrecorded("download")?;
-        let bytes = 4 * buffer.len();
-        let fitting = state.spare_host.iter().position(|m| m.bytes >= bytes);
-        let memory = match fitting {
-            Some(place) => state.spare_host.swap_remove(place),
-            None => self.device.allocate_host(bytes as u64, true)?,
-        };
-        let source = View::of(&Binding::Read(buffer));
-        self.eager(&mut state)?
-            .read_back(&source, HostRange::start_of(&memory))?;
-        self.submit(&mut state, &[])?;
-        Ok(ReadBack {
-            memory,
-            words: buffer.len(),
-            submission: state.submitted,
-        })
-    }
-
-    /// Whether the words have arrived.
-    pub fn has_arrived(&self, pending: &ReadBack) -> Result<bool, CoreError> {
-        let mut state = self.state();
-        while let Some(oldest) = state.under_way.front() {
-            let done = oldest.fence.is_signaled().map_err(|error| {
-                translate_validated(
-                    &self.device.info.name,
-                    "poll a fence",
-                    vulkano::Validated::Error(error),
-                )
-            })?;
-            if !done {
-                break;
-            }
-            self.wait_oldest(&mut state)?;
-        }
-        Ok(state.done() >= pending.submission)
-    }
-
-    /// Waits for the words, and keeps their memory for another time.
-    pub fn receive(&self, pending: ReadBack) -> Result<Vec<u32>, CoreError> {
-        let mut state = self.state();
-        self.wait_for(&mut state, pending.submission)?;
-        let mut words = Vec::with_capacity(pending.words);
-        pending.memory.read(pending.words, &mut words);
-        state.spare_host.push(pending.memory);
-        Ok(words)
-    }
-
-    fn staging<'a>(&self, state: &'a mut State) -> Result<&'a mut Staging, CoreError> {
-        match &mut state.staging {
-            Some(staging) => Ok(staging),
-            slot => Ok(slot.insert(Staging::new(&self.device)?)),
-        }
-    }
-
-    /// Submits the eager work gathered so far and, behind it, a graph's command buffers.
-    fn submit(&self, state: &mut State, graph: &[Arc<Recorded>]) -> Result<(), CoreError> {
-        let name = &self.device.info.name;
-        let gathered = state.eager.take().filter(|eager| eager.launches() > 0);
-        let eager = gathered.map(Recorder::finish).transpose()?;
-        let work = || eager.iter().chain(graph.iter().map(Arc::as_ref));
-        let command_buffers: Vec<vk::CommandBuffer> = work().map(Recorded::handle).collect();
-        if command_buffers.is_empty() {
-            return Ok(());
-        }
-        let fence = Fence::from_pool(Arc::clone(&self.device.device))
-            .map_err(|error| translate(name, "create a fence", error))?;
-        let info = vk::SubmitInfo::default().command_buffers(&command_buffers);
-        let submit = self.device.device.fns().v1_0.queue_submit;
-        // SAFETY: `with` holds the queue's lock; the command buffers and all they use are kept
-        // alive by the submission until the fence is signalled.
-        let result = self
-            .device
-            .queue
-            .with(|_guard| unsafe { submit(self.device.queue.handle(), 1, &info, fence.handle()) });
-        check_raw(name, "submit", result)?;
-        let timed = work().any(Recorded::is_timed);
-        state.submitted += 1;
-        state.under_way.push_back(Submission {
-            fence,
-            began: Instant::now(),
-            eager,
-            graph: graph.to_vec(),
-        });
-        if timed {
-            return self.wait_all(state);
-        }
-        while state.under_way.len() > SUBMISSIONS_UNDER_WAY {
-            self.wait_oldest(state)?;
-        }
-        Ok(())
-    }
-
-    fn wait_oldest(&self, state: &mut State) -> Result<(), CoreError> {
-        let Some(submission) = state.under_way.front() else {
-            return Ok(());
-        };
-        let failed = |error| {
-            let error = vulkano::Validated::Error(error);
-            let error = translate_validated(&self.device.info.name, "wait for the device", error);
-            explain_loss(error, submission.began.elapsed(), state.pace.limit_ns)
-        };
-        let began = Instant::now();
-        while self.polls && began.elapsed() < POLLING {
-            if submission.fence.is_signaled().map_err(failed)? {
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        submission.fence.wait(None).map_err(failed)?;
-        let Some(Submission { eager, graph, .. }) = state.under_way.pop_front() else {
-            return Ok(());
-        };
-        for work in eager.iter().chain(graph.iter().map(Arc::as_ref)) {
-            work.collect(&self.profiler)?;
-        }
-        state.spare.extend(eager.and_then(Recorded::into_parts));
-        Ok(())
-    }
-
-    /// Waits until this many submissions are done.
-    fn wait_for(&self, state: &mut State, count: u64) -> Result<(), CoreError> {
-        while state.done() < count {
-            self.wait_oldest(state)?;
-        }
-        Ok(())
-    }
-
-    fn wait_all(&self, state: &mut State) -> Result<(), CoreError> {
-        while !state.under_way.is_empty() {
-            self.wait_oldest(state)?;
-        }
-        Ok(())
-    }
-
     /// Submits what is gathered and waits until the device is done.
     pub fn sync(&self) -> Result<(), CoreError> {
         let mut state = self.state();
-        self.submit(&mut state, &[])?;
-        self.wait_all(&mut state)
+        state.submit(&[])?;
+        state.submissions.wait_all()
     }
 
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
@@ -492,7 +275,7 @@ impl VulkanStream {
         let mut state = self.lock_unrecorded("replay")?;
         let times: Vec<f64> = graph.segments.iter().map(|s| s.time_ns()).collect();
         for range in submissions(&times, graph.limit_ns) {
-            self.submit(&mut state, &graph.segments[range])?;
+            state.submit(&graph.segments[range])?;
         }
         Ok(())
     }
@@ -500,12 +283,12 @@ impl VulkanStream {
     /// Submits all eager work and a command buffer behind it, together.
     pub fn submit_recorded(&self, recorded: &Arc<Recorded>) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("submit")?;
-        self.submit(&mut state, std::slice::from_ref(recorded))
+        state.submit(std::slice::from_ref(recorded))
     }
 
     /// The number of submissions so far.
     pub fn submissions(&self) -> u64 {
-        self.state().submitted
+        self.state().submissions.count()
     }
 
     pub fn set_profiling(&self, on: bool) {
@@ -519,54 +302,5 @@ impl Drop for VulkanStream {
             tracing::error!("closing {}: {error}", self.device.info.name);
         }
         self.device.pipelines().save();
-    }
-}
-
-/// Adds to the error of a lost device, if it was lost long after a submission began, that the
-/// driver's time-out is the probable cause, and what helps.
-fn explain_loss(error: CoreError, elapsed: Duration, limit_ns: f64) -> CoreError {
-    /// Windows and most Linux drivers reset a device after two seconds.
-    const SUSPICIOUS: Duration = Duration::from_secs(1);
-    match error {
-        CoreError::DeviceLost { device, during, .. } if elapsed >= SUSPICIOUS => {
-            let seconds = elapsed.as_secs_f64();
-            let limit_ms = limit_ns * 1e-6;
-            let hint = format!(
-                "; probably a time-out of the driver, {seconds:.1} s after the submission: set \
-                 HLX_SUBMISSION_MS below {limit_ms}, or raise the driver's limit (TdrDelay on \
-                 Windows)"
-            );
-            CoreError::DeviceLost {
-                device,
-                during,
-                hint,
-            }
-        }
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_lost_after_seconds_is_explained_as_a_time_out() {
-        let lost = || CoreError::DeviceLost {
-            device: "GPU".to_owned(),
-            during: "wait for the device".to_owned(),
-            hint: String::new(),
-        };
-        let text = |millis| explain_loss(lost(), Duration::from_millis(millis), 200e6).to_string();
-        assert_eq!(
-            text(20),
-            "device `GPU` was lost during wait for the device; checkpoints on disk are whole"
-        );
-        assert_eq!(
-            text(2100),
-            "device `GPU` was lost during wait for the device; checkpoints on disk are whole; \
-             probably a time-out of the driver, 2.1 s after the submission: set \
-             HLX_SUBMISSION_MS below 200, or raise the driver's limit (TdrDelay on Windows)"
-        );
     }
 }

@@ -1,0 +1,65 @@
+//! What a probe found, kept on disk by device, driver and shader.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::reduction::ROW_SUM;
+use super::{ARITHMETIC, Probed};
+use crate::device::DeviceKind;
+use crate::digest::sha256_hex;
+use crate::files;
+use crate::peak::Peak;
+use crate::probe_report::ProbeReport;
+use crate::vulkan::{Modes, VulkanDevice};
+
+/// What is kept on disk.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub native_fma: u32,
+    pub native_flush: u32,
+    pub report: ProbeReport,
+    /// Of hardware alone: software drivers have no time-out.
+    pub peak: Option<Peak>,
+}
+
+/// Where a device's answer is kept: named by device, driver, and the probe's own shaders.
+fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
+    let mut modules = ARITHMETIC.bytes().to_vec();
+    modules.extend_from_slice(ROW_SUM.bytes());
+    modules.extend_from_slice(device.info.driver.as_bytes());
+    let digest = sha256_hex(&modules);
+    Some(files::cache_dir()?.join(format!(
+        "probe-{}-{}.json",
+        device.info.cache_key,
+        &digest[..16]
+    )))
+}
+
+/// Reads what an earlier probe found; nothing of a device that failed.
+pub(super) fn read(device: &VulkanDevice) -> Option<Kept> {
+    let bytes = std::fs::read(kept_path(device)?).ok()?;
+    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    let hardware = device.info.kind == DeviceKind::VulkanGpu;
+    let whole = !kept.report.checks.is_empty() && kept.peak.is_some() == hardware;
+    (kept.report.passed() && whole).then_some(kept)
+}
+
+/// Writes what the probe found; if that fails, the next start probes again, so it is only logged.
+pub(super) fn write(device: &VulkanDevice, modes: Modes, probed: &Probed) {
+    let Some(path) = kept_path(device) else {
+        return;
+    };
+    let kept = Kept {
+        native_fma: modes.native_fma,
+        native_flush: modes.native_flush,
+        report: probed.report.clone(),
+        peak: probed.peak,
+    };
+    let written = serde_json::to_vec_pretty(&kept)
+        .map_err(std::io::Error::other)
+        .and_then(|bytes| files::write_with_folder(&path, &bytes));
+    if let Err(error) = written {
+        tracing::warn!("probe cache {}: {error}", path.display());
+    }
+}
