@@ -10,6 +10,7 @@ pub use pending::PendingDownload;
 
 use crate::cpu_stream::CpuStream;
 use crate::device::DeviceInfo;
+use crate::dtype::DType;
 use crate::error::CoreError;
 use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, Launch, check_bindings};
@@ -180,13 +181,21 @@ impl Context {
         self.pool().trim();
     }
 
-    /// Allocates `len` words of device memory, uninitialised.
+    /// Allocates `len` f32 elements in device memory, uninitialised.
     ///
     /// # Errors
     /// [`CoreError::OutOfMemory`], which names what was requested and what is in use;
     /// [`CoreError::Invalid`] while another thread records a graph.
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
         on_stream!(self, stream => stream.alloc(len))
+    }
+
+    /// Allocates `len` elements of a type in device memory, uninitialised.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn alloc_typed(&self, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
+        self.alloc(dtype.words(len))?.view_as(dtype, len)
     }
 
     /// Allocates `len` words in an allocation of their own, uninitialised: on a Vulkan device a

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::dtype::{DType, Element};
 use crate::error::CoreError;
 use crate::memory::{Block, BlockMemory, BlockSource, Buffer, TensorPool};
 use crate::profile::Work;
@@ -49,7 +50,7 @@ impl Work {
             let times = u64::from(binding.reads()) + u64::from(binding.writes());
             match again(index, binding) {
                 true => 0,
-                false => times * binding.buffer().len() as u64,
+                false => times * binding.buffer().words() as u64,
             }
         });
         Self {
@@ -133,12 +134,69 @@ pub(crate) fn check_owner(
     })
 }
 
-/// The address and length of one bound buffer on the CPU device.
+/// The words of one bound buffer on the CPU device, and what they hold.
 #[derive(Clone, Copy)]
 struct Slot {
     pointer: *mut f32,
+    words: usize,
     len: usize,
+    dtype: DType,
     writes: bool,
+}
+
+/// A read buffer of a launch on the CPU device.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadSlice<'a> {
+    words: &'a [f32],
+    len: usize,
+    dtype: DType,
+}
+
+/// A written buffer of a launch on the CPU device.
+#[derive(Debug)]
+pub struct WriteSlice<'a> {
+    words: &'a mut [f32],
+    len: usize,
+    dtype: DType,
+}
+
+impl<'a> ReadSlice<'a> {
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The elements.
+    ///
+    /// # Panics
+    /// If they are of another type: the launcher is wrong.
+    pub fn of<T: Element>(&self) -> &'a [T] {
+        check_type(self.dtype, T::DTYPE);
+        &bytemuck::cast_slice(self.words)[..self.len]
+    }
+}
+
+impl WriteSlice<'_> {
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The elements.
+    ///
+    /// # Panics
+    /// If they are of another type: the launcher is wrong.
+    pub fn of<T: Element>(&mut self) -> &mut [T] {
+        check_type(self.dtype, T::DTYPE);
+        &mut bytemuck::cast_slice_mut(self.words)[..self.len]
+    }
+}
+
+fn check_type(found: DType, expected: DType) {
+    assert_eq!(
+        found, expected,
+        "a bound buffer has other elements than the CPU body takes"
+    );
 }
 
 /// What the CPU closure of a launch works on: its buffers as slices.
@@ -147,11 +205,26 @@ pub struct CpuBindings<'a> {
 }
 
 impl CpuBindings<'_> {
-    /// Returns the slices: the `R` read bindings in binding order, then the `W` written ones.
+    /// Returns the slices of words: the `R` read bindings in binding order, then the `W` written
+    /// ones.
     ///
     /// # Panics
     /// If the launch has other numbers of read and written bindings: the launcher is wrong.
     pub fn split<const R: usize, const W: usize>(&mut self) -> ([&[f32]; R], [&mut [f32]; W]) {
+        let (reads, writes) = self.split_typed();
+        (
+            reads.map(|read| read.words),
+            writes.map(|write| write.words),
+        )
+    }
+
+    /// Returns the typed slices: the `R` read bindings in binding order, then the `W` written ones.
+    ///
+    /// # Panics
+    /// As [`CpuBindings::split`].
+    pub fn split_typed<const R: usize, const W: usize>(
+        &mut self,
+    ) -> ([ReadSlice<'_>; R], [WriteSlice<'_>; W]) {
         let count = self.slots.iter().filter(|slot| slot.writes).count();
         assert!(
             count == W && self.slots.len() == R + W,
@@ -164,13 +237,23 @@ impl CpuBindings<'_> {
             let slot = reads.next().copied().unwrap_or(EMPTY);
             // SAFETY: the launch holds the buffer's memory alive; `Launch::check` proved that
             // no written range overlaps it; the stream runs one launch at a time.
-            unsafe { std::slice::from_raw_parts(slot.pointer, slot.len) }
+            let words = unsafe { std::slice::from_raw_parts(slot.pointer, slot.words) };
+            ReadSlice {
+                words,
+                len: slot.len,
+                dtype: slot.dtype,
+            }
         });
         let write_slices = std::array::from_fn(|_| {
             let slot = writes.next().copied().unwrap_or(EMPTY);
             // SAFETY: as above; each written slot is visited once a call, and `&mut self` keeps
             // the slices of two calls apart.
-            unsafe { std::slice::from_raw_parts_mut(slot.pointer, slot.len) }
+            let words = unsafe { std::slice::from_raw_parts_mut(slot.pointer, slot.words) };
+            WriteSlice {
+                words,
+                len: slot.len,
+                dtype: slot.dtype,
+            }
         });
         (read_slices, write_slices)
     }
@@ -179,7 +262,9 @@ impl CpuBindings<'_> {
 /// A slot of no words, which `split` never returns: it has counted the slots.
 const EMPTY: Slot = Slot {
     pointer: std::ptr::NonNull::dangling().as_ptr(),
+    words: 0,
     len: 0,
+    dtype: DType::F32,
     writes: false,
 };
 
@@ -245,7 +330,9 @@ impl CpuLaunch {
             let pointer = memory.at(buffer.offset());
             slots.push(Slot {
                 pointer,
+                words: buffer.words(),
                 len: buffer.len(),
+                dtype: buffer.dtype(),
                 writes: binding.writes(),
             });
         }

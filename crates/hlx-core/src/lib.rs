@@ -15,6 +15,7 @@ mod cpu_stream;
 mod device;
 pub mod digest;
 mod dispatch;
+mod dtype;
 mod error;
 pub mod files;
 mod graph;
@@ -41,9 +42,12 @@ pub use dispatch::{
     CommandBufferPool, CommandRecorder, ComputePipeline, DescriptorBindingBuilder,
     DescriptorBindings, RecordedCommands,
 };
+pub use dtype::{Bool, DType, Element};
 pub use error::CoreError;
 pub use graph::Graph;
-pub use launch::{Binding, CpuBindings, Launch, as_u32, groups_1d, push_bytes};
+pub use launch::{
+    Binding, CpuBindings, Launch, ReadSlice, WriteSlice, as_u32, groups_1d, push_bytes,
+};
 pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words};
 #[doc(hidden)]
 pub use peak::MULTIPLY_ADD;

@@ -13,6 +13,7 @@ extern crate hlx_core;
 mod macros;
 mod columns;
 mod error;
+mod layout;
 mod map;
 mod rows;
 
@@ -37,6 +38,7 @@ pub mod transpose;
 pub mod tree_digest;
 
 pub use error::KernelError;
+pub use layout::{Layout, MAX_RANK, Operand, Walk, broadcast_shape, row_major};
 
 /// The digests of every shader's source and module, a line each: what this build computes with.
 pub const SHADER_DIGESTS: &str = include_str!("../spv/digests.txt");

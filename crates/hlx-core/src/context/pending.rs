@@ -28,7 +28,7 @@ impl Context {
         let words = match self.stream() {
             Stream::Vulkan(stream) if !buffer.is_empty() => {
                 self.check_owner("download", "buffer", buffer)?;
-                Words::Coming(stream.read_back(buffer)?)
+                Words::Coming(stream.read_back(&buffer.as_words())?)
             }
             _ => Words::Here(self.download_u32(buffer)?),
         };

@@ -1,29 +1,31 @@
 //! Fills, copies, uploads and downloads of a context.
 
 use super::{Context, Stream, on_stream};
+use crate::dtype::{DType, Element, pack, unpack};
 use crate::error::CoreError;
 use crate::launch::check_owner;
 use crate::memory::Buffer;
 
 impl Context {
-    /// Fills a buffer with one word.
+    /// Fills a buffer with one word; a type of fewer bytes has it cut into elements.
     ///
     /// # Errors
     /// [`CoreError::OtherContext`]; what the driver answers.
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
         self.check_owner("fill", "buffer", buffer)?;
-        on_stream!(self, stream => stream.fill(buffer, word))
+        on_stream!(self, stream => stream.fill(&buffer.as_words(), word))
     }
 
-    /// Copies `source` to `target`, of equal length and not overlapping.
+    /// Copies `source` to `target`, of equal size and not overlapping; the words are copied as they
+    /// are.
     ///
     /// # Errors
-    /// [`CoreError::OtherContext`]; [`CoreError::Invalid`] for unequal lengths or an overlap.
+    /// [`CoreError::OtherContext`]; [`CoreError::Invalid`] for unequal sizes or an overlap.
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
         self.check_owner("copy", "source", source)?;
         self.check_owner("copy", "target", target)?;
-        if source.len() != target.len() {
-            let (found, expected) = (source.len(), target.len());
+        if source.words() != target.words() {
+            let (found, expected) = (source.words(), target.words());
             return Err(CoreError::invalid(
                 "copy",
                 format!("source has {found} words, target {expected}"),
@@ -32,7 +34,8 @@ impl Context {
         if source.overlaps(target) {
             return Err(CoreError::invalid("copy", "source and target share memory"));
         }
-        on_stream!(self, stream => stream.copy(source, target))
+        let (source, target) = (source.as_words(), target.as_words());
+        on_stream!(self, stream => stream.copy(&source, &target))
     }
 
     pub(super) fn check_owner(
@@ -44,12 +47,44 @@ impl Context {
         check_owner(operation, &|| argument.to_owned(), buffer, self.source())
     }
 
-    /// Copies words to the device, as they are.
+    /// Copies elements to the device, as [`Element::stored`] says: subnormals become zeros of their
+    /// sign, as no tensor holds one.
     ///
     /// # Errors
-    /// [`CoreError::Invalid`] if the lengths differ or a graph is being recorded.
+    /// [`CoreError::OtherContext`]; [`CoreError::Invalid`] if the types or the lengths differ, or a
+    /// graph is being recorded.
+    pub fn upload<T: Element>(&self, buffer: &Buffer, data: &[T]) -> Result<(), CoreError> {
+        check_type("upload", buffer, T::DTYPE)?;
+        if buffer.len() != data.len() {
+            let (found, given) = (buffer.len(), data.len());
+            let reason = format!("buffer has {found} elements, data {given}");
+            return Err(CoreError::invalid("upload", reason));
+        }
+        match T::DTYPE {
+            DType::F32 => self.upload_words(buffer, bytemuck::cast_slice(data), stored_f32),
+            DType::I32 | DType::U32 => {
+                self.upload_words(buffer, bytemuck::cast_slice(data), |word| word)
+            }
+            _ => self.upload_words(buffer, &pack(data), |word| word),
+        }
+    }
+
+    /// Waits for all work and returns the buffer's elements.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] if the types differ or a graph is being recorded;
+    /// [`CoreError::OtherContext`]; [`CoreError::DeviceLost`].
+    pub fn download<T: Element>(&self, buffer: &Buffer) -> Result<Vec<T>, CoreError> {
+        check_type("download", buffer, T::DTYPE)?;
+        Ok(unpack(&self.download_u32(buffer)?, buffer.len()))
+    }
+
+    /// Copies words to the device, as they are, whatever the type of the buffer's elements.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] if the sizes differ or a graph is being recorded.
     pub fn upload_u32(&self, buffer: &Buffer, data: &[u32]) -> Result<(), CoreError> {
-        self.upload(buffer, data, |word| word)
+        self.upload_words(buffer, data, |word| word)
     }
 
     /// Copies values to the device; subnormals become zeros of their sign, as no tensor holds one.
@@ -57,51 +92,50 @@ impl Context {
     /// # Errors
     /// As [`Context::upload_u32`].
     pub fn upload_f32(&self, buffer: &Buffer, data: &[f32]) -> Result<(), CoreError> {
-        const SIGN: u32 = 0x8000_0000;
-        const EXPONENT: u32 = 0x7f80_0000;
-        self.upload(buffer, bytemuck::cast_slice(data), |bits| {
-            if bits & EXPONENT == 0 {
-                bits & SIGN
-            } else {
-                bits
-            }
-        })
+        self.upload_words(buffer, bytemuck::cast_slice(data), stored_f32)
     }
 
-    fn upload(
+    fn upload_words(
         &self,
         buffer: &Buffer,
         data: &[u32],
         map: impl Fn(u32) -> u32 + Copy,
     ) -> Result<(), CoreError> {
         self.check_owner("upload", "buffer", buffer)?;
-        if buffer.len() != data.len() {
-            let (found, given) = (buffer.len(), data.len());
+        if buffer.words() != data.len() {
+            let (found, given) = (buffer.words(), data.len());
             let reason = format!("buffer has {found} words, data {given}");
             return Err(CoreError::invalid("upload", reason));
         }
-        on_stream!(self, stream => stream.upload(buffer, data, map))
+        on_stream!(self, stream => stream.upload(&buffer.as_words(), data, map))
     }
 
-    /// Waits for all work and returns the buffer's words.
+    /// Waits for all work and returns the buffer's words, whatever the type of its elements.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] while a graph is being recorded; [`CoreError::DeviceLost`].
     pub fn download_u32(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
         self.check_owner("download", "buffer", buffer)?;
-        on_stream!(self, stream => stream.download(buffer))
+        on_stream!(self, stream => stream.download(&buffer.as_words()))
     }
 
-    /// Waits for all work and returns the buffer's values.
+    /// Waits for all work and returns the buffer's words as f32 values.
     ///
     /// # Errors
     /// As [`Context::download_u32`].
     pub fn download_f32(&self, buffer: &Buffer) -> Result<Vec<f32>, CoreError> {
-        Ok(self
-            .download_u32(buffer)?
-            .into_iter()
-            .map(f32::from_bits)
-            .collect())
+        let words = self.download_u32(buffer)?;
+        Ok(words.into_iter().map(f32::from_bits).collect())
+    }
+
+    /// Takes memory for the elements and uploads them.
+    ///
+    /// # Errors
+    /// As [`Context::alloc_typed`] and [`Context::upload`].
+    pub fn buffer_of<T: Element>(&self, data: &[T]) -> Result<Buffer, CoreError> {
+        let buffer = self.alloc_typed(T::DTYPE, data.len())?;
+        self.upload(&buffer, data)?;
+        Ok(buffer)
     }
 
     /// Takes memory for the values and uploads them.
@@ -109,9 +143,7 @@ impl Context {
     /// # Errors
     /// As [`Context::alloc`] and [`Context::upload_f32`].
     pub fn buffer_f32(&self, data: &[f32]) -> Result<Buffer, CoreError> {
-        let buffer = self.alloc(data.len())?;
-        self.upload_f32(&buffer, data)?;
-        Ok(buffer)
+        self.buffer_of(data)
     }
 
     /// Takes memory for the words and uploads them.
@@ -119,8 +151,20 @@ impl Context {
     /// # Errors
     /// As [`Context::alloc`] and [`Context::upload_u32`].
     pub fn buffer_u32(&self, data: &[u32]) -> Result<Buffer, CoreError> {
-        let buffer = self.alloc(data.len())?;
-        self.upload_u32(&buffer, data)?;
-        Ok(buffer)
+        self.buffer_of(data)
     }
+}
+
+/// The bits that a tensor holds for a value's: a subnormal is a zero of its sign.
+fn stored_f32(bits: u32) -> u32 {
+    f32::from_bits(bits).stored().to_bits()
+}
+
+fn check_type(operation: &str, buffer: &Buffer, expected: DType) -> Result<(), CoreError> {
+    let found = buffer.dtype();
+    if found == expected {
+        return Ok(());
+    }
+    let reason = format!("buffer has elements of {found}, expected {expected}");
+    Err(CoreError::invalid(operation, reason))
 }

@@ -30,7 +30,7 @@ impl View {
         Self {
             block: Arc::clone(buffer.block()),
             offset: buffer.offset(),
-            len: buffer.len(),
+            len: buffer.words(),
             reads: binding.reads(),
             writes: binding.writes(),
         }

@@ -1,0 +1,556 @@
+//! Where the elements of a tensor lie in its buffer: extents, strides and the first element.
+//!
+//! A movement operation (transpose, slice, expand, ...) is another layout over the same memory.
+//! Kernels that take strides get an [`Operand`]; the others get a contiguous copy.
+
+use std::fmt;
+
+use hlx_core::Buffer;
+
+use crate::error::KernelError;
+
+/// The most dimensions of a tensor.
+pub const MAX_RANK: usize = 8;
+
+/// Extents, strides and the first element's place, all counted in elements. Element
+/// `[i0, i1, ...]` lies at `offset + i0 strides[0] + i1 strides[1] + ...`; a stride is 0 where
+/// a dimension is expanded and negative where it is flipped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    offset: usize,
+}
+
+/// A buffer and where a tensor's elements lie in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// The places.
+    pub layout: &'a Layout,
+}
+
+/// The result of a movement: the operation's name is added by the caller.
+type Moved = Result<Layout, String>;
+
+impl Layout {
+    /// The row-major layout of a shape, from the buffer's first element on.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for more than [`MAX_RANK`] dimensions or more elements than
+    /// `isize` counts.
+    pub fn contiguous(shape: &[usize]) -> Result<Self, KernelError> {
+        if shape.len() > MAX_RANK {
+            return Err(KernelError::Argument {
+                operation: "shape",
+                reason: format!(
+                    "{shape:?} has {} dimensions, expected at most {MAX_RANK}",
+                    shape.len()
+                ),
+            });
+        }
+        let elements = shape
+            .iter()
+            .try_fold(1_usize, |n, &extent| n.checked_mul(extent));
+        if elements.is_none_or(|n| isize::try_from(n).is_err()) {
+            return Err(KernelError::Argument {
+                operation: "shape",
+                reason: format!("{shape:?} has more elements than memory has addresses"),
+            });
+        }
+        Ok(Self {
+            shape: shape.to_vec(),
+            strides: row_major(shape),
+            offset: 0,
+        })
+    }
+
+    /// The extents, outermost first; none for a scalar.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The distance of neighbours along each dimension, in elements.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// The place of the first element.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The number of elements; 0 if an extent is 0.
+    pub fn n_elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether the elements lie in row-major order without gaps, from any first element on.
+    pub fn is_contiguous(&self) -> bool {
+        if self.n_elements() == 0 {
+            return true;
+        }
+        let dense = row_major(&self.shape);
+        let mut dimensions = self.shape.iter().zip(self.strides.iter().zip(&dense));
+        dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
+    }
+
+    /// The place of an element.
+    pub fn place(&self, index: &[usize]) -> usize {
+        let steps = index.iter().zip(&self.strides);
+        steps.fold(self.offset, |place, (&i, &stride)| {
+            place.wrapping_add_signed(i as isize * stride)
+        })
+    }
+
+    /// The first place and the one past the last that the elements touch; equal if there is none.
+    pub fn span(&self) -> (usize, usize) {
+        if self.n_elements() == 0 {
+            return (self.offset, self.offset);
+        }
+        let (mut first, mut last) = (self.offset as isize, self.offset as isize);
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+            let reach = (extent as isize - 1) * stride;
+            first += reach.min(0);
+            last += reach.max(0);
+        }
+        (first as usize, last as usize + 1)
+    }
+
+    /// The same elements in another shape without a copy, or `None` where strides cannot say it.
+    ///
+    /// # Errors
+    /// The reason, if the shape has another number of elements or too many dimensions.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Option<Self>, String> {
+        let target = Self::contiguous(shape).map_err(|error| error.to_string())?;
+        if target.n_elements() != self.n_elements() {
+            return Err(format!(
+                "shape {:?} has {} elements, expected {} as {shape:?}",
+                self.shape,
+                self.n_elements(),
+                target.n_elements()
+            ));
+        }
+        if self.is_contiguous() {
+            return Ok(Some(Self {
+                offset: self.offset,
+                ..target
+            }));
+        }
+        let strides = strides_of_view(&merged(&self.shape, &self.strides), shape);
+        Ok(strides.map(|strides| Self {
+            shape: shape.to_vec(),
+            strides,
+            offset: self.offset,
+        }))
+    }
+
+    /// The dimensions in another order: dimension `i` of the result is `order[i]` of this.
+    ///
+    /// # Errors
+    /// The reason, if `order` is no permutation of the dimensions.
+    pub fn permute(&self, order: &[usize]) -> Moved {
+        let mut seen = vec![false; self.rank()];
+        for &axis in order {
+            match seen.get_mut(axis) {
+                Some(seen) if !*seen => *seen = true,
+                _ => {
+                    return Err(format!(
+                        "{order:?} is no permutation of {} dimensions",
+                        self.rank()
+                    ));
+                }
+            }
+        }
+        if order.len() != self.rank() {
+            return Err(format!(
+                "{order:?} is no permutation of {} dimensions",
+                self.rank()
+            ));
+        }
+        Ok(Self {
+            shape: order.iter().map(|&axis| self.shape[axis]).collect(),
+            strides: order.iter().map(|&axis| self.strides[axis]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// The dimensions broadcast to a shape: missing leading ones and extents of 1 repeat.
+    ///
+    /// # Errors
+    /// The reason, if an extent is neither 1 nor the shape's.
+    pub fn expand(&self, shape: &[usize]) -> Moved {
+        let refused = || format!("shape {:?} does not expand to {shape:?}", self.shape);
+        let added = shape.len().checked_sub(self.rank()).ok_or_else(refused)?;
+        if shape.len() > MAX_RANK {
+            return Err(format!("{shape:?} has more than {MAX_RANK} dimensions"));
+        }
+        let mut strides = vec![0; shape.len()];
+        for (axis, (&extent, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
+            if extent == shape[added + axis] {
+                strides[added + axis] = stride;
+            } else if extent != 1 {
+                return Err(refused());
+            }
+        }
+        Ok(Self {
+            shape: shape.to_vec(),
+            strides,
+            offset: self.offset,
+        })
+    }
+
+    /// The elements `start, start + step, ...` below `end` along a dimension.
+    ///
+    /// # Errors
+    /// The reason, if the dimension does not exist, the range leaves it, or the step is 0.
+    pub fn slice(&self, axis: usize, (start, end, step): (usize, usize, usize)) -> Moved {
+        let extent = *self.shape.get(axis).ok_or_else(|| self.no_axis(axis))?;
+        if step == 0 || start > end || end > extent {
+            return Err(format!(
+                "range {start}..{end} by {step} does not lie in dimension {axis} of {extent}"
+            ));
+        }
+        let mut sliced = self.clone();
+        sliced.shape[axis] = (end - start).div_ceil(step);
+        sliced.strides[axis] *= step as isize;
+        if sliced.n_elements() > 0 {
+            sliced.offset = self
+                .offset
+                .wrapping_add_signed(start as isize * self.strides[axis]);
+        }
+        Ok(sliced)
+    }
+
+    /// A dimension in reverse order.
+    ///
+    /// # Errors
+    /// The reason, if the dimension does not exist.
+    pub fn flip(&self, axis: usize) -> Moved {
+        let extent = *self.shape.get(axis).ok_or_else(|| self.no_axis(axis))?;
+        let mut flipped = self.clone();
+        flipped.strides[axis] = -self.strides[axis];
+        if self.n_elements() > 0 {
+            let reach = (extent as isize - 1) * self.strides[axis];
+            flipped.offset = self.offset.wrapping_add_signed(reach);
+        }
+        Ok(flipped)
+    }
+
+    /// The layout without a dimension, at one index of it.
+    ///
+    /// # Errors
+    /// The reason, if the dimension does not exist or is not that long.
+    pub fn select(&self, axis: usize, index: usize) -> Moved {
+        let mut one = self.slice(axis, (index, index + 1, 1))?;
+        one.shape.remove(axis);
+        one.strides.remove(axis);
+        Ok(one)
+    }
+
+    /// The layout with a dimension of extent 1 in front of dimension `axis`.
+    ///
+    /// # Errors
+    /// The reason, if `axis` is past the end or the rank is at its limit.
+    pub fn unsqueeze(&self, axis: usize) -> Moved {
+        if axis > self.rank() || self.rank() == MAX_RANK {
+            return Err(format!(
+                "no place for dimension {axis} of {}",
+                self.rank() + 1
+            ));
+        }
+        let mut wider = self.clone();
+        wider.shape.insert(axis, 1);
+        wider.strides.insert(axis, 0);
+        Ok(wider)
+    }
+
+    /// The layout without a dimension of extent 1.
+    ///
+    /// # Errors
+    /// The reason, if the dimension does not exist or is longer.
+    pub fn squeeze(&self, axis: usize) -> Moved {
+        match self.shape.get(axis) {
+            Some(1) => self.select(axis, 0),
+            Some(extent) => Err(format!("dimension {axis} has extent {extent}, expected 1")),
+            None => Err(self.no_axis(axis)),
+        }
+    }
+
+    /// All windows of `size` elements along a dimension, `step` apart: the dimension becomes their
+    /// number, and their elements are a new last dimension.
+    ///
+    /// # Errors
+    /// The reason, if the dimension does not exist or is shorter, or the step is 0.
+    pub fn unfold(&self, axis: usize, size: usize, step: usize) -> Moved {
+        let extent = *self.shape.get(axis).ok_or_else(|| self.no_axis(axis))?;
+        if step == 0 || size > extent || self.rank() == MAX_RANK {
+            return Err(format!(
+                "windows of {size} by {step} do not fit dimension {axis} of {extent}"
+            ));
+        }
+        let mut windows = self.clone();
+        windows.shape[axis] = (extent - size) / step + 1;
+        windows.strides[axis] *= step as isize;
+        windows.shape.push(size);
+        windows.strides.push(self.strides[axis]);
+        Ok(windows)
+    }
+
+    /// The diagonal of two dimensions, as a new last dimension: elements with
+    /// `index of second - index of first = distance`.
+    ///
+    /// # Errors
+    /// The reason, if a dimension does not exist or both are one.
+    pub fn diagonal(&self, distance: isize, first: usize, second: usize) -> Moved {
+        if first == second || first.max(second) >= self.rank() {
+            return Err(format!(
+                "no diagonal of dimensions {first} and {second} of {}",
+                self.rank()
+            ));
+        }
+        let (down, right) = ((-distance).max(0) as usize, distance.max(0) as usize);
+        let rows = self.shape[first].saturating_sub(down);
+        let cols = self.shape[second].saturating_sub(right);
+        let mut diagonal = self.clone();
+        let stride = self.strides[first] + self.strides[second];
+        for axis in [first.max(second), first.min(second)] {
+            diagonal.shape.remove(axis);
+            diagonal.strides.remove(axis);
+        }
+        diagonal.shape.push(rows.min(cols));
+        diagonal.strides.push(stride);
+        if diagonal.n_elements() > 0 {
+            let start = down as isize * self.strides[first] + right as isize * self.strides[second];
+            diagonal.offset = self.offset.wrapping_add_signed(start);
+        }
+        Ok(diagonal)
+    }
+
+    fn no_axis(&self, axis: usize) -> String {
+        format!(
+            "dimension {axis} is out of range for {} dimensions",
+            self.rank()
+        )
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} by {:?} from {}",
+            self.shape, self.strides, self.offset
+        )
+    }
+}
+
+/// The shape that operands broadcast to, as in NumPy: shapes align at their last dimension, and an
+/// extent of 1 repeats. `None` if two extents differ otherwise.
+pub fn broadcast_shape(shapes: &[&[usize]]) -> Option<Vec<usize>> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut joint = vec![1; rank];
+    for shape in shapes {
+        for (slot, &extent) in joint[rank - shape.len()..].iter_mut().zip(*shape) {
+            match (*slot, extent) {
+                (found, extent) if found == extent => {}
+                (1, extent) => *slot = extent,
+                (_, 1) => {}
+                _ => return None,
+            }
+        }
+    }
+    Some(joint)
+}
+
+/// Dimensions that several layouts of one shape step through together, outermost first, with as few
+/// dimensions as say the same: extents of 1 are left out, and neighbours are joined where every
+/// layout steps from one into the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The extents; none where there is one element.
+    pub shape: Vec<usize>,
+    /// For each layout its strides.
+    pub strides: Vec<Vec<isize>>,
+    /// For each layout its first element.
+    pub offsets: Vec<usize>,
+}
+
+impl Walk {
+    /// Joins the dimensions of layouts of one shape.
+    pub fn over(layouts: &[&Layout]) -> Self {
+        let shape = layouts.first().map_or(&[][..], |layout| layout.shape());
+        debug_assert!(layouts.iter().all(|layout| layout.shape() == shape));
+        let mut walk = Self {
+            shape: Vec::new(),
+            strides: vec![Vec::new(); layouts.len()],
+            offsets: layouts.iter().map(|layout| layout.offset).collect(),
+        };
+        for (axis, &extent) in shape.iter().enumerate().filter(|&(_, &extent)| extent != 1) {
+            let steps = |layout: &&Layout| layout.strides[axis];
+            let joins = !walk.shape.is_empty()
+                && layouts.iter().zip(&walk.strides).all(|(layout, strides)| {
+                    strides.last() == Some(&(steps(layout) * extent as isize))
+                });
+            if joins {
+                if let Some(last) = walk.shape.last_mut() {
+                    *last *= extent;
+                }
+            } else {
+                walk.shape.push(extent);
+            }
+            for (layout, strides) in layouts.iter().zip(&mut walk.strides) {
+                if joins {
+                    strides.pop();
+                }
+                strides.push(steps(layout));
+            }
+        }
+        walk
+    }
+}
+
+/// The strides of a shape whose elements lie in row-major order.
+pub fn row_major(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].max(1) as isize;
+    }
+    strides
+}
+
+/// Extents and strides with neighbours joined that lie behind each other.
+fn merged(shape: &[usize], strides: &[isize]) -> Vec<(usize, isize)> {
+    let mut runs: Vec<(usize, isize)> = Vec::new();
+    for (&extent, &stride) in shape
+        .iter()
+        .zip(strides)
+        .filter(|&(&extent, _)| extent != 1)
+    {
+        match runs.last_mut() {
+            Some(last) if last.1 == stride * extent as isize => *last = (last.0 * extent, stride),
+            _ => runs.push((extent, stride)),
+        }
+    }
+    runs
+}
+
+/// The strides of `shape` over runs of evenly spaced elements; `None` where a dimension would cross
+/// from one run into the next.
+fn strides_of_view(runs: &[(usize, isize)], shape: &[usize]) -> Option<Vec<isize>> {
+    let mut strides = vec![0; shape.len()];
+    let mut runs = runs.iter().rev();
+    let mut current = runs.next().copied();
+    let mut filled = 1;
+    for axis in (0..shape.len()).rev().filter(|&axis| shape[axis] != 1) {
+        if current.is_some_and(|(extent, _)| extent == filled) {
+            current = runs.next().copied();
+            filled = 1;
+        }
+        let (extent, stride) = current?;
+        strides[axis] = stride * filled as isize;
+        filled *= shape[axis];
+        if !extent.is_multiple_of(filled) {
+            return None;
+        }
+    }
+    Some(strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(layout: &Layout) -> Vec<usize> {
+        let mut places = Vec::new();
+        let n = layout.n_elements();
+        for linear in 0..n {
+            let (mut rest, mut index) = (linear, vec![0; layout.rank()]);
+            for axis in (0..layout.rank()).rev() {
+                index[axis] = rest % layout.shape()[axis];
+                rest /= layout.shape()[axis];
+            }
+            places.push(layout.place(&index));
+        }
+        places
+    }
+
+    fn of(shape: &[usize]) -> Layout {
+        Layout::contiguous(shape).expect("a shape")
+    }
+
+    #[test]
+    fn movements_find_their_elements() {
+        let x = of(&[2, 3]);
+        assert_eq!(places(&x.permute(&[1, 0]).unwrap()), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(places(&x.slice(1, (0, 3, 2)).unwrap()), [0, 2, 3, 5]);
+        assert_eq!(places(&x.flip(1).unwrap()), [2, 1, 0, 5, 4, 3]);
+        assert_eq!(places(&x.select(0, 1).unwrap()), [3, 4, 5]);
+        assert_eq!(
+            places(&of(&[3]).expand(&[2, 3]).unwrap()),
+            [0, 1, 2, 0, 1, 2]
+        );
+        assert_eq!(
+            places(&of(&[4]).unfold(0, 2, 1).unwrap()),
+            [0, 1, 1, 2, 2, 3]
+        );
+        assert_eq!(places(&of(&[3, 3]).diagonal(1, 0, 1).unwrap()), [1, 5]);
+        assert_eq!(places(&of(&[3, 3]).diagonal(-1, 0, 1).unwrap()), [3, 7]);
+        assert_eq!(x.flip(0).unwrap().span(), (0, 6));
+        assert!(x.slice(0, (2, 2, 1)).unwrap().n_elements() == 0);
+    }
+
+    #[test]
+    fn reshape_is_a_view_where_strides_can_say_it() {
+        let x = of(&[2, 3, 4]);
+        let swapped = x.permute(&[1, 0, 2]).unwrap();
+        assert_eq!(swapped.reshape(&[3, 8]).unwrap(), None);
+        let split = swapped.reshape(&[3, 2, 2, 2]).unwrap().expect("a view");
+        assert_eq!(places(&split), places(&swapped));
+        let merged = x.slice(0, (1, 2, 1)).unwrap();
+        let merged = merged.reshape(&[12]).unwrap().expect("a view");
+        assert_eq!((merged.offset(), merged.is_contiguous()), (12, true));
+        let transposed = of(&[6]).reshape(&[2, 3]).unwrap().expect("a view");
+        let transposed = transposed.permute(&[1, 0]).unwrap();
+        assert_eq!(transposed.reshape(&[6]).unwrap(), None);
+        assert_eq!(
+            transposed.reshape(&[5]).expect_err("5 of 6"),
+            "shape [3, 2] has 6 elements, expected 5 as [5]"
+        );
+        let expanded = of(&[1, 4]).expand(&[3, 4]).unwrap();
+        let view = expanded.reshape(&[3, 2, 2]).unwrap().expect("a view");
+        assert_eq!(places(&view), places(&expanded));
+        assert_eq!(expanded.reshape(&[12]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_walk_has_as_few_dimensions_as_possible() {
+        let whole = of(&[2, 3, 4]);
+        assert_eq!(Walk::over(&[&whole, &whole]).shape, [24]);
+        let row = of(&[4]).expand(&[2, 3, 4]).unwrap();
+        let walk = Walk::over(&[&whole, &row]);
+        assert_eq!((walk.shape, &walk.strides[1]), (vec![6, 4], &vec![0, 1]));
+        assert!(Walk::over(&[&of(&[1, 1])]).shape.is_empty());
+    }
+
+    #[test]
+    fn shapes_broadcast_as_in_numpy() {
+        assert_eq!(broadcast_shape(&[&[3, 1], &[4]]), Some(vec![3, 4]));
+        assert_eq!(broadcast_shape(&[&[0, 1], &[1, 5]]), Some(vec![0, 5]));
+        assert_eq!(broadcast_shape(&[&[2], &[3]]), None);
+        assert_eq!(broadcast_shape(&[&[], &[2]]), Some(vec![2]));
+    }
+
+    #[test]
+    fn too_many_dimensions_and_elements_are_refused() {
+        assert!(Layout::contiguous(&[1; 9]).is_err());
+        let error = Layout::contiguous(&[usize::MAX, 2]).expect_err("too many");
+        assert!(error.to_string().contains("more elements"));
+    }
+}
