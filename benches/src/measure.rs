@@ -139,22 +139,22 @@ fn stamped_runs(ctx: &Context, launches: &Launches, runs: usize) -> Result<Vec<f
             _ => collect(ctx, &graph, 1, runs),
         }
     };
-    ctx.set_profiling(true);
+    ctx.set_timing(true);
     let result = stamped();
-    ctx.set_profiling(false);
+    ctx.set_timing(false);
     result
 }
 
 fn collect(ctx: &Context, graph: &Graph, count: usize, runs: usize) -> Result<Vec<f64>> {
     warm_up(ctx, || {
         graph.replay()?;
-        ctx.take_profile()?;
+        ctx.take_timing()?;
         Ok(())
     })?;
     let mut times = Vec::new();
     while times.len() < runs {
         graph.replay()?;
-        let launches = ctx.take_profile()?.launches;
+        let launches = ctx.take_timing()?.launches;
         ensure!(
             !launches.is_empty() && launches.len().is_multiple_of(count),
             "{} timestamps for {count} runs",

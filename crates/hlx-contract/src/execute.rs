@@ -17,8 +17,8 @@ use super::loaded::{self, Loaded};
 use super::own::{self, no_twin};
 use super::{ContractError, Kernel, Pipeline, Port};
 
-/// The name of contracts' kernels in profiles; their own is in errors.
-const PROFILE_NAME: &str = "contract";
+/// The name of contracts' kernels in timing reports; their own is in errors.
+const LAUNCH_NAME: &str = "contract";
 
 /// Pipelines kept; a process that uses more of them makes some again.
 const MAX_PIPELINES: usize = 256;
@@ -455,7 +455,7 @@ fn compiled(
     let made = unsafe {
         ComputePipeline::from_spirv(
             ctx,
-            PROFILE_NAME,
+            LAUNCH_NAME,
             &shader.words,
             &shader.entry_point,
             &constants,

@@ -16,7 +16,7 @@ use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, Launch, check_bindings};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, TensorPool};
 use crate::probe_report::ProbeReport;
-use crate::profile::{ProfileReport, Profiler, Work};
+use crate::timing::{TimingCollector, TimingReport, Work};
 use crate::tuning::Tuning;
 use crate::vulkan::{Pace, VulkanStream};
 
@@ -162,8 +162,8 @@ impl Context {
         Pace::of(&self.tuning)
     }
 
-    fn profiler(&self) -> &Profiler {
-        on_stream!(self, stream => stream.profiler())
+    fn timings(&self) -> &TimingCollector {
+        on_stream!(self, stream => stream.timings())
     }
 
     /// Bytes in use and held by the context's pool; graphs hold their own besides.
@@ -226,7 +226,7 @@ impl Context {
         self.launch_counted(launch, launch.work(), cpu)
     }
 
-    /// As [`Context::launch`], with what profiles are to count for it: the operations, and the
+    /// As [`Context::launch`], with what timing reports are to count for it: the operations, and the
     /// bytes where they are not those of the bound windows.
     /// `ctx.launch_counted(launch, Work { flops, ..launch.work() }, ..)`.
     ///
@@ -305,17 +305,17 @@ impl Context {
 
     /// Turns the measurement of each launch's time on or off. Launches then run one after the
     /// other, and a graph must be recorded while it is on to be measured.
-    pub fn set_profiling(&self, on: bool) {
-        on_stream!(self, stream => stream.set_profiling(on));
+    pub fn set_timing(&self, on: bool) {
+        on_stream!(self, stream => stream.set_timing(on));
     }
 
     /// Waits for all work, and returns and clears the times measured so far.
     ///
     /// # Errors
     /// As [`Context::sync`].
-    pub fn take_profile(&self) -> Result<ProfileReport, CoreError> {
+    pub fn take_timing(&self) -> Result<TimingReport, CoreError> {
         self.sync()?;
-        Ok(self.profiler().take())
+        Ok(self.timings().take())
     }
 }
 

@@ -9,22 +9,22 @@ use rayon::ThreadPool;
 use crate::error::CoreError;
 use crate::launch::{Binding, CpuBindings, CpuLaunch, Launch};
 use crate::memory::{BlockMemory, BlockSource, Buffer, MemoryStatistics, TensorPool};
-use crate::profile::{Profiler, Work};
 use crate::recording::RecordingThread;
+use crate::timing::{TimingCollector, Work};
 
 /// The stream. Its lock is held while a launch runs, so that no two touch the memory at once.
 pub(crate) struct CpuStream {
     threads: ThreadPool,
     source: Arc<BlockSource>,
     pool: Arc<TensorPool>,
-    profiler: Arc<Profiler>,
+    timings: Arc<TimingCollector>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     recording: Option<Recording>,
-    profiling: bool,
+    timing: bool,
 }
 
 /// A graph being recorded. Its buffers come from a pool of its own, so that replays never touch
@@ -59,7 +59,7 @@ impl CpuStream {
             threads,
             pool: TensorPool::new(Arc::clone(&source)),
             source,
-            profiler: Arc::default(),
+            timings: Arc::default(),
             state: Mutex::default(),
         }
     }
@@ -73,8 +73,8 @@ impl CpuStream {
         &self.pool
     }
 
-    pub fn profiler(&self) -> &Profiler {
-        &self.profiler
+    pub fn timings(&self) -> &TimingCollector {
+        &self.timings
     }
 
     /// Locks the stream for an operation. A CPU body that launches would wait for itself, and
@@ -150,7 +150,7 @@ impl CpuStream {
         let ready = CpuLaunch::new(kind, bindings, pool, Box::new(body))?;
         match &mut state.recording {
             Some(recording) => recording.launches.push(ready),
-            None => self.run(&Arc::from([ready]), state.profiling),
+            None => self.run(&Arc::from([ready]), state.timing),
         }
         Ok(())
     }
@@ -160,17 +160,17 @@ impl CpuStream {
     /// A thread of another rayon pool must not wait by `install`: rayon would let it take up
     /// another job of its own pool meanwhile, and if that one launches on this context, it waits
     /// for the lock that its own thread holds.
-    fn run(&self, launches: &Arc<[CpuLaunch]>, profiling: bool) {
-        let profiler = profiling.then(|| Arc::clone(&self.profiler));
+    fn run(&self, launches: &Arc<[CpuLaunch]>, timing: bool) {
+        let timings = timing.then(|| Arc::clone(&self.timings));
         if rayon::current_thread_index().is_none() {
             return self
                 .threads
-                .install(|| run_in_order(launches, profiler.as_deref()));
+                .install(|| run_in_order(launches, timings.as_deref()));
         }
         let (sender, receiver) = mpsc::sync_channel(1);
         let launches = Arc::clone(launches);
         self.threads.spawn(move || {
-            let body = AssertUnwindSafe(|| run_in_order(&launches, profiler.as_deref()));
+            let body = AssertUnwindSafe(|| run_in_order(&launches, timings.as_deref()));
             let outcome = catch_unwind(body);
             drop(launches);
             // The receiver waits for exactly this message.
@@ -240,24 +240,24 @@ impl CpuStream {
     /// Runs a graph's launches.
     pub fn replay(&self, graph: &CpuGraph) -> Result<(), CoreError> {
         let state = self.lock_unrecorded("replay")?;
-        self.run(&graph.launches, state.profiling);
+        self.run(&graph.launches, state.timing);
         Ok(())
     }
 
-    pub fn set_profiling(&self, on: bool) {
-        self.state().profiling = on;
+    pub fn set_timing(&self, on: bool) {
+        self.state().timing = on;
     }
 }
 
 /// Runs launches on the calling worker and those it shares its work with.
-fn run_in_order(launches: &[CpuLaunch], profiler: Option<&Profiler>) {
+fn run_in_order(launches: &[CpuLaunch], timings: Option<&TimingCollector>) {
     for launch in launches {
         let start = Instant::now();
         launch.run();
-        if let Some(profiler) = profiler {
-            let began_ns = start.duration_since(profiler.origin).as_secs_f64() * 1e9;
+        if let Some(timings) = timings {
+            let began_ns = start.duration_since(timings.origin).as_secs_f64() * 1e9;
             let duration_ns = start.elapsed().as_secs_f64() * 1e9;
-            profiler.add(launch.name, launch.work, began_ns, duration_ns);
+            timings.add(launch.name, launch.work, began_ns, duration_ns);
         }
     }
 }

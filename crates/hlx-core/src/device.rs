@@ -46,8 +46,8 @@ pub struct DeviceInfo {
     pub processors: u32,
     /// The subgroup's size; the vector width in words on the CPU.
     pub subgroup_size: u32,
-    /// The arithmetic profile it runs under.
-    pub profile: &'static str,
+    /// The arithmetic it computes in.
+    pub arithmetic: &'static str,
     /// Driver and device ids that key caches.
     pub cache_key: String,
 }
@@ -112,7 +112,7 @@ pub(crate) fn cpu_info() -> DeviceInfo {
             crate::cpu::SimdLevel::Avx2 => 8,
             crate::cpu::SimdLevel::Avx512 => 16,
         },
-        profile: "portable",
+        arithmetic: "portable",
         cache_key: format!("cpu-{}", level.name()),
     }
 }

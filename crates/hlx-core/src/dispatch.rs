@@ -36,7 +36,7 @@ use crate::context::{Context, Stream};
 use crate::error::CoreError;
 use crate::launch::{Binding, check_bindings};
 use crate::memory::Buffer;
-use crate::profile::Work;
+use crate::timing::Work;
 use crate::vulkan::{
     Arguments, Groups, Measured, Pipeline, Recorded, Recorder, View, VulkanDevice, VulkanStream,
 };

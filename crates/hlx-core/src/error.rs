@@ -20,8 +20,8 @@ pub enum CoreError {
         /// What there is.
         available: String,
     },
-    /// The device fails the arithmetic probe and is refused for the `portable` profile.
-    #[error("device `{device}` is refused for the portable profile: {failure}")]
+    /// The device fails the arithmetic probe and is refused for the `portable` arithmetic.
+    #[error("device `{device}` is refused for the portable arithmetic: {failure}")]
     ProbeFailed {
         /// The device's name.
         device: String,

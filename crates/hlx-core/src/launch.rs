@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::dtype::{DType, Element};
 use crate::error::CoreError;
 use crate::memory::{Block, BlockMemory, BlockSource, Buffer, TensorPool};
-use crate::profile::Work;
 use crate::shader::Shader;
+use crate::timing::Work;
 
 /// A buffer argument and what the kernel does with it.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Work {
 /// One kernel with its arguments. Binding `i` is descriptor set 0, binding `i`.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// The name in profiles and errors: `layer_norm_forward`.
+    /// The name in timing reports and errors: `layer_norm_forward`.
     pub name: &'static str,
     /// The shader that a Vulkan device runs.
     pub shader: &'static Shader,
@@ -78,7 +78,7 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// What profiles count for this launch if its launcher says nothing else: the bytes of the
+    /// What timing reports count for this launch if its launcher says nothing else: the bytes of the
     /// bound windows, and no operations.
     pub fn work(&self) -> Work {
         Work::of(self.bindings)

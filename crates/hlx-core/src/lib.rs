@@ -26,11 +26,11 @@ mod open;
 mod peak;
 mod probe;
 mod probe_report;
-mod profile;
 mod recording;
 mod shader;
 mod specification;
 pub mod testing;
+mod timing;
 mod tuning;
 #[doc(hidden)] // For the code that `multiversion!` makes.
 pub mod underflow;
@@ -52,9 +52,9 @@ pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorP
 #[doc(hidden)]
 pub use peak::MULTIPLY_ADD;
 pub use probe_report::{ProbeCheck, ProbeReport};
-pub use profile::{KernelTime, LaunchTime, ProfileReport, Work};
 pub use shader::Shader;
 pub use specification::SPECIFICATION;
+pub use timing::{KernelTime, LaunchTime, TimingReport, Work};
 pub use tuning::{
     AttentionTuning, ColumnCut, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
 };

@@ -281,7 +281,7 @@ mod tests {
         let error = report.check("a GPU").expect_err("two checks failed");
         assert_eq!(
             error.to_string(),
-            "device `a GPU` is refused for the portable profile: \
+            "device `a GPU` is refused for the portable arithmetic: \
              div: 0x3f800001 of 0x3f800000, expected 0x3f800000"
         );
     }

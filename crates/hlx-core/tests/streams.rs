@@ -323,19 +323,19 @@ fn more_memory_than_the_device_has_is_one_clear_error() {
 }
 
 #[test]
-fn profiles_name_the_kernels() {
+fn timing_reports_name_the_kernels() {
     for ctx in contexts() {
         let a = ctx.buffer_f32(&[1.0; 4096]).expect("buffer");
         let c = ctx.alloc(4096).expect("buffer");
         ctx.sync().expect("sync");
-        ctx.set_profiling(true);
+        ctx.set_timing(true);
         for _ in 0..3 {
             add(&ctx, &a, &a.clone(), &c).expect("launch");
         }
         let (graph, ()) = ctx.record(|| add(&ctx, &a, &a, &c)).expect("record");
         graph.replay().expect("replay");
-        let report = ctx.take_profile().expect("profile");
-        ctx.set_profiling(false);
+        let report = ctx.take_timing().expect("timing");
+        ctx.set_timing(false);
         let calls: Vec<(&str, u64)> = report
             .kernels
             .iter()

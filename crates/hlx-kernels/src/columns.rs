@@ -8,7 +8,7 @@ use crate::KernelError;
 
 /// A column reduction over `[shards, rows_per_shard, cols]`, without its operands.
 pub(crate) struct Columns {
-    /// The operation's name in errors and profiles.
+    /// The operation's name in errors and timing reports.
     pub name: &'static str,
     /// A shader over `columns.glsl`.
     pub shader: &'static Shader,

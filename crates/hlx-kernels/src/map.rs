@@ -37,7 +37,7 @@ pub(crate) enum Arg<'a> {
 
 /// An element-by-element kernel, without its operands.
 pub(crate) struct Map<'a> {
-    /// The operation's name in errors and profiles.
+    /// The operation's name in errors and timing reports.
     pub name: &'static str,
     /// A shader whose push constants are `uint count`, then [`Map::parameters`].
     pub shader: &'static Shader,

@@ -22,7 +22,7 @@ pub(crate) enum RowArg<'a> {
 
 /// A row kernel, without its operands.
 pub(crate) struct Rows<'a> {
-    /// The operation's name in errors and profiles.
+    /// The operation's name in errors and timing reports.
     pub name: &'static str,
     /// The shader that reads rows several times; its push constants are `uint rows, cols`, then
     /// [`Rows::parameters`].

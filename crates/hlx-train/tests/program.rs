@@ -245,14 +245,14 @@ fn check_folder(folder: &Path) {
 }
 
 #[test]
-fn a_profiled_run_has_the_same_bits_a_table_and_a_trace() {
-    let place = Scratch::new("profile");
+fn a_timed_run_has_the_same_bits_a_table_and_a_trace() {
+    let place = Scratch::new("timing");
     let plain = place.succeeds(&TRAIN);
-    let profiled = place.succeeds(&[
+    let timed = place.succeeds(&[
         "train",
         "config.toml",
         "--out",
-        "profiled",
+        "timed",
         "--profile",
         "trace.json",
     ]);
@@ -260,11 +260,11 @@ fn a_profiled_run_has_the_same_bits_a_table_and_a_trace() {
         let line = printed.lines().find(|line| line.starts_with("parameters "));
         line.expect("a digest").to_owned()
     };
-    assert_eq!(digest(&profiled), digest(&plain));
+    assert_eq!(digest(&timed), digest(&plain));
     for kernel in ["matmul", "attention_backward_query", "adamw_step"] {
         assert!(
-            profiled.lines().any(|line| line.starts_with(kernel)),
-            "{profiled}"
+            timed.lines().any(|line| line.starts_with(kernel)),
+            "{timed}"
         );
     }
     let trace = fs::read(place.join("trace.json")).expect("a trace");

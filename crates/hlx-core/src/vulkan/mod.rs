@@ -15,7 +15,7 @@ mod schedule;
 mod staging;
 mod stream;
 mod submissions;
-mod timing;
+mod timestamps;
 
 use vulkano::{Validated, VulkanError};
 

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use crate::launch::Launch;
-use crate::profile::Work;
+use crate::timing::Work;
 use crate::tuning::Tuning;
 
 /// Estimates are multiplied by this: kernels reach from a quarter of the peaks to all of them.

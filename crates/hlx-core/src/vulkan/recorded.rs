@@ -11,18 +11,18 @@ use vulkano::command_buffer::pool::{
 
 use super::descriptors::DescriptorSets;
 use super::pipeline::Pipeline;
-use super::timing::{Clock, Timing};
+use super::timestamps::{Clock, LaunchTimestamps};
 use super::{VulkanDevice, translate, translate_validated};
 use crate::error::CoreError;
 use crate::memory::Block;
-use crate::profile::Profiler;
+use crate::timing::TimingCollector;
 
 /// A finished command buffer with what it uses; may be submitted any number of times. The pools
 /// are not touched until they are dropped; they are in locks because they may not be shared.
 pub(crate) struct Recorded {
     pub(super) handle: vk::CommandBuffer,
     pub(super) barriers: usize,
-    pub(super) timing: Option<Timing>,
+    pub(super) timestamps: Option<LaunchTimestamps>,
     pub(super) clock: Option<Clock>,
     pub(super) estimate_ns: f64,
     pub(super) sets: Mutex<DescriptorSets>,
@@ -43,7 +43,7 @@ impl Recorded {
     }
 
     pub fn is_timed(&self) -> bool {
-        self.timing.is_some()
+        self.timestamps.is_some()
     }
 
     /// How long a run takes, in nanoseconds: the last one's time where it is known, else the
@@ -54,14 +54,14 @@ impl Recorded {
     }
 
     /// Reads the times of the last run, which must be done, and adds those of launches to the
-    /// profile.
-    pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
+    /// collected ones.
+    pub fn collect(&self, timings: &TimingCollector) -> Result<(), CoreError> {
         if let Some(clock) = &self.clock {
             clock.read();
         }
-        self.timing
+        self.timestamps
             .as_ref()
-            .map_or(Ok(()), |timing| timing.collect(profiler))
+            .map_or(Ok(()), |timestamps| timestamps.collect(timings))
     }
 
     /// Takes the command buffer apart for another; the device must be done with it.

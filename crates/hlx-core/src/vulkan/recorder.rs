@@ -15,11 +15,11 @@ use super::pace::Groups;
 use super::pipeline::Pipeline;
 use super::recorded::{Parts, Recorded};
 use super::staging::HostRange;
-use super::timing::{Clock, Timing};
+use super::timestamps::{Clock, LaunchTimestamps};
 use super::{VulkanDevice, check_raw};
 use crate::error::CoreError;
 use crate::memory::Block;
-use crate::profile::Work;
+use crate::timing::Work;
 
 /// A command buffer being recorded.
 pub(crate) struct Recorder {
@@ -32,7 +32,7 @@ pub(crate) struct Recorder {
     bound: usize,
     launches: usize,
     barriers: usize,
-    timing: Option<Timing>,
+    timestamps: Option<LaunchTimestamps>,
     clock: Option<Clock>,
     estimate_ns: f64,
     // Last, so that the command buffer and the sets go first.
@@ -73,10 +73,10 @@ impl Recorder {
             Some(parts) => parts,
             None => Parts::new(device)?,
         };
-        let (timing, clock) = match measured {
+        let (timestamps, clock) = match measured {
             Measured::No => (None, None),
             Measured::Whole => (None, Clock::new(device)?),
-            Measured::Launches => (Some(Timing::new(device)?), None),
+            Measured::Launches => (Some(LaunchTimestamps::new(device)?), None),
         };
         let recorder = Self {
             device: Arc::clone(device),
@@ -88,7 +88,7 @@ impl Recorder {
             bound: 0,
             launches: 0,
             barriers: 0,
-            timing,
+            timestamps,
             clock,
             estimate_ns: 0.0,
             pool: parts.pool,
@@ -111,8 +111,8 @@ impl Recorder {
         // SAFETY: the command buffer is fresh and no other thread has it.
         let result = unsafe { (self.fns().begin_command_buffer)(self.handle(), &info) };
         check_raw(&self.device.info.name, "begin a command buffer", result)?;
-        if let Some(timing) = &self.timing {
-            timing.reset(self.handle());
+        if let Some(timestamps) = &self.timestamps {
+            timestamps.reset(self.handle());
         }
         self.barrier();
         if let Some(clock) = &self.clock {
@@ -160,7 +160,7 @@ impl Recorder {
 
     /// Puts a barrier if the accesses conflict with work under way, and notes them.
     fn order(&mut self, reads: &[Range], writes: &[Range]) {
-        if self.timing.is_some() || self.hazards.conflicts(reads, writes) {
+        if self.timestamps.is_some() || self.hazards.conflicts(reads, writes) {
             self.barrier();
             self.barriers += 1;
             self.hazards.clear();
@@ -372,12 +372,12 @@ impl Recorder {
 
     fn stamp_before(&mut self, name: &'static str, work: Work) -> Option<u32> {
         let commands = self.handle();
-        self.timing.as_mut()?.before(commands, name, work)
+        self.timestamps.as_mut()?.before(commands, name, work)
     }
 
     fn stamp_after(&self, start: Option<u32>) {
-        if let (Some(index), Some(timing)) = (start, &self.timing) {
-            timing.after(self.handle(), index);
+        if let (Some(index), Some(timestamps)) = (start, &self.timestamps) {
+            timestamps.after(self.handle(), index);
         }
     }
 
@@ -392,7 +392,7 @@ impl Recorder {
         Ok(Recorded {
             handle: self.command_buffer.handle(),
             barriers: self.barriers,
-            timing: self.timing,
+            timestamps: self.timestamps,
             clock: self.clock,
             estimate_ns: self.estimate_ns,
             sets: Mutex::new(self.sets),

@@ -14,13 +14,13 @@ use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
-use crate::profile::Work;
+use crate::timing::Work;
 
 /// The launches of a graph.
 pub(super) struct Recording {
     device: Arc<VulkanDevice>,
     pace: Pace,
-    profiling: bool,
+    timing: bool,
     operations: Vec<Operation>,
     /// Places the buffers that the graph allocates.
     plan: Arc<MemoryPlan>,
@@ -55,12 +55,12 @@ impl Recording {
         device: &Arc<VulkanDevice>,
         source: &Arc<BlockSource>,
         pace: Pace,
-        profiling: bool,
+        timing: bool,
     ) -> Self {
         Self {
             device: Arc::clone(device),
             pace,
-            profiling,
+            timing,
             operations: Vec::new(),
             plan: MemoryPlan::new(Arc::clone(source)),
             inputs: HashMap::new(),
@@ -219,7 +219,7 @@ impl<'a> Writer<'a> {
             true => (pace.segment_ns(), Measured::Whole),
             false => (f64::INFINITY, Measured::No),
         };
-        let measured = match recording.profiling {
+        let measured = match recording.timing {
             true => Measured::Launches,
             false => whole,
         };

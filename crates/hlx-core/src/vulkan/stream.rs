@@ -19,8 +19,8 @@ use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, PlannedMemory, TensorPool};
-use crate::profile::{Profiler, Work};
 use crate::recording::RecordingThread;
+use crate::timing::{TimingCollector, Work};
 
 /// Eager launches gathered before they are submitted, so that the device starts early.
 const LAUNCHES_PER_SUBMISSION: usize = 96;
@@ -30,7 +30,7 @@ pub(crate) struct VulkanStream {
     device: Arc<VulkanDevice>,
     source: Arc<BlockSource>,
     pool: Arc<TensorPool>,
-    profiler: Arc<Profiler>,
+    timings: Arc<TimingCollector>,
     state: Mutex<State>,
 }
 
@@ -66,7 +66,7 @@ struct State {
     spare_host: Vec<HostMemory>,
     /// Of the handle that launched last.
     pace: Pace,
-    profiling: bool,
+    timing: bool,
 }
 
 impl State {
@@ -79,21 +79,21 @@ impl State {
 
 impl VulkanStream {
     pub fn new(device: Arc<VulkanDevice>, source: Arc<BlockSource>, pace: Pace) -> Self {
-        let profiler = Arc::default();
+        let timings = Arc::default();
         let state = State {
             eager: None,
             recording: None,
-            submissions: Submissions::new(&device, &profiler),
+            submissions: Submissions::new(&device, &timings),
             staging: None,
             spare_host: Vec::new(),
             pace,
-            profiling: false,
+            timing: false,
         };
         Self {
             device,
             pool: TensorPool::new(Arc::clone(&source)),
             source,
-            profiler,
+            timings,
             state: Mutex::new(state),
         }
     }
@@ -102,8 +102,8 @@ impl VulkanStream {
         &self.pool
     }
 
-    pub fn profiler(&self) -> &Profiler {
-        &self.profiler
+    pub fn timings(&self) -> &TimingCollector {
+        &self.timings
     }
 
     pub fn device(&self) -> &Arc<VulkanDevice> {
@@ -162,11 +162,11 @@ impl VulkanStream {
     }
 
     fn eager<'a>(&self, state: &'a mut State) -> Result<&'a mut Recorder, CoreError> {
-        let profiling = state.profiling;
+        let timing = state.timing;
         match &mut state.eager {
             Some(recorder) => Ok(recorder),
             slot => {
-                let measured = match profiling {
+                let measured = match timing {
                     true => Measured::Launches,
                     false => Measured::No,
                 };
@@ -236,7 +236,7 @@ impl VulkanStream {
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
     pub fn begin_recording(&self, pace: Pace) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
-        let recording = Recording::new(&self.device, &self.source, pace, state.profiling);
+        let recording = Recording::new(&self.device, &self.source, pace, state.timing);
         state.recording = Some((RecordingThread::current(), recording));
         Ok(())
     }
@@ -291,8 +291,8 @@ impl VulkanStream {
         self.state().submissions.count()
     }
 
-    pub fn set_profiling(&self, on: bool) {
-        self.state().profiling = on;
+    pub fn set_timing(&self, on: bool) {
+        self.state().timing = on;
     }
 }
 

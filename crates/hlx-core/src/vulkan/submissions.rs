@@ -15,7 +15,7 @@ use super::recorder::Recorder;
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::device::DeviceKind;
 use crate::error::CoreError;
-use crate::profile::Profiler;
+use crate::timing::TimingCollector;
 
 /// Submissions under way before the host waits for the oldest.
 const SUBMISSIONS_UNDER_WAY: usize = 8;
@@ -29,7 +29,7 @@ const POLLING_CORES: usize = 4;
 /// The submissions of one stream.
 pub(super) struct Submissions {
     device: Arc<VulkanDevice>,
-    profiler: Arc<Profiler>,
+    timings: Arc<TimingCollector>,
     /// Waits begin by polling. A software device needs the cores itself.
     polls: bool,
     under_way: VecDeque<Submission>,
@@ -51,11 +51,11 @@ struct Submission {
 }
 
 impl Submissions {
-    pub fn new(device: &Arc<VulkanDevice>, profiler: &Arc<Profiler>) -> Self {
+    pub fn new(device: &Arc<VulkanDevice>, timings: &Arc<TimingCollector>) -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
         Self {
             device: Arc::clone(device),
-            profiler: Arc::clone(profiler),
+            timings: Arc::clone(timings),
             polls: device.info.kind == DeviceKind::VulkanGpu && cores >= POLLING_CORES,
             under_way: VecDeque::new(),
             submitted: 0,
@@ -161,7 +161,7 @@ impl Submissions {
             return Ok(());
         };
         for work in eager.iter().chain(graph.iter().map(Arc::as_ref)) {
-            work.collect(&self.profiler)?;
+            work.collect(&self.timings)?;
         }
         self.spare.extend(eager.and_then(Recorded::into_parts));
         Ok(())

@@ -64,7 +64,7 @@ impl Manifest {
         n_parameters: u64,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            arithmetic: ctx.info().profile.to_owned(),
+            arithmetic: ctx.info().arithmetic.to_owned(),
             config: config.identity_digest()?,
             data: data.digest().to_owned(),
             n_parameters,

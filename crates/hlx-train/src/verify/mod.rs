@@ -203,7 +203,7 @@ fn inputs(
     let mut config = folder.config()?;
     let origin = chain.origin()?;
     check_specification(chain.path(), origin.specification)?;
-    let arithmetic = ctx.info().profile;
+    let arithmetic = ctx.info().arithmetic;
     ensure!(
         origin.arithmetic == arithmetic,
         "{}: the run is of arithmetic {}, {} has {arithmetic}",

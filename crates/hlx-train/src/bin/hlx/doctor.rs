@@ -76,5 +76,5 @@ fn print_device(info: &DeviceInfo) {
         );
     }
     println!("  subgroup    {}", info.subgroup_size);
-    println!("  arithmetic  {}", info.profile);
+    println!("  arithmetic  {}", info.arithmetic);
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use hlx_core::{Context, DeviceKind};
 use hlx_train::config::{Config, Override};
-use hlx_train::profile::{Profile, Profiled};
 use hlx_train::run::{EvalSplit, Metric, latest_folder};
+use hlx_train::timing::{RunTimer, RunTiming};
 use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -67,8 +67,8 @@ impl Arguments {
             data_path,
         };
         let ctx = self.device.open()?;
-        let profile = match self.profile {
-            Some(_) => Some(Profile::start(&ctx)?),
+        let timer = match self.profile {
+            Some(_) => Some(RunTimer::start(&ctx)?),
             None => None,
         };
         let mut trainer = Trainer::new(&ctx, config, &options)?;
@@ -76,14 +76,14 @@ impl Arguments {
         screen.head(&trainer)?;
         let outcome = trainer.run(&mut screen)?;
         screen.bar.finish_and_clear();
-        let profiled = profile.map(Profile::end).transpose()?;
+        let timing = timer.map(RunTimer::end).transpose()?;
         if outcome.interrupted {
             self.say_how_to_go_on(&trainer, &screen);
         } else {
             report(&trainer, &outcome, self.json)?;
         }
-        if let Some(profiled) = profiled {
-            self.show_profile(&profiled, trainer.folder().path())?;
+        if let Some(timing) = timing {
+            self.show_timing(&timing, trainer.folder().path())?;
         }
         Ok(outcome.interrupted)
     }
@@ -128,14 +128,14 @@ impl Arguments {
         words.join(" ")
     }
 
-    fn show_profile(&self, profiled: &Profiled, run: &Path) -> Result<()> {
+    fn show_timing(&self, timing: &RunTiming, run: &Path) -> Result<()> {
         let named = self.profile.clone().flatten();
         let path = named.unwrap_or_else(|| run.join("profile.json"));
-        profiled.write_trace(&path)?;
+        timing.write_trace(&path)?;
         if self.json {
-            println!("{}", profiled.to_json());
+            println!("{}", timing.to_json());
         } else {
-            println!("\n{}", profiled.table());
+            println!("\n{}", timing.table());
             println!("trace      {} (opens in ui.perfetto.dev)", path.display());
         }
         Ok(())
@@ -204,7 +204,7 @@ impl Screen {
         if self.json {
             let head = serde_json::json!({
                 "kind": "start", "device": info.name, "selector": info.selector,
-                "arithmetic": info.profile, "parameters": parameters, "train_samples": n_train,
+                "arithmetic": info.arithmetic, "parameters": parameters, "train_samples": n_train,
                 "eval_samples": n_eval, "step": step, "total_steps": total,
                 "run": trainer.folder().path(),
             });
@@ -212,7 +212,7 @@ impl Screen {
         }
         self.line(&format!(
             "device   {info}, arithmetic {}{}",
-            info.profile,
+            info.arithmetic,
             why_cpu(ctx)
         ))?;
         self.line(&format!("model    {} parameters", with_commas(parameters)))?;

@@ -1,4 +1,4 @@
-//! Timestamps: before and after each launch of a profiled command buffer, and of a whole one.
+//! Timestamps: before and after each launch of a timed command buffer, and of a whole one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,19 +9,19 @@ use vulkano::query::{QueryPool, QueryPoolCreateInfo, QueryResultFlags, QueryType
 
 use super::{VulkanDevice, translate_validated};
 use crate::error::CoreError;
-use crate::profile::{Profiler, Work};
+use crate::timing::{TimingCollector, Work};
 
-/// Launches that one profiled command buffer can time; later ones go untimed.
+/// Launches that one command buffer can time; later ones go untimed.
 const TIMED_LAUNCHES: u32 = 8192;
 
 /// The queries of one command buffer and the launches they time.
-pub(super) struct Timing {
+pub(super) struct LaunchTimestamps {
     device: Arc<VulkanDevice>,
     queries: Arc<QueryPool>,
     launches: Vec<(&'static str, Work)>,
 }
 
-impl Timing {
+impl LaunchTimestamps {
     pub fn new(device: &Arc<VulkanDevice>) -> Result<Self, CoreError> {
         Ok(Self {
             device: Arc::clone(device),
@@ -35,7 +35,7 @@ impl Timing {
         reset(&self.device, commands, &self.queries, 2 * TIMED_LAUNCHES);
     }
 
-    /// Records the timestamp before a launch; the result is for [`Timing::after`].
+    /// Records the timestamp before a launch; the result is for [`LaunchTimestamps::after`].
     pub fn before(
         &mut self,
         commands: vk::CommandBuffer,
@@ -60,8 +60,8 @@ impl Timing {
         stamp(&self.device, commands, &self.queries, query);
     }
 
-    /// Adds the times of the last run to the profile; the run must be done.
-    pub fn collect(&self, profiler: &Profiler) -> Result<(), CoreError> {
+    /// Adds the times of the last run to the collected ones; the run must be done.
+    pub fn collect(&self, timings: &TimingCollector) -> Result<(), CoreError> {
         if self.launches.is_empty() {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl Timing {
         let period_ns = self.device.timestamp_period_ns;
         for (&(name, work), pair) in self.launches.iter().zip(ticks.chunks_exact(2)) {
             let elapsed = pair[1].saturating_sub(pair[0]) as f64;
-            profiler.add(name, work, pair[0] as f64 * period_ns, elapsed * period_ns);
+            timings.add(name, work, pair[0] as f64 * period_ns, elapsed * period_ns);
         }
         Ok(())
     }

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-/// Launches of a profile that are kept one by one; later ones are only counted by their kernel.
+/// Launches of a report that are kept one by one; later ones are only counted by their kernel.
 const MAX_LAUNCHES: usize = 1 << 18;
 
-/// What a launch moves and computes, for profiles alone: no result depends on it.
+/// What a launch moves and computes, for timing reports and for the length of submissions: no
+/// result depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
     /// Bytes read and written.
@@ -25,7 +26,7 @@ impl Work {
     }
 }
 
-/// One kernel's share of a profile.
+/// One kernel's part of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KernelTime {
     /// The launch's name.
@@ -43,7 +44,7 @@ pub struct KernelTime {
 pub struct LaunchTime {
     /// The launch's name.
     pub name: &'static str,
-    /// Its start after the profile's first launch, in microseconds of the device's clock.
+    /// Its start after the report's first launch, in microseconds of the device's clock.
     pub start_us: f64,
     /// How long it took, in microseconds.
     pub duration_us: f64,
@@ -51,16 +52,16 @@ pub struct LaunchTime {
     pub work: Work,
 }
 
-/// The kernels that ran while profiling was on.
+/// The times of the kernels that ran while timing was on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ProfileReport {
+pub struct TimingReport {
     /// One entry a kernel, longest first.
     pub kernels: Vec<KernelTime>,
     /// One entry a launch, by their start; the first 262,144 of them.
     pub launches: Vec<LaunchTime>,
 }
 
-impl ProfileReport {
+impl TimingReport {
     /// The time of all kernels, in milliseconds.
     pub fn total_ms(&self) -> f64 {
         self.kernels.iter().map(|kernel| kernel.total_ms).sum()
@@ -68,7 +69,7 @@ impl ProfileReport {
 }
 
 /// Collects times; shared by both kinds of device.
-pub(crate) struct Profiler {
+pub(crate) struct TimingCollector {
     /// The zero of the CPU device's clock.
     pub origin: Instant,
     state: Mutex<State>,
@@ -80,7 +81,7 @@ struct State {
     launches: Vec<LaunchTime>,
 }
 
-impl Default for Profiler {
+impl Default for TimingCollector {
     fn default() -> Self {
         Self {
             origin: Instant::now(),
@@ -89,7 +90,7 @@ impl Default for Profiler {
     }
 }
 
-impl Profiler {
+impl TimingCollector {
     /// Notes a launch that started `start_ns` after the zero of the device's clock.
     pub fn add(&self, name: &'static str, work: Work, start_ns: f64, duration_ns: f64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +109,7 @@ impl Profiler {
         }
     }
 
-    pub fn take(&self) -> ProfileReport {
+    pub fn take(&self) -> TimingReport {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State {
             kernels,
@@ -127,6 +128,6 @@ impl Profiler {
         for launch in &mut launches {
             launch.start_us -= first;
         }
-        ProfileReport { kernels, launches }
+        TimingReport { kernels, launches }
     }
 }

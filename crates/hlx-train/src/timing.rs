@@ -1,23 +1,23 @@
-//! What a profiled run spent its time on: a table by kernel, and a trace for Chrome or Perfetto.
+//! Where the time of a run goes: a table by kernel, and a trace for Chrome or Perfetto.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hlx_core::{Context, KernelTime, ProfileReport};
+use hlx_core::{Context, KernelTime, TimingReport};
 use hlx_proof::peak::{Peak, measure};
 use serde_json::{Value, json};
 
 /// A run under measurement: from its start on, the time of every launch is noted.
 ///
-/// Launches run one after the other meanwhile, so a profiled run is a little slower than
+/// Launches run one after the other meanwhile, so a timed run is a little slower than
 /// another; its bits are the same.
-pub struct Profile {
+pub struct RunTimer {
     ctx: Context,
     peak: Peak,
 }
 
-impl Profile {
+impl RunTimer {
     /// Measures the device's peak, then turns the measurement of launches on. Recordings made
     /// before are not measured.
     ///
@@ -25,7 +25,7 @@ impl Profile {
     /// What the device reports.
     pub fn start(ctx: &Context) -> Result<Self> {
         let peak = measure(ctx)?;
-        ctx.set_profiling(true);
+        ctx.set_timing(true);
         Ok(Self {
             ctx: ctx.clone(),
             peak,
@@ -36,10 +36,10 @@ impl Profile {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn end(self) -> Result<Profiled> {
-        let report = self.ctx.take_profile();
-        self.ctx.set_profiling(false);
-        Ok(Profiled {
+    pub fn end(self) -> Result<RunTiming> {
+        let report = self.ctx.take_timing();
+        self.ctx.set_timing(false);
+        Ok(RunTiming {
             report: report?,
             peak: self.peak,
             device: self.ctx.info().to_string(),
@@ -47,10 +47,10 @@ impl Profile {
     }
 }
 
-/// A finished profile.
-pub struct Profiled {
+/// The times of a run.
+pub struct RunTiming {
     /// The kernels and launches.
-    pub report: ProfileReport,
+    pub report: TimingReport,
     /// What the device reaches at best.
     pub peak: Peak,
     /// The device.
@@ -64,7 +64,7 @@ struct Rates {
     share: f64,
 }
 
-impl Profiled {
+impl RunTiming {
     fn rates(&self, kernel: &KernelTime) -> Rates {
         let seconds = (kernel.total_ms * 1e-3).max(f64::MIN_POSITIVE);
         let bytes = kernel.work.bytes as f64 / seconds;
@@ -81,7 +81,7 @@ impl Profiled {
     pub fn table(&self) -> String {
         let total = self.report.total_ms();
         let mut text = format!(
-            "profile    {total:.1} ms in kernels; peak {:.4} TFLOP/s, {:.1} GB/s\n\n{:32} {:>9} \
+            "timing     {total:.1} ms in kernels; peak {:.4} TFLOP/s, {:.1} GB/s\n\n{:32} {:>9} \
              {:>11} {:>6} {:>10} {:>9} {:>10} {:>9} {:>6}\n",
             self.peak.flops * 1e-12,
             self.peak.bytes * 1e-9,
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use hlx_core::{LaunchTime, Work};
 
-    fn profiled() -> Profiled {
+    fn run_timing() -> RunTiming {
         let work = Work {
             bytes: 2_000_000,
             flops: 8_000_000,
@@ -191,8 +191,8 @@ mod tests {
             duration_us: 500.0,
             work,
         };
-        Profiled {
-            report: ProfileReport {
+        RunTiming {
+            report: TimingReport {
                 kernels: vec![kernel("matmul", work), kernel("add", plain)],
                 launches: vec![launch("matmul", 0.0), launch("matmul", 750.5)],
             },
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_table_has_rates_and_the_larger_share() {
-        let table = profiled().table();
+        let table = run_timing().table();
         let lines: Vec<Vec<&str>> = table
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn the_trace_is_valid_and_complete() -> Result<()> {
-        let profiled = profiled();
-        let text = serde_json::to_string(&profiled.chrome_trace())?;
+        let timing = run_timing();
+        let text = serde_json::to_string(&timing.chrome_trace())?;
         let trace: Value = serde_json::from_str(&text)?;
         let events = trace["traceEvents"].as_array().context("events")?;
         assert_eq!(events.len(), 3);
@@ -231,7 +231,7 @@ mod tests {
             (&json!("X"), &json!(750.5))
         );
         assert_eq!(events[1]["args"]["flops"], 8_000_000);
-        let kernels = profiled.to_json();
+        let kernels = timing.to_json();
         assert_eq!(kernels["kernels"][0]["share_of_peak"], 0.5);
         Ok(())
     }
