@@ -1,7 +1,7 @@
 //! Writing files so that a crash leaves the old one or the new one, never a part; where caches are.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Result, Write};
+use std::io::{ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,14 +13,10 @@ use std::time::Duration;
 /// # Errors
 /// The system's, such as a full disk; the old file is left as it was.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = temporary_beside(path);
-    let written = write_and_sync(&temporary, bytes)
-        .and_then(|()| fs::rename(&temporary, path))
-        .and_then(|()| sync_folder(parent(path)));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+    let mut temporary = TemporaryFile::beside(path)?;
+    temporary.file().write_all(bytes)?;
+    temporary.publish(path)?;
+    sync_folder(parent(path))
 }
 
 /// As [`write_atomically`], and creates the folder that is to hold the file if it is missing.
@@ -38,9 +34,8 @@ pub fn write_with_folder(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// The system's, such as a full disk; nothing is left behind.
 pub fn write_folder_atomically(path: &Path, contents: &[(&str, &[u8])]) -> Result<()> {
-    let temporary = temporary_beside(path);
+    let (temporary, ()) = create_temporary(path, |name| fs::create_dir(name))?;
     let fill = || -> Result<()> {
-        fs::create_dir(&temporary)?;
         for (name, bytes) in contents {
             write_and_sync(&temporary.join(name), bytes)?;
         }
@@ -63,6 +58,82 @@ pub fn write_and_sync(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// A file under a temporary name, for content that is written piece by piece. It is removed when it
+/// is dropped, unless it was published.
+pub struct TemporaryFile {
+    // Before the name, so that it is closed when the name is removed: Windows needs that.
+    file: File,
+    name: TemporaryName,
+}
+
+struct TemporaryName {
+    path: PathBuf,
+    published: bool,
+}
+
+impl Drop for TemporaryName {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl TemporaryFile {
+    /// Creates an empty file, open for writing and reading, in the folder of `path`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn beside(path: &Path) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let (path, file) = create_temporary(path, |name| options.open(name))?;
+        let published = false;
+        let name = TemporaryName { path, published };
+        Ok(Self { file, name })
+    }
+
+    /// The file.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Its name for now.
+    pub fn path(&self) -> &Path {
+        &self.name.path
+    }
+
+    /// Flushes the content to the disk, closes the file and renames it: a crash leaves no name
+    /// without its content. A file of that name is replaced; the folder is not flushed.
+    ///
+    /// # Errors
+    /// The system's; the temporary file is removed then.
+    pub fn publish(self, path: &Path) -> Result<()> {
+        let Self { file, mut name } = self;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&name.path, path)?;
+        name.published = true;
+        Ok(())
+    }
+}
+
+/// Creates something under a temporary name beside `path`. A killed process of the same number may
+/// have left one of that name: in a container, numbers come back at every start.
+fn create_temporary<T>(
+    path: &Path,
+    mut create: impl FnMut(&Path) -> Result<T>,
+) -> Result<(PathBuf, T)> {
+    loop {
+        let name = temporary_beside(path);
+        match create(&name) {
+            Ok(created) => return Ok((name, created)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Flushes a folder's names to the disk, so that files created, renamed or removed in it stay so
@@ -165,6 +236,28 @@ mod tests {
         assert!(write_atomically(&missing, b"x").is_err());
         write_with_folder(&missing, b"x")?;
         assert_eq!(fs::read(&missing)?, b"x");
+        fs::remove_dir_all(&folder)
+    }
+
+    #[test]
+    fn a_leftover_of_a_process_with_the_same_number_is_passed_over() -> Result<()> {
+        let folder = std::env::temp_dir().join(format!("hlx-leftover-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder)?;
+        let path = folder.join("a.bin");
+        // The names that come next; other tests of this process use some of them up.
+        let next = temporary_beside(&path).display().to_string();
+        let (stem, number) = next
+            .trim_end_matches(".tmp")
+            .rsplit_once('-')
+            .expect("a number");
+        let number: u64 = number.parse().expect("a number");
+        for number in number..number + 40 {
+            fs::write(format!("{stem}-{number}.tmp"), b"half")?;
+        }
+        write_atomically(&path, b"whole")?;
+        assert_eq!(fs::read(&path)?, b"whole");
+        write_folder_atomically(&folder.join("b"), &[("c", b"whole")])?;
         fs::remove_dir_all(&folder)
     }
 

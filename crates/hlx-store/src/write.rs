@@ -3,9 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use hlx_core::files::{self, TemporaryFile};
 use sha2::{Digest, Sha256};
 
 use super::{Content, Dtype, Handle, Header, Store, StoreError};
@@ -182,75 +182,40 @@ impl Store {
     }
 }
 
-/// A file under a name of its own; removed when dropped, unless it was published.
-struct Temporary {
-    file: File,
-    path: PathBuf,
-    published: bool,
-}
+/// A temporary file of the store, with the store's errors.
+struct Temporary(TemporaryFile);
 
 impl Temporary {
     fn create(folder: &Path) -> Result<Self, StoreError> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!("{}-{number}", std::process::id()));
-            let mut options = OpenOptions::new();
-            match options.read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => {
-                    let published = false;
-                    return Ok(Self {
-                        file,
-                        path,
-                        published,
-                    });
-                }
-                // Left by a crashed process of the same number: collection removes it.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(StoreError::io("write to the store", &path)(error)),
-            }
-        }
+        let created = TemporaryFile::beside(&folder.join("object"));
+        created
+            .map(Self)
+            .map_err(StoreError::io("write to the store", folder))
     }
 
     fn write(&mut self, data: &[u8]) -> Result<(), StoreError> {
-        let written = self.file.write_all(data);
-        written.map_err(StoreError::io("write to the store", &self.path))
+        let written = self.0.file().write_all(data);
+        written.map_err(StoreError::io("write to the store", self.0.path()))
     }
 
     fn reader(&mut self) -> Result<impl Read, StoreError> {
-        let rewound = self.file.seek(SeekFrom::Start(0));
-        rewound.map_err(StoreError::io("read back from the store", &self.path))?;
-        Ok(&self.file)
+        let rewound = self.0.file().seek(SeekFrom::Start(0));
+        rewound.map_err(StoreError::io("read back from the store", self.0.path()))?;
+        Ok(self.0.file())
     }
 
-    /// Flushes the data, then gives the file its name: a crash leaves no name without its data.
-    fn publish(mut self, path: &Path) -> Result<(), StoreError> {
-        let flushed = self.file.sync_all();
-        flushed.map_err(StoreError::io("flush to the disk", &self.path))?;
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(StoreError::io("write to the store", folder))?;
-        }
-        fs::rename(&self.path, path).map_err(StoreError::io("write to the store", path))?;
-        self.published = true;
-        Ok(())
+    /// Gives the file its name, once its data are on the disk.
+    fn publish(self, path: &Path) -> Result<(), StoreError> {
+        let folder = files::parent(path);
+        fs::create_dir_all(folder).map_err(StoreError::io("write to the store", folder))?;
+        let published = self.0.publish(path);
+        published.map_err(StoreError::io("write to the store", path))
     }
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.published {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Flushes a folder's names to the disk, where the system can (Windows cannot).
+/// Flushes a folder's names to the disk.
 pub(crate) fn flush_folder(folder: &Path) -> Result<(), StoreError> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    let flushed = File::open(folder).and_then(|folder| folder.sync_all());
-    flushed.map_err(StoreError::io("flush to the disk", folder))
+    files::sync_folder(folder).map_err(StoreError::io("flush to the disk", folder))
 }
 
 fn same_bytes(file: &mut dyn Read, expected: &mut dyn Read) -> io::Result<bool> {

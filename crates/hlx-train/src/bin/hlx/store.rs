@@ -1,11 +1,12 @@
 //! `hlx store`: bytes and tensors under their SHA-256, from the command line.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::files::{self, TemporaryFile};
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
 
 /// Opens the store of a folder, or the user's.
@@ -140,20 +141,10 @@ fn get(store: &Store, handle: &Handle, out: Option<&Path>) -> Result<()> {
         return stdout.flush().context("the standard output");
     };
     let named = || format!("{}: cannot be written", path.display());
-    let name = path.file_name().with_context(named)?.to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    let written = File::create(&temporary)
-        .with_context(named)
-        .and_then(|mut file| {
-            let info = store.copy_to(handle, &mut file)?;
-            file.sync_all().with_context(named)?;
-            fs::rename(&temporary, path).with_context(named)?;
-            Ok(info)
-        });
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    let info = written?;
+    let mut temporary = TemporaryFile::beside(path).with_context(named)?;
+    let info = store.copy_to(handle, temporary.file())?;
+    temporary.publish(path).with_context(named)?;
+    files::sync_folder(files::parent(path)).with_context(named)?;
     let what = describe(&info.content, info.length);
     println!("{}: {what}", path.display());
     Ok(())
