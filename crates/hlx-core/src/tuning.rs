@@ -32,6 +32,9 @@ pub struct Tuning {
     pub columns: Vec<ColumnCut>,
     /// Column reductions of two chains a column.
     pub column_pairs: Vec<ColumnCut>,
+    /// Loads of a thread that are under way together in reductions over any axes: a power of two
+    /// from 4 to 32. Software drivers would compile 16 four times as long.
+    pub reduction_loads: usize,
     /// Matrix products.
     pub products: ProductTuning,
     /// Attention.
@@ -171,6 +174,7 @@ impl Tuning {
             streamed_rows: streamed_rows(gpu),
             columns: columns(gpu, &[(1023, 8), (usize::MAX, 16)]),
             column_pairs: columns(gpu, &[(1023, 8), (4095, 16), (usize::MAX, 32)]),
+            reduction_loads: if gpu { 16 } else { 4 },
             products: ProductTuning::of(native, info.kind == DeviceKind::Cpu),
             attention: AttentionTuning {
                 full_groups: 2 * processors,
@@ -242,6 +246,10 @@ impl Tuning {
                 "columns and column_pairs do not cover every number of chains",
             )?;
         }
+        check(
+            matches!(self.reduction_loads, 4 | 8 | 16 | 32),
+            "reduction_loads is no power of two from 4 to 32",
+        )?;
         let tiles = &self.products.tiles;
         let rated = |tile: &ProductTile| {
             !tile.gflops.is_empty() && tile.gflops.iter().all(|&rate| positive(rate))

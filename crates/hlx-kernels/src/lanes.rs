@@ -96,6 +96,14 @@ pub fn sum<const N: usize>(rows: [&[f32]; N], f: impl Fn([f32; N]) -> f32) -> f3
     arith::pos0(tree(lanes, |a, b| a + b))
 }
 
+/// Joins the elements of a row in the order above, the lanes starting from `start`.
+#[inline(always)]
+pub(crate) fn fold(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [start; LANES];
+    for_each_block([row], |lane, [x]| lanes[lane] = join(lanes[lane], x));
+    tree(lanes, join)
+}
+
 /// Finds the largest element of a row: NaN if one is NaN, and +0 for either zero, so that no
 /// order shows; minus infinity for an empty row.
 #[inline(always)]

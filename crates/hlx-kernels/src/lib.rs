@@ -12,6 +12,7 @@ extern crate hlx_core;
 #[macro_use]
 mod macros;
 mod columns;
+mod element;
 mod error;
 mod layout;
 mod map;
@@ -32,6 +33,7 @@ pub mod optimizer;
 #[doc(hidden)] // For `hlx-contract` alone.
 pub mod plain;
 pub mod reduce;
+pub mod reduce_axes;
 pub mod softmax;
 pub mod testing;
 pub mod transpose;

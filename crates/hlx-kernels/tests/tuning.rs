@@ -5,7 +5,6 @@
 //! own tuning. Software drivers compile unrolled kernels slowly, so rows and loads ahead are few.
 
 use hlx_core::{Buffer, ColumnCut, Context, CoreError, ProductTile, RowCut, Tuning};
-use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
@@ -16,8 +15,10 @@ use hlx_kernels::layer_norm::{
 };
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, sum};
+use hlx_kernels::reduce_axes::{Reduction, reduce};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::testing::{TestMemory, contexts, ids, normal, run_on_each, values};
+use hlx_kernels::{KernelError, Layout, Operand};
 
 type Outputs = Result<Vec<Buffer>, KernelError>;
 type Change = fn(&mut Tuning);
@@ -345,5 +346,27 @@ fn launches_cut_by_workgroups_have_the_bits_of_whole_ones() {
         softmax_forward(ctx, &x, &normalised, 37, 129)?;
         column_sum(ctx, &x, &columns, 1, 37, 129, false)?;
         Ok(vec![added, normalised, columns])
+    });
+}
+
+#[test]
+fn reductions_have_the_same_bits_with_any_number_of_loads() {
+    let changes: [(&str, Change); 2] = [
+        ("8 loads", |tuning| tuning.reduction_loads = 8),
+        ("32 loads", |tuning| tuning.reduction_loads = 32),
+    ];
+    let (rows, columns) = (4500, 40);
+    let data = normal(31, rows * columns);
+    same_bits("reduce", &changes, |ctx, memory| {
+        let x = memory.input(ctx, &data)?;
+        let layout = Layout::contiguous(&[rows, columns])?;
+        let operand = Operand {
+            buffer: &x,
+            layout: &layout,
+        };
+        let (outer, inner) = (memory.output(ctx, columns)?, memory.output(ctx, rows)?);
+        reduce(ctx, Reduction::Sum, operand, &[0], &outer)?;
+        reduce(ctx, Reduction::Sum, operand, &[1], &inner)?;
+        Ok(vec![outer, inner])
     });
 }

@@ -1,0 +1,434 @@
+//! Reductions over any axes of a tensor of any layout: sum, prod, max, min, any, all, argmax, argmin.
+//!
+//! `out[k] = x[k, r0] join x[k, r1] join ...` over the reduced axes `r` in row-major order, for each
+//! index `k` of the kept axes; out is contiguous, of the kept axes in their order.
+//!
+//! **Order.** The terms of a result are cut into pieces of 4,096. In a piece, lane `l` of 128 joins
+//! the terms `l, l + 128, ...` in that order, and a tree by halves joins the lanes ([`crate::lanes`]);
+//! the pieces' values are joined by the same rule again, until one is left. So the order depends on
+//! the number of terms alone, never on strides, and `Sum` over all axes has the bits of
+//! [`crate::reduce::sum`].
+//!
+//! | reduction | start | rule |
+//! |---|---|---|
+//! | `Sum` | +0 | every piece that sums to a zero gives +0; integers wrap |
+//! | `SumOfSquares` | +0 | squares are rounded, then as `Sum` |
+//! | `Prod` | 1 | a zero keeps its sign; integers wrap |
+//! | `Max`, `Min` | | NaN if a term is NaN, +0 for a zero of either sign |
+//! | `Any`, `All` | false, true | a term counts as true unless it is zero; NaN is true |
+//! | `ArgMax`, `ArgMin` | | the lowest number (row-major in the reduced axes) of an extreme term; the first NaN, if there is one; zeros are equal |
+//!
+//! f16 and bf16 are widened to f32, and 8-bit types to 32 bits, as they are loaded. Results are
+//! f32, i32 or u32 ([`Reduction::output_dtype`]), bool for `Any` and `All`, and u32 for places.
+
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use crate::element::widened;
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::Operand;
+use crate::map::{GROUP_THREADS, windows};
+
+mod cpu;
+mod pass;
+#[cfg(test)]
+mod tests;
+
+use cpu::{Fold, Outcome, Step};
+use pass::{PIECE, Terms};
+
+shader!(words_shader, "reduce_axes/words");
+shader!(places_shader, "reduce_axes/places");
+shader!(pack_bool_shader, "reduce_axes/pack_bool");
+
+/// What becomes of the terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// Their sum. PyTorch: `torch.sum`.
+    Sum,
+    /// Their product. PyTorch: `torch.prod`.
+    Prod,
+    /// The largest. PyTorch: `torch.amax`.
+    Max,
+    /// The smallest. PyTorch: `torch.amin`.
+    Min,
+    /// Whether one is not zero. PyTorch: `torch.any`.
+    Any,
+    /// Whether none is zero. PyTorch: `torch.all`.
+    All,
+    /// The sum of their squares.
+    SumOfSquares,
+    /// The place of the largest. PyTorch: `torch.argmax`, with the lowest of equal places.
+    ArgMax,
+    /// The place of the smallest. PyTorch: `torch.argmin`, with the lowest of equal places.
+    ArgMin,
+}
+
+impl Reduction {
+    /// The type of the results for terms of type `x`: u32 for places, bool for `Any` and `All`,
+    /// otherwise the 32-bit type of the terms' kind (f32, i32, or u32, also for bool).
+    pub fn output_dtype(self, x: DType) -> DType {
+        match (self, x) {
+            (Self::ArgMax | Self::ArgMin, _) => DType::U32,
+            (Self::Any | Self::All, _) => DType::Bool,
+            _ => widened(x),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Prod => "prod",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Any => "any",
+            Self::All => "all",
+            Self::SumOfSquares => "sum_of_squares",
+            Self::ArgMax => "argmax",
+            Self::ArgMin => "argmin",
+        }
+    }
+
+    /// The word that results of no terms are filled with; `None` where there is no such result.
+    fn of_nothing(self, x: DType) -> Option<u32> {
+        match self {
+            Self::Sum | Self::SumOfSquares | Self::Any => Some(0),
+            Self::Prod if x.is_float() => Some(1.0_f32.to_bits()),
+            Self::Prod | Self::All => Some(1),
+            Self::Max | Self::Min | Self::ArgMax | Self::ArgMin => None,
+        }
+    }
+
+    /// The first pass over the terms; places have a kernel of their own.
+    fn fold(self, dtype: DType) -> Fold {
+        let step = match (self, dtype.is_float()) {
+            (Self::Sum, true) => Step::SumFloat,
+            (Self::Sum, false) => Step::Sum,
+            (Self::SumOfSquares, true) => Step::SquaresFloat,
+            (Self::SumOfSquares, false) => Step::Squares,
+            (Self::Prod, true) => Step::ProdFloat,
+            (Self::Prod, false) => Step::Prod,
+            (Self::Any, _) => Step::NotZero,
+            (Self::All, _) => Step::Zero,
+            (Self::Max | Self::Min | Self::ArgMax | Self::ArgMin, _) => Step::MaxKey,
+        };
+        let smallest = matches!(self, Self::Min | Self::ArgMin);
+        Fold {
+            step,
+            dtype,
+            flip: if smallest { u32::MAX } else { 0 },
+            outcome: match self {
+                Self::Max | Self::Min => Outcome::OfKey,
+                Self::All => Outcome::Not,
+                _ => Outcome::Value,
+            },
+            done: false,
+        }
+    }
+}
+
+/// Reduces `x` over `axes` into `out`, which it overwrites: contiguous, of the kept axes in their
+/// order and of [`Reduction::output_dtype`]. No axes at all leave every element a result of its own.
+///
+/// # Errors
+/// [`KernelError::Argument`] for an axis that does not exist or occurs twice, a wrong type of `out`,
+/// a maximum, minimum or place of no elements, or a tensor beyond 32-bit places on a GPU;
+/// [`KernelError::Length`] for an `out` of another length; or the device's error.
+pub fn reduce(
+    ctx: &Context,
+    reduction: Reduction,
+    x: Operand<'_>,
+    axes: &[usize],
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let name = reduction.name();
+    let dtype = x.buffer.dtype();
+    let n_results = check(reduction, x, axes, out)?;
+    if n_results == 0 {
+        return Ok(());
+    }
+    // Words of bool results, before they are packed; one result fills its word as it is.
+    let packs = out.dtype() == DType::Bool && n_results > 1;
+    let words = match packs {
+        true => ctx.alloc_typed(DType::U32, n_results)?,
+        false => out.clone(),
+    };
+    if x.layout.n_elements() == 0 {
+        match reduction.of_nothing(dtype) {
+            Some(word) => ctx.fill(&words, word)?,
+            None => {
+                let reason = format!("no elements to reduce in shape {:?}", x.layout.shape());
+                return check_that(name, false, || reason);
+            }
+        }
+    } else {
+        let terms = Terms::of(x.layout, axes).map_err(|reason| KernelError::Argument {
+            operation: name,
+            reason,
+        })?;
+        let (buffer, terms) = within_binding(ctx, name, x.buffer, terms, x.layout.span())?;
+        match reduction {
+            Reduction::ArgMax | Reduction::ArgMin => {
+                places(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?;
+            }
+            _ => fold_words(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?,
+        }
+    }
+    if packs {
+        pack_bool(ctx, name, &words, out)?;
+    }
+    Ok(())
+}
+
+/// Checks the arguments and returns the number of results.
+fn check(
+    reduction: Reduction,
+    x: Operand<'_>,
+    axes: &[usize],
+    out: &Buffer,
+) -> Result<usize, KernelError> {
+    let name = reduction.name();
+    let shape = x.layout.shape();
+    for (place, &axis) in axes.iter().enumerate() {
+        check_that(name, axis < shape.len(), || {
+            format!("axis {axis} is out of range for shape {shape:?}")
+        })?;
+        check_that(name, !axes[..place].contains(&axis), || {
+            format!("axis {axis} occurs twice in {axes:?}")
+        })?;
+    }
+    let (_, end) = x.layout.span();
+    check_that(name, end <= x.buffer.len(), || {
+        let len = x.buffer.len();
+        format!("x reaches element {end} of a buffer of {len}")
+    })?;
+    let expected = reduction.output_dtype(x.buffer.dtype());
+    check_that(name, out.dtype() == expected, || {
+        format!("out has dtype {}, expected {expected}", out.dtype())
+    })?;
+    let kept = shape
+        .iter()
+        .enumerate()
+        .filter(|(axis, _)| !axes.contains(axis));
+    let n_results = kept.map(|(_, extent)| extent).product();
+    check_len(name, "out", out, n_results)?;
+    Ok(n_results)
+}
+
+/// The part of a buffer that the terms lie in. One run of terms may be longer than a binding, as it
+/// is cut into windows; then the part begins at its first term.
+fn within_binding(
+    ctx: &Context,
+    name: &'static str,
+    buffer: &Buffer,
+    mut terms: Terms,
+    (begin, end): (usize, usize),
+) -> Result<(Buffer, Terms), KernelError> {
+    let unit = hlx_core::ALIGNMENT_WORDS * buffer.dtype().per_word();
+    let start = begin / unit * unit;
+    let part = buffer.slice(start, end - start)?;
+    terms.first -= start;
+    let fits = part.words() <= ctx.max_binding_words() && u32::try_from(part.len()).is_ok();
+    let cut = terms.is_one_run() && terms.first == 0;
+    check_that(name, fits || cut || ctx.is_cpu(), || {
+        format!(
+            "x spans {} elements, more than a kernel can index",
+            part.len()
+        )
+    })?;
+    terms.check(name)?;
+    Ok((part, terms))
+}
+
+/// The windows of terms that are bound one by one, with their part of the buffer, and which part of
+/// the pass's results each makes.
+fn bound_parts(
+    ctx: &Context,
+    x: &Buffer,
+    terms: &Terms,
+) -> Result<Vec<(Buffer, Terms, usize)>, KernelError> {
+    if x.words() <= ctx.max_binding_words() || !terms.is_one_run() {
+        return Ok(vec![(x.clone(), terms.clone(), 0)]);
+    }
+    // Windows of whole pieces, whose values start where a binding may start.
+    let unit = PIECE * hlx_core::ALIGNMENT_WORDS;
+    let limit = ctx.max_binding_words() * x.dtype().per_word();
+    windows(terms.n, unit, limit)
+        .map(|(start, count)| {
+            let part = x.slice(start, count)?;
+            Ok((part, terms.window(start, count), start / PIECE))
+        })
+        .collect()
+}
+
+/// Passes of `words.comp` until every result has one piece.
+fn fold_words(
+    ctx: &Context,
+    name: &'static str,
+    mut fold: Fold,
+    x: &Buffer,
+    mut terms: Terms,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let mut x = x.clone();
+    loop {
+        fold.done = terms.pieces() == 1;
+        let target = match fold.done {
+            true => out.clone(),
+            false => ctx.alloc_typed(DType::U32, terms.items())?,
+        };
+        for (part, terms, first_item) in bound_parts(ctx, &x, &terms)? {
+            let target = target.slice(first_item, terms.items())?;
+            words_pass(ctx, name, fold, &part, terms, &target)?;
+        }
+        if fold.done {
+            return Ok(());
+        }
+        (x, terms) = (target, terms.of_totals());
+        fold = fold.of_totals();
+    }
+}
+
+fn words_pass(
+    ctx: &Context,
+    name: &'static str,
+    fold: Fold,
+    x: &Buffer,
+    terms: Terms,
+    target: &Buffer,
+) -> Result<(), KernelError> {
+    let cut = terms.cut(ctx);
+    let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
+    specialization.extend(fold.specialization());
+    let push = terms.push();
+    let launch = Launch {
+        name,
+        shader: &words_shader::SHADER,
+        specialization: &specialization,
+        bindings: &[Binding::Read(x), Binding::Write(target)],
+        push: push_bytes(&push),
+        groups: cut.groups(terms.items()),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [out]) = bindings.split::<1, 1>();
+        let (x, out) = (bytemuck::cast_slice(x), bytemuck::cast_slice_mut(out));
+        cpu::words(&terms, fold, x, out);
+    })?;
+    Ok(())
+}
+
+/// Passes of `places.comp` until every result has one piece.
+fn places(
+    ctx: &Context,
+    name: &'static str,
+    fold: Fold,
+    x: &Buffer,
+    mut terms: Terms,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let mut pair: Option<[Buffer; 2]> = None;
+    loop {
+        let last = terms.pieces() == 1;
+        let keys = ctx.alloc_typed(DType::U32, if last { 1 } else { terms.items() })?;
+        let target = match last {
+            true => out.clone(),
+            false => ctx.alloc_typed(DType::U32, terms.items())?,
+        };
+        let parts = match &pair {
+            Some([keys, _]) => vec![(keys.clone(), terms.clone(), 0)],
+            None => bound_parts(ctx, x, &terms)?,
+        };
+        for (part, terms, first_item) in parts {
+            let places = pair.as_ref().map(|[_, places]| places);
+            let target = target.slice(first_item, terms.items())?;
+            let keys = match last {
+                true => keys.clone(),
+                false => keys.slice(first_item, terms.items())?,
+            };
+            places_pass(
+                ctx,
+                name,
+                (fold, last),
+                (&part, places),
+                terms,
+                [&keys, &target],
+            )?;
+        }
+        if last {
+            return Ok(());
+        }
+        (pair, terms) = (Some([keys, target]), terms.of_totals());
+    }
+}
+
+fn places_pass(
+    ctx: &Context,
+    name: &'static str,
+    (fold, last): (Fold, bool),
+    (x, places): (&Buffer, Option<&Buffer>),
+    terms: Terms,
+    [result_keys, result_places]: [&Buffer; 2],
+) -> Result<(), KernelError> {
+    let cut = terms.cut(ctx);
+    let pairs = places.is_some();
+    let mut specialization = cut.specialization(&terms, fold.dtype.id()).to_vec();
+    specialization.extend([(8, fold.flip), (9, u32::from(pairs)), (10, u32::from(last))]);
+    let push = terms.push();
+    let launch = Launch {
+        name,
+        shader: &places_shader::SHADER,
+        specialization: &specialization,
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(places.unwrap_or(x)),
+            Binding::Write(result_keys),
+            Binding::Write(result_places),
+        ],
+        // The block is that of the other shader: both are of pieces.glsl.
+        push: push_bytes(&push),
+        groups: cut.groups(terms.items()),
+    };
+    ctx.launch(launch, move |bindings| {
+        let (inputs, outputs) = bindings.split::<2, 2>();
+        let [x, places] = inputs.map(bytemuck::cast_slice);
+        let [keys, result_places] = outputs.map(bytemuck::cast_slice_mut);
+        let keys = (!last).then_some(keys);
+        cpu::places(
+            &terms,
+            fold,
+            (x, pairs.then_some(places)),
+            (keys, result_places),
+        );
+    })?;
+    Ok(())
+}
+
+/// Packs words of 0 and 1 into a bool tensor.
+fn pack_bool(
+    ctx: &Context,
+    name: &'static str,
+    words: &Buffer,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let count = words.len();
+    let push = pack_bool_shader::Push {
+        count: count as u32,
+    };
+    let launch = Launch {
+        name,
+        shader: &pack_bool_shader::SHADER,
+        specialization: &[],
+        bindings: &[Binding::Read(words), Binding::Write(out)],
+        push: push_bytes(&push),
+        groups: groups_1d(out.words().div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([words], [out]) = bindings.split::<1, 1>();
+        let words: &[u32] = bytemuck::cast_slice(words);
+        let out: &mut [u8] = bytemuck::cast_slice_mut(out);
+        out[count..].fill(0);
+        for (byte, word) in out.iter_mut().zip(words) {
+            *byte = *word as u8;
+        }
+    })?;
+    Ok(())
+}
