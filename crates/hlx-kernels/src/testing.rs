@@ -3,7 +3,7 @@
 //! Public so that kernels of your own can be tested the same way.
 
 use hlx_core::digest::canonical_bits;
-use hlx_core::{Buffer, Context, CoreError};
+use hlx_core::{Buffer, Context, CoreError, DType, Element};
 
 use crate::KernelError;
 
@@ -27,8 +27,16 @@ impl TestMemory {
     /// # Errors
     /// As [`Context::alloc`].
     pub fn input(&mut self, ctx: &Context, data: &[f32]) -> Result<Buffer, CoreError> {
-        let buffer = self.fenced(ctx, data.len())?;
-        ctx.upload_f32(&buffer, data)?;
+        self.input_of(ctx, data)
+    }
+
+    /// Returns a fenced buffer with these elements (subnormals of f32 and bf16 flushed).
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn input_of<T: Element>(&mut self, ctx: &Context, data: &[T]) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(ctx, T::DTYPE, data.len())?;
+        ctx.upload(&buffer, data)?;
         Ok(buffer)
     }
 
@@ -37,7 +45,7 @@ impl TestMemory {
     /// # Errors
     /// As [`Context::alloc`].
     pub fn input_u32(&mut self, ctx: &Context, data: &[u32]) -> Result<Buffer, CoreError> {
-        let buffer = self.fenced(ctx, data.len())?;
+        let buffer = self.fenced(ctx, DType::F32, data.len())?;
         ctx.upload_u32(&buffer, data)?;
         Ok(buffer)
     }
@@ -47,16 +55,30 @@ impl TestMemory {
     /// # Errors
     /// As [`Context::alloc`].
     pub fn output(&mut self, ctx: &Context, len: usize) -> Result<Buffer, CoreError> {
-        let buffer = self.fenced(ctx, len)?;
+        self.output_of(ctx, DType::F32, len)
+    }
+
+    /// Returns a fenced buffer of a type, filled with words that no kernel computes.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn output_of(
+        &mut self,
+        ctx: &Context,
+        dtype: DType,
+        len: usize,
+    ) -> Result<Buffer, CoreError> {
+        let buffer = self.fenced(ctx, dtype, len)?;
         ctx.fill(&buffer, UNWRITTEN)?;
         Ok(buffer)
     }
 
-    fn fenced(&mut self, ctx: &Context, len: usize) -> Result<Buffer, CoreError> {
-        let whole = ctx.alloc(len + 2 * FENCE_WORDS)?;
+    fn fenced(&mut self, ctx: &Context, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
+        let words = dtype.words(len);
+        let whole = ctx.alloc(words + 2 * FENCE_WORDS)?;
         ctx.fill(&whole, FENCE)?;
-        let window = whole.slice(FENCE_WORDS, len)?;
-        self.fenced.push((whole, len));
+        let window = whole.slice(FENCE_WORDS, words)?.view_as(dtype, len)?;
+        self.fenced.push((whole, words));
         Ok(window)
     }
 
@@ -84,7 +106,7 @@ impl TestMemory {
 ///
 /// # Panics
 /// If a launch fails, an output word stays unwritten, a fence is broken, or any word differs in
-/// its bits between two devices (all NaNs count as one).
+/// its bits between two devices (all NaNs of an f32 buffer count as one).
 pub fn run_everywhere<F>(name: &str, body: F) -> Vec<Vec<f32>>
 where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
@@ -100,15 +122,15 @@ pub fn run_on_each<F>(name: &str, contexts: &[Context], body: F) -> Vec<Vec<f32>
 where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
-    let mut reference: Option<Vec<Vec<f32>>> = None;
+    let mut reference: Option<Vec<Output>> = None;
     for ctx in contexts {
-        let outputs = run_on(name, ctx, &body);
+        let outputs = outputs_on(name, ctx, &body);
         match &reference {
             None => reference = Some(outputs),
             Some(expected) => assert_same_bits(name, ctx, expected, &outputs),
         }
     }
-    reference.unwrap_or_default()
+    values_of(reference.unwrap_or_default())
 }
 
 /// Runs `body` on one device and returns its outputs.
@@ -119,17 +141,38 @@ pub fn run_on<F>(name: &str, ctx: &Context, body: F) -> Vec<Vec<f32>>
 where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
+    values_of(outputs_on(name, ctx, body))
+}
+
+/// Returns the elements of an output of [`run_everywhere`] that is of another type than f32.
+pub fn elements_of<T: Element>(output: &[f32], len: usize) -> Vec<T> {
+    bytemuck::cast_slice(output)[..len].to_vec()
+}
+
+/// An output's type and words.
+type Output = (DType, Vec<u32>);
+
+fn values_of(outputs: Vec<Output>) -> Vec<Vec<f32>> {
+    let values = |words: Vec<u32>| words.into_iter().map(f32::from_bits).collect();
+    outputs
+        .into_iter()
+        .map(|(_, words)| values(words))
+        .collect()
+}
+
+fn outputs_on<F>(name: &str, ctx: &Context, body: F) -> Vec<Output>
+where
+    F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
+{
     let mut memory = TestMemory::default();
     let result = body(ctx, &mut memory).and_then(|buffers| {
         memory.check_fences(name, ctx)?;
-        let words: Result<Vec<Vec<u32>>, CoreError> = buffers
-            .iter()
-            .map(|buffer| ctx.download_u32(buffer))
-            .collect();
-        Ok(words?)
+        let output = |buffer: &Buffer| Ok((buffer.dtype(), ctx.download_u32(buffer)?));
+        let outputs: Result<Vec<Output>, CoreError> = buffers.iter().map(output).collect();
+        Ok(outputs?)
     });
     let outputs = result.unwrap_or_else(|error| panic!("{name} on {}: {error}", ctx.info()));
-    for (index, words) in outputs.iter().enumerate() {
+    for (index, (_, words)) in outputs.iter().enumerate() {
         if let Some(at) = words.iter().position(|&word| word == UNWRITTEN) {
             panic!(
                 "{name} on {}: output {index}: element {at} was not written",
@@ -143,26 +186,29 @@ where
         "{name}: the validation layer complained"
     );
     outputs
-        .into_iter()
-        .map(|words| words.into_iter().map(f32::from_bits).collect())
-        .collect()
 }
 
-fn assert_same_bits(name: &str, ctx: &Context, expected: &[Vec<f32>], found: &[Vec<f32>]) {
+fn assert_same_bits(name: &str, ctx: &Context, expected: &[Output], found: &[Output]) {
     assert_eq!(expected.len(), found.len(), "{name}: number of outputs");
-    for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
+    for (index, ((dtype, expected), (_, found))) in expected.iter().zip(found).enumerate() {
         assert_eq!(
             expected.len(),
             found.len(),
             "{name}: length of output {index}"
         );
+        let bits = |word: u32| match dtype {
+            DType::F32 => canonical_bits(f32::from_bits(word)),
+            _ => word,
+        };
         for (at, (&e, &f)) in expected.iter().zip(found).enumerate() {
-            let (e_bits, f_bits) = (canonical_bits(e), canonical_bits(f));
+            let (e_bits, f_bits) = (bits(e), bits(f));
             assert!(
                 e_bits == f_bits,
-                "{name} on {}: output {index}, element {at}: {f_bits:#010x} ({f:e}), \
-                 the CPU has {e_bits:#010x} ({e:e})",
-                ctx.info()
+                "{name} on {}: output {index}, word {at}: {f_bits:#010x} ({:e}), \
+                 the CPU has {e_bits:#010x} ({:e})",
+                ctx.info(),
+                f32::from_bits(f),
+                f32::from_bits(e),
             );
         }
     }

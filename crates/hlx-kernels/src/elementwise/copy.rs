@@ -1,0 +1,109 @@
+//! Copies of strided operands: into a contiguous buffer, converted where the types differ, and into
+//! a strided layout.
+//!
+//! [`convert`](super) has the rules of conversion. Copies within a type keep the bits. What is fast
+//! on a GPU: contiguous operands are one copy of memory; rows that are contiguous on both sides go
+//! by vectors of four words; and where the innermost dimension of one side is another dimension of
+//! the other, tiles are turned in shared memory. Rows of a narrow type are words where both
+//! sides start and end with a word; elsewhere each element is looked for on its own.
+
+mod cpu;
+mod moves;
+
+use hlx_core::{Buffer, Context, DType};
+
+use super::convert::{Form, compute_type};
+use super::frame::Elements;
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::{Layout, Operand, broadcast_shape};
+use moves::Move;
+
+shader!(convert_shader, "copy/convert");
+
+/// Writes the elements of `x` in row-major order to `out`, converted to its type. PyTorch:
+/// `x.to(dtype).contiguous()`.
+///
+/// # Errors
+/// [`KernelError::Length`] for an output of another length; [`KernelError::Argument`] for operands
+/// larger than the device binds; the device's error.
+pub fn copy_strided(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+    const NAME: &str = "copy_strided";
+    check_len(NAME, "out", out, x.layout.n_elements())?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    if x.buffer.dtype() == out.dtype() {
+        let layout = Layout::contiguous(x.layout.shape())?;
+        let target = Operand {
+            buffer: out,
+            layout: &layout,
+        };
+        let moved = Move::new(NAME, x, target)?;
+        if moved.in_words() {
+            return moved.launch(ctx, true);
+        }
+    }
+    convert(ctx, x, out)
+}
+
+/// Writes `x`, broadcast to the layout of `out`, to the places of that layout; other elements stay.
+/// PyTorch: `out.copy_(x)`.
+///
+/// The layout is one that slices, permutations, flips and diagonals make of a contiguous one. Where
+/// the types differ, a converted contiguous copy is made first. Types of one and two bytes are
+/// written word by word: each word that holds elements of the layout is read and written whole.
+///
+/// # Errors
+/// [`KernelError::Argument`] if `x` does not broadcast, if elements of the layout overlap (or
+/// their order cannot be told by the strides), for operands larger than the device binds and for
+/// operands that share memory; the device's error.
+pub fn assign_strided(ctx: &Context, x: Operand<'_>, out: Operand<'_>) -> Result<(), KernelError> {
+    const NAME: &str = "assign_strided";
+    let (shape, found) = (out.layout.shape(), x.layout.shape());
+    let fits = broadcast_shape(&[shape, found]).is_some_and(|joint| joint == shape);
+    check_that(NAME, fits, || {
+        format!("x has shape {found:?}, expected one that broadcasts to {shape:?}")
+    })?;
+    if out.layout.n_elements() == 0 {
+        return Ok(());
+    }
+    if x.buffer.dtype() == out.buffer.dtype() {
+        return Move::new(NAME, x, out)?.launch(ctx, false);
+    }
+    let converted = ctx.alloc_typed(out.buffer.dtype(), x.layout.n_elements())?;
+    convert(ctx, x, &converted)?;
+    let layout = Layout::contiguous(found)?;
+    let x = Operand {
+        buffer: &converted,
+        layout: &layout,
+    };
+    Move::new(NAME, x, out)?.launch(ctx, false)
+}
+
+/// Through the frame, each element on its own.
+fn convert(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), KernelError> {
+    let (from, to) = (x.buffer.dtype(), out.dtype());
+    let same = from == to;
+    let floats = from.is_float() || to.is_float();
+    let kernel = Elements {
+        name: "copy_strided",
+        shader: &convert_shader::SHADER,
+        compute: match (same, floats) {
+            (true, _) => DType::U32,
+            (false, true) => DType::F32,
+            (false, false) => compute_type(from),
+        },
+        parameters: [0; 2],
+        operands: [("x", x)],
+        forms: [if same {
+            Form::raw(from)
+        } else {
+            Form::Of(from)
+        }],
+        out_form: if same { Form::raw(to) } else { Form::Of(to) },
+    };
+    kernel.launch(ctx, out, |[x], out| out.copy_from_slice(x))
+}
+
+#[cfg(test)]
+mod tests;

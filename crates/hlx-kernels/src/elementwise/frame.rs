@@ -1,0 +1,207 @@
+//! The launcher of kernels over typed, strided operands: `shaders/include/elements.glsl`, and on the
+//! CPU pieces that are gathered into words of the compute type, computed and stored.
+//!
+//! Every element is computed on its own, so windows, pieces and threads never show in the bits.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, Shader};
+use rayon::prelude::*;
+
+use super::convert::{Form, Places, decode, encode, gather, pack};
+use super::strided::{Axes, joint};
+use crate::KernelError;
+use crate::layout::Operand;
+use crate::map::{CHUNK, GROUP_THREADS, vectors_a_thread, windows};
+
+/// Elements of a task of the CPU device where operands are gathered: 16 KiB each.
+const PIECE: usize = 1 << 12;
+
+/// A kernel over the frame, with its operands.
+pub(super) struct Elements<'a, const N: usize> {
+    /// The operation's name in errors and profiles.
+    pub name: &'static str,
+    /// A shader over `elements.glsl`.
+    pub shader: &'static Shader,
+    /// The type that it computes in.
+    pub compute: DType,
+    /// The push constants that are the operation's own.
+    pub parameters: [u32; 2],
+    /// The operands with their names for errors.
+    pub operands: [(&'static str, Operand<'a>); N],
+    /// How they are loaded.
+    pub forms: [Form; N],
+    /// How results are stored.
+    pub out_form: Form,
+}
+
+/// What the CPU twin of one launch works on.
+struct Task<const N: usize> {
+    axes: Axes<N>,
+    /// Whether an operand's elements lie one behind the other.
+    dense: [bool; N],
+    forms: [Form; N],
+    out_form: Form,
+    compute: DType,
+}
+
+impl<const N: usize> Elements<'_, N> {
+    /// Launches the kernel; `chunk` computes words of the compute type of as many on the CPU.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for shapes that do not broadcast and operands that are too large,
+    /// [`KernelError::Length`] for an output of another length, or the device's error.
+    pub fn launch(
+        &self,
+        ctx: &Context,
+        out: &Buffer,
+        chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let layouts = joint(self.name, self.operands, out)?;
+        if out.is_empty() {
+            return Ok(());
+        }
+        let axes = Axes::over(layouts.each_ref());
+        let count = axes.count();
+        if axes.shape.len() > 1 {
+            return self.window(ctx, axes, out, chunk);
+        }
+        let per_word = self.forms.map(Form::per_word);
+        let limit = axes.most_elements(per_word, self.out_form.per_word(), ctx.max_binding_words());
+        let limit = if ctx.is_cpu() { count } else { limit };
+        for (start, count) in windows(count, 4 * ALIGNMENT_WORDS, limit) {
+            let window = out.slice(start, count)?;
+            self.window(ctx, axes.cut(start, count), &window, chunk)?;
+        }
+        Ok(())
+    }
+
+    /// One launch, over operands that can be bound.
+    fn window(
+        &self,
+        ctx: &Context,
+        mut axes: Axes<N>,
+        out: &Buffer,
+        chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let mut buffers = Vec::with_capacity(N);
+        for (k, (argument, operand)) in self.operands.iter().enumerate() {
+            buffers.push(axes.window(ctx, self.name, (argument, k), operand.buffer)?);
+        }
+        let mut bindings: Vec<Binding<'_>> = buffers.iter().map(Binding::Read).collect();
+        bindings.push(Binding::Write(out));
+        let vectors = vectors_a_thread(ctx, out.len());
+        let dimensions = if N == 3 { 7 } else { 8 };
+        let mut push = vec![out.len() as u32];
+        if N < 3 {
+            push.extend(self.parameters);
+        }
+        push.extend(axes.push(dimensions));
+        let launch = Launch {
+            name: self.name,
+            shader: self.shader,
+            specialization: &self.specialization(ctx, &axes, out.len(), vectors),
+            bindings: &bindings,
+            push: cast_slice(&push),
+            groups: hlx_core::groups_1d(out.len().div_ceil(4 * vectors * GROUP_THREADS)),
+        };
+        let task = Task {
+            dense: std::array::from_fn(|k| is_dense(&axes, k)),
+            axes,
+            forms: self.forms,
+            out_form: self.out_form,
+            compute: self.compute,
+        };
+        let len = out.len();
+        ctx.launch(launch, move |bindings| {
+            let (inputs, [out]) = bindings.split::<N, 1>();
+            let inputs = inputs.map(|words| cast_slice::<f32, u32>(words));
+            task.run(inputs, cast_slice_mut(out), len, chunk);
+        })?;
+        Ok(())
+    }
+
+    fn specialization(
+        &self,
+        ctx: &Context,
+        axes: &Axes<N>,
+        count: usize,
+        vectors: usize,
+    ) -> Vec<(u32, u32)> {
+        let mut constants = vec![
+            (990, axes.shape.len() as u32),
+            (991, u32::from(axes.in_quads())),
+            (992, self.compute.id()),
+            (980, self.out_form.id()),
+            (999, vectors as u32),
+        ];
+        for (k, form) in (0..).zip(self.forms) {
+            constants.push((981 + k, form.id()));
+            constants.push((985 + k, axes.access(k as usize)));
+        }
+        if count.is_multiple_of(4) && ctx.tuning().maps.whole_vectors {
+            constants.push((998, 1));
+        }
+        constants
+    }
+}
+
+/// Whether an operand's elements lie one behind the other, whatever the others do.
+fn is_dense<const N: usize>(axes: &Axes<N>, k: usize) -> bool {
+    let dense = crate::layout::row_major(&axes.shape);
+    let mut dimensions = axes.shape.iter().zip(axes.strides[k].iter().zip(&dense));
+    dimensions.all(|(&extent, (found, expected))| extent == 1 || found == expected)
+}
+
+impl<const N: usize> Task<N> {
+    fn run(
+        &self,
+        inputs: [&[u32]; N],
+        out: &mut [u32],
+        count: usize,
+        chunk: impl Fn([&[u32]; N], &mut [u32]) + Sync,
+    ) {
+        let direct: [bool; N] =
+            std::array::from_fn(|k| self.dense[k] && self.forms[k].is_word_of(self.compute));
+        let stored = self.out_form.is_word_of(self.compute);
+        let gathers = direct.iter().filter(|direct| !**direct).count() + usize::from(!stored);
+        let piece = if gathers == 0 { CHUNK } else { PIECE };
+        let pieces = out
+            .par_chunks_mut(piece / self.out_form.per_word())
+            .enumerate();
+        pieces.for_each_init(
+            || vec![0_u32; gathers * PIECE],
+            |scratch, (index, out)| {
+                let start = index * piece;
+                let n = piece.min(count - start);
+                let mut slots = scratch.chunks_mut(PIECE);
+                let arguments: [&[u32]; N] = std::array::from_fn(|k| {
+                    if direct[k] {
+                        return &inputs[k][self.axes.offsets[k] + start..][..n];
+                    }
+                    let slot = &mut slots.next().unwrap_or_default()[..n];
+                    self.load(k, inputs[k], start, slot);
+                    slot
+                });
+                if stored {
+                    return chunk(arguments, out);
+                }
+                let result = &mut slots.next().unwrap_or_default()[..n];
+                chunk(arguments, result);
+                encode(self.out_form, self.compute, result);
+                pack(self.out_form, result, out);
+            },
+        );
+    }
+
+    /// Reads elements of operand `k` as words of the compute type.
+    fn load(&self, k: usize, words: &[u32], start: usize, slot: &mut [u32]) {
+        let places = Places {
+            shape: &self.axes.shape,
+            strides: &self.axes.strides[k],
+            offset: self.axes.offsets[k],
+            start,
+        };
+        gather(self.forms[k], words, &places, slot);
+        decode(self.forms[k], self.compute, slot);
+    }
+}

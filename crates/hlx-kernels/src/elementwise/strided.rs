@@ -1,0 +1,216 @@
+//! The walk of several strided operands as launches bind it: windows of their buffers, and places
+//! counted from the start of a window.
+
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
+
+use crate::error::{KernelError, check_that};
+use crate::layout::{Layout, Operand, Walk, broadcast_shape};
+
+/// Dimensions that several operands step through together, outermost first; at least one.
+#[derive(Clone, Debug)]
+pub(super) struct Axes<const N: usize> {
+    /// The extents.
+    pub shape: Vec<usize>,
+    /// Each operand's strides.
+    pub strides: [Vec<isize>; N],
+    /// Each operand's first element.
+    pub offsets: [usize; N],
+}
+
+impl<const N: usize> Axes<N> {
+    /// Joins the dimensions of layouts of one shape.
+    pub fn over(layouts: [&Layout; N]) -> Self {
+        let mut walk = Walk::over(&layouts);
+        if walk.shape.is_empty() {
+            walk.shape.push(1);
+            walk.strides.iter_mut().for_each(|strides| strides.push(1));
+        }
+        let mut strides = walk.strides.into_iter();
+        Self {
+            shape: walk.shape,
+            strides: std::array::from_fn(|_| strides.next().unwrap_or_default()),
+            offsets: std::array::from_fn(|k| walk.offsets[k]),
+        }
+    }
+
+    /// The number of elements.
+    pub fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// `count` elements from `start` on; there is one dimension.
+    pub fn cut(&self, start: usize, count: usize) -> Self {
+        let first = |k: usize| {
+            let step = self.strides[k].last().copied().unwrap_or(0);
+            self.offsets[k].wrapping_add_signed(start as isize * step)
+        };
+        Self {
+            shape: vec![count],
+            strides: self.strides.clone(),
+            offsets: std::array::from_fn(first),
+        }
+    }
+
+    /// The first place of an operand's elements and the one past the last.
+    fn span(&self, k: usize) -> (usize, usize) {
+        let reach = |(&extent, &stride): (&usize, &isize)| (extent as isize - 1) * stride;
+        let reaches = || self.shape.iter().zip(&self.strides[k]).map(reach);
+        let below: isize = reaches().map(|reach| reach.min(0)).sum();
+        let above: isize = reaches().map(|reach| reach.max(0)).sum();
+        let first = self.offsets[k].wrapping_add_signed(below);
+        (first, self.offsets[k].wrapping_add_signed(above) + 1)
+    }
+
+    /// Whether four elements from a multiple of four on never leave their row.
+    pub fn in_quads(&self) -> bool {
+        self.shape.len() == 1 || self.shape.last().is_some_and(|n| n.is_multiple_of(4))
+    }
+
+    /// How four neighbours of an operand lie, by the constants of `elements.glsl`; there must be
+    /// quads.
+    pub fn access(&self, k: usize) -> u32 {
+        let (inner, outer) = match self.strides[k].split_last() {
+            Some((inner, outer)) => (*inner, outer),
+            None => (1, &[][..]),
+        };
+        let aligned =
+            self.offsets[k].is_multiple_of(4) && outer.iter().all(|stride| stride % 4 == 0);
+        match inner {
+            _ if !self.in_quads() => APART,
+            1 if aligned => VECTOR,
+            0 => SAME,
+            _ => APART,
+        }
+    }
+
+    /// The offsets, extents and strides as the push constants of `walk.glsl` have them, with room
+    /// for so many dimensions: innermost first, wrapped to 32 bits.
+    pub fn push(&self, dimensions: usize) -> Vec<u32> {
+        let mut push: Vec<u32> = self.offsets.iter().map(|&offset| offset as u32).collect();
+        let padded = |values: &mut dyn Iterator<Item = u32>, len: usize, push: &mut Vec<u32>| {
+            let end = push.len() + len;
+            push.extend(values.take(len));
+            push.resize(end, 0);
+        };
+        let mut extents = self.shape.iter().rev().map(|&extent| extent as u32);
+        padded(&mut extents, dimensions - 1, &mut push);
+        for strides in &self.strides {
+            let mut strides = strides.iter().rev().map(|&stride| stride as u32);
+            padded(&mut strides, dimensions, &mut push);
+        }
+        push
+    }
+
+    /// Makes the window of an operand's buffer that its elements touch, from an aligned word on,
+    /// and counts the operand's places from there.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] if the elements leave the buffer, or the window is larger than
+    /// the device binds.
+    pub fn window(
+        &mut self,
+        ctx: &Context,
+        operation: &'static str,
+        (argument, k): (&str, usize),
+        buffer: &Buffer,
+    ) -> Result<Buffer, KernelError> {
+        let (first, end) = self.span(k);
+        let (len, per_word) = (buffer.len(), buffer.dtype().per_word());
+        check_that(operation, first < end && end <= len, || {
+            format!(
+                "{argument} has an element at place {}, its buffer has {len}",
+                end - 1
+            )
+        })?;
+        let start = first - first % (ALIGNMENT_WORDS * per_word);
+        let window = buffer.slice(start, end - start)?;
+        let (words, limit) = (window.words(), ctx.max_binding_words());
+        let counted = ctx.is_cpu() || u32::try_from(end - start).is_ok();
+        check_that(operation, words <= limit && counted, || {
+            format!("{argument} spans {words} words of its buffer, the device binds {limit}")
+        })?;
+        self.offsets[k] -= start;
+        Ok(window)
+    }
+
+    /// The most elements that fit one launch, where there is one dimension: each operand's span
+    /// must be bound, and the output of so many elements a word.
+    pub fn most_elements(&self, per_word: [usize; N], out_per_word: usize, words: usize) -> usize {
+        let words = words.saturating_sub(ALIGNMENT_WORDS);
+        let of_operand = |(strides, per_word): (&Vec<isize>, usize)| {
+            let step = strides.last().map_or(1, |stride| stride.unsigned_abs());
+            words.saturating_mul(per_word) / step.max(1)
+        };
+        let operands = self.strides.iter().zip(per_word).map(of_operand);
+        let bound = operands.fold(words.saturating_mul(out_per_word), usize::min);
+        bound.min(MOST_COUNTED)
+    }
+}
+
+/// See `elements.glsl`.
+const APART: u32 = 0;
+/// See `elements.glsl`.
+pub(super) const VECTOR: u32 = 1;
+/// See `elements.glsl`.
+const SAME: u32 = 2;
+
+/// Elements that a launch counts in 32 bits, with room for a thread's beyond the last.
+const MOST_COUNTED: usize = u32::MAX as usize - 4096;
+
+/// Expands operands to their joint shape.
+///
+/// # Errors
+/// [`KernelError::Argument`] if the shapes do not broadcast, or the operation has other elements
+/// than the output.
+pub(super) fn joint<const N: usize>(
+    operation: &'static str,
+    operands: [(&'static str, Operand<'_>); N],
+    out: &Buffer,
+) -> Result<[Layout; N], KernelError> {
+    let shapes = operands.map(|(_, operand)| operand.layout.shape());
+    let refused = || KernelError::Argument {
+        operation,
+        reason: format!("shapes {shapes:?} do not broadcast"),
+    };
+    let shape = broadcast_shape(&shapes).ok_or_else(refused)?;
+    let expanded = operands.map(|(_, operand)| operand.layout.expand(&shape));
+    let mut layouts = Vec::with_capacity(N);
+    for layout in expanded {
+        layouts.push(layout.map_err(|_| refused())?);
+    }
+    let expected = shape.iter().product();
+    crate::error::check_len(operation, "out", out, expected)?;
+    layouts.try_into().map_err(|_| refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_vectors_only_where_every_row_is_aligned() {
+        let of = |shape: &[usize]| Layout::contiguous(shape).expect("a shape");
+        let (whole, row) = (of(&[3, 8]), of(&[8]).expand(&[3, 8]).expect("a row"));
+        let column = of(&[3, 1]).expand(&[3, 8]).expect("a column");
+        let axes = Axes::over([&whole, &row, &column]);
+        assert_eq!([0, 1, 2].map(|k| axes.access(k)), [VECTOR, VECTOR, SAME]);
+        let shifted = of(&[3, 9]).slice(1, (1, 9, 1)).expect("a slice");
+        assert_eq!(Axes::over([&shifted]).access(0), APART);
+        assert_eq!(Axes::over([&of(&[7])]).access(0), VECTOR);
+        let odd = Axes::over([&of(&[3, 7]), &of(&[7]).expand(&[3, 7]).expect("a row")]);
+        assert_eq!((odd.in_quads(), odd.access(0)), (false, APART));
+    }
+
+    #[test]
+    fn push_constants_have_the_innermost_dimension_first() {
+        let x = Layout::contiguous(&[2, 3, 4]).expect("a shape");
+        let x = x
+            .permute(&[2, 0, 1])
+            .expect("a permutation")
+            .flip(0)
+            .expect("flipped");
+        let push = Axes::over([&x]).push(4);
+        assert_eq!(push[..4], [3, 6, 4, 0]);
+        assert_eq!(push[4..], [4, u32::MAX, 0, 0]);
+    }
+}
