@@ -147,7 +147,8 @@ fn decorate(module: &Module, types: &Types, words: &[u32]) -> Result<(), String>
             let buffer = pointer(&[class::STORAGE_BUFFER, class::UNIFORM]);
             let holder = variable || target.opcode == op::FunctionParameter;
             // Only buffers may be called readonly or writeonly; variables too from SPIR-V 1.4 on.
-            let own = module.version >= (1, 4) && pointer(&[class::FUNCTION, class::PRIVATE]);
+            let own =
+                variable && module.version >= (1, 4) && pointer(&[class::FUNCTION, class::PRIVATE]);
             holder
                 && match number {
                     24 => buffer || own,

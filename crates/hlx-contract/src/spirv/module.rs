@@ -167,6 +167,12 @@ impl Module {
                     self.functions.extend(open.take());
                 }
                 (Some(_), op::Label) if block.is_none() => block = Some(index),
+                (Some(_), op::Label) => {
+                    return Err(instruction.fault("the block before it has no end"));
+                }
+                (Some(_), op::Function) => {
+                    return Err(instruction.fault("it is within another function"));
+                }
                 (Some(function), _) => match block {
                     _ if rank(opcode) == LINES => {}
                     Some(start) if is_terminator(opcode) => {
@@ -347,8 +353,8 @@ pub(super) fn is_terminator(opcode: u16) -> bool {
 }
 
 const LINES: u8 = 0;
-const DECLARATIONS: u8 = 9;
-const FUNCTIONS: u8 = 10;
+const DECLARATIONS: u8 = 11;
+const FUNCTIONS: u8 = 12;
 
 /// The part of a module that an instruction belongs to; lines may stand anywhere.
 fn rank(opcode: u16) -> u8 {
@@ -361,8 +367,9 @@ fn rank(opcode: u16) -> u8 {
         op::EntryPoint => 5,
         op::ExecutionMode => 6,
         op::String | op::Source | op::SourceContinued | op::SourceExtension => 7,
-        op::Name | op::MemberName | op::ModuleProcessed => 7,
-        op::Decorate | op::MemberDecorate => 8,
+        op::Name | op::MemberName => 8,
+        op::ModuleProcessed => 9,
+        op::Decorate | op::MemberDecorate => 10,
         op::TypeVoid..=op::SpecConstantOp => DECLARATIONS,
         // These stand among the declarations and in functions.
         op::Variable | op::Undef => LINES,

@@ -1,5 +1,7 @@
 //! Validation: every module of HLX's passes, and nothing that is broken does, or panics.
 
+mod oracle;
+
 use std::path::Path;
 
 use super::{ScalarKind, validate};
@@ -44,33 +46,35 @@ fn reason(words: &[u32]) -> String {
     validate(words, "main").expect_err("a broken module passes")
 }
 
-#[test]
-fn every_module_of_hlx_passes() {
+/// Every module of HLX with its path.
+fn modules() -> Vec<(String, Vec<u32>)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut count = 0;
+    let mut found = Vec::new();
     for owner in ["hlx-core", "hlx-kernels", "hlx-proof"] {
         let families = std::fs::read_dir(crates.join(owner).join("spv")).expect("a folder");
         for family in families.flatten().filter(|entry| entry.path().is_dir()) {
-            let files = std::fs::read_dir(family.path())
-                .expect("a folder")
-                .flatten();
-            let paths = files.map(|file| file.path());
+            let files = std::fs::read_dir(family.path()).expect("a folder");
+            let paths = files.flatten().map(|file| file.path());
             for path in paths.filter(|path| path.extension().is_some_and(|e| e == "spv")) {
-                check_module(&path);
-                count += 1;
+                let bytes = std::fs::read(&path).expect("a module");
+                found.push((path.display().to_string(), words(&bytes)));
             }
         }
     }
-    assert!(count > 60, "{count} modules");
+    // Folders are listed in any order.
+    found.sort();
+    assert!(found.len() > 60, "{} modules", found.len());
+    found
 }
 
-fn check_module(path: &Path) {
-    let bytes = std::fs::read(path).expect("a module");
-    let found = validate(&words(&bytes), "main");
-    let found = found.unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
-    let size = found.workgroup_size(&[]).expect("a size");
-    assert!((1..=256).contains(&size.iter().product::<u32>()));
-    assert!(found.shared_bytes(&[]).expect("bytes") <= 64 << 10);
+#[test]
+fn every_module_of_hlx_passes() {
+    for (name, words) in modules() {
+        let found = validate(&words, "main").unwrap_or_else(|reason| panic!("{name}: {reason}"));
+        let size = found.workgroup_size(&[]).expect("a size");
+        assert!((1..=256).contains(&size.iter().product::<u32>()));
+        assert!(found.shared_bytes(&[]).expect("bytes") <= 64 << 10);
+    }
 }
 
 #[test]
@@ -316,6 +320,65 @@ fn control_flow_is_structured() {
         let found = reason(&blocks(bodies));
         assert!(found.contains(expected), "`{found}` lacks `{expected}`");
     }
+}
+
+#[test]
+fn a_label_or_a_function_within_a_block_is_refused() {
+    // Block 11 begins in block 10, which has no end.
+    let unended = blocks(&[&[], RETURN]);
+    let found = reason(&unended);
+    assert!(found.contains("the block before it has no end"), "{found}");
+    // OpFunction: %2 %20 None %3.
+    let function: &[u32] = &[(5 << 16) | 54, 2, 20, 0, 3, (1 << 16) | 253];
+    let found = reason(&blocks(&[function]));
+    assert!(found.contains("it is within another function"), "{found}");
+}
+
+#[test]
+fn sources_precede_names() {
+    let whole = vector_add();
+    let (source, name) = (places(&whole, 3)[0], places(&whole, 5)[0]);
+    let end = |at: usize| at + (whole[at] >> 16) as usize;
+    let mut words = whole[..source].to_vec();
+    words.extend_from_slice(&whole[end(source)..end(name)]);
+    words.extend_from_slice(&whole[source..end(source)]);
+    words.extend_from_slice(&whole[end(name)..]);
+    assert!(reason(&words).contains("comes later"));
+}
+
+#[test]
+fn a_parameter_in_function_memory_cannot_be_readonly() {
+    // A function void(uint *) with its parameter decorated NonWritable (24), SPIR-V 1.4.
+    let instruction = |opcode: u32, words: &[u32]| {
+        let first = ((words.len() as u32 + 1) << 16) | opcode;
+        [&[first], words].concat()
+    };
+    let module = |decoration: u32| {
+        let mut words = blocks(&[RETURN]);
+        words[1] = 0x0001_0400;
+        let declared = places(&words, 19)[0];
+        words.splice(declared..declared, instruction(71, &[23, decoration]));
+        let function = places(&words, 54)[0];
+        let types = [
+            instruction(21, &[20, 32, 0]),
+            instruction(32, &[21, 7, 20]),
+            instruction(33, &[22, 2, 21]),
+        ];
+        words.splice(function..function, types.concat());
+        for (opcode, operands) in [
+            (54, &[2, 24, 0, 22][..]),
+            (55, &[21, 23]),
+            (248, &[25]),
+            (253, &[]),
+            (56, &[]),
+        ] {
+            words.extend(instruction(opcode, operands));
+        }
+        words
+    };
+    // Restrict (19) may be there.
+    assert_eq!(validate(&module(19), "main").map(|_| ()), Ok(()));
+    assert!(reason(&module(24)).contains("decoration 24 does not belong on %23"));
 }
 
 #[test]
