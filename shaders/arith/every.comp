@@ -3,7 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
-#include "../include/math.glsl"
+#include "../include/functions.glsl"
 #include "../include/random.glsl"
 
 layout(local_size_x = 64) in;
@@ -28,7 +28,19 @@ float apply(uint word) {
     case 9u: return hlx_sin(x);
     case 10u: return hlx_cos(x);
     case 11u: return hlx_pos0(hlx_load(x));
-    default: return hlx_uniform(word);
+    case 12u: return hlx_uniform(word);
+    case 13u: return hlx_exp2(x);
+    case 14u: return hlx_expm1(x);
+    case 15u: return hlx_log2(x);
+    case 16u: return hlx_log10(x);
+    case 17u: return hlx_log1p(x);
+    case 18u: return hlx_tan(x);
+    case 19u: return hlx_asin(x);
+    case 20u: return hlx_acos(x);
+    case 21u: return hlx_atan(x);
+    case 22u: return hlx_sinh(x);
+    case 23u: return hlx_cosh(x);
+    default: return uintBitsToFloat(HLX_NAN);
     }
 }
 

@@ -3,7 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
-#include "../include/math.glsl"
+#include "../include/functions.glsl"
 
 layout(local_size_x = 64) in;
 
@@ -32,6 +32,19 @@ float run(uint op, float x, float y, float z) {
     case 14u: return hlx_max(hlx_load(x), hlx_load(y));
     case 15u: return hlx_pos0(hlx_load(x));
     case 16u: return hlx_soft_fma(x, y, z);
+    case 17u: return hlx_exp2(x);
+    case 18u: return hlx_expm1(x);
+    case 19u: return hlx_log2(x);
+    case 20u: return hlx_log10(x);
+    case 21u: return hlx_log1p(x);
+    case 22u: return hlx_pow(x, y);
+    case 23u: return hlx_tan(x);
+    case 24u: return hlx_asin(x);
+    case 25u: return hlx_acos(x);
+    case 26u: return hlx_atan(x);
+    case 27u: return hlx_sinh(x);
+    case 28u: return hlx_cosh(x);
+    case 29u: return hlx_atan2(x, y);
     default: return uintBitsToFloat(HLX_NAN);
     }
 }

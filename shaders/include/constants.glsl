@@ -44,6 +44,49 @@ const float HLX_LOG_4 = 0.14201761782169342; // 0x3e116d11
 const float HLX_LOG_5 = -0.131601944565773; // 0xbe06c2a9
 const float HLX_LOG_6 = 0.12761549651622772; // 0x3e02ada3
 const float HLX_LOG_7 = -0.07634429633617401; // 0xbd9c5a66
+const float HLX_EXP2_0 = 0.6931471824645996; // 0x3f317218
+const float HLX_EXP2_1 = 0.24022647738456726; // 0x3e75fdee
+const float HLX_EXP2_2 = 0.05550359562039375; // 0x3d6357bd
+const float HLX_EXP2_3 = 0.009618498384952545; // 0x3c1d96e8
+const float HLX_EXP2_4 = 0.0013390971580520272; // 0x3aaf84a5
+const float HLX_EXP2_5 = 0.00015329732559621334; // 0x3920be70
+// 2^-25: below it expm1(x) and log1p(x) are x
+const float HLX_EXPM1_TINY = 2.9802322387695313e-8; // 0x33000000
+// -20: below it expm1 is -1
+const float HLX_EXPM1_LOW = -20.0; // 0xc1a00000
+// 1/ln 2 - LOG2E
+const float HLX_LOG2E_1 = 1.925963033500011e-8; // 0x32a57060
+// 1/ln 10
+const float HLX_LOG10E_0 = 0.4342944920063019; // 0x3ede5bd9
+// 1/ln 10 - LOG10E_0
+const float HLX_LOG10E_1 = -1.0103049952192578e-8; // 0xb22d91af
+// log10(2)
+const float HLX_LOG10_2_0 = 0.3010300099849701; // 0x3e9a209b
+// log10(2) - LOG10_2_0
+const float HLX_LOG10_2_1 = -1.432098883924482e-8; // 0xb2760860
+// 2^26: beyond it 1 + x is x
+const float HLX_LOG1P_HIGH = 67108864.0; // 0x4c800000
+// 1/(m + 1) for m in [sqrt(1/2), sqrt(2)], relative error 1.3e-3
+const float HLX_POW_RECIP_0 = 1.4777559041976929; // 0x3fbd271b
+const float HLX_POW_RECIP_1 = -0.7224441170692444; // 0xbf38f219
+const float HLX_POW_RECIP_2 = 0.11686289310455322; // 0x3def55d0
+// 2/ln 2
+const float HLX_POW_K_0 = 2.885390043258667; // 0x4038aa3b
+// 2/ln 2 - POW_K_0
+const float HLX_POW_K_1 = 3.851926067000022e-8; // 0x33257060
+// 2/(3 ln 2)
+const float HLX_POW_K3_0 = 0.9617967009544373; // 0x3f76384f
+// 2/(3 ln 2) - POW_K3_0
+const float HLX_POW_K3_1 = -7.028461812552678e-9; // 0xb1f17f01
+const float HLX_POW_LOG_0 = 0.5770801901817322; // 0x3f13bb87
+const float HLX_POW_LOG_1 = 0.4118499159812927; // 0x3ed2ddfe
+const float HLX_POW_LOG_2 = 0.337820827960968; // 0x3eacf6da
+// bits of 1
+const uint HLX_ONE = 0x3f800000u;
+// 128: beyond it 2^p is infinite
+const float HLX_POW_HIGH = 128.0; // 0x43000000
+// -126.5: below it 2^p is zero
+const float HLX_POW_LOW = -126.5; // 0xc2fd0000
 // beyond it tanh is 1
 const float HLX_TANH_HIGH = 10.0; // 0x41200000
 // below it tanh(x) and sin(x) are x
@@ -87,6 +130,37 @@ const uint HLX_TWO_OVER_PI_WORD_3 = 0xf534ddc0u;
 const uint HLX_TWO_OVER_PI_WORD_4 = 0xdb629599u;
 const uint HLX_TWO_OVER_PI_WORD_5 = 0x3c439041u;
 const uint HLX_TWO_OVER_PI_WORD_6 = 0xfe5163abu;
+const float HLX_TAN_0 = 0.33333349227905273; // 0x3eaaaab0
+const float HLX_TAN_1 = 0.13332675397396088; // 0x3e0886cf
+const float HLX_TAN_2 = 0.05405891314148903; // 0x3d5d6ce1
+const float HLX_TAN_3 = 0.02128620818257332; // 0x3cae606a
+const float HLX_TAN_4 = 0.010827424935996532; // 0x3c316583
+const float HLX_TAN_5 = 9.831741772359237e-5; // 0x38ce2fc3
+const float HLX_TAN_6 = 0.004372629337012768; // 0x3b8f4846
+const float HLX_ASIN_0 = 0.16666731238365173; // 0x3e2aaad6
+const float HLX_ASIN_1 = 0.07495956867933273; // 0x3d998467
+const float HLX_ASIN_2 = 0.045401494950056076; // 0x3d39f6eb
+const float HLX_ASIN_3 = 0.024475635960698128; // 0x3cc88121
+const float HLX_ASIN_4 = 0.04171587526798248; // 0x3d2ade44
+const float HLX_ATAN_0 = -0.3333331346511841; // 0xbeaaaaa4
+const float HLX_ATAN_1 = 0.19998906552791595; // 0x3e4cc9ef
+const float HLX_ATAN_2 = -0.14267569780349731; // 0xbe121994
+const float HLX_ATAN_3 = 0.10967876762151718; // 0x3de09f43
+const float HLX_ATAN_4 = -0.08445630222558975; // 0xbdacf76d
+const float HLX_ATAN_5 = 0.05863187089562416; // 0x3d7027f9
+const float HLX_ATAN_6 = -0.031812142580747604; // 0xbd024d73
+const float HLX_ATAN_7 = 0.011238823644816875; // 0x3c38230b
+const float HLX_ATAN_8 = -0.0018630847334861755; // 0xbaf432c0
+// pi
+const float HLX_PI_0 = 3.1415927410125732; // 0x40490fdb
+// pi - PI_0
+const float HLX_PI_1 = -8.742277657347586e-8; // 0xb3bbbd2e
+const float HLX_SINH_0 = 0.1666666716337204; // 0x3e2aaaab
+const float HLX_SINH_1 = 0.008333306759595871; // 0x3c08886c
+const float HLX_SINH_2 = 0.00019843873451463878; // 0x395013fe
+const float HLX_SINH_3 = 2.7760586363001494e-6; // 0x363a4c53
+// 89.415985: the largest x whose cosh is finite
+const float HLX_COSH_HIGH = 89.41598510742188; // 0x42b2d4fc
 const uint HLX_PHILOX_M0 = 0xd2511f53u;
 const uint HLX_PHILOX_M1 = 0xcd9e8d57u;
 const uint HLX_PHILOX_W0 = 0x9e3779b9u;

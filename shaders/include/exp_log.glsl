@@ -48,26 +48,42 @@ float hlx_sigmoid(float x) {
     return hlx_isnan(x) ? x : y;
 }
 
-// log(x); -inf at both zeros, NaN below zero.
-float hlx_log(float x) {
-    uint bits = floatBitsToUint(x);
-    int exponent = int(bits - HLX_SQRT_HALF) >> 23;
-    precise float e = float(exponent);
-    precise float f = hlx_sub(uintBitsToFloat(bits - (uint(exponent) << 23)), 1.0);
+// x = 2^e m with m in [sqrt(1/2), sqrt(2)), for the bits of a normal x: returns m, and e in
+// `exponent`.
+float hlx_log_split(uint bits, out int exponent) {
+    exponent = int(bits - HLX_SQRT_HALF) >> 23;
+    return uintBitsToFloat(bits - (uint(exponent) << 23));
+}
+
+// (log(1 + f) - f + f^2/2) / f^3 for 1 + f in [sqrt(1/2), sqrt(2)).
+float hlx_log_series(float f) {
     precise float p = hlx_fma(HLX_LOG_7, f, HLX_LOG_6);
     p = hlx_fma(p, f, HLX_LOG_5);
     p = hlx_fma(p, f, HLX_LOG_4);
     p = hlx_fma(p, f, HLX_LOG_3);
     p = hlx_fma(p, f, HLX_LOG_2);
     p = hlx_fma(p, f, HLX_LOG_1);
-    p = hlx_fma(p, f, HLX_LOG_0);
-    precise float square = hlx_mul(f, f);
-    precise float w = hlx_fma(hlx_mul(square, f), p, hlx_mul(e, HLX_LN2_1));
-    w = hlx_fma(-0.5, square, w);
-    precise float y = hlx_fma(e, HLX_LN2_0, hlx_add(f, w));
+    return hlx_fma(p, f, HLX_LOG_0);
+}
 
+// A logarithm's value y of x, or what it is of zeros, infinity, NaN and below zero.
+float hlx_log_special(float x, float y) {
+    uint bits = floatBitsToUint(x);
     uint result = bits >= HLX_INFINITY ? HLX_NAN : floatBitsToUint(y);
     result = bits == HLX_INFINITY ? bits : result;
     bool zero = (bits & HLX_MAGNITUDE) < HLX_MIN_NORMAL;
     return uintBitsToFloat(zero ? (HLX_INFINITY | HLX_SIGN) : result);
+}
+
+// log(x); -inf at both zeros, NaN below zero.
+float hlx_log(float x) {
+    int exponent;
+    precise float m = hlx_log_split(floatBitsToUint(x), exponent);
+    precise float e = float(exponent);
+    precise float f = hlx_sub(m, 1.0);
+    precise float p = hlx_log_series(f);
+    precise float square = hlx_mul(f, f);
+    precise float w = hlx_fma(hlx_mul(square, f), p, hlx_mul(e, HLX_LN2_1));
+    w = hlx_fma(-0.5, square, w);
+    return hlx_log_special(x, hlx_fma(e, HLX_LN2_0, hlx_add(f, w)));
 }

@@ -1,12 +1,20 @@
 // sin and cos. Included by math.glsl.
 
-// x = n pi/2 + r for |x| <= 2^17: returns r, and n in `n`. The first product is exact under fma.
-float hlx_angle_reduce(float x, out uint n) {
+// x = n pi/2 + r for |x| <= 2^17, but for the third part of pi/2: returns r, n in `n`, and n as a
+// float in `whole`. The first product is exact under fma.
+float hlx_angle_parts(float x, out float whole, out uint n) {
     precise float shifted = hlx_fma(x, HLX_TWO_OVER_PI, HLX_ROUND_MAGIC);
     n = floatBitsToUint(shifted) - floatBitsToUint(HLX_ROUND_MAGIC);
-    precise float whole = hlx_sub(shifted, HLX_ROUND_MAGIC);
-    precise float r = hlx_fma(whole, -HLX_PIO2_0, x);
-    r = hlx_fma(whole, -HLX_PIO2_1, r);
+    precise float turns = hlx_sub(shifted, HLX_ROUND_MAGIC);
+    whole = turns;
+    precise float r = hlx_fma(turns, -HLX_PIO2_0, x);
+    return hlx_fma(turns, -HLX_PIO2_1, r);
+}
+
+// x = n pi/2 + r for |x| <= 2^17: returns r, and n in `n`.
+float hlx_angle_reduce(float x, out uint n) {
+    precise float whole;
+    precise float r = hlx_angle_parts(x, whole, n);
     return hlx_fma(whole, -HLX_PIO2_2, r);
 }
 
@@ -75,6 +83,19 @@ float hlx_reduce(float x, out uint n) {
         return hlx_large_angle_reduce(x, n);
     }
     return hlx_angle_reduce(x, n);
+}
+
+// x = n pi/2 + r + low with |r| <= pi/4: returns r, and n and low in their places.
+float hlx_reduce_pair(float x, out float low, out uint n) {
+    if (hlx_abs(x) > HLX_ANGLE_HIGH) {
+        low = 0.0;
+        return hlx_large_angle_reduce(x, n);
+    }
+    precise float whole;
+    precise float r = hlx_angle_parts(x, whole, n);
+    precise float third = hlx_mul(whole, -HLX_PIO2_2);
+    low = third;
+    return r;
 }
 
 // sin(x); NaN for infinities.

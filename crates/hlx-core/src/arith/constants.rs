@@ -88,6 +88,87 @@ pub const LOG_6: f32 = f32::from_bits(0x3e02ada3); // 0.12761549651622772
 /// See the constant above.
 pub const LOG_7: f32 = f32::from_bits(0xbd9c5a66); // -0.07634429633617401
 
+/// See the constant above.
+pub const EXP2_0: f32 = f32::from_bits(0x3f317218); // 0.6931471824645996
+
+/// See the constant above.
+pub const EXP2_1: f32 = f32::from_bits(0x3e75fdee); // 0.24022647738456726
+
+/// See the constant above.
+pub const EXP2_2: f32 = f32::from_bits(0x3d6357bd); // 0.05550359562039375
+
+/// See the constant above.
+pub const EXP2_3: f32 = f32::from_bits(0x3c1d96e8); // 0.009618498384952545
+
+/// See the constant above.
+pub const EXP2_4: f32 = f32::from_bits(0x3aaf84a5); // 0.0013390971580520272
+
+/// See the constant above.
+pub const EXP2_5: f32 = f32::from_bits(0x3920be70); // 0.00015329732559621334
+
+/// 2^-25: below it expm1(x) and log1p(x) are x
+pub const EXPM1_TINY: f32 = f32::from_bits(0x33000000); // 2.9802322387695313e-8
+
+/// -20: below it expm1 is -1
+pub const EXPM1_LOW: f32 = f32::from_bits(0xc1a00000); // -20.0
+
+/// 1/ln 2 - LOG2E
+pub const LOG2E_1: f32 = f32::from_bits(0x32a57060); // 1.925963033500011e-8
+
+/// 1/ln 10
+pub const LOG10E_0: f32 = f32::from_bits(0x3ede5bd9); // 0.4342944920063019
+
+/// 1/ln 10 - LOG10E_0
+pub const LOG10E_1: f32 = f32::from_bits(0xb22d91af); // -1.0103049952192578e-8
+
+/// log10(2)
+pub const LOG10_2_0: f32 = f32::from_bits(0x3e9a209b); // 0.3010300099849701
+
+/// log10(2) - LOG10_2_0
+pub const LOG10_2_1: f32 = f32::from_bits(0xb2760860); // -1.432098883924482e-8
+
+/// 2^26: beyond it 1 + x is x
+pub const LOG1P_HIGH: f32 = f32::from_bits(0x4c800000); // 67108864.0
+
+/// 1/(m + 1) for m in [sqrt(1/2), sqrt(2)], relative error 1.3e-3
+pub const POW_RECIP_0: f32 = f32::from_bits(0x3fbd271b); // 1.4777559041976929
+
+/// See the constant above.
+pub const POW_RECIP_1: f32 = f32::from_bits(0xbf38f219); // -0.7224441170692444
+
+/// See the constant above.
+pub const POW_RECIP_2: f32 = f32::from_bits(0x3def55d0); // 0.11686289310455322
+
+/// 2/ln 2
+pub const POW_K_0: f32 = f32::from_bits(0x4038aa3b); // 2.885390043258667
+
+/// 2/ln 2 - POW_K_0
+pub const POW_K_1: f32 = f32::from_bits(0x33257060); // 3.851926067000022e-8
+
+/// 2/(3 ln 2)
+pub const POW_K3_0: f32 = f32::from_bits(0x3f76384f); // 0.9617967009544373
+
+/// 2/(3 ln 2) - POW_K3_0
+pub const POW_K3_1: f32 = f32::from_bits(0xb1f17f01); // -7.028461812552678e-9
+
+/// See the constant above.
+pub const POW_LOG_0: f32 = f32::from_bits(0x3f13bb87); // 0.5770801901817322
+
+/// See the constant above.
+pub const POW_LOG_1: f32 = f32::from_bits(0x3ed2ddfe); // 0.4118499159812927
+
+/// See the constant above.
+pub const POW_LOG_2: f32 = f32::from_bits(0x3eacf6da); // 0.337820827960968
+
+/// bits of 1
+pub const ONE: u32 = 0x3f800000;
+
+/// 128: beyond it 2^p is infinite
+pub const POW_HIGH: f32 = f32::from_bits(0x43000000); // 128.0
+
+/// -126.5: below it 2^p is zero
+pub const POW_LOW: f32 = f32::from_bits(0xc2fd0000); // -126.5
+
 /// beyond it tanh is 1
 pub const TANH_HIGH: f32 = f32::from_bits(0x41200000); // 10.0
 
@@ -189,6 +270,90 @@ pub const TWO_OVER_PI_WORD_5: u32 = 0x3c439041;
 
 /// See the constant above.
 pub const TWO_OVER_PI_WORD_6: u32 = 0xfe5163ab;
+
+/// See the constant above.
+pub const TAN_0: f32 = f32::from_bits(0x3eaaaab0); // 0.33333349227905273
+
+/// See the constant above.
+pub const TAN_1: f32 = f32::from_bits(0x3e0886cf); // 0.13332675397396088
+
+/// See the constant above.
+pub const TAN_2: f32 = f32::from_bits(0x3d5d6ce1); // 0.05405891314148903
+
+/// See the constant above.
+pub const TAN_3: f32 = f32::from_bits(0x3cae606a); // 0.02128620818257332
+
+/// See the constant above.
+pub const TAN_4: f32 = f32::from_bits(0x3c316583); // 0.010827424935996532
+
+/// See the constant above.
+pub const TAN_5: f32 = f32::from_bits(0x38ce2fc3); // 9.831741772359237e-5
+
+/// See the constant above.
+pub const TAN_6: f32 = f32::from_bits(0x3b8f4846); // 0.004372629337012768
+
+/// See the constant above.
+pub const ASIN_0: f32 = f32::from_bits(0x3e2aaad6); // 0.16666731238365173
+
+/// See the constant above.
+pub const ASIN_1: f32 = f32::from_bits(0x3d998467); // 0.07495956867933273
+
+/// See the constant above.
+pub const ASIN_2: f32 = f32::from_bits(0x3d39f6eb); // 0.045401494950056076
+
+/// See the constant above.
+pub const ASIN_3: f32 = f32::from_bits(0x3cc88121); // 0.024475635960698128
+
+/// See the constant above.
+pub const ASIN_4: f32 = f32::from_bits(0x3d2ade44); // 0.04171587526798248
+
+/// See the constant above.
+pub const ATAN_0: f32 = f32::from_bits(0xbeaaaaa4); // -0.3333331346511841
+
+/// See the constant above.
+pub const ATAN_1: f32 = f32::from_bits(0x3e4cc9ef); // 0.19998906552791595
+
+/// See the constant above.
+pub const ATAN_2: f32 = f32::from_bits(0xbe121994); // -0.14267569780349731
+
+/// See the constant above.
+pub const ATAN_3: f32 = f32::from_bits(0x3de09f43); // 0.10967876762151718
+
+/// See the constant above.
+pub const ATAN_4: f32 = f32::from_bits(0xbdacf76d); // -0.08445630222558975
+
+/// See the constant above.
+pub const ATAN_5: f32 = f32::from_bits(0x3d7027f9); // 0.05863187089562416
+
+/// See the constant above.
+pub const ATAN_6: f32 = f32::from_bits(0xbd024d73); // -0.031812142580747604
+
+/// See the constant above.
+pub const ATAN_7: f32 = f32::from_bits(0x3c38230b); // 0.011238823644816875
+
+/// See the constant above.
+pub const ATAN_8: f32 = f32::from_bits(0xbaf432c0); // -0.0018630847334861755
+
+/// pi
+pub const PI_0: f32 = f32::from_bits(0x40490fdb); // 3.1415927410125732
+
+/// pi - PI_0
+pub const PI_1: f32 = f32::from_bits(0xb3bbbd2e); // -8.742277657347586e-8
+
+/// See the constant above.
+pub const SINH_0: f32 = f32::from_bits(0x3e2aaaab); // 0.1666666716337204
+
+/// See the constant above.
+pub const SINH_1: f32 = f32::from_bits(0x3c08886c); // 0.008333306759595871
+
+/// See the constant above.
+pub const SINH_2: f32 = f32::from_bits(0x395013fe); // 0.00019843873451463878
+
+/// See the constant above.
+pub const SINH_3: f32 = f32::from_bits(0x363a4c53); // 2.7760586363001494e-6
+
+/// 89.415985: the largest x whose cosh is finite
+pub const COSH_HIGH: f32 = f32::from_bits(0x42b2d4fc); // 89.41598510742188
 
 /// See the constant above.
 pub const PHILOX_M0: u32 = 0xd2511f53;

@@ -58,25 +58,44 @@ pub(super) fn sigmoid<A: FloatOps>(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
+/// `x = 2^e m` with `m` in `[sqrt(1/2), sqrt(2))`, for the bits of a normal `x`: the integer `e`, and `m`.
 #[inline(always)]
-pub(super) fn log<A: FloatOps>(x: f32) -> f32 {
-    let bits = x.to_bits();
+pub(super) fn log_split(bits: u32) -> (i32, f32) {
     let exponent = bits.wrapping_sub(SQRT_HALF) as i32 >> 23;
-    let e = exponent as f32;
-    let f = f32::from_bits(bits.wrapping_sub((exponent as u32) << 23)) - 1.0;
+    let m = f32::from_bits(bits.wrapping_sub((exponent as u32) << 23));
+    (exponent, m)
+}
+
+/// `(log(1 + f) - f + f^2/2) / f^3` for `1 + f` in `[sqrt(1/2), sqrt(2))`.
+#[inline(always)]
+pub(super) fn log_series<A: FloatOps>(f: f32) -> f32 {
     let p = A::fma(LOG_7, f, LOG_6);
     let p = A::fma(p, f, LOG_5);
     let p = A::fma(p, f, LOG_4);
     let p = A::fma(p, f, LOG_3);
     let p = A::fma(p, f, LOG_2);
     let p = A::fma(p, f, LOG_1);
-    let p = A::fma(p, f, LOG_0);
+    A::fma(p, f, LOG_0)
+}
+
+/// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.
+#[inline(always)]
+pub(super) fn log<A: FloatOps>(x: f32) -> f32 {
+    let (exponent, m) = log_split(x.to_bits());
+    let (e, f) = (exponent as f32, m - 1.0);
+    let p = log_series::<A>(f);
     let square = A::mul(f, f);
     let w = A::fma(A::mul(square, f), p, A::mul(e, LN2_1));
     let w = A::fma(-0.5, square, w);
     let y = A::fma(e, LN2_0, f + w);
 
+    log_special(x, y)
+}
+
+/// A logarithm's value `y` of `x`, or what it is of zeros, infinity, NaN and below zero.
+#[inline(always)]
+pub(super) fn log_special(x: f32, y: f32) -> f32 {
+    let bits = x.to_bits();
     let result = if bits >= INFINITY { f32::NAN } else { y };
     let result = if bits == INFINITY { x } else { result };
     if bits & MAGNITUDE < MIN_NORMAL {

@@ -13,14 +13,19 @@
 //! The error bounds below are against the exact value, over inputs whose result is a normal
 //! number; the tests hold them.
 
+mod arc;
 mod constants;
 mod division;
 mod exp_log;
+mod exp_log_variants;
 mod ops;
 mod philox;
+mod pow;
 pub mod reference;
 mod sin_cos;
+mod sinh_cosh;
 pub mod soft;
+mod tan;
 mod tanh_erf;
 #[cfg(test)]
 mod tests;
@@ -61,6 +66,37 @@ pub fn log(x: f32) -> f32 {
     Exact::log(x)
 }
 
+/// `2^x`; infinite from 128 on, +0 below -126. Exact for a whole `x`. Error at most 0.85 ulp.
+pub fn exp2(x: f32) -> f32 {
+    Exact::exp2(x)
+}
+
+/// `exp(x) - 1`; infinite above 88.72283, keeps the sign of a zero. Error at most 1.5 ulp.
+pub fn expm1(x: f32) -> f32 {
+    Exact::expm1(x)
+}
+
+/// The logarithm to base 2; -inf at both zeros, NaN below zero. Exact for a power of two.
+/// Error at most 1.1 ulp.
+pub fn log2(x: f32) -> f32 {
+    Exact::log2(x)
+}
+
+/// The logarithm to base 10; -inf at both zeros, NaN below zero. Error at most 1 ulp.
+pub fn log10(x: f32) -> f32 {
+    Exact::log10(x)
+}
+
+/// `log(1 + x)`; -inf at -1, NaN below, keeps the sign of a zero. Error at most 1.5 ulp.
+pub fn log1p(x: f32) -> f32 {
+    Exact::log1p(x)
+}
+
+/// `x^y`, with the special values of C's `powf`. Error at most 0.95 ulp.
+pub fn pow(x: f32, y: f32) -> f32 {
+    Exact::pow(x, y)
+}
+
 /// `1 / (1 + exp(-x))`, without overflow; +0 below -87.33654. Error at most 2 ulp.
 pub fn sigmoid(x: f32) -> f32 {
     Exact::sigmoid(x)
@@ -84,6 +120,43 @@ pub fn sin(x: f32) -> f32 {
 /// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
 pub fn cos(x: f32) -> f32 {
     Exact::cos(x)
+}
+
+/// The tangent; NaN for infinities, keeps the sign of a zero. Error at most 2 ulp, for angles of
+/// any size.
+pub fn tan(x: f32) -> f32 {
+    Exact::tan(x)
+}
+
+/// The arc sine; NaN beyond 1, keeps the sign of a zero. Error at most 1.25 ulp.
+pub fn asin(x: f32) -> f32 {
+    Exact::asin(x)
+}
+
+/// The arc cosine; NaN beyond 1. Error at most 1.25 ulp.
+pub fn acos(x: f32) -> f32 {
+    Exact::acos(x)
+}
+
+/// The arc tangent; keeps the sign of a zero. Error at most 1.25 ulp.
+pub fn atan(x: f32) -> f32 {
+    Exact::atan(x)
+}
+
+/// The angle of the point `(x, y)`, with the special values of C's `atan2f`. Error at most 1.6 ulp.
+pub fn atan2(y: f32, x: f32) -> f32 {
+    Exact::atan2(y, x)
+}
+
+/// The hyperbolic sine; infinite beyond 89.415985, keeps the sign of a zero. Error at most
+/// 1.65 ulp.
+pub fn sinh(x: f32) -> f32 {
+    Exact::sinh(x)
+}
+
+/// The hyperbolic cosine; infinite beyond 89.415985. Error at most 1.65 ulp.
+pub fn cosh(x: f32) -> f32 {
+    Exact::cosh(x)
 }
 
 /// Two words to two standard normal values (Box and Muller); the largest is 5.77.

@@ -1,7 +1,9 @@
 //! The two operations in which processors differ, multiply-add and multiplication, as a type
 //! parameter of everything that is computed from them.
 
-use super::{division, exp_log, philox, sin_cos, tanh_erf, wide};
+use super::{
+    arc, division, exp_log, exp_log_variants, philox, pow, sin_cos, sinh_cosh, tan, tanh_erf, wide,
+};
 
 /// What a function or a kernel's CPU body is compiled for: [`Native`] or [`Exact`].
 ///
@@ -33,6 +35,42 @@ pub trait FloatOps: Copy {
         exp_log::log::<Self>(x)
     }
 
+    /// As [`super::exp2`].
+    #[inline(always)]
+    fn exp2(x: f32) -> f32 {
+        exp_log_variants::exp2::<Self>(x)
+    }
+
+    /// As [`super::expm1`].
+    #[inline(always)]
+    fn expm1(x: f32) -> f32 {
+        exp_log_variants::expm1::<Self>(x)
+    }
+
+    /// As [`super::log2`].
+    #[inline(always)]
+    fn log2(x: f32) -> f32 {
+        exp_log_variants::log2::<Self>(x)
+    }
+
+    /// As [`super::log10`].
+    #[inline(always)]
+    fn log10(x: f32) -> f32 {
+        exp_log_variants::log10::<Self>(x)
+    }
+
+    /// As [`super::log1p`].
+    #[inline(always)]
+    fn log1p(x: f32) -> f32 {
+        exp_log_variants::log1p::<Self>(x)
+    }
+
+    /// As [`super::pow()`].
+    #[inline(always)]
+    fn pow(x: f32, y: f32) -> f32 {
+        pow::pow::<Self>(x, y)
+    }
+
     /// As [`super::sigmoid`].
     #[inline(always)]
     fn sigmoid(x: f32) -> f32 {
@@ -61,6 +99,48 @@ pub trait FloatOps: Copy {
     #[inline(always)]
     fn cos(x: f32) -> f32 {
         sin_cos::cos::<Self>(x)
+    }
+
+    /// As [`super::tan()`].
+    #[inline(always)]
+    fn tan(x: f32) -> f32 {
+        tan::tan::<Self>(x)
+    }
+
+    /// As [`super::asin`].
+    #[inline(always)]
+    fn asin(x: f32) -> f32 {
+        arc::asin::<Self>(x)
+    }
+
+    /// As [`super::acos`].
+    #[inline(always)]
+    fn acos(x: f32) -> f32 {
+        arc::acos::<Self>(x)
+    }
+
+    /// As [`super::atan`].
+    #[inline(always)]
+    fn atan(x: f32) -> f32 {
+        arc::atan::<Self>(x)
+    }
+
+    /// As [`super::atan2`].
+    #[inline(always)]
+    fn atan2(y: f32, x: f32) -> f32 {
+        arc::atan2::<Self>(y, x)
+    }
+
+    /// As [`super::sinh`].
+    #[inline(always)]
+    fn sinh(x: f32) -> f32 {
+        sinh_cosh::sinh::<Self>(x)
+    }
+
+    /// As [`super::cosh`].
+    #[inline(always)]
+    fn cosh(x: f32) -> f32 {
+        sinh_cosh::cosh::<Self>(x)
     }
 
     /// As [`super::normal_pair`].

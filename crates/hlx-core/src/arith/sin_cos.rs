@@ -7,14 +7,21 @@ use super::{
     TWO_OVER_PI_WORD_4, TWO_OVER_PI_WORD_5, TWO_OVER_PI_WORD_6, abs, flush,
 };
 
-/// `x = n pi/2 + r` for `|x| <= 2^17`: `(r, n)`. The first product is exact under fma.
+/// `x = n pi/2 + r` for `|x| <= 2^17`, but for the third part of pi/2: `(r, whole, n)`, where
+/// `whole` is `n` as a float. The first product is exact under fma.
 #[inline(always)]
-fn angle_reduce<A: FloatOps>(x: f32) -> (f32, u32) {
+fn angle_parts<A: FloatOps>(x: f32) -> (f32, f32, u32) {
     let shifted = A::fma(x, TWO_OVER_PI, ROUND_MAGIC);
     let n = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits());
     let whole = shifted - ROUND_MAGIC;
     let r = A::fma(whole, -PIO2_0, x);
-    let r = A::fma(whole, -PIO2_1, r);
+    (A::fma(whole, -PIO2_1, r), whole, n)
+}
+
+/// `x = n pi/2 + r` for `|x| <= 2^17`: `(r, n)`.
+#[inline(always)]
+fn angle_reduce<A: FloatOps>(x: f32) -> (f32, u32) {
+    let (r, whole, n) = angle_parts::<A>(x);
     (A::fma(whole, -PIO2_2, r), n)
 }
 
@@ -76,6 +83,19 @@ fn reduce<A: FloatOps>(x: f32) -> (f32, u32) {
         large_angle_reduce(x)
     } else {
         angle_reduce::<A>(x)
+    }
+}
+
+/// `x = n pi/2 + r + low` with `|r| <= pi/4`: `(r, low, n)`.
+#[inline(always)]
+pub(super) fn reduce_pair<A: FloatOps>(x: f32) -> (f32, f32, u32) {
+    let size = abs(x);
+    if size > ANGLE_HIGH && size < f32::INFINITY {
+        let (r, n) = large_angle_reduce(x);
+        (r, 0.0, n)
+    } else {
+        let (r, whole, n) = angle_parts::<A>(x);
+        (r, A::mul(whole, -PIO2_2), n)
     }
 }
 

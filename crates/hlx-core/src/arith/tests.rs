@@ -63,6 +63,8 @@ macro_rules! bound_test {
     };
 }
 
+mod functions;
+
 bound_test!(
     rsqrt_is_within_its_bound,
     rsqrt,

@@ -49,17 +49,28 @@ const fn kernel(name: &'static str, kind: Activation) -> Function {
 /// Every function of one argument. `uniform` takes a random word; `pos0` stands for the flush of
 /// an input too. The activations have no error in ulp: far left of zero their results are small
 /// differences (GELU) or flushed early (SiLU).
-pub const FUNCTIONS: [Function; 16] = [
+pub const FUNCTIONS: [Function; 27] = [
     function("recip", 1, Some(|x| 1.0 / x)),
     function("sqrt", 2, Some(f64::sqrt)),
     function("rsqrt", 3, Some(exact_rsqrt)),
     function("exp", 4, Some(f64::exp)),
-    function("log", 5, Some(exact_log)),
+    function("log", 5, Some(|x| at_zero(x, f64::ln))),
     function("sigmoid", 6, Some(|x| 1.0 / (1.0 + (-x).exp()))),
     function("tanh", 7, Some(f64::tanh)),
     function("erf", 8, Some(reference::erf)),
     function("sin", 9, Some(f64::sin)),
     function("cos", 10, Some(f64::cos)),
+    function("exp2", 13, Some(f64::exp2)),
+    function("expm1", 14, Some(f64::exp_m1)),
+    function("log2", 15, Some(|x| at_zero(x, f64::log2))),
+    function("log10", 16, Some(|x| at_zero(x, f64::log10))),
+    function("log1p", 17, Some(f64::ln_1p)),
+    function("tan", 18, Some(f64::tan)),
+    function("asin", 19, Some(f64::asin)),
+    function("acos", 20, Some(f64::acos)),
+    function("atan", 21, Some(f64::atan)),
+    function("sinh", 22, Some(f64::sinh)),
+    function("cosh", 23, Some(f64::cosh)),
     function("pos0", 11, Some(|x| x)),
     function("uniform", 12, None),
     kernel("gelu", Activation::Gelu),
@@ -73,8 +84,9 @@ fn exact_rsqrt(x: f64) -> f64 {
     1.0 / x.sqrt().abs()
 }
 
-fn exact_log(x: f64) -> f64 {
-    if x == 0.0 { f64::NEG_INFINITY } else { x.ln() }
+/// A logarithm, -inf at both zeros.
+fn at_zero(x: f64, log: fn(f64) -> f64) -> f64 {
+    if x == 0.0 { f64::NEG_INFINITY } else { log(x) }
 }
 
 /// Computes the function of the floats whose bits are `first + i * stride` (modulo 2^32), for
@@ -154,7 +166,19 @@ multiversion! {
             9 => each!(first, stride, out, |x| A::sin(x)),
             10 => each!(first, stride, out, |x| A::cos(x)),
             11 => each!(first, stride, out, |x| arith::pos0(arith::flush(x))),
-            _ => each!(first, stride, out, |x| arith::uniform(x.to_bits())),
+            12 => each!(first, stride, out, |x| arith::uniform(x.to_bits())),
+            13 => each!(first, stride, out, |x| A::exp2(x)),
+            14 => each!(first, stride, out, |x| A::expm1(x)),
+            15 => each!(first, stride, out, |x| A::log2(x)),
+            16 => each!(first, stride, out, |x| A::log10(x)),
+            17 => each!(first, stride, out, |x| A::log1p(x)),
+            18 => each!(first, stride, out, |x| A::tan(x)),
+            19 => each!(first, stride, out, |x| A::asin(x)),
+            20 => each!(first, stride, out, |x| A::acos(x)),
+            21 => each!(first, stride, out, |x| A::atan(x)),
+            22 => each!(first, stride, out, |x| A::sinh(x)),
+            23 => each!(first, stride, out, |x| A::cosh(x)),
+            _ => out.fill(f32::NAN),
         }
     }
 }

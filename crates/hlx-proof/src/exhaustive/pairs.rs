@@ -11,13 +11,14 @@ shader!(sweep, "arith/sweep");
 
 /// The operations; a place in the list is the number in the shader, and those of one argument
 /// stand between.
-pub const OPERATIONS: [&str; 17] = [
+pub const OPERATIONS: [&str; 30] = [
     "fma", "mul", "add", "sub", "div", "sqrt", "rsqrt", "exp", "log", "sigmoid", "tanh", "erf",
-    "sin", "cos", "max", "pos0", "soft_fma",
+    "sin", "cos", "max", "pos0", "soft_fma", "exp2", "expm1", "log2", "log10", "log1p", "pow",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2",
 ];
 
 /// Those of [`OPERATIONS`] that take more than one argument.
-const MANY: [usize; 7] = [0, 1, 2, 3, 4, 14, 16];
+const MANY: [usize; 9] = [0, 1, 2, 3, 4, 14, 16, 22, 29];
 
 /// Elements of a task of the CPU.
 const TASK: usize = 1 << 14;
@@ -97,7 +98,21 @@ multiversion! {
             14 => each!(inputs, out, |x, y, _| arith::max(arith::flush(x), arith::flush(y))),
             15 => each!(inputs, out, |x, _, _| arith::pos0(arith::flush(x))),
             // The hardware's fma: what the emulation must equal.
-            _ => each!(inputs, out, |x, y, z| A::fma(x, y, z)),
+            16 => each!(inputs, out, |x, y, z| A::fma(x, y, z)),
+            17 => each!(inputs, out, |x, _, _| A::exp2(x)),
+            18 => each!(inputs, out, |x, _, _| A::expm1(x)),
+            19 => each!(inputs, out, |x, _, _| A::log2(x)),
+            20 => each!(inputs, out, |x, _, _| A::log10(x)),
+            21 => each!(inputs, out, |x, _, _| A::log1p(x)),
+            22 => each!(inputs, out, |x, y, _| A::pow(x, y)),
+            23 => each!(inputs, out, |x, _, _| A::tan(x)),
+            24 => each!(inputs, out, |x, _, _| A::asin(x)),
+            25 => each!(inputs, out, |x, _, _| A::acos(x)),
+            26 => each!(inputs, out, |x, _, _| A::atan(x)),
+            27 => each!(inputs, out, |x, _, _| A::sinh(x)),
+            28 => each!(inputs, out, |x, _, _| A::cosh(x)),
+            29 => each!(inputs, out, |x, y, _| A::atan2(x, y)),
+            _ => out.fill(f32::NAN),
         }
     }
 }

@@ -8,7 +8,7 @@ use hlx_kernels::testing::contexts;
 const STRIDE: u32 = 199_999;
 
 /// The bounds that `docs/numerics.md` states.
-const BOUNDS: [(&str, f64); 11] = [
+const BOUNDS: [(&str, f64); 22] = [
     ("recip", 0.5),
     ("sqrt", 0.5),
     ("rsqrt", 0.75),
@@ -19,6 +19,17 @@ const BOUNDS: [(&str, f64); 11] = [
     ("erf", 1.2),
     ("sin", 1.6),
     ("cos", 1.6),
+    ("exp2", 0.85),
+    ("expm1", 1.5),
+    ("log2", 1.1),
+    ("log10", 1.0),
+    ("log1p", 1.5),
+    ("tan", 2.0),
+    ("asin", 1.25),
+    ("acos", 1.25),
+    ("atan", 1.25),
+    ("sinh", 1.65),
+    ("cosh", 1.65),
     ("pos0", 0.0),
 ];
 
