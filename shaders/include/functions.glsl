@@ -1,5 +1,5 @@
-// The functions of HLX's arithmetic that no training kernel needs, beside those of math.glsl: apart,
-// since a compiler keeps the constants of functions that a shader includes and does not call.
+// All functions of HLX's arithmetic: those of math.glsl, and those that no training kernel calls.
+// These stay apart, so that training kernels' modules don't change when one of them does.
 // Bounds: docs/numerics.md.
 #ifndef HLX_FUNCTIONS_GLSL
 #define HLX_FUNCTIONS_GLSL

@@ -1,7 +1,7 @@
 //! The functions of one argument, their launches and their f64 references.
 
 use hlx_core::arith::reference;
-use hlx_core::{Binding, Buffer, Context, Launch, arith, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, arith, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use hlx_core::multiversion;
@@ -9,6 +9,8 @@ use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::{KernelError, shader};
 
 shader!(every, "arith/every");
+shader!(every_exp_log, "arith/every_exp_log");
+shader!(every_trigonometric, "arith/every_trigonometric");
 
 /// A function of one argument, as the device computes it.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,7 @@ pub struct Function {
 /// What computes it.
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// A function of `math.glsl`; its number in the shader.
+    /// A function of `functions.glsl`; its number in the shaders.
     Arithmetic(u32),
     /// A kernel over a buffer, which holds no subnormal: they go in as zeros.
     Kernel(Activation),
@@ -107,6 +109,15 @@ pub fn launch(
     }
 }
 
+/// The shader that holds a function; their push constants are alike.
+fn shader_of(number: u32) -> &'static Shader {
+    match number {
+        13..=17 => &every_exp_log::SHADER,
+        18.. => &every_trigonometric::SHADER,
+        _ => &every::SHADER,
+    }
+}
+
 fn launch_every(
     ctx: &Context,
     number: u32,
@@ -122,7 +133,7 @@ fn launch_every(
     };
     let launch = Launch {
         name: "arith_every",
-        shader: &every::SHADER,
+        shader: shader_of(number),
         specialization: &[(0, number)],
         bindings: &[Binding::Write(out)],
         push: push_bytes(&push),
