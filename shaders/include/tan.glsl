@@ -18,10 +18,13 @@ float hlx_tan(float x) {
     precise float t = hlx_fma(cube, p, r);
     precise float t_low = hlx_fma(cube, p, hlx_sub(r, t));
     t_low = hlx_fma(low, hlx_fma(t, t, 1.0), t_low);
-    precise float q = hlx_div(1.0, t);
-    precise float error = hlx_fma(-q, t_low, hlx_fma(-q, t, 1.0));
+    // Near a multiple of pi/2 t_low is no small part of t.
+    precise float high = hlx_add(t, t_low);
+    low = hlx_sub(t_low, hlx_sub(high, t));
+    precise float q = hlx_div(1.0, high);
+    precise float error = hlx_fma(-q, low, hlx_fma(-q, high, 1.0));
     precise float cotangent = hlx_fma(q, error, q);
-    precise float y = (n & 1u) == 0u ? hlx_add(t, t_low) : -cotangent;
+    precise float y = (n & 1u) == 0u ? high : -cotangent;
     precise float size = hlx_abs(x);
     y = size < HLX_TINY_ANGLE ? hlx_flush(x) : y;
     return floatBitsToUint(size) >= HLX_INFINITY ? uintBitsToFloat(HLX_NAN) : y;

@@ -8,7 +8,7 @@
 //! [`fma`] in f64. Kernels call the methods of [`FloatOps`] inside
 //! [`multiversion!`](crate::multiversion), where the same sequences are compiled to the processor's
 //! instructions. Those are scalar, inlined and free of branches, so that loops over slices
-//! vectorise; only sine and cosine branch, for angles beyond 2^17.
+//! vectorise; only sine, cosine and tangent branch, for angles beyond 2^17.
 //!
 //! The error bounds below are against the exact value, over inputs whose result is a normal
 //! number; the tests hold them.
@@ -35,6 +35,7 @@ pub use constants::*;
 pub use division::{div, sqrt};
 pub use ops::{Exact, FloatOps, Native};
 pub use philox::{philox4x32, uniform};
+pub use sin_cos::angles_are_within;
 
 const SIGN: u32 = 0x8000_0000;
 const MAGNITUDE: u32 = 0x7fff_ffff;

@@ -107,6 +107,27 @@ pub trait FloatOps: Copy {
         tan::tan::<Self>(x)
     }
 
+    /// As [`Self::sin`] for an angle up to 2^17, infinity or NaN, without its branch: loops
+    /// vectorise. [`super::angles_are_within`] says whether a slice holds no other.
+    #[inline(always)]
+    fn sin_within(x: f32) -> f32 {
+        sin_cos::sin_within::<Self>(x)
+    }
+
+    /// As [`Self::cos`] for an angle up to 2^17, infinity or NaN, without its branch: loops
+    /// vectorise. [`super::angles_are_within`] says whether a slice holds no other.
+    #[inline(always)]
+    fn cos_within(x: f32) -> f32 {
+        sin_cos::cos_within::<Self>(x)
+    }
+
+    /// As [`Self::tan`] for an angle up to 2^17, infinity or NaN, without its branch: loops
+    /// vectorise. [`super::angles_are_within`] says whether a slice holds no other.
+    #[inline(always)]
+    fn tan_within(x: f32) -> f32 {
+        tan::tan_within::<Self>(x)
+    }
+
     /// As [`super::asin`].
     #[inline(always)]
     fn asin(x: f32) -> f32 {

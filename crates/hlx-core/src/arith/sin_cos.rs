@@ -76,26 +76,43 @@ fn large_angle_reduce(x: f32) -> (f32, u32) {
     (if (fraction < 0) != flip { -r } else { r }, n)
 }
 
+/// Whether an angle's reduction multiplies by 2/pi in integers.
+#[inline(always)]
+fn is_large(x: f32) -> bool {
+    let size = abs(x);
+    size > ANGLE_HIGH && size < f32::INFINITY
+}
+
+/// Whether no angle is larger than 2^17: then [`FloatOps::sin_within`] and its kin give each sine.
+#[inline(always)]
+pub fn angles_are_within(angles: &[f32]) -> bool {
+    !angles.iter().fold(false, |large, x| large | is_large(*x))
+}
+
 #[inline(always)]
 fn reduce<A: FloatOps>(x: f32) -> (f32, u32) {
-    let size = abs(x);
-    if size > ANGLE_HIGH && size < f32::INFINITY {
+    if is_large(x) {
         large_angle_reduce(x)
     } else {
         angle_reduce::<A>(x)
     }
 }
 
+/// `x = n pi/2 + r + low` with `|r| <= pi/4`, for `|x| <= 2^17`: `(r, low, n)`.
+#[inline(always)]
+pub(super) fn angle_reduce_pair<A: FloatOps>(x: f32) -> (f32, f32, u32) {
+    let (r, whole, n) = angle_parts::<A>(x);
+    (r, A::mul(whole, -PIO2_2), n)
+}
+
 /// `x = n pi/2 + r + low` with `|r| <= pi/4`: `(r, low, n)`.
 #[inline(always)]
 pub(super) fn reduce_pair<A: FloatOps>(x: f32) -> (f32, f32, u32) {
-    let size = abs(x);
-    if size > ANGLE_HIGH && size < f32::INFINITY {
+    if is_large(x) {
         let (r, n) = large_angle_reduce(x);
         (r, 0.0, n)
     } else {
-        let (r, whole, n) = angle_parts::<A>(x);
-        (r, A::mul(whole, -PIO2_2), n)
+        angle_reduce_pair::<A>(x)
     }
 }
 
@@ -113,10 +130,9 @@ fn quadrant_sin<A: FloatOps>(r: f32, n: u32) -> f32 {
     f32::from_bits(y.to_bits() ^ ((n & 2) << 30))
 }
 
-/// The sine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+/// The sine of `x = n pi/2 + r`.
 #[inline(always)]
-pub(super) fn sin<A: FloatOps>(x: f32) -> f32 {
-    let (r, n) = reduce::<A>(x);
+fn sin_of<A: FloatOps>(x: f32, (r, n): (f32, u32)) -> f32 {
     let y = quadrant_sin::<A>(r, n);
     let y = if abs(x) < TINY_ANGLE { flush(x) } else { y };
     if x.to_bits() & MAGNITUDE >= INFINITY {
@@ -126,14 +142,37 @@ pub(super) fn sin<A: FloatOps>(x: f32) -> f32 {
     }
 }
 
-/// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+/// The cosine of `x = n pi/2 + r`.
 #[inline(always)]
-pub(super) fn cos<A: FloatOps>(x: f32) -> f32 {
-    let (r, n) = reduce::<A>(x);
+fn cos_of<A: FloatOps>(x: f32, (r, n): (f32, u32)) -> f32 {
     let y = quadrant_sin::<A>(r, n.wrapping_add(1));
     if x.to_bits() & MAGNITUDE >= INFINITY {
         f32::NAN
     } else {
         y
     }
+}
+
+/// The sine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+#[inline(always)]
+pub(super) fn sin<A: FloatOps>(x: f32) -> f32 {
+    sin_of::<A>(x, reduce::<A>(x))
+}
+
+/// The cosine; NaN for infinities. Error at most 1.6 ulp, for angles of any size.
+#[inline(always)]
+pub(super) fn cos<A: FloatOps>(x: f32) -> f32 {
+    cos_of::<A>(x, reduce::<A>(x))
+}
+
+/// [`sin`] for an angle up to 2^17, infinity or NaN.
+#[inline(always)]
+pub(super) fn sin_within<A: FloatOps>(x: f32) -> f32 {
+    sin_of::<A>(x, angle_reduce::<A>(x))
+}
+
+/// [`cos`] for an angle up to 2^17, infinity or NaN.
+#[inline(always)]
+pub(super) fn cos_within<A: FloatOps>(x: f32) -> f32 {
+    cos_of::<A>(x, angle_reduce::<A>(x))
 }

@@ -256,3 +256,44 @@ fn logarithms_of_whole_powers_are_whole() {
         assert_eq!(log10(*power), exponent as f32);
     }
 }
+
+/// The floats nearest to the multiples of pi/2 up to 2^17: what is left of the first by the
+/// reduction is small beside the third part of pi/2.
+#[test]
+fn tan_is_within_its_bound_next_to_multiples_of_half_pi() {
+    let mut worst = (0.0, 0.0);
+    for n in 1..83_443 {
+        let nearest = (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32;
+        for bits in nearest.to_bits() - 1..=nearest.to_bits() + 1 {
+            let x = f32::from_bits(bits);
+            let error = ulps(with_flush(|| tan(x)), f64::from(x).tan());
+            worst = if error > worst.0 { (error, x) } else { worst };
+        }
+    }
+    assert!(worst.0 <= 2.0, "tan({:e}) is {} ulp off", worst.1, worst.0);
+}
+
+/// Vector loops over angles up to 2^17 have the bits of the functions that take every angle.
+#[test]
+fn angles_within_bounds_need_no_branch() {
+    multiversion! { fn all<A>(angles: &[f32], within: &mut [[f32; 3]], any: &mut [[f32; 3]]) {
+        for ((x, within), any) in angles.iter().zip(within).zip(any) {
+            *within = [A::sin_within(*x), A::cos_within(*x), A::tan_within(*x)];
+            *any = [A::sin(*x), A::cos(*x), A::tan(*x)];
+        }
+    } }
+    let all_angles = inputs(9, 500_000, -5..=18);
+    assert!(!angles_are_within(&all_angles));
+    let is_within = |x: &f32| angles_are_within(std::slice::from_ref(x));
+    let mut angles: Vec<f32> = all_angles.into_iter().filter(is_within).collect();
+    angles.extend([131_072.0, -131_072.0, f32::INFINITY]);
+    assert!(angles_are_within(&angles));
+    let (mut within, mut any) = (vec![[0.0; 3]; angles.len()], vec![[1.0; 3]; angles.len()]);
+    with_flush(|| all(&angles, &mut within, &mut any));
+    for ((x, within), any) in angles.iter().zip(&within).zip(&any) {
+        for (within, any) in within.iter().zip(any) {
+            assert!(same(*within, *any), "{within:e} and {any:e} of {x:e}");
+        }
+    }
+    assert!(!is_within(&131_072.01) && is_within(&f32::NAN));
+}
