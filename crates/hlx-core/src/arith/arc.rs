@@ -15,10 +15,7 @@ fn asin_parts<A: FloatOps>(size: f32) -> (f32, f32) {
         A::fma(-0.5, size, 0.5)
     };
     let s = if near { size } else { sqrt(z) };
-    let p = A::fma(ASIN_4, z, ASIN_3);
-    let p = A::fma(p, z, ASIN_2);
-    let p = A::fma(p, z, ASIN_1);
-    let p = A::fma(p, z, ASIN_0);
+    let p = horner!(A, z, ASIN_4, ASIN_3, ASIN_2, ASIN_1, ASIN_0);
     (s, A::mul(A::mul(s, z), p))
 }
 
@@ -60,14 +57,9 @@ pub(super) fn acos<A: FloatOps>(x: f32) -> f32 {
 #[inline(always)]
 fn atan_core<A: FloatOps>(t: f32, sign: f32, base: (f32, f32)) -> f32 {
     let z = A::mul(t, t);
-    let p = A::fma(ATAN_8, z, ATAN_7);
-    let p = A::fma(p, z, ATAN_6);
-    let p = A::fma(p, z, ATAN_5);
-    let p = A::fma(p, z, ATAN_4);
-    let p = A::fma(p, z, ATAN_3);
-    let p = A::fma(p, z, ATAN_2);
-    let p = A::fma(p, z, ATAN_1);
-    let p = A::fma(p, z, ATAN_0);
+    let p = horner!(
+        A, z, ATAN_8, ATAN_7, ATAN_6, ATAN_5, ATAN_4, ATAN_3, ATAN_2, ATAN_1, ATAN_0
+    );
     let t = A::mul(sign, t);
     base.0 + (t + A::fma(A::mul(t, z), p, base.1))
 }

@@ -9,10 +9,7 @@ use super::{
 /// `exp(r) - 1` for `|r| <= ln(2)/2`.
 #[inline(always)]
 pub(super) fn expm1_core<A: FloatOps>(r: f32) -> f32 {
-    let p = A::fma(EXP_4, r, EXP_3);
-    let p = A::fma(p, r, EXP_2);
-    let p = A::fma(p, r, EXP_1);
-    let p = A::fma(p, r, EXP_0);
+    let p = horner!(A, r, EXP_4, EXP_3, EXP_2, EXP_1, EXP_0);
     A::fma(A::mul(r, r), p, r)
 }
 
@@ -69,13 +66,7 @@ pub(super) fn log_split(bits: u32) -> (i32, f32) {
 /// `(log(1 + f) - f + f^2/2) / f^3` for `1 + f` in `[sqrt(1/2), sqrt(2))`.
 #[inline(always)]
 pub(super) fn log_series<A: FloatOps>(f: f32) -> f32 {
-    let p = A::fma(LOG_7, f, LOG_6);
-    let p = A::fma(p, f, LOG_5);
-    let p = A::fma(p, f, LOG_4);
-    let p = A::fma(p, f, LOG_3);
-    let p = A::fma(p, f, LOG_2);
-    let p = A::fma(p, f, LOG_1);
-    A::fma(p, f, LOG_0)
+    horner!(A, f, LOG_7, LOG_6, LOG_5, LOG_4, LOG_3, LOG_2, LOG_1, LOG_0)
 }
 
 /// The natural logarithm; -inf at both zeros, NaN below zero. Error at most 0.9 ulp.

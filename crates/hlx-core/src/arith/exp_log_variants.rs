@@ -10,11 +10,7 @@ use super::{
 /// `2^r` for `|r| <= 1/2`.
 #[inline(always)]
 pub(super) fn exp2_core<A: FloatOps>(r: f32) -> f32 {
-    let p = A::fma(EXP2_5, r, EXP2_4);
-    let p = A::fma(p, r, EXP2_3);
-    let p = A::fma(p, r, EXP2_2);
-    let p = A::fma(p, r, EXP2_1);
-    let p = A::fma(p, r, EXP2_0);
+    let p = horner!(A, r, EXP2_5, EXP2_4, EXP2_3, EXP2_2, EXP2_1, EXP2_0);
     A::fma(p, r, 1.0)
 }
 

@@ -13,6 +13,16 @@
 //! The error bounds below are against the exact value, over inputs whose result is a normal
 //! number; the tests hold them.
 
+/// `c_0 + c_1 x + c_2 x^2 + ...` by Horner's rule, one multiply-add a coefficient, from the last one
+/// down. It expands to plain statements: a closure would be compiled for the baseline processor.
+macro_rules! horner {
+    ($ops:ident, $x:expr, $last:expr, $($coefficient:expr),+) => {{
+        let p = $last;
+        $(let p = $ops::fma(p, $x, $coefficient);)+
+        p
+    }};
+}
+
 mod arc;
 mod constants;
 mod division;

@@ -120,11 +120,9 @@ pub(super) fn reduce_pair<A: FloatOps>(x: f32) -> (f32, f32, u32) {
 #[inline(always)]
 fn quadrant_sin<A: FloatOps>(r: f32, n: u32) -> f32 {
     let z = A::mul(r, r);
-    let s = A::fma(SIN_2, z, SIN_1);
-    let s = A::fma(s, z, SIN_0);
+    let s = horner!(A, z, SIN_2, SIN_1, SIN_0);
     let s = A::fma(A::mul(z, r), s, r);
-    let c = A::fma(COS_2, z, COS_1);
-    let c = A::fma(c, z, COS_0);
+    let c = horner!(A, z, COS_2, COS_1, COS_0);
     let c = A::fma(A::mul(z, z), c, A::fma(z, -0.5, 1.0));
     let y = if n & 1 == 0 { s } else { c };
     f32::from_bits(y.to_bits() ^ ((n & 2) << 30))

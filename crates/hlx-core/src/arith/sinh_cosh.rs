@@ -23,9 +23,7 @@ fn half_exps<A: FloatOps>(size: f32) -> (f32, f32, f32) {
 pub(super) fn sinh<A: FloatOps>(x: f32) -> f32 {
     let size = abs(x);
     let z = A::mul(size, size);
-    let p = A::fma(SINH_3, z, SINH_2);
-    let p = A::fma(p, z, SINH_1);
-    let p = A::fma(p, z, SINH_0);
+    let p = horner!(A, z, SINH_3, SINH_2, SINH_1, SINH_0);
     let near = A::fma(A::mul(size, z), p, size);
     let (half_grown, scale, shrunk) = half_exps::<A>(size);
     let far = A::fma(-scale, shrunk, half_grown);

@@ -26,12 +26,7 @@ pub(super) fn tan_within<A: FloatOps>(x: f32) -> f32 {
 #[inline(always)]
 fn tan_of<A: FloatOps>(x: f32, (r, low, n): (f32, f32, u32)) -> f32 {
     let z = A::mul(r, r);
-    let p = A::fma(TAN_6, z, TAN_5);
-    let p = A::fma(p, z, TAN_4);
-    let p = A::fma(p, z, TAN_3);
-    let p = A::fma(p, z, TAN_2);
-    let p = A::fma(p, z, TAN_1);
-    let p = A::fma(p, z, TAN_0);
+    let p = horner!(A, z, TAN_6, TAN_5, TAN_4, TAN_3, TAN_2, TAN_1, TAN_0);
     let cube = A::mul(z, r);
     let t = A::fma(cube, p, r);
     let t_low = A::fma(cube, p, r - t);

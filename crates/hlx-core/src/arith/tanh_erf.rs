@@ -31,18 +31,10 @@ pub(super) fn erf<A: FloatOps>(x: f32) -> f32 {
     let t = if size > ERF_HIGH { ERF_HIGH } else { size };
 
     let z = A::mul(t, t);
-    let p = A::fma(ERF_5, z, ERF_4);
-    let p = A::fma(p, z, ERF_3);
-    let p = A::fma(p, z, ERF_2);
-    let p = A::fma(p, z, ERF_1);
-    let p = A::fma(p, z, ERF_0);
+    let p = horner!(A, z, ERF_5, ERF_4, ERF_3, ERF_2, ERF_1, ERF_0);
     let near = A::fma(p, t, t);
 
-    let q = A::fma(ERFC_5, t, ERFC_4);
-    let q = A::fma(q, t, ERFC_3);
-    let q = A::fma(q, t, ERFC_2);
-    let q = A::fma(q, t, ERFC_1);
-    let q = A::fma(q, t, ERFC_0);
+    let q = horner!(A, t, ERFC_5, ERFC_4, ERFC_3, ERFC_2, ERFC_1, ERFC_0);
     let far = 1.0 - exp_core::<A>(A::mul(-t, q));
 
     let y = if size < ERF_SPLIT { near } else { far };

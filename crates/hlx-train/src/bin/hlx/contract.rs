@@ -7,13 +7,12 @@ use hlx_contract::spirv::Reflection;
 use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product_example};
 
 use crate::run::read_contract;
-use crate::store::open_store;
+use crate::store::StoreArgument;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
-    #[arg(long, global = true, value_name = "FOLDER")]
-    store: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgument,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -38,7 +37,7 @@ enum Verb {
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Make a shader (contract 900) of SPIR-V, put it into the store and say what it asks for.
+    /// Make a shader (contract 900) of SPIR-V, put it into the store and print its interface.
     Shader {
         /// The module.
         file: PathBuf,
@@ -59,7 +58,7 @@ enum Verb {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let store = open_store(arguments.store.as_deref())?;
+    let store = arguments.store.open()?;
     match &arguments.verb {
         Verb::Product { size, out } => {
             let kernel = product_example(&store, *size as usize)?;

@@ -1,14 +1,12 @@
 //! `hlx run`: executes a contract.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_contract::{Contract, Execute, Execution, Prepared};
 use hlx_store::{Handle, Store};
 use serde_json::json;
 
 use crate::DeviceArgument;
-use crate::store::open_store;
+use crate::store::StoreArgument;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -16,9 +14,8 @@ pub struct Arguments {
     contract: String,
     #[command(flatten)]
     device: DeviceArgument,
-    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
-    #[arg(long, value_name = "FOLDER")]
-    store: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgument,
     /// Run it so many times, and fail unless all runs give one handle.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -46,7 +43,7 @@ pub fn read_contract(store: &Store, text: &str) -> Result<Contract> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let store = open_store(arguments.store.as_deref())?;
+    let store = arguments.store.open()?;
     let contract = read_contract(&store, &arguments.contract)?;
     let ctx = arguments.device.open()?;
     let prepared = match &contract {
@@ -83,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs it, puts the results into the store, and runs it again as often as asked for.
+/// Runs it, puts the results into the store, and runs it again as often as requested.
 fn repeat(prepared: &Prepared, store: &Store, count: u32) -> Result<Execution> {
     let mut first = prepared.run_into(store)?;
     for number in 2..=count {

@@ -9,19 +9,28 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::files::{self, TemporaryFile};
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
 
-/// Opens the store of a folder, or the user's.
-pub fn open_store(folder: Option<&Path>) -> Result<Store> {
-    Ok(match folder {
-        Some(folder) => Store::open(folder)?,
-        None => Store::open_default()?,
-    })
+/// The option that selects the store.
+#[derive(clap::Args)]
+pub struct StoreArgument {
+    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+}
+
+impl StoreArgument {
+    /// Opens the store of the folder, or the user's.
+    pub fn open(&self) -> Result<Store> {
+        Ok(match &self.store {
+            Some(folder) => Store::open(folder)?,
+            None => Store::open_default()?,
+        })
+    }
 }
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The store's folder; by default HLX_STORE, else hlx/store in the user's data folder.
-    #[arg(long, global = true, value_name = "FOLDER")]
-    store: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgument,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -43,7 +52,7 @@ enum Verb {
     Get {
         /// The object.
         handle: String,
-        /// The file; it is made or replaced once the object has proved whole.
+        /// The file; it is made or replaced once the object is verified.
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -62,7 +71,7 @@ enum Verb {
         /// Keep this object too; may be given many times.
         #[arg(long, value_name = "HANDLE")]
         keep: Vec<String>,
-        /// Say what would go, and remove nothing.
+        /// Print what would be removed, and remove nothing.
         #[arg(long)]
         dry_run: bool,
     },
@@ -73,7 +82,7 @@ enum Verb {
         /// The object.
         handle: String,
     },
-    /// Remove a pin; its object goes with a later `gc`.
+    /// Remove a pin; a later `gc` removes its object.
     Unpin {
         /// The pin.
         name: String,
@@ -81,7 +90,7 @@ enum Verb {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let store = open_store(arguments.store.as_deref())?;
+    let store = arguments.store.open()?;
     match &arguments.verb {
         Verb::Put { file, dtype, shape } => put(&store, file, dtype.as_deref(), shape),
         Verb::Get { handle, out } => get(&store, &handle.parse()?, out.as_deref()),
