@@ -41,7 +41,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     for file in files::under(&source, &["rs"])? {
         let name = files::relative(&source, &file);
         let module = name.split(['/', '.']).next().unwrap_or(&name);
-        if module == "lib" || name.ends_with("tests.rs") {
+        if module == "lib" || name.ends_with("tests.rs") || name.contains("/tests/") {
             continue;
         }
         let Some(floor) = floor_of(module) else {

@@ -7,7 +7,7 @@
 //! - Each element is one chain `acc = fma(A[m,k], B[k,n], acc)` over k = 0, 1, 2, ..., which
 //!   starts at +0, at `bias[n]`, or at what C holds (`accumulate`). At its end -0 becomes +0.
 //! - With K = 0 the chain has no term: C is 0, the bias, or stays.
-//! - An [`Epilogue`] takes the ended chain through one elementwise operation more.
+//! - An [`Epilogue`] applies one elementwise operation to the results of the chains.
 //!
 //! The order is the same for every size, tile, thread count, instruction set and device.
 
@@ -103,7 +103,7 @@ pub fn matmul(
     matmul_with(ctx, a, b, bias, c, shape, Epilogue::None)
 }
 
-/// Computes [`matmul`] and then what the epilogue says, to the bits of separate launches.
+/// Computes [`matmul`] and then the epilogue, with the bits of separate launches.
 ///
 /// With an epilogue, matrices of C lie side by side (`stride_c` is M N).
 ///
@@ -142,8 +142,8 @@ fn turn_b(ctx: &Context, b: &Buffer, shape: &MatMul) -> Result<(Buffer, MatMul),
     Ok((turned, plain))
 }
 
-/// Whether B is better transposed once, by a launch of its own, than by each row of workgroups on
-/// its way into shared memory.
+/// Whether B is better transposed once, by a launch of its own, than by each row of workgroups
+/// when it loads B into shared memory.
 fn gains_by_turning(ctx: &Context, shape: &MatMul) -> bool {
     let tuning = &ctx.tuning().products;
     shape.trans_b
@@ -309,5 +309,4 @@ fn launch(
 }
 
 #[cfg(test)]
-#[path = "matmul/tests.rs"]
 mod tests;

@@ -320,7 +320,7 @@ impl Product<'_> {
     /// As that function.
     #[cfg(not(target_arch = "aarch64"))]
     unsafe fn run(&self, rows: usize, two: bool, step: &Step) {
-        // SAFETY: the caller vouches for the ranges.
+        // SAFETY: the caller guarantees the ranges.
         unsafe { self.tiles.function(rows, two)(step) }
     }
 
@@ -340,7 +340,7 @@ impl Product<'_> {
             self.tiles.columns / 2
         };
         let mut old = [0.0f32; 12 * 8];
-        // SAFETY: the caller vouches for the ranges; `old` holds the largest tile.
+        // SAFETY: the caller guarantees the ranges; `old` holds the largest tile.
         unsafe {
             let row = |i: usize| step.c.add(i * step.c_stride);
             if matches!(step.start, Start::Stored) {
@@ -368,7 +368,7 @@ impl Product<'_> {
         let width = self.tiles.columns;
         let mut copy = [0.0f32; 14 * 32];
         let (c, c_stride) = (step.c, step.c_stride);
-        // SAFETY: `copy` holds the largest tile; the caller vouches for C and the bias.
+        // SAFETY: `copy` holds the largest tile; the caller guarantees C and the bias.
         unsafe {
             for i in 0..target.rows {
                 let from = match step.start {

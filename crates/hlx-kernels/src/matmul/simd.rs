@@ -62,37 +62,37 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn zero() -> Self::V {
-        // SAFETY: the caller vouches for AVX-512F.
+        // SAFETY: the caller guarantees AVX-512F.
         unsafe { std::arch::x86_64::_mm512_setzero_ps() }
     }
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
-        // SAFETY: the caller vouches for AVX-512F.
+        // SAFETY: the caller guarantees AVX-512F.
         unsafe { std::arch::x86_64::_mm512_set1_ps(x) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller vouches for AVX-512F and for the range.
+        // SAFETY: the caller guarantees AVX-512F and for the range.
         unsafe { std::arch::x86_64::_mm512_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller vouches for AVX-512F and for the range.
+        // SAFETY: the caller guarantees AVX-512F and for the range.
         unsafe { std::arch::x86_64::_mm512_storeu_ps(to, v) }
     }
 
     #[inline(always)]
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // SAFETY: the caller vouches for AVX-512F.
+        // SAFETY: the caller guarantees AVX-512F.
         unsafe { std::arch::x86_64::_mm512_fmadd_ps(a, b, c) }
     }
 
     #[inline(always)]
     unsafe fn pos0(v: Self::V) -> Self::V {
-        // SAFETY: the caller vouches for AVX-512F.
+        // SAFETY: the caller guarantees AVX-512F.
         unsafe { std::arch::x86_64::_mm512_add_ps(v, Self::zero()) }
     }
 }
@@ -108,37 +108,37 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn zero() -> Self::V {
-        // SAFETY: the caller vouches for AVX.
+        // SAFETY: the caller guarantees AVX.
         unsafe { std::arch::x86_64::_mm256_setzero_ps() }
     }
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
-        // SAFETY: the caller vouches for AVX.
+        // SAFETY: the caller guarantees AVX.
         unsafe { std::arch::x86_64::_mm256_set1_ps(x) }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller vouches for AVX and for the range.
+        // SAFETY: the caller guarantees AVX and for the range.
         unsafe { std::arch::x86_64::_mm256_loadu_ps(from) }
     }
 
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller vouches for AVX and for the range.
+        // SAFETY: the caller guarantees AVX and for the range.
         unsafe { std::arch::x86_64::_mm256_storeu_ps(to, v) }
     }
 
     #[inline(always)]
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // SAFETY: the caller vouches for FMA.
+        // SAFETY: the caller guarantees FMA.
         unsafe { std::arch::x86_64::_mm256_fmadd_ps(a, b, c) }
     }
 
     #[inline(always)]
     unsafe fn pos0(v: Self::V) -> Self::V {
-        // SAFETY: the caller vouches for AVX.
+        // SAFETY: the caller guarantees AVX.
         unsafe { std::arch::x86_64::_mm256_add_ps(v, Self::zero()) }
     }
 }
@@ -166,13 +166,13 @@ impl Simd for Neon {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller guarantees the range.
         unsafe { std::arch::aarch64::vld1q_f32(from) }
     }
 
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller guarantees the range.
         unsafe { std::arch::aarch64::vst1q_f32(to, v) }
     }
 
@@ -208,13 +208,13 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller guarantees the range.
         unsafe { from.cast::<[f32; 4]>().read_unaligned() }
     }
 
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller guarantees the range.
         unsafe { to.cast::<[f32; 4]>().write_unaligned(v) }
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Step {
 /// The processor has `S`; the ranges that `step` describes may be read and C written.
 #[inline(always)]
 unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(step: &Step) {
-    // SAFETY: the caller vouches for `S` and for every range.
+    // SAFETY: the caller guarantees `S` and for every range.
     unsafe {
         let mut acc = [[S::zero(); NV]; MR];
         match step.start {
@@ -114,7 +114,7 @@ macro_rules! tiles {
 
             $(#[target_feature(enable = $feature)])?
             unsafe fn run<const MR: usize, const NV: usize>(step: &Step) {
-                // SAFETY: the caller vouches for the instruction set and the ranges.
+                // SAFETY: the caller guarantees the instruction set and the ranges.
                 unsafe { tile::<S, MR, NV>(step) }
             }
 

@@ -1,0 +1,207 @@
+//! Tests of epilogues: their bits are those of separate launches.
+
+use super::*;
+use crate::activation::Activation;
+use crate::testing::TestMemory;
+
+/// Every epilogue, over a buffer shaped as C that it reads or writes.
+fn epilogues(extra: &Buffer) -> Vec<Epilogue<'_>> {
+    let mut all = vec![Epilogue::Add(extra), Epilogue::Scale(-1.7)];
+    for &kind in Activation::ALL {
+        all.push(Epilogue::Activation { kind, out: extra });
+        all.push(Epilogue::ActivationBackward(kind));
+    }
+    all
+}
+
+/// How a product and its epilogue are launched.
+#[derive(Clone, Copy)]
+enum Launches {
+    One,
+    Separate,
+    Chosen,
+}
+
+/// Runs the product with epilogue `epilogue_idx`: C and the buffer beside it.
+fn with_epilogue(
+    case: &Case,
+    tile: &Tile,
+    epilogue_idx: usize,
+    launches: Launches,
+    (ctx, memory): (&Context, &mut TestMemory),
+) -> Result<Vec<Buffer>, KernelError> {
+    let s = &case.shape;
+    let operands = [&memory.input(ctx, &case.a)?, &memory.input(ctx, &case.b)?];
+    let bias = case.bias().map(|bias| memory.input(ctx, bias));
+    let bias = bias.transpose()?;
+    let c = memory.input(ctx, &case.c)?;
+    let extra = memory.input(ctx, &values(5, case.c.len()))?;
+    let epilogue = epilogues(&extra)[epilogue_idx];
+    check(operands[0], operands[1], bias.as_ref(), &c, s)?;
+    epilogue.check(NAME, &c, s)?;
+    let run = |c: &Buffer, epilogue| matmul_in(ctx, operands, bias.as_ref(), c, s, tile, epilogue);
+    match launches {
+        Launches::One => {
+            let shader = epilogue::fused(tile).expect("a shader");
+            launch(
+                ctx,
+                operands,
+                bias.as_ref(),
+                &c,
+                s,
+                (tile, shader),
+                epilogue,
+            )?;
+        }
+        Launches::Separate => {
+            epilogue.separately(ctx, &c, s.accumulate, |c| run(c, Epilogue::None))?;
+        }
+        Launches::Chosen => run(&c, epilogue)?,
+    }
+    Ok(vec![c, extra])
+}
+
+#[test]
+fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
+    let contexts = crate::testing::contexts();
+    let emulated = contexts.iter().any(|ctx| !ctx.native_arithmetic());
+    // Devices that emulate the arithmetic run separate launches. As their drivers compile a fused
+    // shader for seconds, they have the smallest tile here, and three epilogues in one launch.
+    let tiles = if emulated {
+        std::slice::from_ref(SMALLEST)
+    } else {
+        &TILES[..]
+    };
+    let one = contexts[0].alloc(1).expect("buffer");
+    for (i, tile) in tiles.iter().enumerate() {
+        for epilogue_idx in 0..epilogues(&one).len() {
+            let j = i + epilogue_idx;
+            let [whole, other] = [j, j + 1].map(|j| TRANSPOSES[j % 4]);
+            let shapes = [
+                shape(tile.rows + 4, tile.columns + 8, 2 * tile.k_step, whole),
+                shape(33, 35, 17, other),
+                MatMul {
+                    batch: 3,
+                    stride_a: 0,
+                    stride_b: 64,
+                    ..shape(5, 7, 9, other)
+                },
+            ];
+            // One shape an epilogue and tile: a pipeline takes a GPU's driver 0.2 s.
+            let s = shapes[j % 3];
+            let from = match STARTS[(j / 3) % 3] {
+                From::Stored if epilogues(&one)[epilogue_idx].reads_c() => From::Bias,
+                from => from,
+            };
+            let case = Case::new(s, from, values);
+            let name = format!("{s:?}, epilogue {epilogue_idx}");
+            let launches = if !emulated || [0, 2, 3].contains(&epilogue_idx) {
+                Launches::One
+            } else {
+                Launches::Chosen
+            };
+            let got = run_everywhere(&name, |ctx, memory| {
+                with_epilogue(&case, tile, epilogue_idx, launches, (ctx, memory))
+            });
+            let want = run_on(&name, &contexts[0], |ctx, memory| {
+                with_epilogue(&case, tile, epilogue_idx, Launches::Separate, (ctx, memory))
+            });
+            for (got, want) in got.iter().zip(&want) {
+                assert_same_bits(&name, got, want);
+            }
+        }
+    }
+}
+
+/// It was tanh: every kind but those listed fell through to the last one.
+#[test]
+fn an_activation_that_is_no_kind_gives_nan() {
+    let s = MatMul::new(5, 8, 16);
+    let shader = epilogue::fused(SMALLEST).expect("a shader");
+    for ctx in hlx_core::testing::vulkan_contexts() {
+        let outputs = run_on("matmul", &ctx, |ctx, memory| {
+            let (a, b) = (
+                memory.input(ctx, &[1.0; 80])?,
+                memory.input(ctx, &[0.1; 128])?,
+            );
+            let (c, out) = (memory.output(ctx, 40)?, memory.output(ctx, 40)?);
+            let mut specialization = specialization(&s, SMALLEST, START_ZERO).to_vec();
+            specialization.extend([(8, 2), (9, Activation::ALL.len() as u32)]);
+            let push = Push {
+                m: 5,
+                n: 8,
+                k: 16,
+                stride_a: 0,
+                stride_b: 0,
+                stride_c: 0,
+                batch_first: 0,
+                scalar: 0.0,
+            };
+            let launch = Launch {
+                name: "matmul",
+                shader,
+                specialization: &specialization,
+                bindings: &[
+                    Binding::Read(&a),
+                    Binding::Read(&b),
+                    Binding::Read(&b),
+                    Binding::Write(&c),
+                    Binding::Write(&out),
+                ],
+                push: push_bytes(&push),
+                groups: [1, 1, 1],
+            };
+            ctx.launch(launch, |_| ())?;
+            Ok(vec![c, out])
+        });
+        assert_close("the product", &outputs[0], &[1.6; 40], 1e-6, 0.0);
+        assert!(outputs[1].iter().all(|y| y.is_nan()), "{:?}", outputs[1]);
+    }
+}
+
+#[test]
+fn every_tile_has_an_epilogue() {
+    for tile in &TILES {
+        assert!(epilogue::fused(tile).is_some(), "{tile:?}");
+    }
+}
+
+#[test]
+fn wrong_epilogues_are_errors() {
+    let ctx = &hlx_core::testing::cpu().expect("the CPU device opens");
+    let [two, four] = [2, 4].map(|len| ctx.buffer_f32(&vec![1.0; len]).expect("buffer"));
+    let out = ctx.alloc(4).expect("buffer");
+    let s = MatMul::new(2, 2, 2);
+    let error = |c: &Buffer, s: &MatMul, epilogue| {
+        let result = matmul_with(ctx, &four, &four, None, c, s, epilogue);
+        result.expect_err("an error").to_string()
+    };
+    let kind = Activation::Gelu;
+    for (epilogue, argument) in [
+        (Epilogue::Add(&two), "r"),
+        (Epilogue::Activation { kind, out: &two }, "out"),
+    ] {
+        let want = format!("matmul: {argument} has 2 elements, expected 4");
+        assert_eq!(error(&out, &s, epilogue), want);
+    }
+    let on = MatMul {
+        accumulate: true,
+        ..s
+    };
+    assert_eq!(
+        error(&out, &on, Epilogue::ActivationBackward(kind)),
+        "matmul: an activation's input in C and accumulate exclude each other"
+    );
+    let apart = MatMul {
+        batch: 2,
+        stride_a: 0,
+        stride_b: 0,
+        stride_c: 8,
+        ..s
+    };
+    let [c, long] = [12, 12].map(|len| ctx.alloc(len).expect("buffer"));
+    assert_eq!(
+        error(&c, &apart, Epilogue::Add(&long)),
+        "matmul: stride_c is 8, expected 4 with an epilogue"
+    );
+}
