@@ -21,7 +21,7 @@ const SECONDS: f64 = 0.25;
 /// rounds of a case prepare it once and the device holds one case at a time.
 ///
 /// # Errors
-/// A device that cannot be opened, or an output that went away.
+/// A device that cannot be opened, or a closed output.
 pub fn serve(device: &str) -> Result<()> {
     let ctx = Context::open_from_env(device)?;
     let info = ctx.info();

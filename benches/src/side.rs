@@ -27,7 +27,7 @@ pub struct Session {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// What the side calls itself: program, device, version.
+    /// The side's description: program, device, version.
     pub description: String,
 }
 

@@ -78,7 +78,7 @@ pub fn succeed(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs a command and keeps its output; an error carries all that it wrote.
+/// Runs a command and keeps its output; an error has all that it wrote.
 pub fn capture(what: &str, command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -105,7 +105,7 @@ pub fn on_path(program: &str) -> bool {
     std::env::split_paths(&paths).any(|dir| dir.join(&file).is_file())
 }
 
-/// Says what is done, does it, and says how long it took.
+/// Prints what is done, does it, and prints how long it took.
 pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     eprintln!("xtask: {what} ...");
     let start = Instant::now();

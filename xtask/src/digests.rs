@@ -2,7 +2,7 @@
 //!
 //! A line a module: its name, the digest of its source, the digest of the module. The source's
 //! digest covers the file and all it includes, in order, and the header names the compiler; so
-//! a plain build can tell a stale module without having a compiler.
+//! a plain build can detect a stale module without a compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::files;
 use crate::sha256;
 
-/// One shader: where its source and its module stand, and its name (`layer_norm/forward`).
+/// One shader: where its source and its module are, and its name (`layer_norm/forward`).
 pub struct Shader {
     pub name: String,
     pub source: PathBuf,

@@ -29,7 +29,7 @@ the CPU. The seed decides the moments; it is printed.
 /// Kills of a storm without `--kills`.
 const KILLS: u64 = 20;
 
-/// What was asked for.
+/// What was requested.
 struct Options {
     kills: u64,
     limit: Option<Duration>,
@@ -55,7 +55,7 @@ impl Options {
         }
     }
 
-    /// Leaves Vulkan out if nobody has asked for it and there is no device.
+    /// Leaves Vulkan out if it was not requested and there is no device.
     fn with_devices(mut self, program: &Path) -> Result<Self, String> {
         if self.devices.is_empty() {
             let mut doctor = std::process::Command::new(program);

@@ -16,7 +16,7 @@ use crate::table::digits;
 /// After so many runs the context is opened anew and the contract prepared anew.
 const RUNS_A_CONTEXT: usize = 100;
 
-/// A folder that goes when the proof ends.
+/// A folder that is removed when the proof ends.
 struct Folder(std::path::PathBuf);
 
 impl Drop for Folder {

@@ -46,7 +46,7 @@ impl Default for BackwardPlan {
     }
 }
 
-/// A gradient on its way through the pass.
+/// A gradient during the pass.
 #[derive(Debug)]
 pub struct Gradient {
     buffer: Buffer,

@@ -45,7 +45,7 @@ impl Leaf {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Tells leaves apart: one address for all clones of a leaf tensor.
+    /// Identifies leaves: one address for all clones of a leaf tensor.
     pub(crate) fn identity(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }

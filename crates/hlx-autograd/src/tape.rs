@@ -8,7 +8,7 @@ use crate::Result;
 use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
 
-/// How an operation differentiates itself: it takes the gradient of its output and hands the
+/// How an operation differentiates itself: it takes the gradient of its output and passes the
 /// gradients of its inputs to the pass. It runs once, and what it captured is freed after.
 pub(crate) type BackwardFn = Box<dyn FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send>;
 

@@ -1,4 +1,4 @@
-//! Base64 (RFC 4648, section 4) for the bytes that JSON carries.
+//! Base64 (RFC 4648, section 4) for bytes in JSON.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,4 +1,4 @@
-//! A kernel held against its shader, and against a device's limits.
+//! Checks a kernel against its shader, and against a device's limits.
 
 use hlx_core::Context;
 use hlx_store::Dtype;
@@ -11,7 +11,7 @@ use super::{ContractError, Kernel};
 /// Specialization constants that HLX sets itself: how the device does arithmetic.
 const OWN_CONSTANTS: std::ops::RangeInclusive<u32> = 1000..=1001;
 
-/// Checks that a kernel says what its shader says.
+/// Checks that a kernel declares what its shader declares.
 pub(crate) fn check(kernel: &Kernel, shader: &Loaded) -> Result<(), ContractError> {
     check_constants(kernel, shader)?;
     check_push_constants(kernel, shader)?;
@@ -62,7 +62,7 @@ fn check_push_constants(kernel: &Kernel, shader: &Loaded) -> Result<(), Contract
         ));
     }
     for (place, (scalar, declared)) in given.iter().zip(declared).enumerate() {
-        // A word of padding may hold anything; zero makes one contract of it.
+        // The shader ignores padding; as zero, equal kernels have equal encodings.
         let expected = declared.unwrap_or(ScalarKind::U32);
         let padded = declared.is_some() || scalar.word() == 0;
         if scalar.kind() != expected || !padded {

@@ -1,4 +1,4 @@
-//! The canonical encoding of contracts: one value, one string of bytes, one handle.
+//! The canonical encoding of contracts: equal values have equal bytes and an equal handle.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use hlx_store::{Handle, Store, StoreError};
@@ -97,7 +97,7 @@ impl Contract {
     /// Reads a contract from JSON.
     ///
     /// # Errors
-    /// [`ContractError::Encoding`] with the line where it stops making sense.
+    /// [`ContractError::Encoding`] with the line of the first error.
     pub fn from_json(text: &str) -> Result<Self, ContractError> {
         #[derive(Deserialize)]
         struct Head {

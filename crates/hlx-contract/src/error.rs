@@ -13,7 +13,7 @@ pub enum ContractError {
     /// Text or bytes that are no contract.
     #[error("no contract: {reason}")]
     Encoding {
-        /// Where it stops making sense.
+        /// What is malformed, and where.
         reason: String,
     },
     /// A contract that contradicts itself, or the shader it names.
@@ -59,7 +59,7 @@ pub enum ContractError {
     Store {
         /// The contract's name.
         contract: String,
-        /// The store's words.
+        /// The store's message.
         source: StoreError,
     },
     /// The device's memory, queue or driver.
@@ -67,7 +67,7 @@ pub enum ContractError {
     Core {
         /// The contract's name.
         contract: String,
-        /// The device's words.
+        /// The device's message.
         source: CoreError,
     },
     /// A kernel's CPU twin.
@@ -75,7 +75,7 @@ pub enum ContractError {
     Kernel {
         /// The contract's name.
         contract: String,
-        /// The kernel's words.
+        /// The kernel's message.
         source: KernelError,
     },
 }
@@ -88,7 +88,7 @@ impl ContractError {
         }
     }
 
-    /// Returns a maker of [`ContractError::Store`], for `map_err`.
+    /// Returns a function that makes a [`ContractError::Store`], for `map_err`.
     pub(crate) fn store(contract: &str) -> impl FnOnce(StoreError) -> Self {
         |source| Self::Store {
             contract: contract.to_owned(),
@@ -96,7 +96,7 @@ impl ContractError {
         }
     }
 
-    /// Returns a maker of [`ContractError::Core`], for `map_err`.
+    /// Returns a function that makes a [`ContractError::Core`], for `map_err`.
     pub(crate) fn core(contract: &str) -> impl FnOnce(CoreError) -> Self {
         |source| Self::Core {
             contract: contract.to_owned(),

@@ -54,7 +54,7 @@ pub struct NamedHandle {
     pub handle: Handle,
 }
 
-/// What an execution gave.
+/// The result of an execution.
 #[derive(Clone, Debug)]
 pub struct Execution {
     /// The result: the tensor's handle of a contract with one output. Of more outputs, the handle
@@ -164,17 +164,17 @@ enum Work {
 }
 
 impl Prepared {
-    /// Runs it and returns the handles of what came out; nothing is stored.
+    /// Runs it and returns the handles of its outputs; nothing is stored.
     ///
     /// # Errors
-    /// [`ContractError::Core`] with the device's words.
+    /// [`ContractError::Core`] with the device's message.
     pub fn run(&self) -> Result<Execution, ContractError> {
         self.results(|dtype, shape, bytes| {
             Handle::of_tensor(dtype, shape, bytes).map_err(ContractError::store(&self.name))
         })
     }
 
-    /// Runs it and puts what came out into a store.
+    /// Runs it and puts its outputs into a store.
     ///
     /// # Errors
     /// As [`Prepared::run`], and [`ContractError::Store`].
@@ -234,7 +234,7 @@ impl Prepared {
     }
 }
 
-/// The object that several outputs are: a line each.
+/// The list of several outputs, a line each.
 fn list(outputs: &[NamedHandle]) -> Vec<u8> {
     let line = |output: &NamedHandle| {
         let Port { kernel, name } = &output.port;

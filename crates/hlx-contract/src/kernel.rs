@@ -8,7 +8,7 @@ use super::scalar::{Number, Scalar};
 
 /// A kernel: one dispatch of a shader over tensors (contract 901).
 ///
-/// Specialization constants, inputs and outputs stand in ascending order of their ids and
+/// Specialization constants, inputs and outputs are in ascending order of their ids and
 /// bindings, so that one kernel has one encoding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

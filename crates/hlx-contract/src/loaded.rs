@@ -20,7 +20,7 @@ pub(crate) struct Loaded {
     pub reflection: Reflection,
 }
 
-/// Validates a shader and returns what it asks for: bindings, constants, workgroup size.
+/// Validates a shader and returns its interface: bindings, constants, workgroup size.
 ///
 /// # Errors
 /// [`ContractError::Spirv`] with the first fault.

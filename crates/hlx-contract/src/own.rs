@@ -1,7 +1,7 @@
 //! HLX's own shaders that contracts may name without a store, and their CPU twins.
 //!
 //! The CPU device has no SPIR-V: it runs a contract only where its shader is one of these, and
-//! only where the contract asks for what HLX's launcher would: there the twin is known to give
+//! only with the constants and workgroups of HLX's own launcher: there the twin is known to give
 //! the shader's bits.
 
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ pub(crate) fn by_handle(handle: &Handle) -> Option<&'static Own> {
     all.get(handle).copied()
 }
 
-/// What the CPU device says of a contract that has no twin.
+/// The CPU device's error for a contract that has no twin.
 pub(crate) fn no_twin(ctx: &Context, kernel: &Kernel, why: &str) -> ContractError {
     ContractError::Device {
         contract: kernel.name.clone(),

@@ -25,8 +25,8 @@ fn shader_handle(contract: &str, name: &str) -> Result<Handle, ContractError> {
 }
 
 /// Makes the contract of a matrix product, `c = a b + bias`: `a` is \[m, k\], `b` \[k, n\], `bias`
-/// \[n\] and `c` \[m, n\], in f32. `sizes` are m, n and k; an input that is `None` is left to a
-/// pipeline's links.
+/// \[n\] and `c` \[m, n\], in f32. `sizes` are m, n and k; a pipeline links an input
+/// that is `None`.
 ///
 /// Each element is one chain `acc = fma(a, b, acc)` over k = 0, 1, 2, ... that starts at the bias
 /// ([`hlx_kernels::matmul`]).
@@ -113,7 +113,7 @@ pub fn sum(
     })
 }
 
-/// Makes the example of the roadmap: a square product of numbers from the counter-based generator,
+/// Makes an example: a square product of numbers from the counter-based generator,
 /// in \[-1, 1), and a bias of zeros. Its tensors, its shader and the contract are put into the
 /// store; every machine makes the same.
 ///

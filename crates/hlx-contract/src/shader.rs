@@ -15,12 +15,12 @@ pub struct Shader {
     pub entry_point: String,
     /// Its stage.
     pub stage: Stage,
-    /// The module: little-endian words. JSON carries it as base64.
+    /// The module: little-endian words. In JSON it is base64.
     #[serde(with = "module")]
     pub spirv: Vec<u8>,
 }
 
-/// The stage of an entry point. HLX computes and does not draw.
+/// The stage of an entry point. HLX runs compute shaders only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {

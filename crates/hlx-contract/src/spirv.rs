@@ -1,13 +1,13 @@
 //! SPIR-V that comes from outside: validated before any driver sees it, and reflected.
 //!
-//! Drivers take every module for valid; one that is not crashes them or worse. [`validate`]
-//! therefore accepts a closed part of SPIR-V 1.0 to 1.5, compute shaders over storage buffers,
+//! Drivers assume that a module is valid: one that is not may crash the process or corrupt its
+//! memory. [`validate`] therefore accepts a closed part of SPIR-V 1.0 to 1.5, compute shaders over storage buffers,
 //! and checks all of it: header and words, ids and their order, types and constants, block
 //! layouts, structured control flow, dominance, the operands of every instruction, capabilities,
 //! the entry point. What it does not know, it refuses by name. `docs/contracts.md` has the list.
 //!
-//! What no check of a module can show is left to the run: indexes computed by the shader (a
-//! device bounds those into storage buffers) and loops without end (a device is lost by them).
+//! Two things show only at run time: indexes computed by the shader (robust buffer access bounds
+//! those into storage buffers) and loops without end (the driver resets the device).
 
 mod access;
 mod annotations;
@@ -36,7 +36,7 @@ use grammar::op;
 use module::Module;
 use types::Types;
 
-/// Validates a module and returns what its entry point asks for.
+/// Validates a module and returns the interface of its entry point.
 ///
 /// # Errors
 /// The first fault, with the number and name of its instruction.

@@ -31,7 +31,7 @@ pub struct Context {
 }
 
 /// What a context shares among its clones. Fields drop in order: the stream waits for its work
-/// before the memory goes.
+/// before the memory is freed.
 struct Inner {
     stream: Stream,
     source: Arc<BlockSource>,
@@ -101,7 +101,7 @@ impl Context {
         &self.inner.info
     }
 
-    /// How kernels are cut for this device; it never shows in the bits.
+    /// How kernels are cut for this device; it changes no bit.
     pub fn tuning(&self) -> &Tuning {
         &self.tuning
     }
@@ -218,7 +218,7 @@ impl Context {
     /// # Errors
     /// [`CoreError::OtherContext`] for a buffer of another context; [`CoreError::Invalid`] for
     /// bindings that overlap, are misaligned or larger than the device binds, and while another
-    /// thread records a graph; what the driver answers.
+    /// thread records a graph; the driver's error.
     pub fn launch<F>(&self, launch: Launch<'_>, cpu: F) -> Result<(), CoreError>
     where
         F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,

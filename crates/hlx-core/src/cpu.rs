@@ -1,7 +1,7 @@
 //! The CPU device: its worker threads, their flush-to-zero mode and the vector level in use.
 //!
 //! HLX arithmetic counts subnormals as zero. x86 and AArch64 do so natively when a control bit
-//! of the thread is set; the workers of the CPU device set it once, when they start, and carry
+//! of the thread is set; the workers of the CPU device set it once, when they start, and run
 //! no other work. [`with_flush`] sets and restores it for a closure on the calling thread. These
 //! are the only two places of HLX that touch the mode; the probe proves that they work. The flag
 //! that says that a result was flushed is read in [`crate::underflow`].
@@ -251,7 +251,7 @@ pub(crate) fn memory_budget() -> u64 {
         .map_or(u64::MAX, |kib| kib * 1024)
 }
 
-/// The processor's name, where the system tells it.
+/// The processor's name, where the system reports it.
 pub(crate) fn processor_name() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     cpuinfo

@@ -42,7 +42,7 @@ pub struct DeviceInfo {
     /// The most bytes of push constants; 0 on the CPU.
     pub max_push_constant_bytes: u32,
     /// Processors that workgroups spread over (multiprocessors, compute units; the CPU's threads);
-    /// 0 where the driver does not tell.
+    /// 0 where the driver does not report it.
     pub processors: u32,
     /// The subgroup's size; the vector width in words on the CPU.
     pub subgroup_size: u32,

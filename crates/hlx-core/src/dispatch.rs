@@ -68,13 +68,13 @@ impl ComputePipeline {
     /// Buffers are never read or written past their ends, whatever index the shader computes.
     ///
     /// # Safety
-    /// Drivers trust a module: an invalid one is undefined behaviour. The caller vouches that the
+    /// Drivers trust a module: an invalid one is undefined behaviour. The caller guarantees that the
     /// words are valid SPIR-V for Vulkan 1.2, whose storage buffers and push constants are those
     /// given here. `hlx-contract` checks modules from outside, and calls this for them.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] on the CPU device or without the entry point;
-    /// [`CoreError::Vulkan`] with the driver's words.
+    /// [`CoreError::Vulkan`] with the driver's message.
     pub unsafe fn from_spirv(
         context: &Context,
         name: &'static str,
@@ -195,7 +195,7 @@ impl CommandBufferPool {
     /// Records what `body` dispatches; barriers are put where a dispatch depends on another.
     ///
     /// # Errors
-    /// What `body` returns, or what the driver answers.
+    /// What `body` returns, or the driver's error.
     pub fn record(
         &self,
         body: impl FnOnce(&mut CommandRecorder) -> Result<(), CoreError>,
@@ -305,7 +305,7 @@ impl RecordedCommands {
     /// Submits the commands after all work launched so far; does not wait.
     ///
     /// # Errors
-    /// [`CoreError::DeviceLost`] or what the driver answers.
+    /// [`CoreError::DeviceLost`] or the driver's error.
     pub fn submit(&self) -> Result<(), CoreError> {
         stream(&self.context, "submit")?.submit_recorded(&self.recorded)
     }

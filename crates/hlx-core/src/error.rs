@@ -9,13 +9,13 @@ pub enum CoreError {
     /// The device text names no device: not `auto`, `cpu`, `vulkan` or `vulkan:N`.
     #[error("device `{found}` is unknown: expected auto, cpu, vulkan or vulkan:N")]
     UnknownDevice {
-        /// What was asked for.
+        /// What was requested.
         found: String,
     },
-    /// The device asked for is not on this machine.
+    /// The requested device is not on this machine.
     #[error("no device `{asked}` on this machine: {available}")]
     NoSuchDevice {
-        /// What was asked for.
+        /// What was requested.
         asked: String,
         /// What there is.
         available: String,
@@ -28,14 +28,14 @@ pub enum CoreError {
         /// The first check that failed, with inputs and bits.
         failure: String,
     },
-    /// The device has less memory than asked for.
+    /// The device has less memory than requested.
     #[error(
         "out of memory on {device}: {requested} bytes asked for, {in_use} bytes in use of a budget of {budget} bytes"
     )]
     OutOfMemory {
         /// The device's name.
         device: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes that HLX holds on the device.
         in_use: u64,
@@ -57,7 +57,7 @@ pub enum CoreError {
     Vulkan {
         /// What was being done.
         during: String,
-        /// The driver's or vulkano's words.
+        /// The message of the driver or of vulkano.
         reason: String,
     },
     /// A buffer of one context was given to another.
@@ -85,7 +85,7 @@ pub enum CoreError {
     Io {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
 }

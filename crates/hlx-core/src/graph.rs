@@ -27,7 +27,7 @@ impl Graph {
     /// Runs the launches after all work launched so far.
     ///
     /// # Errors
-    /// [`CoreError::DeviceLost`] or what the driver answers.
+    /// [`CoreError::DeviceLost`] or the driver's error.
     pub fn replay(&self) -> Result<(), CoreError> {
         match (&self.launches, self.context.stream()) {
             (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph),

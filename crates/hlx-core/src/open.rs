@@ -20,7 +20,7 @@ impl Context {
     ///
     /// # Errors
     /// [`CoreError::UnknownDevice`], [`CoreError::NoSuchDevice`], [`CoreError::ProbeFailed`], or
-    /// what the driver answers.
+    /// the driver's error.
     pub fn open(selector: &str) -> Result<Self, CoreError> {
         let selected = Selector::parse(selector)?;
         if selected == Selector::Cpu {
@@ -122,7 +122,7 @@ impl Context {
     }
 }
 
-/// The Vulkan devices; none, and a line in the log, where Vulkan itself does not answer.
+/// The Vulkan devices; none, and a line in the log, where Vulkan cannot be initialised.
 fn vulkan_devices() -> Vec<DeviceInfo> {
     vulkan::list().unwrap_or_else(|error| {
         tracing::info!("no Vulkan: {error}");

@@ -2,8 +2,8 @@
 //!
 //! It runs in three parts: the bare instructions, to see whether the device fuses and flushes by
 //! itself; every function of [`crate::arith`], whose GLSL must give the bits of its Rust twin;
-//! and a row reduction. A device that fails is refused. The answer is kept on disk by device,
-//! driver and shader, so that it costs its tenth of a second once.
+//! and a row reduction. A device that fails is refused. The result is cached on disk by
+//! device, driver and shader, as the probe takes a tenth of a second.
 
 mod inputs;
 mod kept;
@@ -72,7 +72,7 @@ multiversion! {
 }
 
 /// Probes the CPU device; runs in one of its workers. The kernels use the processor's own
-/// arithmetic, so what there is to show is that it fuses and flushes.
+/// arithmetic, so the probe shows that it fuses and flushes.
 pub(crate) fn run_cpu() -> ProbeReport {
     use arith::soft::{Here, softfma};
 
@@ -131,7 +131,7 @@ pub(crate) fn run_vulkan(
     context: &Context,
     device: &Arc<VulkanDevice>,
 ) -> Result<Probed, CoreError> {
-    // By selector. One probe at a time; the others of this process then find its answer.
+    // By selector. One probe at a time; the others of this process then find its result.
     static FOUND: Mutex<BTreeMap<String, Probed>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(probed) = found.get(&device.info.selector) {

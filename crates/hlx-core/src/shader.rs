@@ -12,11 +12,11 @@ impl Shader {
     /// module, whose words are little-endian.
     ///
     /// # Safety
-    /// Drivers trust a module: an invalid one is undefined behaviour. The caller vouches that the
+    /// Drivers trust a module: an invalid one is undefined behaviour. The caller guarantees that the
     /// bytes are valid SPIR-V for Vulkan 1.2 with the entry point `main`, for every value of the
     /// specialization constants that launches give, and that the shader reads and writes its
     /// buffers within the bounds that its launches give it. `cargo xtask shaders` and the tests
-    /// are what HLX's own shaders rest on; `hlx-contract` checks modules from outside.
+    /// establish this for HLX's own shaders; `hlx-contract` checks modules from outside.
     pub const unsafe fn new(name: &'static str, bytes: &'static [u8]) -> Self {
         Self { name, bytes }
     }

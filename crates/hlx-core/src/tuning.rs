@@ -141,7 +141,7 @@ const FLOPS_A_BYTE: f64 = 80.0;
 const FLOPS_A_BYTE_HBM: f64 = 15.0;
 /// Cards with this much memory have HBM.
 const HBM_BYTES: u64 = 60 << 30;
-/// Processors of a GPU whose driver does not tell.
+/// Processors of a GPU whose driver does not report them.
 const UNKNOWN_PROCESSORS: usize = 16;
 /// Instructions of an emulated multiply-add.
 const EMULATED_COST: f64 = 80.0;
@@ -337,8 +337,8 @@ fn streamed_rows(gpu: bool) -> Vec<RowCut> {
     ]
 }
 
-/// Few columns want narrow groups, to reach all cores, and many want runs of 128 bytes where a tile
-/// has two arrays (8 shards of 1,024 columns: 6.4 us with 32, 7.9 with 16). Still more need no
+/// Few columns are cut into narrow groups, so that all cores have one, and many into runs of 128
+/// bytes where a tile has two arrays (8 shards of 1,024 columns: 6.4 us with 32, 7.9 with 16). Still more need no
 /// tiles: 8 shards of 1,024 rows, us of layer norm's parameters with tiles and without, 57 and 68
 /// at 2,048 columns, 83 and 73 at 3,072, 216 and 127 at 8,384. Software drivers would compile the
 /// unrolled loads for seconds.

@@ -1,6 +1,6 @@
 //! The frame of a column reduction within shards: the launch side of `shaders/include/columns.glsl`.
 //!
-//! The cut never shows in the bits: a column of a shard is one chain over its rows.
+//! The cut changes no bit: a column of a shard is one chain over its rows.
 
 use hlx_core::{Binding, ColumnCut, Context, CpuBindings, Launch, Shader, groups_1d};
 
@@ -46,7 +46,7 @@ impl Columns {
     }
 }
 
-/// The columns that a workgroup carries, and the rows that each thread loads ahead where there are no
+/// The columns that a workgroup computes, and the rows that each thread loads ahead where there are no
 /// tiles (0: there are).
 #[derive(Clone, Copy, Debug)]
 struct ColumnGroup {

@@ -7,7 +7,7 @@
 //! `q = (1 - e) + e / V` at the target and `e / V` elsewhere.
 //!
 //! A row whose target is [`IGNORE_INDEX`] has loss 0 and gradient +0; one whose target is no
-//! class has NaN for both, so that it cannot pass unseen. Shapes: logits, dlogits `[rows, V]`;
+//! class has NaN for both, so that it cannot go unnoticed. Shapes: logits, dlogits `[rows, V]`;
 //! targets, loss_rows `[rows]`; stats `[rows, 2]`; scale `[1]` (one over the number of targets of
 //! the global batch). Row sums have the order of [`lanes`].
 //! PyTorch: `torch.nn.functional.cross_entropy(..., reduction="none")`.

@@ -3,7 +3,7 @@
 //! x, y `[B, T, C]`. The uniform number of an element, in [0, 1) with 24 bits, is component
 //! `index % 4` of Philox 4x32-10 (Salmon et al., SC 2011) under the seed's two words as key and
 //! `counter = (index / 4, sample_base + b, step, purpose)`, where `index = t C + c` counts within
-//! the sample. Neither B, nor T, nor the launch reaches it: a sample has the same mask alone, in
+//! the sample. It depends on neither B, T nor the launch: a sample has the same mask alone, in
 //! any micro-batch, and padded. An element stays if its number is at least `p`; then
 //! `y = x (1 / (1 - p))`, else +0. The backward pass is the same call on `dy`.
 

@@ -1,7 +1,7 @@
 //! Arithmetic element by element: sum, difference, product, scaling of contiguous f32 tensors, and
 //! the families over typed, strided and broadcast operands.
 //!
-//! Each element is one operation of HLX arithmetic on its own: nothing to order. A sum of zeros
+//! Each element is one operation of HLX arithmetic on its own, so there is no order of summation. A sum of zeros
 //! of either sign follows IEEE 754 (`+0 + -0 = +0`).
 
 mod convert;

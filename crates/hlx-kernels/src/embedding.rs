@@ -1,7 +1,7 @@
 //! Embedding: rows of a table looked up by id, and the gradient summed back by id.
 //!
 //! Forward: `y[row, :] = weight[ids[row], :]`; ids `[n]`, weight `[V, C]`, y `[n, C]`. An id
-//! outside the vocabulary gives a row of NaN, so that it cannot pass unseen.
+//! outside the vocabulary gives a row of NaN, so that it cannot go unnoticed.
 //!
 //! Backward: `dweight[s, id, :]` is the chain of additions of `dy[p, :]` over the positions `p` of
 //! shard `s` with that id, in order of position, from +0 or from the stored value; it ends by

@@ -12,11 +12,11 @@ use crate::error::check_that;
 /// Lanes of a row reduction.
 pub const LANES: usize = 128;
 
-/// Rows that a workgroup of `reduce.glsl` carries (`HLX_ROWS`).
+/// Rows that a workgroup of `reduce.glsl` computes (`HLX_ROWS`).
 pub(crate) const ROWS_A_GROUP: usize = 8;
 
 /// How a row kernel is cut into workgroups: the launch side of `shaders/include/held_row.glsl`.
-/// The cut never shows in the bits.
+/// The cut changes no bit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowGroup {
     /// Threads of a row: 32 with four lanes each, or 128 with one.
@@ -105,7 +105,7 @@ pub(crate) fn fold(row: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f
 }
 
 /// Finds the largest element of a row: NaN if one is NaN, and +0 for either zero, so that no
-/// order shows; minus infinity for an empty row.
+/// order changes the result; minus infinity for an empty row.
 #[inline(always)]
 pub fn max(row: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];

@@ -98,7 +98,7 @@ pub fn layer_norm_backward_input(
     launch_backward_input(ctx, x, weight, stats, dy, None, dx, rows, cols)
 }
 
-/// As [`layer_norm_backward_input`], on top of a gradient that has reached x another way:
+/// As [`layer_norm_backward_input`], plus another gradient of x, such as a residual's:
 /// `dx = residual + ..`, the bits of an addition after it.
 ///
 /// # Errors

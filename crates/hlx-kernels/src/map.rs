@@ -2,9 +2,9 @@
 //!
 //! [`Map::unary`] and [`Map::binary`] are the frames of such an operation: they check the lengths,
 //! cut tensors larger than the device can bind into windows, run a shader of whole vectors a thread
-//! (`shaders/include/map.glsl`), and spread the CPU twin over the worker threads. [`Map::launch`] is
-//! what both rest on, for other arguments. Both sides compute each element on its own, so windows,
-//! chunks and threads never show in the bits.
+//! (`shaders/include/map.glsl`), and spread the CPU twin over the worker threads. Both call
+//! [`Map::launch`], which takes other arguments too. Both sides compute each element on its own, so
+//! windows, chunks and threads change no bit.
 
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
 use rayon::prelude::*;

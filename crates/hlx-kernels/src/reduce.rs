@@ -3,7 +3,7 @@
 //! | function | order |
 //! |---|---|
 //! | `row_sum` | 128 lanes and a tree by halves ([`crate::lanes`]) |
-//! | `row_max` | none shows: NaN if one is NaN, +0 for a zero of either sign, -inf of no element |
+//! | `row_max` | any: NaN if one is NaN, +0 for a zero of either sign, -inf of no element |
 //! | `column_sum` | one chain over the rows of a shard, from +0 or the stored value; -0 ends as +0 |
 //! | `shard_sum` | neighbours pairwise: `((s0 + s1) + (s2 + s3)) + ...`; an odd one out passes to the next level; the stored value, if kept, comes first |
 //! | `sum` | rows of 4,096 (the last may be shorter) as `row_sum`, repeated until one value is left |

@@ -114,7 +114,7 @@ where
     run_on_each(name, contexts(), body)
 }
 
-/// As [`run_everywhere`], on these devices, of which the first is the measure.
+/// As [`run_everywhere`], on these devices, of which the first is the reference.
 ///
 /// # Panics
 /// As [`run_everywhere`].

@@ -8,7 +8,7 @@ use crate::{KernelError, map};
 
 shader!(shader, "transpose/transpose");
 
-/// Rows and columns of the tile that a workgroup turns.
+/// Rows and columns of the tile that a workgroup transposes.
 const TILE: usize = 32;
 
 /// Writes `x` `[rows, columns]` to `y` `[columns, rows]`. PyTorch: `x.t().contiguous()`.

@@ -18,11 +18,12 @@
 //! A level of more than one digest is cut every 64 digests, and each piece gives a node (also a
 //! last piece of one), until one digest is left: the top. Lengths are in bytes, numbers of 8 bytes
 //! in little-endian order. The root's block ends in `f32`, `u32` or `bytes`. Leaf, node, root and
-//! list begin with different blocks, so that none can pass for another; -0 and +0 differ.
+//! list begin with different blocks, so that the digest of one kind is never that of another; -0 and +0 differ.
 //!
 //! On a device a level is one launch over all tensors. A leaf or a node is hashed by a pair of
 //! threads, one for the schedule and one for the rounds; where there are many, and on a software
-//! driver, where barriers are dear, by one thread. On the CPU a worker hashes one with the processor's SHA instructions.
+//! driver, where barriers are expensive, by one thread. On the CPU a worker hashes one with the processor's
+//! SHA instructions.
 
 mod host;
 mod plan;
@@ -220,7 +221,7 @@ pub struct TreeDigester {
     digests: Buffer,
 }
 
-/// Digests on their way to the host.
+/// Digests whose download is under way.
 pub struct PendingDigests(PendingDownload);
 
 impl PendingDigests {

@@ -68,7 +68,7 @@ pub enum NnError {
     File {
         /// The file.
         path: String,
-        /// What the system or the parser said.
+        /// The message of the system or of the parser.
         reason: String,
     },
     /// An operation on tensors failed.

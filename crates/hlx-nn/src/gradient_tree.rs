@@ -3,7 +3,7 @@
 //! A batch of B samples is cut into W shards of B / W samples, and its gradient is
 //! ((s0 + s1) + (s2 + s3)) + ..: the same bits however many samples a pass holds. A pass of
 //! several shards adds the lower levels itself; a pass of a part of a shard continues the shard's
-//! chain; [`GradientTree`] adds what passes leave, as a binary counter carries.
+//! chain; [`GradientTree`] adds the sums of the passes, like the carries of a binary counter.
 
 use hlx_autograd::BackwardPlan;
 use hlx_core::Buffer;
@@ -19,8 +19,7 @@ pub struct MicroBatch {
     pub first_sample: usize,
     /// How its backward pass sums.
     pub plan: BackwardPlan,
-    /// Where what it leaves enters the tree: the level of the shards' sum in the gradient
-    /// buffer. `None` if the shard continues in the next pass.
+    /// The level in the tree of the sum that the pass leaves in the gradient buffer. `None` if the shard continues in the next pass.
     pub level: Option<u32>,
 }
 

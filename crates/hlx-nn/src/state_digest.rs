@@ -18,7 +18,7 @@ pub struct StateDigest {
     pub optimizer: ListDigest,
 }
 
-/// Digests of a state on their way from the device; one for each flat buffer.
+/// Digests of a state whose download is under way; one for each flat buffer.
 pub struct PendingStateDigest(Vec<PendingDigests>);
 
 impl PendingStateDigest {

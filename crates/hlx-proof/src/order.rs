@@ -138,7 +138,7 @@ fn plain(out: &[f32], pair: usize) -> f64 {
 }
 
 mod probing {
-    //! The probe itself: it must tell orders apart.
+    //! The probe itself: it must distinguish orders.
 
     use super::*;
     use tree::terms;

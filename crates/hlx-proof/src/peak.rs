@@ -128,7 +128,7 @@ unsafe fn chains_in<S: Simd>(x: &[f32], y: &mut [f32], steps: usize, factor: f32
                 *lane = x + j as f32;
             }
         }
-        // SAFETY: a row of `lanes` has at least `LANES` floats; the caller vouches for the rest.
+        // SAFETY: a row of `lanes` has at least `LANES` floats; the caller guarantees the rest.
         unsafe {
             let (factor, term) = (S::splat(factor), S::splat(term));
             let mut v: [S::V; CHAINS] = std::array::from_fn(|j| S::load(lanes[j].as_ptr()));

@@ -1,7 +1,7 @@
 //! What HLX arithmetic forbids in a shader module (docs/numerics.md), found in its SPIR-V.
 //!
 //! GLSL's `precise` becomes `NoContraction` on each addition, subtraction and product. glslang
-//! puts none on `Fma`, which is one rounding already, and none is asked for there.
+//! puts none on `Fma`, which rounds once anyway, and none is required there.
 
 use std::collections::{HashMap, HashSet};
 
@@ -171,7 +171,7 @@ fn forbidden(opcode: u16) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// GLSL.std.450: a list of what is allowed, so that the next instruction set is not let in.
+/// GLSL.std.450: a list of what is allowed, so that instructions of later versions are refused.
 ///
 /// Allowed are the fused multiply-add, what only moves or clears bits, what is exact by
 /// definition (absolute value, floor, ceiling, truncation, rounding to even), integers, and the

@@ -1,8 +1,8 @@
 //! Adds the float-control execution modes that a device supports to a module.
 //!
-//! HLX's modules ask for none, because a device refuses one that it lacks. HLX
-//! wants SignedZeroInfNanPreserve where it exists (without, compilers rewrite `a*0` to `0`), and
-//! flushed subnormals where a device can be told to flush. It does not ask for round-to-even:
+//! HLX's modules declare none, because a device refuses a mode that it lacks. HLX adds
+//! SignedZeroInfNanPreserve where it exists (without, compilers rewrite `a*0` to `0`), and
+//! DenormFlushToZero where a device supports it. It does not add round-to-even:
 //! every device rounds so by itself, which the probe checks, and on an NVIDIA H200 (driver
 //! 580.159) the mode makes multiplications keep subnormals that they flush without it.
 

@@ -123,7 +123,7 @@ pub fn read_declarations(words: &[u32]) -> Result<Vec<Instruction>, SpirvError> 
     parse(words, true, &|_, _| Ok(()))
 }
 
-/// Passes an instruction, or says why it is refused.
+/// Accepts an instruction, or returns why it is refused.
 pub type Accept<'a> = &'a dyn Fn(u16, &[u32]) -> Result<(), String>;
 
 fn parse(

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{Dtype, Handle};
 use hlx_core::CoreError;
 
-/// An error of the content store. Whatever it says, every object that was whole still is.
+/// An error of the content store. No error damages an object that was intact.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -59,12 +59,12 @@ pub enum StoreError {
         /// The store's folder.
         store: String,
     },
-    /// The object is of another kind or dtype than asked for.
+    /// The object is of another kind or dtype than requested.
     #[error("{handle} holds {found}, expected {expected}")]
     WrongKind {
         /// The handle.
         handle: Handle,
-        /// What was asked for.
+        /// What was requested.
         expected: String,
         /// What it is.
         found: String,
@@ -90,7 +90,7 @@ pub enum StoreError {
     /// Neither `HLX_STORE` nor the system says where the user's data lies.
     #[error("no folder for the store: set HLX_STORE, or {variables}")]
     NoFolder {
-        /// The variables that would have said it.
+        /// The variables that may name it.
         variables: String,
     },
     /// A file or folder could not be read or written.
@@ -100,7 +100,7 @@ pub enum StoreError {
         during: String,
         /// The file or folder.
         path: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
     /// A device's buffer could not be read or filled.
@@ -109,7 +109,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns a maker of [`StoreError::Io`], for `map_err`.
+    /// Returns a function that makes a [`StoreError::Io`], for `map_err`.
     pub(crate) fn io(during: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::Io {
             during: during.to_owned(),

@@ -1,4 +1,5 @@
-//! Collection: what no root names, and what crashes left, goes when it is old.
+//! Garbage collection: removes old objects that neither a root nor a pin names, and old temporary
+//! files.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,17 +8,17 @@ use std::time::{Duration, SystemTime};
 
 use super::{Handle, Store, StoreError};
 
-/// Objects and temporary files younger than an hour stay: a writer may not have named its new
+/// Objects and temporary files younger than an hour are kept: a writer may not have named its new
 /// object in a pin or elsewhere yet.
 pub const GC_MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// How to collect.
 #[derive(Clone, Copy, Debug)]
 pub struct GcOptions {
-    /// What is younger stays; [`GC_MIN_AGE`] unless changed. An object's age counts from the
+    /// Younger files are kept; [`GC_MIN_AGE`] unless changed. An object's age counts from the
     /// last put of its content.
     pub min_age: Duration,
-    /// Report what would go, and remove nothing.
+    /// Report what would be removed, and remove nothing.
     pub dry_run: bool,
 }
 
@@ -34,22 +35,22 @@ impl Default for GcOptions {
 /// What a collection did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcReport {
-    /// Objects that went, in the order of their handles.
+    /// Objects removed, in the order of their handles.
     pub removed: Vec<Handle>,
     /// Bytes of their files, and of temporary files.
     pub freed_bytes: u64,
     /// Objects that a root or a pin names.
     pub n_kept: usize,
-    /// Objects that nothing names and that are too young to go.
+    /// Objects that nothing names and that are too young to be removed.
     pub n_young: usize,
-    /// Temporary files that crashes left and that went.
+    /// Temporary files, left by crashes, that were removed.
     pub n_temporaries: usize,
 }
 
 impl Store {
     /// Removes every object that neither a root nor a pin names and that was last put more than
-    /// [`GC_MIN_AGE`] ago, and temporary files of that age. Roots are flat: an object that
-    /// speaks of other handles does not keep them.
+    /// [`GC_MIN_AGE`] ago, and temporary files of that age. Roots are not followed: an object
+    /// that contains other handles does not keep them.
     ///
     /// Waits until no put is under way, in any process; puts wait until it is done.
     ///
@@ -60,7 +61,7 @@ impl Store {
         self.gc_with(roots, GcOptions::default())
     }
 
-    /// As [`Store::gc`], with another age, or as a rehearsal.
+    /// As [`Store::gc`], with another age, or as a dry run.
     ///
     /// # Errors
     /// As [`Store::gc`].
@@ -94,8 +95,8 @@ impl Store {
     }
 }
 
-/// Removes a file that is old enough and returns its length; `None` if it stays. A time in the
-/// future, from another machine's clock, is young.
+/// Removes a file that is old enough and returns its length; `None` if it is kept. A time in
+/// the future, from another machine's clock, counts as young.
 fn remove_old(path: &Path, now: SystemTime, options: GcOptions) -> Result<Option<u64>, StoreError> {
     let failed = |error| StoreError::io("collect", path)(error);
     let metadata = fs::symlink_metadata(path).map_err(failed)?;

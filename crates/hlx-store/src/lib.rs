@@ -1,4 +1,4 @@
-//! The content store: bytes and tensors on disk, each under the SHA-256 of what it is.
+//! The content store: bytes and tensors on disk, each under the SHA-256 of its content.
 //!
 //! ```
 //! use hlx_store::{Dtype, Handle, Store};
@@ -18,7 +18,7 @@
 //!
 //! An object is one file, written once: under a temporary name, flushed to the disk, renamed.
 //! Its bytes are hashed whenever it is read. Any number of threads and processes may write; they
-//! share a lock that only [`Store::gc`] takes alone. `docs/store.md` has the layout and says
+//! share a lock that only [`Store::gc`] takes exclusively. `docs/store.md` has the layout and says
 //! what is guaranteed.
 
 mod buffers;
@@ -55,7 +55,7 @@ impl Store {
     /// Opens the store in a folder, which is made if it is not there.
     ///
     /// # Errors
-    /// [`StoreError::Io`] with the folder and the system's words. A store that cannot be written
+    /// [`StoreError::Io`] with the folder and the system's message. A store that cannot be written
     /// opens all the same, and can be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let root = path.as_ref().to_owned();

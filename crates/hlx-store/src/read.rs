@@ -1,4 +1,4 @@
-//! Gets: the digest is checked on the way, always.
+//! Reads objects; every read checks the digest.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -45,7 +45,7 @@ impl Store {
     /// Whether the store has an object of this handle; its bytes are not read.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the system cannot tell.
+    /// [`StoreError::Io`] if the system cannot read the folder.
     pub fn contains(&self, handle: &Handle) -> Result<bool, StoreError> {
         let path = self.object_path(handle);
         path.try_exists()
@@ -68,7 +68,7 @@ impl Store {
     /// Returns a tensor.
     ///
     /// # Errors
-    /// As [`Store::get_bytes`], the kinds the other way round.
+    /// As [`Store::get_bytes`], with bytes and tensors exchanged.
     pub fn get_tensor(&self, handle: &Handle) -> Result<StoredTensor, StoreError> {
         let opened = self.open_object(handle)?;
         let Content::Tensor { dtype, shape } = opened.header.content.clone() else {
@@ -93,7 +93,7 @@ impl Store {
         })
     }
 
-    /// Reads an object as [`Store::copy_to`] does and keeps nothing: an answer proves that the
+    /// Reads an object as [`Store::copy_to`] does and keeps nothing: success proves that the
     /// file is what the handle says.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Store {
         let mut rest = vec![0; Header::rest_bytes(&fixed).map_err(damaged)?];
         file.read_exact(&mut rest).map_err(unread)?;
         let header = Header::decode(&fixed, &rest).map_err(damaged)?;
-        // Before memory is taken: a flipped length must not ask for the whole machine's.
+        // Before memory is allocated: a corrupted length must not allocate all of the machine's.
         let found = file.metadata().map_err(unread)?.len();
         let expected = ((FIXED_BYTES + rest.len()) as u64).saturating_add(header.length);
         if found != expected {
@@ -144,7 +144,8 @@ impl Store {
         })
     }
 
-    /// An object of another kind than asked for; or a damaged one, whose kind says nothing.
+    /// The error for an object of another kind than requested; a damaged one, whose kind may be
+    /// wrong too, is reported as damaged.
     pub(crate) fn wrong_kind(&self, opened: Opened, expected: &str) -> StoreError {
         match opened.read_pieces(|_| Ok(())) {
             Ok(info) => StoreError::WrongKind {
@@ -178,7 +179,7 @@ impl Opened {
         Ok(data)
     }
 
-    /// Hands the data on piece by piece, and fails at the end unless its digest is the handle.
+    /// Passes the data on piece by piece, and fails at the end unless its digest is the handle.
     pub fn read_pieces(
         mut self,
         mut sink: impl FnMut(&[u8]) -> Result<(), StoreError>,

@@ -1,4 +1,4 @@
-//! Walking the store: what it holds, and whether all of it is whole.
+//! Lists the store's objects, and verifies all of them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,9 +19,9 @@ pub struct Listed {
 /// What [`Store::verify_all`] found.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
-    /// Objects looked at.
+    /// Objects read.
     pub n_objects: usize,
-    /// Bytes of data in those that are whole.
+    /// Bytes of data in those that are intact.
     pub whole_bytes: u64,
     /// What is wrong: damaged and unreadable objects, files that do not belong, pins of objects
     /// that are not there.
@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// Hashes every object, and looks for files that do not belong and pins that name nothing.
-    /// `progress` is told the number of objects done and their total, after each.
+    /// `progress` receives the number of objects done and their total, after each.
     ///
     /// # Errors
     /// [`StoreError::Io`] if a folder cannot be read; faults of objects are in the report.

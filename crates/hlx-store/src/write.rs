@@ -1,4 +1,4 @@
-//! Puts: a temporary file, flushed, renamed to its digest.
+//! Writes objects: a temporary file, flushed, renamed to its digest.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,11 +15,10 @@ pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
 impl Store {
     /// Stores bytes and returns their handle. When the call returns, the object is on the disk;
-    /// where it already was, it is made young again for [`Store::gc`], and a damaged one is
-    /// replaced.
+    /// where it already was, its age for [`Store::gc`] starts anew, and a damaged one is replaced.
     ///
     /// # Errors
-    /// [`StoreError::Io`] with the path and the system's words, such as a full disk or a folder
+    /// [`StoreError::Io`] with the path and the system's message, such as a full disk or a folder
     /// that cannot be written; nothing is left behind then.
     pub fn put_bytes(&self, data: &[u8]) -> Result<Handle, StoreError> {
         self.put_slice(Header::of_bytes(data.len() as u64), data)
@@ -67,7 +66,7 @@ impl Store {
         })
     }
 
-    /// Stores what `produce` hands to the sink it is given, piece by piece.
+    /// Stores what `produce` passes to its sink, piece by piece.
     pub(crate) fn put_pieces(
         &self,
         header: &Header,
@@ -101,8 +100,8 @@ impl Store {
         Ok(handle)
     }
 
-    /// Stores data that is in memory: hashed first, so that what is there already is compared
-    /// and not written again.
+    /// Stores data that is in memory. It is hashed first: an object that exists is compared and
+    /// not written again.
     fn put_slice(&self, header: Header, data: &[u8]) -> Result<Handle, StoreError> {
         let head = header.encode();
         let handle = Handle::of(&head, data);
@@ -117,7 +116,7 @@ impl Store {
         Ok(handle)
     }
 
-    /// Whether the object's file has these bytes, and could be made young again. A damaged file,
+    /// Whether the object's file has these bytes, and its age could be reset. A damaged file,
     /// or one whose time cannot be set (another user's), is to be replaced.
     fn holds(&self, handle: &Handle, expected: &mut dyn Read) -> Result<bool, StoreError> {
         let path = self.object_path(handle);
@@ -131,7 +130,7 @@ impl Store {
         Ok(same && file.set_modified(SystemTime::now()).is_ok())
     }
 
-    /// Flushes the names that lead to an object, whoever made them.
+    /// Flushes the folders of an object's path, whichever process created them.
     fn flush_names(&self, handle: &Handle) -> Result<(), StoreError> {
         if let Some(folder) = self.object_path(handle).parent() {
             flush_folder(folder)?;
@@ -147,7 +146,8 @@ impl Store {
         path.parent().map_or(Ok(()), flush_folder)
     }
 
-    /// Takes the lock that writers share and collection takes alone; held while the file lives.
+    /// Takes the writers' shared lock, which collection takes exclusively; it is released when the
+    /// file is dropped.
     pub(crate) fn lock_shared(&self) -> Result<File, StoreError> {
         let (file, path) = self.lock_file()?;
         file.lock_shared()
@@ -155,7 +155,8 @@ impl Store {
         Ok(file)
     }
 
-    /// Waits until no one writes, and keeps writers out while the file lives.
+    /// Takes the lock exclusively: waits for writers, and blocks new ones until the file is
+    /// dropped.
     pub(crate) fn lock_alone(&self) -> Result<File, StoreError> {
         let (file, path) = self.lock_file()?;
         file.lock()

@@ -44,7 +44,7 @@ struct Experiment {
     clip: Buffer,
 }
 
-/// Runs the experiment and hands each epoch to `report`.
+/// Runs the experiment and passes each epoch to `report`.
 ///
 /// # Errors
 /// What the device reports.
@@ -52,7 +52,7 @@ pub fn scalar(ctx: &Context, report: impl FnMut(Epoch)) -> Result<Epoch> {
     Experiment::new(ctx)?.run(report)
 }
 
-/// Runs the experiment; returns its last epoch, and what the network answers after it.
+/// Runs the experiment; returns its last epoch, and the network's outputs after it.
 pub(crate) fn scalar_outputs(ctx: &Context) -> Result<(Epoch, Vec<f32>)> {
     let experiment = Experiment::new(ctx)?;
     let last = experiment.run(|_| {})?;

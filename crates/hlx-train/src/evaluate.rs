@@ -36,7 +36,7 @@ struct SampleLoss {
 
 /// Computes the mean loss over `samples`, `batch_size` at a time.
 ///
-/// A sample's losses do not depend on the batch that it rides in, and the samples' sums are added
+/// A sample's losses do not depend on the batch that it is in, and the samples' sums are added
 /// in the order of `samples`, so that the mean does not depend on `batch_size`.
 ///
 /// # Errors
@@ -47,7 +47,7 @@ pub fn evaluate(
     samples: &[usize],
     batch_size: usize,
 ) -> Result<Evaluation> {
-    // Samples of like length together: the less padding, the faster.
+    // Samples of similar length are computed together: less padding, less time.
     let mut places: Vec<usize> = (0..samples.len()).collect();
     places.sort_by_key(|&place| data.sample(samples[place]).time());
     let mut losses = vec![SampleLoss::default(); samples.len()];

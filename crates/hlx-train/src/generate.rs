@@ -24,7 +24,7 @@ pub struct Generation {
     pub format: Format,
 }
 
-/// A sequence on its way.
+/// A sequence being generated.
 struct Sequence {
     /// Its number among the prompts, which keys its draws.
     number: usize,
@@ -87,7 +87,7 @@ fn begin(
     })
 }
 
-/// Runs a batch of sequences to their ends; those that have ended leave it.
+/// Runs a batch of sequences to their ends; those that have ended are removed from it.
 fn finish(
     model: &Transformer,
     mut active: Vec<Sequence>,

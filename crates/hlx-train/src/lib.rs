@@ -1,7 +1,7 @@
 //! Data, schedules, the training loop, checkpoints and reports of HLX, and the `hlx` program.
 //!
-//! A [`Config`](config::Config) says what to train on what; a [`Trainer`](train::Trainer) does it
-//! and leaves a [run folder](run). The library prints nothing: a run tells an
+//! A [`Config`](config::Config) describes the model, the corpus and the training; a [`Trainer`](train::Trainer) does it
+//! and leaves a [run folder](run). The library prints nothing: a run reports to an
 //! [`Observer`](train::Observer), and the program prints.
 //!
 //! This crate knows models through `hlx-nn`. It knows no Vulkan.

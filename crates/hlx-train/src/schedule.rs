@@ -27,8 +27,8 @@ impl Schedule {
 
     /// The rate of the step of this number, counted from 0.
     ///
-    /// In the warm-up it is `peak * (step + 1) / warmup_steps`. After it, with p the part of the
-    /// remaining steps that lie behind: `peak`, `peak * (1 - p)`, or
+    /// In the warm-up it is `peak * (step + 1) / warmup_steps`. After it, with p the fraction of
+    /// the remaining steps that is done: `peak`, `peak * (1 - p)`, or
     /// `peak * (1 + cos(pi * p)) / 2`.
     pub fn rate(&self, step: u64) -> f32 {
         with_flush(|| {

@@ -8,7 +8,7 @@ use hlx_core::{Context, KernelTime, TimingReport};
 use hlx_proof::peak::{Peak, measure};
 use serde_json::{Value, json};
 
-/// A run under measurement: from its start on, the time of every launch is noted.
+/// A run under measurement: from its start on, the time of every launch is measured.
 ///
 /// Launches run one after the other meanwhile, so a timed run is a little slower than
 /// another; its bits are the same.
@@ -51,7 +51,7 @@ impl RunTimer {
 pub struct RunTiming {
     /// The kernels and launches.
     pub report: TimingReport,
-    /// What the device reaches at best.
+    /// The device's measured peak.
     pub peak: Peak,
     /// The device.
     pub device: String,

@@ -1,4 +1,4 @@
-//! Stands in for `shaderc` in HLX builds.
+//! A replacement for `shaderc` in HLX builds.
 //!
 //! `vulkano-shaders` links shaderc even where a module comes as SPIR-V (`bytes:`) and the
 //! compiler is never called. This crate has the names it uses; every attempt to compile GLSL

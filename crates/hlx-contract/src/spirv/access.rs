@@ -6,7 +6,7 @@ use super::grammar::op;
 use super::module::Module;
 use super::types::{Type, Types};
 
-/// What happens to a variable.
+/// How a variable is accessed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     pub reads: bool,
@@ -17,7 +17,7 @@ pub(super) struct Access {
 pub(super) struct Accesses(HashMap<u32, Access>);
 
 impl Accesses {
-    /// Reads them off every function.
+    /// Collects them from every function.
     pub fn of(module: &Module, types: &Types) -> Self {
         let mut found: HashMap<u32, Access> = HashMap::new();
         let roots = Roots::of(module);
@@ -49,13 +49,13 @@ impl Accesses {
         Self(found)
     }
 
-    /// What happens to a variable.
+    /// How a variable is accessed.
     pub fn of_variable(&self, id: u32) -> Access {
         self.0.get(&id).copied().unwrap_or_default()
     }
 }
 
-/// The arguments that calls put in each parameter's place.
+/// The arguments that calls pass for each parameter.
 struct Roots(HashMap<u32, Vec<u32>>);
 
 impl Roots {
@@ -91,7 +91,7 @@ impl Roots {
         Self(arguments)
     }
 
-    /// The variables that a pointer may lead to.
+    /// The variables that a pointer may point to.
     fn variables(&self, module: &Module, pointer: u32) -> Vec<u32> {
         let (mut found, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![pointer]);
         while let Some(id) = open.pop() {

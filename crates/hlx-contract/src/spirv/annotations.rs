@@ -1,10 +1,10 @@
-//! Names, decorations and hints: they may stand only on what they are made for.
+//! Names, decorations and hints: each may be applied only to certain targets.
 
 use super::grammar::op;
 use super::module::{Instruction, Module};
 use super::types::{Type, Types, class};
 
-/// What a decoration may stand on.
+/// What a decoration may be applied to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     Anything,
@@ -18,7 +18,7 @@ enum Target {
     Integer,
 }
 
-/// The operands of a decoration, what it may stand on, and whether members may bear it.
+/// The operands of a decoration, its target, and whether members may have it.
 fn row(number: u32) -> Option<(usize, Target, bool)> {
     Some(match number {
         0 => (0, Target::Anything, true),

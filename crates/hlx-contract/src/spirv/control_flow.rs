@@ -1,7 +1,7 @@
-//! Control flow of a function: its blocks, who dominates whom, and that it is structured.
+//! Control flow of a function: its blocks, their dominance, and that it is structured.
 //!
 //! "SPIR-V Specification", sections 2.11 and 2.16. Drivers translate structured control flow by
-//! recursion over constructs and lean on these rules without checking them.
+//! recursion over constructs and rely on these rules without checking them.
 
 use std::collections::HashMap;
 
@@ -70,7 +70,7 @@ impl ControlFlow {
             .map_err(|(block, reason)| format!("block %{}: {reason}", label(block)))?;
         flow.check_order().map_err(|block| {
             format!(
-                "block %{}: it stands before the block that dominates it",
+                "block %{}: it precedes the block that dominates it",
                 label(block)
             )
         })?;
@@ -87,12 +87,12 @@ impl ControlFlow {
         &self.predecessors[block]
     }
 
-    /// Whether control can come to a block.
+    /// Whether a block is reachable.
     pub fn is_reachable(&self, block: usize) -> bool {
         self.tree.is_reachable(block)
     }
 
-    /// Whether every way to `other` leads through `one`.
+    /// Whether every path to `other` goes through `one`.
     pub fn dominates(&self, one: usize, other: usize) -> bool {
         self.tree.dominates(one, other)
     }
@@ -133,7 +133,7 @@ impl Reader<'_> {
         let merges = |i: &&Instruction| matches!(i.opcode, op::LoopMerge | op::SelectionMerge);
         let merge = instructions.iter().find(merges);
         if let Some(merge) = merge.filter(|merge| before.is_none_or(|b| b.index != merge.index)) {
-            return Err(merge.fault("it does not stand before the end of its block"));
+            return Err(merge.fault("it is not the last but one of its block"));
         }
         let labels: &[u32] = match end.opcode {
             op::Branch => &end.ids.used,

@@ -113,7 +113,7 @@ fn stage(model: u32) -> &'static str {
     }
 }
 
-/// The capabilities: those of a compute shader of 32-bit and, where it asks, 64-bit numbers.
+/// The capabilities: those of a compute shader of 32-bit and, where it declares them, 64-bit numbers.
 pub(super) fn capabilities(module: &Module) -> Result<Vec<u32>, String> {
     let mut found = Vec::new();
     for instruction in &module.instructions {

@@ -116,7 +116,7 @@ impl Checker<'_> {
             op::Return | op::ReturnValue => self.check_return(instruction)?,
             _ => {}
         }
-        // Labels and functions are no values; who uses them checks them.
+        // Labels and functions are no values; the instructions that use them are checked elsewhere.
         let values = match instruction.opcode {
             op::Branch | op::SelectionMerge | op::LoopMerge | op::Label => &[],
             op::BranchConditional | op::Switch => &instruction.ids.used[..1],
@@ -160,7 +160,7 @@ impl Checker<'_> {
         let range = self.function.blocks[block].start + 1..instruction.index;
         let plain = |i: &Instruction| matches!(i.opcode, op::Phi | op::Line | op::NoLine | op::Nop);
         if !self.module.instructions[range].iter().all(plain) {
-            return Err("it does not stand at the start of its block".to_owned());
+            return Err("it is not at the start of its block".to_owned());
         }
         let expected = self.flow.predecessors(block);
         let mut seen = HashSet::new();
@@ -195,7 +195,7 @@ impl Checker<'_> {
         if block == 0 && self.module.instructions[range].iter().all(plain) {
             return Ok(());
         }
-        Err("it does not stand at the start of its function".to_owned())
+        Err("it is not at the start of its function".to_owned())
     }
 
     fn check_return(&self, instruction: &Instruction) -> Result<(), String> {

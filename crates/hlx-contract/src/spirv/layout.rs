@@ -1,4 +1,4 @@
-//! How blocks lie in memory: offsets and strides as Vulkan's std430 rules want them.
+//! How blocks lie in memory: offsets and strides by Vulkan's std430 rules.
 //!
 //! "Vulkan Specification", "Offset and Stride Assignment", with relaxed block layout.
 

@@ -1,4 +1,4 @@
-//! A module's words as instructions, with what they declare, in the order that SPIR-V wants.
+//! A module's words as instructions, with what they declare, in the order that SPIR-V requires.
 //!
 //! "SPIR-V Specification", sections 2.3 and 2.4.
 
@@ -23,8 +23,8 @@ pub(super) struct Function {
     pub blocks: Vec<std::ops::Range<usize>>,
 }
 
-/// A module whose words are whole, whose ids are defined once and whose parts are in order. No
-/// type has been looked at.
+/// A module whose words are whole, whose ids are defined once and whose parts are in order. Types
+/// are not checked yet.
 #[derive(Debug)]
 pub(super) struct Module {
     pub version: (u8, u8),
@@ -122,7 +122,7 @@ impl Module {
                 continue;
             }
             if rank < last {
-                return Err(instruction.fault("it stands behind a part that comes later"));
+                return Err(instruction.fault("it follows a part that comes later"));
             }
             last = rank;
         }
@@ -148,15 +148,15 @@ impl Module {
                     });
                 }
                 (None, _) if rank(opcode) == FUNCTIONS => {
-                    return Err(instruction.fault("it stands outside of a function"));
+                    return Err(instruction.fault("it is outside of a function"));
                 }
                 (None, op::Variable | op::Undef) if !self.functions.is_empty() => {
-                    return Err(instruction.fault("it stands behind the functions"));
+                    return Err(instruction.fault("it follows the functions"));
                 }
                 (None, _) => {}
                 (Some(function), op::FunctionParameter) => {
                     if block.is_some() || !function.blocks.is_empty() {
-                        return Err(instruction.fault("it stands behind the function's head"));
+                        return Err(instruction.fault("it follows the function's head"));
                     }
                     function.parameters.push(index);
                 }
@@ -181,7 +181,7 @@ impl Module {
                     }
                     Some(_) if rank(opcode) == FUNCTIONS || opcode == op::Undef => {}
                     Some(_) if matches!(opcode, op::Variable | op::ExtInst) => {}
-                    _ => return Err(instruction.fault("it may not stand here")),
+                    _ => return Err(instruction.fault("it may not be here")),
                 },
             }
         }
@@ -356,7 +356,7 @@ const LINES: u8 = 0;
 const DECLARATIONS: u8 = 11;
 const FUNCTIONS: u8 = 12;
 
-/// The part of a module that an instruction belongs to; lines may stand anywhere.
+/// The part of a module that an instruction belongs to; debug lines may be anywhere.
 fn rank(opcode: u16) -> u8 {
     match opcode {
         op::Line | op::NoLine | op::Nop => LINES,
@@ -371,7 +371,7 @@ fn rank(opcode: u16) -> u8 {
         op::ModuleProcessed => 9,
         op::Decorate | op::MemberDecorate => 10,
         op::TypeVoid..=op::SpecConstantOp => DECLARATIONS,
-        // These stand among the declarations and in functions.
+        // These occur among the declarations and in functions.
         op::Variable | op::Undef => LINES,
         _ => FUNCTIONS,
     }

@@ -1,4 +1,4 @@
-//! What a module's entry point asks for: bindings, push constants, specialization constants,
+//! The interface of a module's entry point: bindings, push constants, specialization constants,
 //! workgroup size and shared memory.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct BindingInfo {
     pub writes: bool,
 }
 
-/// What one entry point of a validated module asks for.
+/// The interface of one entry point of a validated module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reflection {
     /// The bindings of descriptor set 0, by number.
@@ -85,7 +85,7 @@ impl Reflection {
     }
 }
 
-/// Reads what an entry point asks for, and checks it.
+/// Reads an entry point's interface, and checks it.
 pub(super) fn reflect(module: &Module, types: &Types, entry: &str) -> Result<Reflection, String> {
     let function = entry_point(module, types, entry)?;
     let (constants, values) = constants::read(module, types)?;

@@ -11,7 +11,7 @@ use super::types::{Scalar, Types};
 pub(super) use extended::check_wide;
 use synchronization::{SCOPES, SUBGROUP, WORKGROUP};
 
-/// Checks instructions one by one; where they stand is checked elsewhere.
+/// Checks instructions one by one; their places are checked elsewhere.
 pub(super) struct Rules<'a> {
     pub module: &'a Module,
     pub types: &'a Types,

@@ -31,7 +31,7 @@ enum Kind {
 pub(super) type Fault = (usize, String);
 
 /// Structure is judged on the graph in which headers lead to their merge blocks and continue
-/// targets too, so that blocks that control never comes to have their place.
+/// targets too, so that unreachable blocks are part of a construct too.
 pub(super) struct Structure<'a> {
     successors: &'a [Vec<usize>],
     merges: &'a [Option<Merge>],
@@ -239,7 +239,7 @@ impl<'a> Structure<'a> {
                 .max_by_key(|construct| depth(construct))
         };
         let of_loop = innermost(|kind| matches!(kind, Kind::Loop | Kind::Continue));
-        // A switch around the loop is out of reach.
+        // Code inside a loop cannot branch to the end of a switch around the loop.
         let of_switch = innermost(|kind| kind == Kind::Switch)
             .filter(|switch| of_loop.is_none_or(|inner| depth(inner) <= depth(switch)));
         let leaves = |target: &usize| {

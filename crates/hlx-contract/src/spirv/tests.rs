@@ -303,7 +303,7 @@ fn control_flow_is_structured() {
         ),
         (
             &[&[BRANCH, 12], RETURN, &[BRANCH, 11]],
-            "before the block that dominates it",
+            "precedes the block that dominates it",
         ),
         (
             // 13 is the merge block of both.

@@ -57,7 +57,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// Bits of one; a truth value has none that can be seen.
+    /// Bits of one; a truth value has no defined width.
     pub fn width(self) -> u32 {
         match self {
             Self::Bool => 0,

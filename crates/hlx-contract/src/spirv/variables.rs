@@ -22,7 +22,7 @@ pub(super) struct Variable<'a> {
 }
 
 impl Variable<'_> {
-    /// Checks the variable and adds what it asks for.
+    /// Checks the variable and adds it to the interface.
     pub fn read(
         &self,
         instruction: &Instruction,

@@ -5,7 +5,7 @@ use crate::error::CoreError;
 use crate::memory::Buffer;
 use crate::vulkan::ReadBack;
 
-/// A buffer's words on their way to the host, as they were when
+/// A download under way: a buffer's words as they were when
 /// [`Context::download_later`] was called; work launched later does not change them.
 ///
 /// Dropping it waits for the device.

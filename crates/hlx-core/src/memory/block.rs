@@ -88,7 +88,7 @@ pub(crate) trait BlockAllocator: Send + Sync {
 }
 
 /// Makes blocks on one device and counts their bytes. Every context has one of its own, so a
-/// block's source tells the context that it belongs to.
+/// block's source identifies the context that it belongs to.
 pub(crate) struct BlockSource {
     /// The device's name, for errors.
     device_name: String,

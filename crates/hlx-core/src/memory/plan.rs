@@ -1,9 +1,9 @@
-//! The memory of a recorded graph: every buffer is its own while the graph is being recorded,
-//! and gets its place when the order of the launches is known.
+//! The memory of a recorded graph: buffers have no place while the graph is being recorded, and
+//! get one when the order of the launches is known.
 //!
 //! So a launch never waits for another only because they were given the same memory, and a
 //! buffer's words are free for others after the last launch that touches it, however long the
-//! program holds on to its handle.
+//! program keeps its handle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

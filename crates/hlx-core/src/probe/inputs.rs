@@ -1,4 +1,4 @@
-//! The probe's inputs, and what a device's outputs say of it: where they first differ from the
+//! The probe's inputs, and what a device's outputs show: where they first differ from the
 //! Rust twin, and when tiny results become zero.
 
 use super::Twin;

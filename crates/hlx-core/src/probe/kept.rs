@@ -1,4 +1,4 @@
-//! What a probe found, kept on disk by device, driver and shader.
+//! The result of a probe, cached on disk by device, driver and shader.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(super) struct Kept {
     pub peak: Option<Peak>,
 }
 
-/// Where a device's answer is kept: named by device, driver, and the probe's own shaders.
+/// Where a device's result is cached: named by device, driver, and the probe's own shaders.
 fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
     let mut modules = ARITHMETIC.bytes().to_vec();
     modules.extend_from_slice(ROW_SUM.bytes());

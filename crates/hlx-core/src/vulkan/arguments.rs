@@ -14,8 +14,8 @@ use crate::launch::Binding;
 use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory};
 
 /// A window of memory and what a command does with it. It keeps the memory alive, not the
-/// buffer, whose words may go to another one once the command has run. Who submits a command
-/// buffer more than once keeps the buffers.
+/// buffer, whose words may go to another one once the command has run. A caller that submits
+/// a command buffer more than once keeps the buffers.
 pub(crate) struct View {
     block: Arc<Block>,
     offset: usize,

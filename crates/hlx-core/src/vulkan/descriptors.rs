@@ -37,7 +37,7 @@ impl DescriptorSets {
     pub fn reset(&mut self) -> Result<(), CoreError> {
         self.pools.truncate(1);
         if let Some(pool) = self.pools.first() {
-            // SAFETY: the caller vouches that the sets are not in use.
+            // SAFETY: the caller guarantees that the sets are not in use.
             unsafe { pool.reset() }
                 .map_err(|error| translate(&self.device.info.name, "reset descriptors", error))?;
             self.sets_left = SETS_PER_POOL;

@@ -23,8 +23,8 @@ use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockMemory};
 
-/// How the device does arithmetic: 1 where it does as HLX wants by itself, 0 where kernels must
-/// emulate. Found by the probe; goes into every pipeline as specialization constants.
+/// Whether the device's own instructions are HLX's arithmetic: 1 where they are, 0 where kernels
+/// must emulate it. Found by the probe; goes into every pipeline as specialization constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Modes {
     pub native_fma: u32,
@@ -47,7 +47,7 @@ pub(crate) struct VulkanDevice {
     heap_index: usize,
     has_memory_budget: bool,
     /// How far the pipelines of foreign shaders bound their accesses, where that can be set for
-    /// single pipelines; otherwise the whole device is robust.
+    /// single pipelines; otherwise the whole device has robust buffer access.
     pub robust_pipelines: Option<vk::PipelineRobustnessBufferBehaviorEXT>,
 }
 
@@ -105,7 +105,7 @@ fn physical_devices() -> Result<Vec<(Arc<PhysicalDevice>, DeviceInfo)>, CoreErro
         .collect())
 }
 
-/// The queue family to use: one that computes and does not draw, else any that computes.
+/// The queue family to use: one of compute without graphics, else any with compute.
 fn compute_family(physical: &PhysicalDevice) -> Option<u32> {
     let families = physical.queue_family_properties();
     let computes = |flags: QueueFlags| flags.intersects(QueueFlags::COMPUTE);
@@ -160,7 +160,7 @@ fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
 }
 
 /// Multiprocessors, compute units or shader cores, by the vendors' extensions; a software device's
-/// are the machine's threads. 0 where no extension tells.
+/// are the machine's threads. 0 where no extension reports them.
 fn processors(properties: &DeviceProperties, kind: DeviceKind) -> u32 {
     if kind == DeviceKind::VulkanSoftware {
         return crate::cpu::thread_count() as u32;

@@ -152,7 +152,7 @@ fn add_validation(
     Ok(())
 }
 
-/// Whether a message only says that the layer is older than the driver: vulkano asks a driver for
+/// Whether a message only says that the layer is older than the driver: vulkano queries a driver for
 /// the properties of every extension it lists, and a layer does not know those made after it.
 /// Seen with layer 1.3.239 and NVIDIA's driver 580; nothing of HLX is in such a chain.
 fn is_older_layer(id: &str, message: &str) -> bool {

@@ -30,7 +30,7 @@ pub(crate) use stream::{ReadBack, VulkanGraph, VulkanStream};
 
 use crate::error::CoreError;
 
-/// Translates a Vulkan result; the one place where device loss and want of memory are told apart.
+/// Translates a Vulkan result; the one place that distinguishes device loss and lack of memory.
 pub(crate) fn translate(device: &str, during: &str, error: VulkanError) -> CoreError {
     match error {
         VulkanError::DeviceLost => CoreError::DeviceLost {

@@ -49,8 +49,8 @@ impl Pipeline {
 impl Drop for Pipeline {
     fn drop(&mut self) {
         let destroy = self.device.fns().v1_0.destroy_pipeline;
-        // SAFETY: the pipeline is of this device; who records it keeps it until the device is
-        // done with it.
+        // SAFETY: the pipeline is of this device; command buffers that use it keep it until the
+        // device is done with it.
         unsafe { destroy(self.device.handle(), self.handle, std::ptr::null()) };
     }
 }
@@ -204,8 +204,8 @@ impl PipelineStore {
     ) -> Result<Pipeline, CoreError> {
         check_interface(name, words, bindings, push_bytes)?;
         let words = with_float_controls(words, device.float_controls);
-        // SAFETY: vulkano's parser checks the module's structure; that it means what Vulkan
-        // allows is the caller's word.
+        // SAFETY: vulkano's parser checks the module's structure; that it is valid for
+        // Vulkan is guaranteed by the caller.
         let module = unsafe {
             ShaderModule::new(
                 Arc::clone(&device.device),

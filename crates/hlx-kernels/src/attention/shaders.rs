@@ -1,4 +1,4 @@
-//! Which shader carries out an attention kernel: a table of the shape and the device's limits.
+//! Which shader computes an attention kernel: a table of the shape and the device's limits.
 //!
 //! All of them give the same bits: tiles change who computes an element, never the order in which
 //! its terms are added.

@@ -8,7 +8,7 @@ pub const TILE: usize = 32;
 /// One value for each position of a tile: two AVX-512 registers.
 pub type Lanes = [f32; TILE];
 
-/// Rows that a product carries at once: 8 AVX-512 registers of sums hide the latency of fma, and
+/// Rows that a product computes at once: 8 AVX-512 registers of sums hide the latency of fma, and
 /// 16 of AVX2 just fit. They are four variables, not an array of arrays: the compiler then
 /// vectorises the loop over the lanes and keeps the sums in registers (measured: 10 times faster).
 const AT_ONCE: usize = 4;

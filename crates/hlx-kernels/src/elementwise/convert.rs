@@ -26,7 +26,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The form in which elements are copied without a look at their values.
+    /// The form in which elements are copied whatever their values.
     pub fn raw(dtype: DType) -> Self {
         match dtype.size() {
             4 => Self::Of(DType::U32),

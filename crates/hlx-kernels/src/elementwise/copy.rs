@@ -4,8 +4,8 @@
 //! [`convert`](super) has the rules of conversion. Copies within a type keep the bits. What is fast
 //! on a GPU: contiguous operands are one copy of memory; rows that are contiguous on both sides go
 //! by vectors of four words; and where the innermost dimension of one side is another dimension of
-//! the other, tiles are turned in shared memory. Rows of a narrow type are words where both
-//! sides start and end with a word; elsewhere each element is looked for on its own.
+//! the other, tiles are transposed in shared memory. Rows of a narrow type are words where both
+//! sides start and end with a word; elsewhere each element's place is computed by itself.
 
 mod cpu;
 mod moves;

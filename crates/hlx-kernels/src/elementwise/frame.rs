@@ -1,7 +1,7 @@
 //! The launcher of kernels over typed, strided operands: `shaders/include/elements.glsl`, and on the
 //! CPU pieces that are gathered into words of the compute type, computed and stored.
 //!
-//! Every element is computed on its own, so windows, pieces and threads never show in the bits.
+//! Every element is computed on its own, so windows, pieces and threads change no bit.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, Shader};
@@ -18,7 +18,7 @@ const PIECE: usize = 1 << 12;
 
 /// A kernel over the frame, with its operands.
 pub(super) struct Elements<'a, const N: usize> {
-    /// The operation's name in errors and profiles.
+    /// The operation's name in errors and timing reports.
     pub name: &'static str,
     /// A shader over `elements.glsl`.
     pub shader: &'static Shader,

@@ -19,7 +19,7 @@ use crate::{ParameterStore, Result};
 
 /// What all optimizers do.
 pub trait Optimizer {
-    /// The name of the algorithm, which its saved state carries.
+    /// The name of the algorithm, which is part of its saved state.
     fn name(&self) -> &'static str;
 
     /// The number of steps prepared so far.

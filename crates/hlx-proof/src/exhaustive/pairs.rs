@@ -10,7 +10,7 @@ use hlx_kernels::{KernelError, check_that, shader};
 shader!(sweep, "arith/sweep");
 
 /// The operations; a place in the list is the number in the shader, and those of one argument
-/// stand between.
+/// lie between.
 pub const OPERATIONS: [&str; 30] = [
     "fma", "mul", "add", "sub", "div", "sqrt", "rsqrt", "exp", "log", "sigmoid", "tanh", "erf",
     "sin", "cos", "max", "pos0", "soft_fma", "exp2", "expm1", "log2", "log10", "log1p", "pow",

@@ -82,7 +82,7 @@ impl Case {
             .collect()
     }
 
-    /// Where the result of a pair stands in `[T, 3, H, D]`: position `t` of `part`.
+    /// Where the result of a pair lies in `[T, 3, H, D]`: position `t` of `part`.
     fn at(&self, t: usize, part: usize, pair: usize) -> usize {
         let columns = self.shape.heads * self.width();
         let column = if self.over_time {

@@ -397,7 +397,7 @@ fn positive_sums_have_the_bits_of_the_specified_tree() {
     let inverse = arith::div(1.0, total);
     let expected: Vec<f32> = powers.iter().map(|p| with_flush(|| p * inverse)).collect();
     assert_eq!(got[1], expected);
-    // The values do tell: one chain gives other bits.
+    // The values show the order: one chain gives other bits.
     assert_ne!(
         Tree::chain(terms(n)).evaluate(&squares),
         tree.evaluate(&squares)

@@ -25,7 +25,7 @@ impl Config {
     /// configurations are of the same run if their identities are equal.
     ///
     /// # Errors
-    /// The serialiser's words; it has no reason to fail.
+    /// The serialiser's message; it is not expected to fail.
     pub fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let constant = self.train.schedule == ScheduleKind::Constant;
         let mut identity = self.flat()?;

@@ -112,7 +112,7 @@ pub struct TrainSection {
     /// The peak rate.
     #[serde(default = "default_learning_rate")]
     pub learning_rate: f64,
-    /// How the rate goes after the warm-up.
+    /// How the rate changes after the warm-up.
     #[serde(default)]
     pub schedule: ScheduleKind,
     /// Steps over which the rate rises linearly to its peak.
@@ -148,7 +148,7 @@ pub struct TrainSection {
     pub keep: usize,
 }
 
-/// How the learning rate goes after the warm-up.
+/// How the learning rate changes after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
@@ -220,7 +220,7 @@ impl Config {
     /// The configuration as the text that a run folder holds.
     ///
     /// # Errors
-    /// Whatever the serialiser answers; it has no reason to fail.
+    /// The serialiser's message; it is not expected to fail.
     pub fn to_toml(&self) -> anyhow::Result<String> {
         Ok(toml::to_string(self)?)
     }
@@ -281,7 +281,7 @@ impl TrainSection {
         term(right) + (n_tokens - 1.0) * term(wrong)
     }
 
-    /// What is allowed and yet hardly meant: a line each.
+    /// Settings that are allowed but probably not intended, a line each.
     pub fn warnings(&self) -> Vec<String> {
         let (floor, target) = (self.loss_floor(), self.target_loss);
         let below = target.filter(|target| *target < floor);

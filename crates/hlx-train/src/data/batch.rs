@@ -71,7 +71,7 @@ impl Batches {
     }
 
     /// Puts batch `batch_idx` of an epoch's `order` together, its samples by length: micro-batches
-    /// of like samples have little padding. A last, short batch begins with empty samples, so
+    /// of samples of similar length have little padding. A last, short batch begins with empty samples, so
     /// that shapes and shards stay what they are.
     pub fn batch(
         &self,

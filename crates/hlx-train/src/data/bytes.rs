@@ -22,7 +22,7 @@ impl CorpusBytes {
     /// Maps a file. Nothing of it is copied: a corpus may be larger than memory.
     ///
     /// # Errors
-    /// The system's words.
+    /// The system's message.
     pub fn map(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
         let file = File::open(path).with_context(name)?;

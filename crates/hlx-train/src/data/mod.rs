@@ -18,7 +18,7 @@ use crate::random::{Purpose, permutation};
 
 /// Number of token ids: a token is a byte.
 pub const VOCABULARY: usize = 256;
-/// Stands between the input and the output of a pair.
+/// Separates the input from the output of a pair.
 pub const SEPARATOR: u8 = 0x1e;
 /// Ends the output of a pair.
 pub const END: u8 = 0x04;

@@ -46,7 +46,7 @@ impl GoldenRun {
         }
     }
 
-    /// Trains it on a device, and digests what came out.
+    /// Trains it on a device, and digests the result.
     ///
     /// # Errors
     /// What the device reports.
@@ -67,7 +67,7 @@ pub struct GoldenDigests {
     pub parameters: String,
     /// SHA-256 over the optimizer's state: its tensors and its step.
     pub optimizer: String,
-    /// SHA-256 over what the trained model answers to its samples.
+    /// SHA-256 over the trained model's outputs for its samples.
     pub logits: String,
 }
 
@@ -144,7 +144,7 @@ impl GoldenFile {
     /// Writes the file.
     ///
     /// # Errors
-    /// The file and the system's words.
+    /// The file and the system's message.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).context("golden digests")?;
         text.push(b'\n');

@@ -1,7 +1,7 @@
 //! The golden transformer: two blocks, 20 pairs, 8 steps over three epochs.
 //!
 //! A batch of 8 is two shards in micro-batches of two, so that chains are continued and sums
-//! meet in the tree; the third batch of an epoch is short. The clip is below the norms.
+//! are added in the tree; the third batch of an epoch is short. The clip is below the norms.
 
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};

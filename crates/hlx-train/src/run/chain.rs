@@ -181,7 +181,7 @@ impl ChainRecord {
     /// Returns the record's line, without its end, and its digest.
     ///
     /// # Errors
-    /// The serialiser's words; it has no reason to fail.
+    /// The serialiser's message; it is not expected to fail.
     pub fn seal(&self) -> Result<(String, String)> {
         let mut line = serde_json::to_string(self)?;
         let digest = sha256_hex(line.as_bytes());
@@ -385,7 +385,7 @@ impl ChainFile {
     /// the file holds, if there is one.
     ///
     /// # Errors
-    /// The file and the system's words.
+    /// The file and the system's message.
     pub fn open_after(path: &Path, found: Option<&Chain>, step: u64) -> Result<Self> {
         let mut links = found.map_or(&[][..], Chain::links).iter().rev();
         let kept = links.find(|link| link.record.step <= step);
@@ -417,7 +417,7 @@ impl ChainFile {
     /// Fills in `previous` and appends a record in one write.
     ///
     /// # Errors
-    /// The file and the system's words, such as a full disk.
+    /// The file and the system's message, such as a full disk.
     pub fn append(&mut self, mut record: ChainRecord) -> Result<()> {
         let previous = self.last.as_ref();
         record.previous = previous
@@ -434,7 +434,7 @@ impl ChainFile {
     /// Flushes the records to the disk: a checkpoint must not name a record that is lost.
     ///
     /// # Errors
-    /// The file and the system's words.
+    /// The file and the system's message.
     pub fn flush(&self) -> Result<()> {
         let flushed = self
             .file

@@ -1,4 +1,4 @@
-//! One checkpoint: files written together or not at all, each known by its digest.
+//! One checkpoint: files written together or not at all, each verified by its digest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,7 +91,7 @@ impl Checkpoint {
     /// `previous`.
     ///
     /// # Errors
-    /// The folder and the system's words, such as a full disk; nothing is left behind.
+    /// The folder and the system's message, such as a full disk; nothing is left behind.
     pub fn write(
         parent: &Path,
         mut digests: Digests,
@@ -176,7 +176,7 @@ impl Checkpoint {
     }
 }
 
-/// Which checkpoints stay.
+/// Which checkpoints are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// The newest ones, besides the best.
@@ -187,7 +187,7 @@ impl Retention {
     /// Removes the checkpoints that are neither among the newest nor the best.
     ///
     /// # Errors
-    /// The folder and the system's words.
+    /// The folder and the system's message.
     pub fn apply(&self, parent: &Path) -> Result<()> {
         let listed = list(parent)?;
         let newest = listed.len().saturating_sub(self.keep);

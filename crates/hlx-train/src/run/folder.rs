@@ -49,7 +49,7 @@ impl RunFolder {
     /// Claims the first of `runs/NAME`, `runs/NAME-2`, `runs/NAME-3`, ... that holds no run.
     ///
     /// # Errors
-    /// The system's words.
+    /// The system's message.
     pub fn claim_numbered(runs: &Path, name: &str) -> Result<(Self, RunLock)> {
         for path in numbered(runs, name) {
             match Self::claim(&path) {
@@ -93,7 +93,7 @@ impl RunFolder {
     /// Writes the configuration of a run into a claimed folder: from now on it holds a run.
     ///
     /// # Errors
-    /// The system's words, such as a full disk.
+    /// The system's message, such as a full disk.
     pub fn begin(&self, config: &Config) -> Result<()> {
         self.clear_temporaries()?;
         let checkpoints = self.checkpoints();
@@ -157,7 +157,7 @@ impl RunFolder {
     /// Removes the temporaries that a crash has left. The folder must be locked.
     ///
     /// # Errors
-    /// The system's words.
+    /// The system's message.
     pub fn clear_temporaries(&self) -> Result<()> {
         for folder in [self.path.clone(), self.checkpoints()] {
             if folder.is_dir() {
@@ -179,7 +179,7 @@ impl RunFolder {
     /// Seals and writes `run.json`.
     ///
     /// # Errors
-    /// The system's words.
+    /// The system's message.
     pub fn write_manifest(&self, mut manifest: Manifest) -> Result<()> {
         write(&self.manifest_path(), &manifest.to_sealed_bytes()?)
     }
@@ -216,7 +216,7 @@ impl RunFolder {
     /// The checkpoints' steps and folders, in order.
     ///
     /// # Errors
-    /// The system's words.
+    /// The system's message.
     pub fn listed_checkpoints(&self) -> Result<Vec<(u64, PathBuf)>> {
         list(&self.checkpoints())
     }

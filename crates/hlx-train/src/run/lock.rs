@@ -27,7 +27,7 @@ impl RunLock {
     ///
     /// # Errors
     /// A folder that another process, or another [`RunLock`] of this one, holds: the message says
-    /// which process, on which host, since when. The system's words.
+    /// which process, on which host, since when. The system's message.
     pub fn acquire(folder: &Path) -> Result<Self> {
         let path = folder.join(LOCK_FILE);
         let cannot = || format!("{}: cannot be locked", path.display());
@@ -45,7 +45,7 @@ impl RunLock {
                 let who = who.unwrap_or_else(|_| "another process".to_owned());
                 bail!("{}: is in use by {}", folder.display(), who.trim());
             }
-            // Some network file systems have no locks; the run is no worse off than without one.
+            // Some network file systems have no locks; the run then goes on without one.
             Err(TryLockError::Error(error)) => {
                 let folder = folder.display();
                 tracing::warn!("{folder}: cannot be locked ({error}); start one run in it only");

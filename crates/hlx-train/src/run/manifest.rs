@@ -90,7 +90,7 @@ impl Manifest {
     /// Fills in the seal and returns the file's bytes.
     ///
     /// # Errors
-    /// The serialiser's words; it has no reason to fail.
+    /// The serialiser's message; it is not expected to fail.
     pub fn to_sealed_bytes(&mut self) -> Result<Vec<u8>> {
         seal::seal(self)
     }

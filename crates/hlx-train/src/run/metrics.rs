@@ -88,7 +88,7 @@ impl MetricsFile {
     /// checkpoint: a line cut short, or blocks that a loss of power has filled with zeros.
     ///
     /// # Errors
-    /// The file and the system's words.
+    /// The file and the system's message.
     pub fn open_after(path: &Path, step: u64) -> Result<Self> {
         let mut evaluations = Vec::new();
         if path.exists() {
@@ -119,7 +119,7 @@ impl MetricsFile {
     /// Appends a line; an evaluation that the file holds already is left out (`false`).
     ///
     /// # Errors
-    /// The file and the system's words, such as a full disk.
+    /// The file and the system's message, such as a full disk.
     pub fn append(&mut self, metric: &Metric) -> Result<bool> {
         if let Some(evaluation) = metric.evaluation() {
             if self.evaluations.contains(&evaluation) {
@@ -137,7 +137,7 @@ impl MetricsFile {
     /// Flushes the lines to the disk, before a checkpoint that comes after them.
     ///
     /// # Errors
-    /// The file and the system's words.
+    /// The file and the system's message.
     pub fn flush(&self) -> Result<()> {
         let name = || format!("{}: cannot be written", self.path.display());
         self.file.sync_all().with_context(name)

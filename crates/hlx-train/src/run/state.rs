@@ -76,7 +76,7 @@ impl State {
     /// The file's bytes.
     ///
     /// # Errors
-    /// The encoder's words; it has no reason to fail.
+    /// The encoder's message; it is not expected to fail.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         Ok(bincode::serde::encode_to_vec(
             self,

@@ -345,7 +345,7 @@ impl Trainer {
         let save = self.newest.1 != Some(self.progress.step);
         self.start_downloads(false, save)?;
         self.receive(true, observer)?;
-        // A large text is not read once more unless its loss was asked for.
+        // A large text is not read once more unless its loss was requested.
         let wanted = self.engine.data.format() == Format::Pairs
             || self.engine.config.train.target_loss.is_some();
         let train = match wanted {

@@ -15,7 +15,7 @@ pub struct Report {
     pub base: Option<PathBuf>,
     /// Steps done in the state that it began with.
     pub from: u64,
-    /// The step of the last record asked for.
+    /// The step of the last requested record.
     pub to: u64,
     /// Records compared.
     pub records: u64,

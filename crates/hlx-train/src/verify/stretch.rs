@@ -21,7 +21,7 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Finds the newest checkpoint before the part that is asked for, and proves the files of
+    /// Finds the newest checkpoint before the requested part, and proves the files of
     /// the checkpoints on the way.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ fn ends(chain: &Chain) -> (u64, u64) {
     (step(chain.links().first()), step(chain.links().last()))
 }
 
-/// The steps that a part is asked for from and to, the latter moved on to the next record.
+/// The first and the last step of the requested part, the latter moved on to the next record.
 fn asked_for(chain: &Chain, options: &VerifyOptions) -> Result<(u64, u64)> {
     let (first, last) = ends(chain);
     let (from, to) = (options.from.unwrap_or(first), options.to.unwrap_or(last));

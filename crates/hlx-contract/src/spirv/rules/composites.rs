@@ -23,7 +23,7 @@ impl Rules<'_> {
         ensure(fits && *result == instruction.ids.result_type, || {
             format!("it does not call %{} as that is declared", used[0])
         })?;
-        // Pointers are handed on whole: without variable pointers, memory objects only.
+        // Pointers are passed whole: without variable pointers, memory objects only.
         for &id in &used[1..] {
             let Ok((class, _)) = self.pointer(id) else {
                 continue;

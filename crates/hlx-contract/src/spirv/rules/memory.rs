@@ -52,7 +52,7 @@ impl Rules<'_> {
                     1,
                 ));
                 ensure(runtime && self.types.shape(result) == made, || {
-                    "it asks for the length of what has none".to_owned()
+                    "it reads the length of what has none".to_owned()
                 })
             }
             op::Variable => {

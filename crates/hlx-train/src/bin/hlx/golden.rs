@@ -8,9 +8,9 @@ use hlx_core::{Context, DeviceInfo};
 use hlx_train::golden::{GoldenDigests, GoldenFile, GoldenRun};
 use serde_json::json;
 
-/// What `--golden` goes with.
+/// The options of `--golden`.
 pub struct Options<'a> {
-    /// The devices asked for; all of the machine if there are none.
+    /// The requested devices; all of the machine if there are none.
     pub devices: &'a [String],
     /// A file of digests to compare with, instead of those that the program was built with.
     pub against: Option<&'a Path>,
@@ -37,7 +37,7 @@ struct Trained {
     seconds: [f64; 3],
 }
 
-/// Trains on every device; tells each as it is done.
+/// Trains on every device, and reports each when it is done.
 pub fn run(options: &Options<'_>) -> Result<Verdict> {
     let mut expected = match (options.against, options.write) {
         (Some(path), _) => Some(GoldenFile::read(path)?),
@@ -48,7 +48,7 @@ pub fn run(options: &Options<'_>) -> Result<Verdict> {
     for selector in selectors(options.devices) {
         match train(&selector) {
             Ok(trained) => {
-                // Without a file to compare with, the first device is the measure.
+                // Without a file to compare with, the first device is the reference.
                 let file = expected.get_or_insert_with(|| GoldenFile::new(trained.digests.clone()));
                 n_differ += trained.differences(file).len();
                 if !options.json {
@@ -94,7 +94,7 @@ fn write(file: &GoldenFile, path: &Path, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The devices asked for: the environment's first of all, then the arguments', else all.
+/// The requested devices: the environment's first of all, then the arguments', else all.
 fn selectors(devices: &[String]) -> Vec<String> {
     match std::env::var("HLX_DEVICE") {
         Ok(selector) if !selector.is_empty() => vec![selector],

@@ -17,7 +17,7 @@ impl Interrupt {
     /// Catches the signals from now on.
     ///
     /// # Errors
-    /// The system's words.
+    /// The system's message.
     pub fn catch() -> Result<Self> {
         let arrived = Arc::new(AtomicBool::new(false));
         catch_into(&arrived).context("signals cannot be caught")?;

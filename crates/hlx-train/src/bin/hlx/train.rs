@@ -105,7 +105,7 @@ impl Arguments {
                 run.display()
             )
         };
-        // A reader that went away is no fault: the checkpoint is saved.
+        // A closed pipe is no error: the checkpoint is saved.
         let _ = screen.line(&text);
     }
 
@@ -251,7 +251,7 @@ impl Observer for Screen {
         } else {
             line_of(metric)
         };
-        // A reader that went away is no reason to stop the run.
+        // A closed pipe does not stop the run.
         let _ = self.line(&text);
     }
 
