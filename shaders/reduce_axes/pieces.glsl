@@ -54,15 +54,8 @@ STATE load(uint at, uint row);
 STATE join(STATE a, STATE b);
 void store(uint item, STATE state);
 
-uint place_of_result(uint result) {
-    uint place = push.first;
-    for (uint d = push.n_kept; d > 0u; --d) {
-        uint rest = result / push.extents[d - 1u];
-        place += (result - rest * push.extents[d - 1u]) * push.strides[d - 1u];
-        result = rest;
-    }
-    return place;
-}
+#define HLX_LINE_DIMS push.n_kept
+#include "../include/lines.glsl"
 
 // How far a term lies from the result's first one.
 uint place_of_term(uint row) {
@@ -87,7 +80,7 @@ void main() {
     uint lane = ALONG != 0u ? thread % THREADS : thread / COLUMNS;
     uint item = hlx_group() * COLUMNS + (ALONG != 0u ? thread / THREADS : thread % COLUMNS);
     uint piece = ALONG != 0u ? item % push.pieces : item / push.kept;
-    uint base = place_of_result(ALONG != 0u ? item / push.pieces : item % push.kept);
+    uint base = hlx_line_place(ALONG != 0u ? item / push.pieces : item % push.kept);
     uint begin = piece * PIECE;
     uint count = item < push.items ? min(push.terms - begin, PIECE) : 0u;
 

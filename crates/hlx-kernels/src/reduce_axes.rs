@@ -27,6 +27,7 @@ use crate::element::widened;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
+use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
 
 mod cpu;
 mod pass;
@@ -34,7 +35,6 @@ mod pass;
 mod tests;
 
 use cpu::{Fold, Outcome, Step};
-use pass::{PIECE, Terms};
 
 shader!(words_shader, "reduce_axes/words");
 shader!(places_shader, "reduce_axes/places");
@@ -165,7 +165,7 @@ pub fn reduce(
             operation: name,
             reason,
         })?;
-        let (buffer, terms) = within_binding(ctx, name, x.buffer, terms, x.layout.span())?;
+        let (buffer, terms) = within_binding(ctx, name, x, terms)?;
         match reduction {
             Reduction::ArgMax | Reduction::ArgMin => {
                 places(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?;
@@ -189,18 +189,12 @@ fn check(
     let name = reduction.name();
     let shape = x.layout.shape();
     for (place, &axis) in axes.iter().enumerate() {
-        check_that(name, axis < shape.len(), || {
-            format!("axis {axis} is out of range for shape {shape:?}")
-        })?;
+        check_axis(name, axis, shape)?;
         check_that(name, !axes[..place].contains(&axis), || {
             format!("axis {axis} occurs twice in {axes:?}")
         })?;
     }
-    let (_, end) = x.layout.span();
-    check_that(name, end <= x.buffer.len(), || {
-        let len = x.buffer.len();
-        format!("x reaches element {end} of a buffer of {len}")
-    })?;
+    check_operand(name, "x", x)?;
     let expected = reduction.output_dtype(x.buffer.dtype());
     check_that(name, out.dtype() == expected, || {
         format!("out has dtype {}, expected {expected}", out.dtype())
@@ -219,17 +213,13 @@ fn check(
 fn within_binding(
     ctx: &Context,
     name: &'static str,
-    buffer: &Buffer,
+    x: Operand<'_>,
     mut terms: Terms,
-    (begin, end): (usize, usize),
 ) -> Result<(Buffer, Terms), KernelError> {
-    let unit = hlx_core::ALIGNMENT_WORDS * buffer.dtype().per_word();
-    let start = begin / unit * unit;
-    let part = buffer.slice(start, end - start)?;
+    let (part, start) = part(x)?;
     terms.first -= start;
-    let fits = part.words() <= ctx.max_binding_words() && u32::try_from(part.len()).is_ok();
     let cut = terms.is_one_run() && terms.first == 0;
-    check_that(name, fits || cut || ctx.is_cpu(), || {
+    check_that(name, cut || fits(ctx, &part), || {
         format!(
             "x spans {} elements, more than a kernel can index",
             part.len()

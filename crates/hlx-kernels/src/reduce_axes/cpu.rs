@@ -9,10 +9,10 @@ use bytemuck::cast_slice;
 use hlx_core::{DType, arith};
 use rayon::prelude::*;
 
-use super::pass::{PIECE, Terms};
 use crate::element::{self, NAN_KEY, gather, order_key_of_float};
 use crate::lanes::{self, LANES};
 use crate::map::CHUNK;
+use crate::terms::{PIECE, Terms};
 
 /// Results of a tile: its 128 lanes take 128 KiB, which stay in a core's second cache.
 const TILE: usize = 256;

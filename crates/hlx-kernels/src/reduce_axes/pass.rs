@@ -1,181 +1,16 @@
-//! One pass of a reduction over any axes: where the terms lie, and how they are cut for a device.
+//! How one pass of a reduction over any axes is cut for a device.
 
 use hlx_core::Context;
 
 use super::words_shader;
-use crate::error::{KernelError, check_that};
-use crate::layout::{Layout, Walk};
-
-/// Terms of a piece.
-pub(super) const PIECE: usize = 4096;
+use crate::terms::{PIECE, Terms};
 
 /// Threads of a workgroup.
 const GROUP: usize = 256;
 
-/// Joined dimensions in row-major order.
-#[derive(Clone, Debug)]
-pub(super) struct Dims {
-    pub shape: Vec<usize>,
-    pub strides: Vec<isize>,
-}
-
-impl Dims {
-    fn of(layout: &Layout) -> Self {
-        let mut walk = Walk::over(&[layout]);
-        Self {
-            shape: walk.shape,
-            strides: walk.strides.pop().unwrap_or_default(),
-        }
-    }
-
-    fn line(extent: usize, stride: usize) -> Self {
-        Self {
-            shape: vec![extent],
-            strides: vec![stride as isize],
-        }
-    }
-
-    /// The innermost extent and stride; one element if there is no dimension.
-    pub fn innermost(&self) -> (usize, isize) {
-        match (self.shape.last(), self.strides.last()) {
-            (Some(&extent), Some(&stride)) => (extent, stride),
-            _ => (1, 0),
-        }
-    }
-
-    /// How far the element with this row-major number lies from the first.
-    pub fn place(&self, number: usize) -> isize {
-        let mut rest = number;
-        let dims = self.shape.iter().zip(&self.strides).rev();
-        dims.fold(0, |place, (&extent, &stride)| {
-            let index = rest % extent;
-            rest /= extent;
-            place + index as isize * stride
-        })
-    }
-
-    /// Calls `run(place, count)` for runs along the innermost dimension that make up the `count`
-    /// elements from number `begin` on, in order.
-    pub fn runs(&self, begin: usize, count: usize, mut run: impl FnMut(isize, usize)) {
-        let (extent, _) = self.innermost();
-        let (mut number, end) = (begin, begin + count);
-        while number < end {
-            let length = (extent - number % extent).min(end - number);
-            run(self.place(number), length);
-            number += length;
-        }
-    }
-}
-
-/// The terms of every result of one pass.
-#[derive(Clone, Debug)]
-pub(super) struct Terms {
-    /// The place of the first term of the first result.
-    pub first: usize,
-    /// The number of the first term, where a reduction goes by windows of one long result.
-    pub origin: usize,
-    pub kept: Dims,
-    pub reduced: Dims,
-    pub n_results: usize,
-    /// Terms of a result.
-    pub n: usize,
-    /// Neighbouring terms lie closer than neighbouring results.
-    pub along: bool,
-}
-
 impl Terms {
-    /// The terms of `layout` reduced over `axes`, which are valid; no extent is 0.
-    pub fn of(layout: &Layout, axes: &[usize]) -> Result<Self, String> {
-        let (mut kept, mut reduced) = (layout.clone(), layout.clone());
-        for axis in (0..layout.rank()).rev() {
-            let other = if axes.contains(&axis) {
-                &mut kept
-            } else {
-                &mut reduced
-            };
-            *other = other.select(axis, 0)?;
-        }
-        let (n_results, n) = (kept.n_elements(), reduced.n_elements());
-        let (kept, reduced) = (Dims::of(&kept), Dims::of(&reduced));
-        let along =
-            n_results == 1 || n > 1 && reduced.innermost().1.abs() <= kept.innermost().1.abs();
-        Ok(Self {
-            first: layout.offset(),
-            origin: 0,
-            kept,
-            reduced,
-            n_results,
-            n,
-            along,
-        })
-    }
-
-    /// The terms of the pass behind this one: what it made of the pieces.
-    pub fn of_totals(&self) -> Self {
-        let (pieces, results) = (self.pieces(), self.n_results);
-        let (result_stride, piece_stride) = if self.along {
-            (pieces, 1)
-        } else {
-            (1, results)
-        };
-        Self {
-            first: 0,
-            origin: 0,
-            kept: Dims::line(results, result_stride),
-            reduced: Dims::line(pieces, piece_stride),
-            n_results: results,
-            n: pieces,
-            along: self.along,
-        }
-    }
-
-    /// Pieces of a result.
-    pub fn pieces(&self) -> usize {
-        self.n.div_ceil(PIECE).max(1)
-    }
-
-    /// The first term of a piece and how many it has.
-    pub fn piece(&self, piece: usize) -> (usize, usize) {
-        (piece * PIECE, PIECE.min(self.n - piece * PIECE))
-    }
-
-    /// Where a term of a result lies.
-    pub fn place(&self, result: usize, term: usize) -> usize {
-        let distance = self.kept.place(result) + self.reduced.place(term);
-        self.first.wrapping_add_signed(distance)
-    }
-
-    /// Pieces of all results.
-    pub fn items(&self) -> usize {
-        self.n_results * self.pieces()
-    }
-
-    /// Whether the only result's terms lie side by side.
-    pub fn is_one_run(&self) -> bool {
-        self.n_results == 1 && self.reduced.shape.len() <= 1 && self.reduced.innermost().1 == 1
-    }
-
-    /// The window of one run from term `start` on, in a buffer that begins there.
-    pub fn window(&self, start: usize, count: usize) -> Self {
-        Self {
-            first: 0,
-            origin: start,
-            reduced: Dims::line(count, 1),
-            n: count,
-            ..self.clone()
-        }
-    }
-
-    /// Checks that 32 bits count terms and pieces.
-    pub fn check(&self, operation: &'static str) -> Result<(), KernelError> {
-        let largest = self.n.max(self.items());
-        check_that(operation, u32::try_from(largest).is_ok(), || {
-            format!("{largest} terms or pieces are more than 2^32 - 1")
-        })
-    }
-
     /// The push constants of both shaders.
-    pub fn push(&self) -> words_shader::Push {
+    pub(super) fn push(&self) -> words_shader::Push {
         let (mut extents, mut strides) = ([1; 8], [0; 8]);
         let dims = [&self.kept, &self.reduced];
         let all = dims
@@ -204,7 +39,7 @@ impl Terms {
     }
 
     /// How this device cuts the pass.
-    pub fn cut(&self, ctx: &Context) -> Cut {
+    pub(super) fn cut(&self, ctx: &Context) -> Cut {
         let (processors, loads) = (ctx.tuning().processors, ctx.tuning().reduction_loads);
         let lanes = self.n.max(1).next_power_of_two().min(128);
         let mut threads = (lanes / if self.along { 4 } else { loads }).max(1);
@@ -303,19 +138,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn runs_cover_the_elements_in_order() {
-        let layout = Layout::contiguous(&[3, 4, 5])
-            .map(|layout| layout.permute(&[2, 0, 1]).expect("a permutation"));
-        let dims = Dims::of(&layout.expect("a layout"));
-        let mut places = Vec::new();
-        dims.runs(7, 40, |place, count| {
-            let (_, stride) = dims.innermost();
-            places.extend((0..count as isize).map(|i| place + i * stride));
-        });
-        let want: Vec<isize> = (7..47).map(|number| dims.place(number)).collect();
-        assert_eq!(places, want);
     }
 }

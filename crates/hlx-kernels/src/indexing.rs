@@ -1,0 +1,256 @@
+//! Indexing by tensors of indices along an axis: `gather`, `index_select`, `scatter`, `scatter_add`
+//! and `index_add`.
+//!
+//! **Indices** are u32 or i32. One that is negative or not below the axis' extent is out of range:
+//! the element reads as 0 (or is skipped where it would be written), and if the launcher has a flag
+//! buffer, its one u32 word becomes the smaller of itself and the row-major number of that index in
+//! the index tensor. A caller fills the word with [`NO_BAD_INDEX`] before, and reads it when it
+//! synchronises: another value is the first bad index. The minimum is of integers, so no order
+//! shows, and one flag may serve any number of launches.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::{Layout, Operand, Walk};
+use crate::map::GROUP_THREADS;
+use crate::terms::{check_axis, check_fits, check_operand, part};
+
+mod cpu;
+mod scatter;
+#[cfg(test)]
+mod tests;
+
+pub use scatter::{index_add, scatter, scatter_add};
+
+shader!(gather_shader, "indexing/gather");
+
+/// What a flag word holds while no index was out of range.
+pub const NO_BAD_INDEX: u32 = u32::MAX;
+
+/// Writes `out[i] = x[i with index[i] in the place of axis]`, contiguous, of the index's shape and
+/// x's type. The index has x's rank and along other axes at most x's extents. PyTorch:
+/// `torch.gather`.
+///
+/// # Errors
+/// [`KernelError::Argument`] for an axis that does not exist, an index of another rank, of larger
+/// extents or of another type than u32 or i32, an `out` of another type, a flag that is not one u32,
+/// or a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an `out` of another length;
+/// or the device's error. Indices out of range are no error here: see the module.
+pub fn gather(
+    ctx: &Context,
+    x: Operand<'_>,
+    axis: usize,
+    index: Operand<'_>,
+    out: &Buffer,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    gather_named(ctx, "gather", x, (axis, index), out, flag)
+}
+
+/// Writes the slices of `x` at the indices `[m]` along `axis`: out is contiguous, of x's shape with
+/// `m` along the axis, and of x's type. PyTorch: `torch.index_select`.
+///
+/// # Errors
+/// As [`gather`]; the index has one dimension.
+pub fn index_select(
+    ctx: &Context,
+    x: Operand<'_>,
+    axis: usize,
+    index: Operand<'_>,
+    out: &Buffer,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    const NAME: &str = "index_select";
+    check_axis(NAME, axis, x.layout.shape())?;
+    let layout = along_axis(NAME, x.layout.shape(), axis, index.layout)?;
+    let index = Operand {
+        buffer: index.buffer,
+        layout: &layout,
+    };
+    gather_named(ctx, NAME, x, (axis, index), out, flag)
+}
+
+/// An index `[m]` repeated over a shape whose axis has extent `m` instead of its own.
+fn along_axis(
+    name: &'static str,
+    shape: &[usize],
+    axis: usize,
+    index: &Layout,
+) -> Result<Layout, KernelError> {
+    let argument = argument_of(name);
+    check_that(name, index.rank() == 1, || {
+        format!(
+            "index has shape {:?}, expected one dimension",
+            index.shape()
+        )
+    })?;
+    let mut wide = index.clone();
+    for _ in axis + 1..shape.len() {
+        wide = wide.unsqueeze(wide.rank()).map_err(&argument)?;
+    }
+    let mut expanded = shape.to_vec();
+    expanded[axis] = index.shape()[0];
+    wide.expand(&expanded).map_err(argument)
+}
+
+/// The elements that indices choose among, one for each index.
+#[derive(Clone, Debug)]
+struct Picks {
+    /// Dimensions of the operand without the axis, and of the index.
+    walk: Walk,
+    count: usize,
+    /// Extent and stride of the axis.
+    n: usize,
+    axis_stride: isize,
+}
+
+impl Picks {
+    /// The picks of an index of valid extents; `starts` are the elements before either part.
+    fn of(x: &Layout, axis: usize, index: &Layout, starts: [usize; 2]) -> Result<Self, String> {
+        let mut line = x.clone();
+        for (other, &extent) in index.shape().iter().enumerate() {
+            if other != axis {
+                line = line.slice(other, (0, extent, 1))?;
+            }
+        }
+        let line = line
+            .select(axis, 0)?
+            .unsqueeze(axis)?
+            .expand(index.shape())?;
+        let mut walk = Walk::over(&[&line, index]);
+        for (offset, start) in walk.offsets.iter_mut().zip(starts) {
+            *offset -= start;
+        }
+        Ok(Self {
+            walk,
+            count: index.n_elements(),
+            n: x.shape()[axis],
+            axis_stride: x.strides()[axis],
+        })
+    }
+
+    fn push(&self) -> gather_shader::Push {
+        let array = |strides: &[isize]| {
+            let mut words = [0; 8];
+            for (word, stride) in words.iter_mut().zip(strides) {
+                *word = *stride as u32;
+            }
+            words
+        };
+        let mut extents = [1; 8];
+        for (word, extent) in extents.iter_mut().zip(&self.walk.shape) {
+            *word = *extent as u32;
+        }
+        gather_shader::Push {
+            count: self.count as u32,
+            n: self.n as u32,
+            axis_stride: self.axis_stride as u32,
+            x_first: self.walk.offsets[0] as u32,
+            index_first: self.walk.offsets[1] as u32,
+            n_dims: self.walk.shape.len() as u32,
+            extents,
+            x_strides: array(&self.walk.strides[0]),
+            index_strides: array(&self.walk.strides[1]),
+        }
+    }
+}
+
+fn gather_named(
+    ctx: &Context,
+    name: &'static str,
+    x: Operand<'_>,
+    (axis, index): (usize, Operand<'_>),
+    out: &Buffer,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    let dtype = x.buffer.dtype();
+    check_index(name, x.layout.shape(), axis, index, flag)?;
+    check_operand(name, "x", x)?;
+    check_that(name, out.dtype() == dtype, || {
+        format!("out has dtype {}, expected {dtype}", out.dtype())
+    })?;
+    check_len(name, "out", out, index.layout.n_elements())?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    if x.layout.shape()[axis] == 0 {
+        // Every index is out of range, the first one first.
+        ctx.fill(out, 0)?;
+        return flag.map_or(Ok(()), |flag| Ok(ctx.fill(flag, 0)?));
+    }
+    let ((x_part, x_start), (index_part, index_start)) = (part(x)?, part(index)?);
+    let buffers = [("x", &x_part), ("index", &index_part), ("out", out)];
+    for (argument, buffer) in buffers {
+        check_fits(name, argument, ctx, buffer)?;
+    }
+    let starts = [x_start, index_start];
+    let picks = Picks::of(x.layout, axis, index.layout, starts).map_err(argument_of(name))?;
+    let flagged = flag.is_some();
+    let flag = match flag {
+        Some(flag) => flag.clone(),
+        None => ctx.alloc_typed(DType::U32, 1)?,
+    };
+    let push = picks.push();
+    let launch = Launch {
+        name,
+        shader: &gather_shader::SHADER,
+        specialization: &[(0, 8 * dtype.size() as u32), (1, u32::from(flagged))],
+        bindings: &[
+            Binding::Read(&x_part),
+            Binding::Read(&index_part),
+            Binding::ReadWrite(&flag),
+            Binding::Write(out),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(out.words().div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x, index], [flag, out]) = bindings.split::<2, 2>();
+        let index = cast_slice(index);
+        let bad = match dtype.size() {
+            4 => cpu::gather::<u32>(&picks, cast_slice(x), index, cast_slice_mut(out)),
+            2 => cpu::gather::<u16>(&picks, cast_slice(x), index, cast_slice_mut(out)),
+            _ => cpu::gather::<u8>(&picks, cast_slice(x), index, cast_slice_mut(out)),
+        };
+        if flagged {
+            let word: &mut u32 = &mut cast_slice_mut(flag)[0];
+            *word = bad.min(*word);
+        }
+    })?;
+    Ok(())
+}
+
+/// The error of a launcher for a reason that a layout gives.
+fn argument_of(operation: &'static str) -> impl Fn(String) -> KernelError {
+    move |reason| KernelError::Argument { operation, reason }
+}
+
+/// Checks an index tensor over a shape, and the flag.
+fn check_index(
+    name: &'static str,
+    shape: &[usize],
+    axis: usize,
+    index: Operand<'_>,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    check_axis(name, axis, shape)?;
+    check_operand(name, "index", index)?;
+    let dtype = index.buffer.dtype();
+    check_that(name, matches!(dtype, DType::U32 | DType::I32), || {
+        format!("index has dtype {dtype}, expected u32 or i32")
+    })?;
+    let found = index.layout.shape();
+    let mut extents = found.iter().zip(shape).enumerate();
+    let within = extents.all(|(other, (found, most))| other == axis || found <= most);
+    check_that(name, found.len() == shape.len() && within, || {
+        format!("index has shape {found:?}, expected at most {shape:?} but along axis {axis}")
+    })?;
+    if let Some(flag) = flag {
+        check_len(name, "flag", flag, 1)?;
+        check_that(name, flag.dtype() == DType::U32, || {
+            format!("flag has dtype {}, expected u32", flag.dtype())
+        })?;
+    }
+    Ok(())
+}

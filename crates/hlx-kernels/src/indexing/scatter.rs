@@ -1,0 +1,422 @@
+//! Writing and adding by index along an axis: `scatter`, `scatter_add` and `index_add`, in place.
+//!
+//! `scatter`: where several indices choose one element, the last in row-major order of the index wins.
+//!
+//! `scatter_add`, `index_add`: **the order of a target's additions** is that of its contributions in
+//! row-major order of the index. They are cut into pieces of 4,096. The first piece is a chain that
+//! goes on from the stored value, each other piece a chain from +0, and their values are added to
+//! the first's in order. A float result of zero is +0; a target without a contribution keeps its
+//! value; integers wrap. On a GPU contributions are sorted by target, so no float is added by an
+//! atomic operation.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use super::{Picks, argument_of, check_index, cpu};
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::{Layout, Operand};
+use crate::map::GROUP_THREADS;
+use crate::sort::{launch_on_gpu, sorted_pairs};
+use crate::terms::{Dims, PIECE, check_axis, check_fits, check_operand, part};
+
+shader!(targets_shader, "indexing/targets");
+shader!(scatter_shader, "indexing/scatter");
+shader!(starts_shader, "indexing/starts");
+shader!(chains_shader, "indexing/chains");
+shader!(joins_shader, "indexing/joins");
+
+/// Writes `target[i with index[i] in the place of axis] = source[i]` in place, for every index `i` of
+/// the index's shape; target is contiguous of `shape`. The index has its rank and along other axes
+/// at most its extents, and nowhere more than the source's. PyTorch: `target.scatter_(axis, index,
+/// source)`, whose result among equal targets is open.
+///
+/// # Errors
+/// [`KernelError::Argument`] for an axis that does not exist, an index of another rank, of larger
+/// extents or of another type than u32 or i32, a source of another type, a flag that is not one u32,
+/// or a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for a target of another length;
+/// or the device's error. Indices out of range write nothing and set the flag: see the module above.
+#[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
+pub fn scatter(
+    ctx: &Context,
+    target: &Buffer,
+    shape: &[usize],
+    axis: usize,
+    index: Operand<'_>,
+    source: Operand<'_>,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    const NAME: &str = "scatter";
+    let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
+    if index.layout.n_elements() == 0 {
+        return Ok(());
+    }
+    let picks = picks_of(NAME, &Layout::contiguous(shape)?, axis, index.layout)?;
+    let winners = ctx.alloc_typed(DType::U32, target.len())?;
+    ctx.fill(&winners, 0)?;
+    choose(ctx, NAME, picks, index, flag, (&winners, true))?;
+
+    let source = Operand {
+        buffer: source.buffer,
+        layout: &source_layout,
+    };
+    let (source_part, start) = part(source)?;
+    check_fits(NAME, "source", ctx, &source_part)?;
+    check_fits(NAME, "target", ctx, target)?;
+    let (dims, first) = (Dims::of(&source_layout), source_layout.offset() - start);
+    let (extents, strides) = dims.words();
+    let push = scatter_shader::Push {
+        count: target.len() as u32,
+        first: first as u32,
+        n_dims: dims.shape.len() as u32,
+        extents,
+        strides,
+    };
+    let bytes = target.dtype().size();
+    let launch = Launch {
+        name: NAME,
+        shader: &scatter_shader::SHADER,
+        specialization: &[(0, 8 * bytes as u32)],
+        bindings: &[
+            Binding::Read(&source_part),
+            Binding::Read(&winners),
+            Binding::ReadWrite(target),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(target.words().div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([source, winners], [target]) = bindings.split::<2, 1>();
+        let (from, winners) = ((&dims, first), cast_slice(winners));
+        match bytes {
+            4 => cpu::scatter::<u32>(from, cast_slice(source), winners, cast_slice_mut(target)),
+            2 => cpu::scatter::<u16>(from, cast_slice(source), winners, cast_slice_mut(target)),
+            _ => cpu::scatter::<u8>(from, cast_slice(source), winners, cast_slice_mut(target)),
+        }
+    })?;
+    Ok(())
+}
+
+/// Adds `source[i]` to `target[i with index[i] in the place of axis]` in place, for every index `i`
+/// of the index's shape, in the written order; f32, i32 or u32. PyTorch:
+/// `target.scatter_add_(axis, index, source)`.
+///
+/// # Errors
+/// As [`scatter`].
+#[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
+pub fn scatter_add(
+    ctx: &Context,
+    target: &Buffer,
+    shape: &[usize],
+    axis: usize,
+    index: Operand<'_>,
+    source: Operand<'_>,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    const NAME: &str = "scatter_add";
+    let source_layout = check(NAME, (target, shape), axis, index, source, flag)?;
+    if index.layout.n_elements() == 0 {
+        return Ok(());
+    }
+    let picks = picks_of(NAME, &Layout::contiguous(shape)?, axis, index.layout)?;
+    let addition = Addition {
+        count: picks.count,
+        lines: 1,
+        n: target.len(),
+        inner: 1,
+        axis_stride: 0,
+        first: source_layout.offset(),
+        dims: Dims::of(&source_layout),
+        by_position: true,
+        float: target.dtype().is_float(),
+    };
+    let source = Operand {
+        buffer: source.buffer,
+        layout: &source_layout,
+    };
+    addition.launch(ctx, NAME, picks, (index, flag), source, target)
+}
+
+/// Adds the slices of `source` along `axis` to those of `target` at the indices `[m]`, in place and
+/// in the written order; f32, i32 or u32. Target is contiguous of `shape`; the source has `m` along
+/// the axis and otherwise that shape. PyTorch: `target.index_add_(axis, index, source)`.
+///
+/// # Errors
+/// As [`scatter`]; the index has one dimension, and the source the stated shape.
+#[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
+pub fn index_add(
+    ctx: &Context,
+    target: &Buffer,
+    shape: &[usize],
+    axis: usize,
+    index: Operand<'_>,
+    source: Operand<'_>,
+    flag: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    const NAME: &str = "index_add";
+    check_axis(NAME, axis, shape)?;
+    check_that(NAME, index.layout.rank() == 1, || {
+        let found = index.layout.shape();
+        format!("index has shape {found:?}, expected one dimension")
+    })?;
+    let m = index.layout.n_elements();
+    let mut expected = shape.to_vec();
+    expected[axis] = m;
+    check_that(NAME, source.layout.shape() == expected, || {
+        let found = source.layout.shape();
+        format!("source has shape {found:?}, expected {expected:?}")
+    })?;
+    let line = Layout::contiguous(&[shape[axis]])?;
+    check_index(NAME, line.shape(), 0, index, flag)?;
+    check_memory(NAME, (target, shape), source)?;
+    if source.layout.n_elements() == 0 {
+        return Ok(());
+    }
+    let picks = picks_of(NAME, &line, 0, index.layout)?;
+    let slice = source.layout.select(axis, 0).map_err(argument_of(NAME))?;
+    let addition = Addition {
+        count: m,
+        lines: slice.n_elements(),
+        n: shape[axis],
+        inner: shape[axis + 1..].iter().product(),
+        axis_stride: source.layout.strides()[axis],
+        first: source.layout.offset(),
+        dims: Dims::of(&slice),
+        by_position: false,
+        float: target.dtype().is_float(),
+    };
+    addition.launch(ctx, NAME, picks, (index, flag), source, target)
+}
+
+/// Checks the arguments of a scatter and returns the source's layout at the index's shape.
+fn check(
+    name: &'static str,
+    (target, shape): (&Buffer, &[usize]),
+    axis: usize,
+    index: Operand<'_>,
+    source: Operand<'_>,
+    flag: Option<&Buffer>,
+) -> Result<Layout, KernelError> {
+    check_index(name, shape, axis, index, flag)?;
+    check_memory(name, (target, shape), source)?;
+    let (found, expected) = (source.layout.shape(), index.layout.shape());
+    let covers = found
+        .iter()
+        .zip(expected)
+        .all(|(found, least)| found >= least);
+    check_that(name, found.len() == expected.len() && covers, || {
+        format!("source has shape {found:?}, expected at least the index's {expected:?}")
+    })?;
+    let mut layout = source.layout.clone();
+    for (axis, &extent) in expected.iter().enumerate() {
+        layout = layout
+            .slice(axis, (0, extent, 1))
+            .map_err(argument_of(name))?;
+    }
+    Ok(layout)
+}
+
+fn check_memory(
+    name: &'static str,
+    (target, shape): (&Buffer, &[usize]),
+    source: Operand<'_>,
+) -> Result<(), KernelError> {
+    check_operand(name, "source", source)?;
+    check_len(name, "target", target, shape.iter().product())?;
+    let (found, expected) = (source.buffer.dtype(), target.dtype());
+    check_that(name, found == expected, || {
+        format!("source has dtype {found}, expected the target's {expected}")
+    })?;
+    let adds = name != "scatter";
+    check_that(name, !adds || expected.size() == 4, || {
+        format!("target has dtype {expected}, expected f32, i32 or u32")
+    })
+}
+
+/// The picks of an index, in the part of its buffer that [`choose`] binds.
+fn picks_of(
+    name: &'static str,
+    x: &Layout,
+    axis: usize,
+    index: &Layout,
+) -> Result<Picks, KernelError> {
+    Picks::of(x, axis, index, [0, 0]).map_err(argument_of(name))
+}
+
+/// Writes each index's place to `targets`, or each place's last index with `winners`.
+fn choose(
+    ctx: &Context,
+    name: &'static str,
+    mut picks: Picks,
+    index: Operand<'_>,
+    flag: Option<&Buffer>,
+    (targets, winners): (&Buffer, bool),
+) -> Result<(), KernelError> {
+    let (index_part, start) = part(index)?;
+    picks.walk.offsets[1] -= start;
+    check_fits(name, "index", ctx, &index_part)?;
+    check_fits(name, "target", ctx, targets)?;
+    let flagged = flag.is_some();
+    let flag = match flag {
+        Some(flag) => flag.clone(),
+        None => ctx.alloc_typed(DType::U32, 1)?,
+    };
+    let push = picks.push();
+    let launch = Launch {
+        name,
+        shader: &targets_shader::SHADER,
+        specialization: &[(0, u32::from(winners)), (1, u32::from(flagged))],
+        bindings: &[
+            Binding::Read(&index_part),
+            Binding::ReadWrite(&flag),
+            Binding::ReadWrite(targets),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(picks.count.div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([index], [flag, targets]) = bindings.split::<1, 2>();
+        let targets = cast_slice_mut(targets);
+        let bad = match winners {
+            true => cpu::winners(&picks, cast_slice(index), targets),
+            false => cpu::targets(&picks, cast_slice(index), targets),
+        };
+        if flagged {
+            let word: &mut u32 = &mut cast_slice_mut(flag)[0];
+            *word = bad.min(*word);
+        }
+    })?;
+    Ok(())
+}
+
+/// Contributions and where their additions go; the fields of `segments.glsl`.
+#[derive(Clone, Debug)]
+pub(super) struct Addition {
+    /// Contributions.
+    pub count: usize,
+    /// Elements of a contribution, each for a target of its own.
+    pub lines: usize,
+    /// Targets along the axis.
+    pub n: usize,
+    pub inner: usize,
+    /// The source's places: of lines or, with `by_position`, of contributions.
+    pub axis_stride: isize,
+    pub first: usize,
+    pub dims: Dims,
+    pub by_position: bool,
+    pub float: bool,
+}
+
+impl Addition {
+    fn launch(
+        mut self,
+        ctx: &Context,
+        name: &'static str,
+        picks: Picks,
+        (index, flag): (Operand<'_>, Option<&Buffer>),
+        source: Operand<'_>,
+        target: &Buffer,
+    ) -> Result<(), KernelError> {
+        let (source_part, start) = part(source)?;
+        self.first -= start;
+        check_fits(name, "source", ctx, &source_part)?;
+        check_fits(name, "target", ctx, target)?;
+        let additions = self.count * self.lines;
+        check_that(
+            name,
+            ctx.is_cpu() || u32::try_from(additions).is_ok(),
+            || format!("{additions} additions are more than 2^32 - 1"),
+        )?;
+        let keys = ctx.alloc_typed(DType::U32, self.count)?;
+        choose(ctx, name, picks, index, flag, (&keys, false))?;
+        if !ctx.is_cpu() {
+            return self.launch_on_gpu(ctx, name, &keys, &source_part, target);
+        }
+        let launch = Launch {
+            name,
+            shader: &chains_shader::SHADER,
+            specialization: &[],
+            bindings: &[
+                Binding::Read(&keys),
+                Binding::Read(&source_part),
+                Binding::ReadWrite(target),
+            ],
+            push: &[],
+            groups: [1, 1, 1],
+        };
+        ctx.launch(launch, move |bindings| {
+            let ([keys, source], [target]) = bindings.split::<2, 1>();
+            let (keys, source) = (cast_slice(keys), cast_slice(source));
+            cpu::add(&self, keys, source, cast_slice_mut(target));
+        })?;
+        Ok(())
+    }
+
+    fn push(&self) -> starts_shader::Push {
+        let (extents, strides) = self.dims.words();
+        starts_shader::Push {
+            count: self.count as u32,
+            lines: self.lines as u32,
+            n: self.n as u32,
+            inner: self.inner as u32,
+            axis_stride: self.axis_stride as u32,
+            first: self.first as u32,
+            n_dims: self.dims.shape.len() as u32,
+            extents,
+            strides,
+        }
+    }
+
+    /// Sorts the contributions by target, and makes the chains of every piece and then their sums.
+    fn launch_on_gpu(
+        &self,
+        ctx: &Context,
+        name: &'static str,
+        keys: &Buffer,
+        source: &Buffer,
+        target: &Buffer,
+    ) -> Result<(), KernelError> {
+        // All bits of "no target" are set, so it comes last.
+        let bits = (usize::BITS - self.n.leading_zeros()) as usize;
+        let [keys, positions] = &sorted_pairs(ctx, name, keys, bits)?;
+        let slots = self.count.div_ceil(PIECE);
+        let starts = ctx.alloc_typed(DType::U32, self.n)?;
+        let partials = ctx.alloc_typed(DType::U32, 2 * slots * self.lines)?;
+        let heads = ctx.alloc_typed(DType::U32, slots)?;
+        ctx.fill(&heads, u32::MAX)?;
+        let push = self.push();
+        let constants = [(0, u32::from(self.float)), (1, u32::from(self.by_position))];
+        let launch = |shader, bindings: &[Binding<'_>], threads: usize| {
+            let launch = Launch {
+                name,
+                shader,
+                specialization: &constants,
+                bindings,
+                push: push_bytes(&push),
+                groups: groups_1d(threads.div_ceil(GROUP_THREADS)),
+            };
+            launch_on_gpu(ctx, launch)
+        };
+        let found = [Binding::Read(keys), Binding::ReadWrite(&starts)];
+        launch(&starts_shader::SHADER, &found, self.count)?;
+        let chains = [
+            Binding::Read(keys),
+            Binding::Read(positions),
+            Binding::Read(&starts),
+            Binding::Read(source),
+            Binding::ReadWrite(target),
+            Binding::ReadWrite(&partials),
+            Binding::ReadWrite(&heads),
+        ];
+        launch(&chains_shader::SHADER, &chains, self.count * self.lines)?;
+        if slots == 1 {
+            return Ok(()); // No target has more than one piece.
+        }
+        let joins = [
+            Binding::Read(keys),
+            Binding::Read(&partials),
+            Binding::Read(&heads),
+            Binding::ReadWrite(target),
+        ];
+        launch(&joins_shader::SHADER, &joins, slots * self.lines)
+    }
+}

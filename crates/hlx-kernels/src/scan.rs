@@ -1,0 +1,200 @@
+//! Running sums and products along an axis: `out[i] = x[0] join x[1] join ... join x[i]`.
+//!
+//! x of any layout, f32, i32 or u32; out contiguous, of x's shape and type. PyTorch: `cumsum`,
+//! `cumprod`.
+//!
+//! **Order.** A line is cut into pieces of 4,096 elements. Within a piece a chain from +0 (products:
+//! from 1) over its elements in order gives `inner[i]`, and its end is the piece's total. A second
+//! chain from the same start over the totals in order gives `before[p]`, what the pieces before
+//! piece `p` come to. The result is `inner[i]` in the first piece and `before[p] join inner[i]` in
+//! the others. A float sum of zero is +0, totals included; integers wrap.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::Operand;
+use crate::map::GROUP_THREADS;
+use crate::terms::{PIECE, Terms, check_axis, check_fits, check_operand, lines};
+
+mod cpu;
+#[cfg(test)]
+mod tests;
+
+use cpu::Step;
+
+shader!(along_shader, "scan/along");
+shader!(across_shader, "scan/across");
+
+/// Items of a workgroup of `along.comp`.
+const ALONG_ITEMS: usize = 32;
+
+/// Writes the running sums of `x` along `axis` to `out`, contiguous of x's shape and type.
+///
+/// # Errors
+/// [`KernelError::Argument`] for an axis that does not exist, another type than f32, i32 or u32, or
+/// a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an `out` of another length;
+/// or the device's error.
+pub fn cumsum(ctx: &Context, x: Operand<'_>, axis: usize, out: &Buffer) -> Result<(), KernelError> {
+    let step = match x.buffer.dtype() {
+        DType::F32 => Step::SumFloat,
+        _ => Step::Sum,
+    };
+    scan(ctx, "cumsum", step, x, axis, out)
+}
+
+/// Writes the running products of `x` along `axis` to `out`, as [`cumsum`].
+///
+/// # Errors
+/// As [`cumsum`].
+pub fn cumprod(
+    ctx: &Context,
+    x: Operand<'_>,
+    axis: usize,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let step = match x.buffer.dtype() {
+        DType::F32 => Step::ProdFloat,
+        _ => Step::Prod,
+    };
+    scan(ctx, "cumprod", step, x, axis, out)
+}
+
+/// One launch: the pieces of every line of `terms`.
+#[derive(Clone, Debug)]
+struct Pass {
+    step: Step,
+    /// The lines are the results, their elements the terms.
+    terms: Terms,
+    /// Elements of a piece.
+    piece: usize,
+    /// The distance of an element's neighbours along the axis in the result.
+    inner: usize,
+    /// Only the pieces' totals are stored.
+    totals: bool,
+}
+
+impl Pass {
+    fn pieces(&self) -> usize {
+        self.terms.n.div_ceil(self.piece)
+    }
+
+    fn items(&self) -> usize {
+        self.terms.n_results * self.pieces()
+    }
+
+    /// The chains over the totals of this pass, each whole.
+    fn of_totals(&self) -> Self {
+        let (lines, pieces) = (self.terms.n_results, self.pieces());
+        Self {
+            step: self.step,
+            terms: self.terms.of_totals(),
+            piece: pieces,
+            inner: if self.inner == 1 { 1 } else { lines },
+            totals: false,
+        }
+    }
+
+    fn push(&self) -> along_shader::Push {
+        let lines = &self.terms.kept;
+        let (extents, strides) = lines.words();
+        along_shader::Push {
+            items: self.items() as u32,
+            lines: self.terms.n_results as u32,
+            pieces: self.pieces() as u32,
+            piece: self.piece as u32,
+            n: self.terms.n as u32,
+            inner: self.inner as u32,
+            axis_stride: self.terms.reduced.innermost().1 as u32,
+            first: self.terms.first as u32,
+            n_dims: lines.shape.len() as u32,
+            extents,
+            strides,
+        }
+    }
+
+    /// Launches it; `before` has the running totals of the items.
+    fn launch(
+        self,
+        ctx: &Context,
+        name: &'static str,
+        x: &Buffer,
+        before: Option<&Buffer>,
+        out: &Buffer,
+    ) -> Result<(), KernelError> {
+        let (along, with_before) = (self.inner == 1, before.is_some());
+        let a_group = if along { ALONG_ITEMS } else { GROUP_THREADS };
+        let push = self.push();
+        let launch = Launch {
+            name,
+            shader: match along {
+                true => &along_shader::SHADER,
+                false => &across_shader::SHADER,
+            },
+            specialization: &[
+                (0, self.step as u32),
+                (1, u32::from(self.totals)),
+                (2, u32::from(with_before)),
+                (3, ctx.tuning().reduction_loads as u32),
+            ],
+            bindings: &[
+                Binding::Read(x),
+                Binding::Read(before.unwrap_or(x)),
+                Binding::Write(out),
+            ],
+            // The block is that of both shaders: it is of scan.glsl.
+            push: push_bytes(&push),
+            groups: groups_1d(self.items().div_ceil(a_group)),
+        };
+        ctx.launch(launch, move |bindings| {
+            let ([x, before], [out]) = bindings.split::<2, 1>();
+            let before = with_before.then(|| cast_slice(before));
+            cpu::scan(&self, cast_slice(x), before, cast_slice_mut(out));
+        })?;
+        Ok(())
+    }
+}
+
+fn scan(
+    ctx: &Context,
+    name: &'static str,
+    step: Step,
+    x: Operand<'_>,
+    axis: usize,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let (shape, dtype) = (x.layout.shape(), x.buffer.dtype());
+    check_axis(name, axis, shape)?;
+    check_operand(name, "x", x)?;
+    check_that(name, dtype.size() == 4, || {
+        format!("x has dtype {dtype}, expected f32, i32 or u32")
+    })?;
+    check_that(name, out.dtype() == dtype, || {
+        format!("out has dtype {}, expected {dtype}", out.dtype())
+    })?;
+    check_len(name, "out", out, x.layout.n_elements())?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let (x_part, terms) = lines(ctx, name, x, axis)?;
+    check_fits(name, "out", ctx, out)?;
+    let pass = Pass {
+        step,
+        terms,
+        piece: PIECE,
+        inner: shape[axis + 1..].iter().product(),
+        totals: false,
+    };
+    if pass.pieces() == 1 {
+        return pass.launch(ctx, name, &x_part, None, out);
+    }
+    let totals = ctx.alloc_typed(dtype, pass.items())?;
+    let before = ctx.alloc_typed(dtype, pass.items())?;
+    let first = Pass {
+        totals: true,
+        ..pass.clone()
+    };
+    first.launch(ctx, name, &x_part, None, &totals)?;
+    pass.of_totals().launch(ctx, name, &totals, None, &before)?;
+    pass.launch(ctx, name, &x_part, Some(&before), out)
+}

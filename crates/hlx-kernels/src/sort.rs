@@ -1,0 +1,270 @@
+//! Sorting along an axis: `sort`, `argsort` and `topk`, stable, of tensors of any layout and type.
+//!
+//! Elements are compared as numbers: -0 and +0 are equal, and NaN is larger than everything, so it
+//! is last in ascending and first in descending order. Equal elements keep their order (the lower
+//! place first) in both. So the order is total, and every way to reach it gives the same bits.
+//! Values are moved as they are: zeros keep their signs and NaN its payload.
+//!
+//! On a GPU lines of up to 2,048 elements are sorted in shared memory (`sort/rows.comp`), longer ones
+//! by eight passes of a radix sort over 4 bits (`count.comp`, `offsets.comp`, `scatter.comp`).
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{Binding, Buffer, Context, CpuBindings, DType, Launch, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use crate::element::{gather as widen, order_key, widened};
+use crate::error::{KernelError, check_len, check_that};
+use crate::indexing::gather;
+use crate::layout::{Layout, Operand};
+use crate::terms::{Terms, check_axis, check_operand, lines};
+
+mod radix;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use radix::{launch_on_gpu, sorted_pairs};
+
+shader!(rows_shader, "sort/rows");
+
+/// The longest line that is sorted in shared memory.
+const LONGEST_ROW: usize = 2048;
+
+/// Pairs of a workgroup of `rows.comp`, if its lines are no longer.
+const ROW_PAIRS: usize = 512;
+
+/// Sorts `x` along `axis`: `values` (x's shape and type) and `indices` (x's shape, u32: the places
+/// along the axis that they had). PyTorch: `torch.sort(x, axis, descending, stable=True)`.
+///
+/// # Errors
+/// As [`topk`], whose `k` is the axis' extent here.
+pub fn sort(
+    ctx: &Context,
+    x: Operand<'_>,
+    axis: usize,
+    descending: bool,
+    values: &Buffer,
+    indices: &Buffer,
+) -> Result<(), KernelError> {
+    check_axis("sort", axis, x.layout.shape())?;
+    let k = x.layout.shape()[axis];
+    select(ctx, "sort", x, (axis, k, descending), Some(values), indices)
+}
+
+/// Writes to `indices` (x's shape, u32) the places along `axis` in the order of their elements.
+/// PyTorch: `torch.argsort(x, axis, descending, stable=True)`.
+///
+/// # Errors
+/// As [`sort`].
+pub fn argsort(
+    ctx: &Context,
+    x: Operand<'_>,
+    axis: usize,
+    descending: bool,
+    indices: &Buffer,
+) -> Result<(), KernelError> {
+    check_axis("argsort", axis, x.layout.shape())?;
+    let k = x.layout.shape()[axis];
+    select(ctx, "argsort", x, (axis, k, descending), None, indices)
+}
+
+/// Writes the `k` largest (or smallest) elements along `axis` in their order to `values` (x's type)
+/// and their places to `indices` (u32), both contiguous, of x's shape with `k` along the axis. Ties
+/// go to the lower place. PyTorch: `torch.topk(x, k, axis, largest, sorted=True)`.
+///
+/// # Errors
+/// [`KernelError::Argument`] for an axis that does not exist, a `k` above its extent, a wrong type of
+/// an output, or a tensor beyond 32-bit places on a GPU; [`KernelError::Length`] for an output of
+/// another length; or the device's error.
+#[allow(clippy::too_many_arguments)] // PyTorch's plain arguments.
+pub fn topk(
+    ctx: &Context,
+    x: Operand<'_>,
+    k: usize,
+    axis: usize,
+    largest: bool,
+    values: &Buffer,
+    indices: &Buffer,
+) -> Result<(), KernelError> {
+    check_axis("topk", axis, x.layout.shape())?;
+    select(ctx, "topk", x, (axis, k, largest), Some(values), indices)
+}
+
+/// Sorts, and keeps the first `k` of each line; the values are gathered by their places.
+fn select(
+    ctx: &Context,
+    name: &'static str,
+    x: Operand<'_>,
+    (axis, k, descending): (usize, usize, bool),
+    values: Option<&Buffer>,
+    indices: &Buffer,
+) -> Result<(), KernelError> {
+    let (mut shape, dtype) = (x.layout.shape().to_vec(), x.buffer.dtype());
+    check_operand(name, "x", x)?;
+    let n = std::mem::replace(&mut shape[axis], k);
+    check_that(name, k <= n, || {
+        format!("k is {k}, expected at most the {n} elements of axis {axis}")
+    })?;
+    let layout = Layout::contiguous(&shape)?;
+    check_len(name, "indices", indices, layout.n_elements())?;
+    check_that(name, indices.dtype() == DType::U32, || {
+        format!("indices has dtype {}, expected u32", indices.dtype())
+    })?;
+    if let Some(values) = values {
+        check_len(name, "values", values, layout.n_elements())?;
+        check_that(name, values.dtype() == dtype, || {
+            format!("values has dtype {}, expected {dtype}", values.dtype())
+        })?;
+    }
+    if indices.is_empty() {
+        return Ok(());
+    }
+    let (part, terms) = lines(ctx, name, x, axis)?;
+    let sort = Sort {
+        inner: shape[axis + 1..].iter().product(),
+        terms,
+        k,
+        dtype,
+        flip: if descending { u32::MAX } else { 0 },
+    };
+    if ctx.is_cpu() || n <= LONGEST_ROW {
+        sort.launch_rows(ctx, name, &part, None, indices)?;
+    } else {
+        radix::argsort(ctx, name, &sort, &part, indices)?;
+    }
+    let Some(values) = values else {
+        return Ok(());
+    };
+    let index = Operand {
+        buffer: indices,
+        layout: &layout,
+    };
+    gather(ctx, x, axis, index, values, None)
+}
+
+/// The lines of one sort.
+#[derive(Clone, Debug)]
+pub(crate) struct Sort {
+    /// The lines are the results, their elements the terms.
+    terms: Terms,
+    /// The distance of neighbours along the axis in the result.
+    inner: usize,
+    /// Results of a line.
+    k: usize,
+    dtype: DType,
+    /// All bits for a descending order.
+    flip: u32,
+}
+
+impl Sort {
+    /// The push constants; those of a radix sort have blocks and a shift.
+    fn push(&self, blocks: usize, shift: usize) -> rows_shader::Push {
+        let lines = &self.terms.kept;
+        let (extents, strides) = lines.words();
+        rows_shader::Push {
+            lines: self.terms.n_results as u32,
+            n: self.terms.n as u32,
+            blocks: blocks as u32,
+            shift: shift as u32,
+            k: self.k as u32,
+            inner: self.inner as u32,
+            axis_stride: self.terms.reduced.innermost().1 as u32,
+            first: self.terms.first as u32,
+            n_dims: lines.shape.len() as u32,
+            extents,
+            strides,
+        }
+    }
+
+    /// Sorts every line in one launch: lines of up to 2,048 elements, on the CPU device any. Without
+    /// `keys` the sorted keys are left out.
+    fn launch_rows(
+        &self,
+        ctx: &Context,
+        name: &'static str,
+        x: &Buffer,
+        keys: Option<&Buffer>,
+        places: &Buffer,
+    ) -> Result<(), KernelError> {
+        let row = self.terms.n.next_power_of_two().max(2);
+        let unused = match keys {
+            Some(_) => None,
+            None => Some(ctx.alloc_typed(DType::U32, 1)?),
+        };
+        let push = self.push(1, 0);
+        let launch = Launch {
+            name,
+            shader: &rows_shader::SHADER,
+            specialization: &[
+                (0, self.dtype.id()),
+                (1, self.flip),
+                (2, row as u32),
+                (3, u32::from(keys.is_some())),
+            ],
+            bindings: &[
+                Binding::Read(x),
+                Binding::Write(keys.or(unused.as_ref()).unwrap_or(places)),
+                Binding::Write(places),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(self.terms.n_results.div_ceil((ROW_PAIRS / row).max(1))),
+        };
+        let (sort, with_keys) = (self.clone(), keys.is_some());
+        ctx.launch(launch, move |bindings| sort.on_cpu(with_keys, bindings))?;
+        Ok(())
+    }
+
+    fn on_cpu(&self, with_keys: bool, bindings: &mut CpuBindings<'_>) {
+        let ([x], [keys, places]) = bindings.split::<1, 2>();
+        let (x, places): (&[u32], &mut [u32]) = (cast_slice(x), cast_slice_mut(places));
+        if with_keys {
+            // Keys are of one line.
+            let pairs = self.sorted_line(x, 0);
+            for (slot, pair) in cast_slice_mut(keys).iter_mut().zip(&pairs) {
+                *slot = (pair >> 32) as u32;
+            }
+            for (slot, pair) in places.iter_mut().zip(&pairs) {
+                *slot = *pair as u32;
+            }
+            return;
+        }
+        let (inner, k) = (self.inner, self.k);
+        let blocks = places.par_chunks_mut(k * inner).enumerate();
+        blocks.for_each(|(outer, places)| {
+            // Lines are sorted side by side, and then stored by the task that has their block.
+            let lines = (outer * inner..(outer + 1) * inner).into_par_iter();
+            let sorted = lines.with_min_len((1 << 12) / self.terms.n.max(1) + 1);
+            let sorted: Vec<Vec<u64>> = sorted.map(|line| self.sorted_line(x, line)).collect();
+            for (column, pairs) in sorted.iter().enumerate() {
+                let slots = places[column..].iter_mut().step_by(inner);
+                for (slot, pair) in slots.zip(pairs) {
+                    *slot = *pair as u32;
+                }
+            }
+        });
+    }
+
+    /// The first `k` pairs of a line: the key above, the place below.
+    fn sorted_line(&self, x: &[u32], line: usize) -> Vec<u64> {
+        /// Elements from which a line is sorted by all workers.
+        const LONG: usize = 1 << 15;
+        let mut words = vec![0; self.terms.n];
+        let (_, stride) = self.terms.reduced.innermost();
+        widen(self.dtype, x, self.terms.place(line, 0), stride, &mut words);
+        let dtype = widened(self.dtype);
+        let pair = |(place, word): (usize, &u32)| {
+            u64::from(order_key(dtype, *word) ^ self.flip) << 32 | place as u64
+        };
+        let mut pairs: Vec<u64> = words.iter().enumerate().map(pair).collect();
+        if self.k < pairs.len() / 4 && self.k > 0 {
+            pairs.select_nth_unstable(self.k);
+            pairs.truncate(self.k);
+        }
+        if pairs.len() < LONG {
+            pairs.sort_unstable();
+        } else {
+            pairs.par_sort_unstable();
+        }
+        pairs.truncate(self.k);
+        pairs
+    }
+}

@@ -1,0 +1,61 @@
+// The chain over each piece of a target's contributions, one thread a piece and line.
+//
+// A target with one piece is finished here. Otherwise the first piece's value goes to
+// partials[0, j / 4096, line] and j to heads[j / 4096], the other pieces' to partials[1, ...], where
+// j is the piece's first contribution: no two of a kind share a slot.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "segments.glsl"
+
+layout(set = 0, binding = 1) readonly restrict buffer Positions { uint positions[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Starts { uint starts[]; };
+layout(set = 0, binding = 3) readonly restrict buffer Source { uint source[]; };
+layout(set = 0, binding = 4) restrict buffer Target { uint target[]; };
+layout(set = 0, binding = 5) restrict buffer Partials { uint partials[]; };
+layout(set = 0, binding = 6) restrict buffer Heads { uint heads[]; };
+
+const uint AHEAD = 4u;
+
+void main() {
+    uint element = hlx_group() * 256u + gl_LocalInvocationID.x;
+    uint j = element / push.lines;
+    if (j >= push.count) return;
+    uint line = element - j * push.lines;
+    uint key = keys[j];
+    if (key == NO_TARGET) return;
+    uint rank = j - starts[key];
+    if (rank % PIECE != 0u) return;
+
+    uint to = target_place(key, line);
+    uint line_place = BY_POSITION != 0u ? 0u : hlx_line_place(line);
+    uint total = rank == 0u ? target[to] : 0u;
+    uint end = min(j + PIECE, push.count);
+    bool more = true;
+    for (uint i = j; i < end && more; i += AHEAD) {
+        uint words[AHEAD];
+        bool own[AHEAD];
+        [[unroll]] for (uint a = 0u; a < AHEAD; ++a) {
+            own[a] = i + a < end && keys[min(i + a, end - 1u)] == key;
+            words[a] = 0u;
+            if (!own[a]) continue;
+            uint position = positions[i + a];
+            uint place = BY_POSITION != 0u ? hlx_line_place(position)
+                                           : line_place + position * push.axis_stride;
+            words[a] = source[place];
+        }
+        [[unroll]] for (uint a = 0u; a < AHEAD; ++a)
+            if (own[a]) total = add(total, words[a]);
+        more = own[AHEAD - 1u];
+    }
+    bool last = end == push.count || keys[end] != key;
+    uint slot = j / PIECE;
+    if (rank == 0u && last) {
+        target[to] = stored(total);
+    } else if (rank == 0u) {
+        partials[slot * push.lines + line] = total;
+        if (line == 0u) heads[slot] = j;
+    } else {
+        uint slots = (push.count + PIECE - 1u) / PIECE;
+        partials[(slots + slot) * push.lines + line] = total;
+    }
+}
