@@ -106,7 +106,7 @@ impl Training {
         let tokens: Vec<u32> = (0..(batch * time) as u32 + 1)
             .map(|place| crate::work::scramble(place) % vocabulary)
             .collect();
-        let ids = Tensor::ids(ctx, &tokens[..batch * time], &[batch, time])?;
+        let ids = Tensor::ids(ctx, &tokens[..batch * time], &[batch, time])?.with_samples(0)?;
         let targets = Tensor::ids(ctx, &tokens[1..], &[batch, time])?;
         let scale = Tensor::from_slice(ctx, &[1.0 / (batch * time) as f32], &[1])?;
         let context = ForwardContext::new(ctx, batch, time)?;
@@ -117,7 +117,7 @@ impl Training {
             let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
             loss.backward_with(&pass.plan)?;
             optimizer.update(model.store())?;
-            Ok(loss.buffer().clone())
+            Ok(loss.buffer()?)
         })?;
         Ok(Self {
             ctx: ctx.clone(),
@@ -139,9 +139,10 @@ impl Training {
     pub fn step(&mut self) -> Result<()> {
         let n = self.tokens.len() - 1;
         self.optimizer.prepare(3e-4)?;
-        self.ctx.upload_u32(self.ids.buffer(), &self.tokens[..n])?;
         self.ctx
-            .upload_u32(self.targets.buffer(), &self.tokens[1..])?;
+            .upload_u32(&self.ids.buffer()?, &self.tokens[..n])?;
+        self.ctx
+            .upload_u32(&self.targets.buffer()?, &self.tokens[1..])?;
         Ok(self.graph.replay()?)
     }
 

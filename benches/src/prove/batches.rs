@@ -56,7 +56,7 @@ impl Inference {
         let ids = Tensor::ids(ctx, &tokens, &[batch, time])?;
         let positions = ForwardContext::new(ctx, batch, time)?;
         let (graph, logits) = ctx.record(|| -> Result<Buffer, NnError> {
-            no_grad(|| Ok(model.forward(&ids, &positions)?.buffer().clone()))
+            no_grad(|| Ok(model.forward(&ids, &positions)?.buffer()?))
         })?;
         Ok(Self {
             ctx: ctx.clone(),
@@ -69,7 +69,7 @@ impl Inference {
     }
 
     fn call(&self) -> Result<()> {
-        self.ctx.upload_u32(self.ids.buffer(), &self.tokens)?;
+        self.ctx.upload_u32(&self.ids.buffer()?, &self.tokens)?;
         self.graph.replay()?;
         Ok(self.ctx.sync()?)
     }

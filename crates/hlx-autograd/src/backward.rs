@@ -1,17 +1,18 @@
 //! The backward pass: the tape walked by decreasing node number.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::{add, add_assign};
-use hlx_kernels::reduce::shard_sum;
+use hlx_kernels::reduce::{column_sum, shard_sum};
 
 use crate::Result;
 use crate::error::AutogradError;
 use crate::input::{Input, Leaf};
-use crate::tape::Node;
+use crate::samples::{Batch, Samples};
+use crate::tape::{Node, Rule, no_grad};
 use crate::tensor::Tensor;
 
 /// The bits of 1.0.
@@ -49,31 +50,53 @@ impl Default for BackwardPlan {
 /// A gradient during the pass.
 #[derive(Debug)]
 pub struct Gradient {
-    buffer: Buffer,
-    /// Nothing else reads the buffer, so that the pass may add to it in place.
+    values: Values,
+    /// Nothing else reads the memory, so that the pass may add to it in place.
     owned: bool,
 }
 
+#[derive(Debug)]
+enum Values {
+    /// Elements in row-major order, of the shape of what the gradient is of.
+    Dense(Buffer),
+    /// With places of their own, and in a recorded pass with a place on the tape.
+    Tensor(Tensor),
+}
+
 impl Gradient {
-    /// A gradient in a buffer that nothing else uses.
+    /// A gradient in a buffer that nothing else uses, in row-major order.
     pub fn owned(buffer: Buffer) -> Self {
-        Self {
-            buffer,
-            owned: true,
-        }
+        let (values, owned) = (Values::Dense(buffer), true);
+        Self { values, owned }
     }
 
-    /// A gradient in a buffer that others read too.
+    /// A gradient in a buffer that others read too, in row-major order.
     pub fn shared(buffer: Buffer) -> Self {
-        Self {
-            buffer,
-            owned: false,
+        let (values, owned) = (Values::Dense(buffer), false);
+        Self { values, owned }
+    }
+
+    /// The values in row-major order: their own memory, or a copy of strided ones.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn buffer(&self) -> Result<Buffer> {
+        match &self.values {
+            Values::Dense(buffer) => Ok(buffer.clone()),
+            Values::Tensor(tensor) => tensor.buffer(),
         }
     }
 
-    /// The values.
-    pub fn buffer(&self) -> &Buffer {
-        &self.buffer
+    fn of(tensor: Tensor) -> Self {
+        let (values, owned) = (Values::Tensor(tensor), false);
+        Self { values, owned }
+    }
+
+    fn tensor(&self, ctx: &Context, shape: &[usize]) -> Result<Tensor> {
+        match &self.values {
+            Values::Dense(buffer) => Tensor::from_buffer(ctx, buffer.clone(), shape),
+            Values::Tensor(tensor) => Ok(tensor.clone()),
+        }
     }
 }
 
@@ -99,6 +122,11 @@ struct Pending {
 pub struct Backward<'a> {
     ctx: &'a Context,
     plan: &'a BackwardPlan,
+    /// The derivatives go on the tape themselves, and what they need stays.
+    recorded: bool,
+    /// Of a pass that collects the gradients of some tensors instead of those of the leaves, what
+    /// has reached each so far.
+    wanted: Option<HashMap<usize, Option<Gradient>>>,
     /// Leaves that hold a gradient are added to, whatever the plan says (PyTorch's rule).
     keep_filled: bool,
     op: &'static str,
@@ -106,7 +134,20 @@ pub struct Backward<'a> {
     written: HashSet<usize>,
 }
 
-impl Backward<'_> {
+impl<'a> Backward<'a> {
+    fn new(ctx: &'a Context, plan: &'a BackwardPlan, keep_filled: bool) -> Self {
+        Self {
+            ctx,
+            plan,
+            recorded: false,
+            wanted: None,
+            keep_filled,
+            op: "backward",
+            pending: BTreeMap::new(),
+            written: HashSet::new(),
+        }
+    }
+
     /// The device's context.
     pub fn context(&self) -> &Context {
         self.ctx
@@ -124,7 +165,10 @@ impl Backward<'_> {
     pub fn add(&mut self, input: impl AsRef<Input>, gradient: Gradient) -> Result<()> {
         let input = input.as_ref();
         if let Some(leaf) = input.as_leaf() {
-            return self.add_to_leaf(leaf, gradient);
+            return match self.wanted {
+                Some(_) => self.add_to_wanted(leaf.identity(), gradient),
+                None => self.add_to_leaf(leaf, input.n_elements(), gradient),
+            };
         }
         let Some(node) = input.node() else {
             return Ok(());
@@ -143,10 +187,68 @@ impl Backward<'_> {
         Ok(())
     }
 
+    /// Adds a gradient that operations have computed.
+    ///
+    /// # Errors
+    /// As [`Backward::add`].
+    pub fn add_tensor(&mut self, input: impl AsRef<Input>, gradient: &Tensor) -> Result<()> {
+        self.add(input, Gradient::of(gradient.clone()))
+    }
+
+    /// Adds the gradient of a tensor of shape `from` that was expanded to dy's: the sum over what
+    /// repeats. Where the samples repeat it, that is a parameter's sum by shards: the elements of each
+    /// sample in the order of general reductions, the samples of a shard as one chain in order, the
+    /// shards pairwise. Else it is one general reduction.
+    ///
+    /// # Errors
+    /// As [`Backward::open`].
+    pub(crate) fn add_expanded(
+        &mut self,
+        x: &Input,
+        from: &[usize],
+        dy: &Tensor,
+        samples: Samples,
+    ) -> Result<()> {
+        let added = dy.rank() - from.len();
+        let repeats =
+            |axis: usize| axis < added || (from[axis - added] == 1 && dy.shape()[axis] != 1);
+        let axes: Vec<usize> = (0..dy.rank()).filter(|&axis| repeats(axis)).collect();
+        match samples {
+            Samples::Along { axis, each } if axes.contains(&axis) && !self.recorded => {
+                let count = dy.shape()[axis] / each;
+                let totals = per_sample(dy, &axes, (axis, each))?;
+                let elements = x.n_elements();
+                self.parameter(x, Batch::Samples(count), |ctx, target, shards| {
+                    let (rows, accumulate) = (count / shards, target.accumulate);
+                    column_sum(
+                        ctx,
+                        &totals,
+                        &target.buffer,
+                        shards,
+                        rows,
+                        elements,
+                        accumulate,
+                    )
+                })
+            }
+            Samples::Along { .. } => self.add_tensor(x, &dy.sum_dims(&axes, from)?),
+            Samples::None | Samples::Lost => {
+                self.check_shards(match samples {
+                    Samples::None => Batch::Unknown,
+                    _ => Batch::Lost,
+                })?;
+                self.add_tensor(x, &dy.sum_dims(&axes, from)?)
+            }
+        }
+    }
+
     /// Takes what has reached an input so far, for a kernel that adds its own to it; the sum then
     /// goes to [`Backward::add`]. `None` for leaves, and where there is none yet.
     pub(crate) fn take_pending(&mut self, input: &Input) -> Option<Gradient> {
         let node = input.node()?;
+        if self.wanted.is_some() {
+            return None;
+        }
         Some(self.pending.remove(&node.id)?.gradient)
     }
 
@@ -158,11 +260,15 @@ impl Backward<'_> {
     /// # Errors
     /// [`AutogradError::Shards`] if the shards do not divide the batch,
     /// [`AutogradError::SharedParameter`], and what the device reports.
-    pub fn open(&mut self, parameter: impl AsRef<Input>, batch: usize) -> Result<ParameterTarget> {
+    pub fn open(
+        &mut self,
+        parameter: impl AsRef<Input>,
+        batch: impl Into<Batch>,
+    ) -> Result<ParameterTarget> {
         let parameter = parameter.as_ref();
-        self.check_shards(batch)?;
+        self.check_shards(batch.into())?;
         let elements = parameter.n_elements();
-        let whole = self.plan.shards == 1;
+        let whole = self.plan.shards == 1 && self.wanted.is_none();
         if let Some(leaf) = parameter.as_leaf()
             && whole
         {
@@ -194,9 +300,9 @@ impl Backward<'_> {
     ///
     /// # Errors
     /// As [`Backward::open`].
-    pub(crate) fn open_sum(&mut self, parameter: &Input, batch: usize) -> Result<Option<Buffer>> {
+    pub(crate) fn open_sum(&mut self, parameter: &Input, batch: Batch) -> Result<Option<Buffer>> {
         self.check_shards(batch)?;
-        let Some(leaf) = parameter.as_leaf() else {
+        let Some(leaf) = parameter.as_leaf().filter(|_| self.wanted.is_none()) else {
             return Ok(None);
         };
         if self.continues(leaf)? {
@@ -224,12 +330,14 @@ impl Backward<'_> {
         &mut self,
         first: impl AsRef<Input>,
         second: impl AsRef<Input>,
-        batch: usize,
+        batch: impl Into<Batch>,
     ) -> Result<(ParameterTarget, ParameterTarget)> {
         let (first, second) = (first.as_ref(), second.as_ref());
+        let batch = batch.into();
         self.check_shards(batch)?;
         if let (Some(a), Some(b)) = (first.as_leaf(), second.as_leaf())
             && self.plan.shards == 1
+            && self.wanted.is_none()
             && a.identity() != b.identity()
             && self.continues(a)? == self.continues(b)?
         {
@@ -259,7 +367,7 @@ impl Backward<'_> {
             return Ok(());
         };
         let (elements, shards) = (parameter.n_elements(), self.plan.shards);
-        let Some(leaf) = parameter.as_leaf() else {
+        let Some(leaf) = parameter.as_leaf().filter(|_| self.wanted.is_none()) else {
             let total = if shards == 1 {
                 buffer
             } else {
@@ -289,7 +397,7 @@ impl Backward<'_> {
     pub(crate) fn parameter(
         &mut self,
         parameter: &Input,
-        batch: usize,
+        batch: Batch,
         kernel: impl FnOnce(&Context, &ParameterTarget, usize) -> Result<(), KernelError>,
     ) -> Result<()> {
         let target = self.open(parameter, batch)?;
@@ -307,16 +415,18 @@ impl Backward<'_> {
         })
     }
 
-    fn check_shards(&self, batch: usize) -> Result<()> {
-        let shards = self.plan.shards;
-        if shards > 0 && batch.is_multiple_of(shards) {
-            return Ok(());
-        }
-        Err(AutogradError::Shards {
-            op: self.op,
-            shards,
-            batch,
-        })
+    /// Checks that the plan's shards cut the rows of an operation. A batch of which nothing is known
+    /// is one sum, which only a pass over all of it in one shard may make.
+    fn check_shards(&self, batch: Batch) -> Result<()> {
+        let (op, shards) = (self.op, self.plan.shards);
+        let reason = match batch {
+            Batch::Samples(batch) if shards > 0 && batch.is_multiple_of(shards) => return Ok(()),
+            Batch::Samples(batch) => return Err(AutogradError::Shards { op, shards, batch }),
+            _ if shards == 1 && self.plan.whole_batch => return Ok(()),
+            Batch::Unknown => "nothing says where the input's samples are (Tensor::with_samples)",
+            Batch::Lost => "the input's samples are mixed or not in its first dimension",
+        };
+        Err(AutogradError::Samples { op, reason })
     }
 
     /// Whether a leaf's next gradient is added to what is there.
@@ -336,47 +446,129 @@ impl Backward<'_> {
         Ok((self.plan.accumulate && has_buffer) || (self.keep_filled && slot.filled))
     }
 
-    fn add_to_leaf(&mut self, leaf: &Leaf, gradient: Gradient) -> Result<()> {
+    fn add_to_leaf(&mut self, leaf: &Leaf, elements: usize, gradient: Gradient) -> Result<()> {
         let accumulate = self.continues(leaf)?;
         self.written.insert(leaf.identity());
         let mut slot = leaf.slot();
         slot.filled = true;
+        if self.recorded && !slot.external {
+            let Values::Tensor(mut total) = gradient.values else {
+                return Err(AutogradError::NoSecondDerivative { op: self.op });
+            };
+            if let Some(earlier) = slot.tensor.take().filter(|_| accumulate) {
+                total = earlier.add(&total)?;
+            }
+            slot.buffer = Some(total.buffer()?);
+            slot.tensor = Some(total);
+            return Ok(());
+        }
+        slot.tensor = None;
+        let values = gradient.buffer()?;
+        let own = gradient.owned || gradient.is_copy(&values);
         match slot.buffer.take() {
             Some(buffer) if accumulate => {
-                add_assign(self.ctx, &buffer, &gradient.buffer)?;
+                add_assign(self.ctx, &buffer, &values)?;
                 slot.buffer = Some(buffer);
             }
             Some(buffer) if slot.external => {
-                self.ctx.copy(&gradient.buffer, &buffer)?;
+                self.ctx.copy(&values, &buffer)?;
                 slot.buffer = Some(buffer);
             }
-            _ if gradient.owned => slot.buffer = Some(gradient.buffer),
+            _ if own => slot.buffer = Some(values),
             _ => {
-                let buffer = self.ctx.alloc(gradient.buffer.len())?;
-                self.ctx.copy(&gradient.buffer, &buffer)?;
+                let buffer = self.ctx.alloc(elements)?;
+                self.ctx.copy(&values, &buffer)?;
                 slot.buffer = Some(buffer);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds to the gradient of a wanted tensor; drops that of another leaf.
+    fn add_to_wanted(&mut self, identity: usize, gradient: Gradient) -> Result<()> {
+        let Some(slot) = self.wanted.as_mut().and_then(|all| all.get_mut(&identity)) else {
+            return Ok(());
+        };
+        let total = match slot.take() {
+            None => gradient,
+            Some(earlier) => self.sum(earlier, gradient)?,
+        };
+        if let Some(slot) = self.wanted.as_mut().and_then(|all| all.get_mut(&identity)) {
+            *slot = Some(total);
         }
         Ok(())
     }
 
     /// Adds a later contribution to an earlier one, in that order.
     fn sum(&self, earlier: Gradient, later: Gradient) -> Result<Gradient> {
+        if let (true, Values::Tensor(one), Values::Tensor(two)) =
+            (self.recorded, &earlier.values, &later.values)
+        {
+            return Ok(Gradient::of(one.add(two)?));
+        }
+        let (one, two) = (earlier.buffer()?, later.buffer()?);
         if earlier.owned {
-            add_assign(self.ctx, &earlier.buffer, &later.buffer)?;
+            add_assign(self.ctx, &one, &two)?;
             return Ok(earlier);
         }
-        let total = self.ctx.alloc(earlier.buffer.len())?;
-        add(self.ctx, &earlier.buffer, &later.buffer, &total)?;
+        let total = self.ctx.alloc(one.len())?;
+        add(self.ctx, &one, &two, &total)?;
         Ok(Gradient::owned(total))
     }
 
     fn run(&mut self) -> Result<()> {
         while let Some((_, Pending { node, gradient })) = self.pending.pop_last() {
             self.op = node.op;
-            (node.take()?.backward)(self, gradient)?;
+            let identity = std::ptr::from_ref(&*node) as usize;
+            if self
+                .wanted
+                .as_ref()
+                .is_some_and(|all| all.contains_key(&identity))
+            {
+                let reached = gradient.tensor(self.ctx, &node.shape)?;
+                self.add_to_wanted(identity, Gradient::of(reached))?;
+            }
+            if self.recorded {
+                let (rule, output) = node.rule()?;
+                let dy = gradient.tensor(self.ctx, &node.shape)?;
+                let input = |y: &Tensor| Input::output_of(Arc::clone(&node), y.n_elements());
+                let output = output.map(|y| y.view(y.layout().clone(), y.samples(), input(&y)));
+                rule(self, &dy, output.as_ref())?;
+                continue;
+            }
+            match node.take()?.rule {
+                Rule::Once(backward) => backward(self, gradient)?,
+                Rule::Tensors { rule, output } => {
+                    let dy = gradient.tensor(self.ctx, &node.shape)?;
+                    no_grad(|| rule(self, &dy, output.as_ref()))?;
+                }
+            }
         }
         Ok(())
+    }
+}
+
+/// Sums each sample's elements over the axes: \[samples, what is left\] in row-major order.
+fn per_sample(dy: &Tensor, axes: &[usize], (axis, each): (usize, usize)) -> Result<Buffer> {
+    let mut shape = dy.shape().to_vec();
+    shape[axis] /= each;
+    shape.insert(axis + 1, each);
+    let mut order: Vec<isize> = (0..shape.len() as isize).collect();
+    order.remove(axis);
+    order.insert(0, axis as isize);
+    let apart = dy.reshape(&shape)?.permute(&order)?;
+    // The samples' axis is in front now, and `each` where it was: all others have moved by one.
+    let inner: Vec<usize> = axes.iter().map(|&at| at + 1).collect();
+    apart.sum_buffer(&inner)
+}
+
+impl Gradient {
+    /// Whether these values are in memory that only this gradient has.
+    fn is_copy(&self, values: &Buffer) -> bool {
+        match &self.values {
+            Values::Dense(_) => false,
+            Values::Tensor(tensor) => !tensor.operand().buffer.overlaps(values),
+        }
     }
 }
 
@@ -411,11 +603,66 @@ impl Tensor {
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
         self.same_context("backward_from", [("the upstream gradient", Some(upstream))])?;
         upstream.expect_shape("backward_from", "the upstream gradient", self.shape())?;
-        self.differentiate(
-            Some(Gradient::shared(upstream.buffer().clone())),
-            plan,
-            false,
-        )
+        self.differentiate(Some(Gradient::shared(upstream.buffer()?)), plan, false)
+    }
+
+    /// Differentiates as [`Tensor::backward`], and records the pass on the tape: the gradients that
+    /// it leaves in the leaves can be differentiated again (PyTorch's `create_graph=True`). Nothing
+    /// that the graph saved is freed.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`], and [`AutogradError::NoSecondDerivative`].
+    pub fn backward_recorded(&self) -> Result<()> {
+        let plan = BackwardPlan::default();
+        let upstream = self.unit_gradient()?;
+        let mut pass = Backward::new(self.context(), &plan, true);
+        pass.recorded = true;
+        pass.add_tensor(self, &upstream)?;
+        pass.run()
+    }
+
+    /// Computes the gradients of this scalar by some tensors, leaves or not, and leaves the gradients
+    /// of all leaves as they are, as `torch.autograd.grad`. With `recorded` the results can be
+    /// differentiated again, and the graph stays. `None` where the scalar does not depend on a tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`] and [`Tensor::backward_recorded`].
+    pub fn gradients(&self, by: &[&Tensor], recorded: bool) -> Result<Vec<Option<Tensor>>> {
+        let plan = BackwardPlan::default();
+        let upstream = self.unit_gradient()?;
+        let mut pass = Backward::new(self.context(), &plan, false);
+        pass.recorded = recorded;
+        let identities: Vec<_> = by.iter().map(|tensor| tensor.input().identity()).collect();
+        let wanted = identities
+            .iter()
+            .flatten()
+            .map(|&identity| (identity, None));
+        pass.wanted = Some(wanted.collect());
+        pass.add_tensor(self, &upstream)?;
+        pass.run()?;
+        let reached = pass.wanted.take().unwrap_or_default();
+        let of = |(identity, tensor): (&Option<usize>, &&Tensor)| {
+            let gradient = identity.and_then(|identity| reached.get(&identity)?.as_ref());
+            gradient
+                .map(|gradient| gradient.tensor(tensor.context(), tensor.shape()))
+                .transpose()
+        };
+        identities.iter().zip(by).map(of).collect()
+    }
+
+    /// The gradient that a pass starts from: one.
+    fn unit_gradient(&self) -> Result<Tensor> {
+        if !self.requires_grad() {
+            return Err(AutogradError::NoGraph);
+        }
+        if self.n_elements() != 1 {
+            return Err(AutogradError::NotScalar {
+                found: self.shape().to_vec(),
+            });
+        }
+        let one = self.context().alloc(1)?;
+        self.context().fill(&one, ONE)?;
+        Tensor::from_buffer(self.context(), one, self.shape())
     }
 
     fn differentiate(
@@ -427,29 +674,11 @@ impl Tensor {
         if !self.requires_grad() {
             return Err(AutogradError::NoGraph);
         }
-        let ctx = self.context();
         let upstream = match upstream {
             Some(gradient) => gradient,
-            None if self.n_elements() == 1 => {
-                let one = ctx.alloc(1)?;
-                ctx.fill(&one, ONE)?;
-                Gradient::owned(one)
-            }
-            None => {
-                return Err(AutogradError::NotScalar {
-                    found: self.shape().to_vec(),
-                });
-            }
+            None => Gradient::owned(self.unit_gradient()?.buffer()?),
         };
-        let (pending, written) = (BTreeMap::new(), HashSet::new());
-        let mut pass = Backward {
-            ctx,
-            plan,
-            keep_filled,
-            op: "backward",
-            pending,
-            written,
-        };
+        let mut pass = Backward::new(self.context(), plan, keep_filled);
         pass.add(self, upstream)?;
         pass.run()
     }

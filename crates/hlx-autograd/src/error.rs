@@ -1,10 +1,8 @@
 //! The errors of the tape: every variant names the operation and what it found.
 
-use hlx_core::CoreError;
+use hlx_core::{CoreError, DType};
 use hlx_kernels::KernelError;
 use thiserror::Error;
-
-use crate::tensor::DataType;
 
 /// An error of a tensor, an operation or a backward pass.
 #[derive(Debug, Error)]
@@ -22,17 +20,17 @@ pub enum AutogradError {
         /// What would fit.
         expected: String,
     },
-    /// An argument holds ids where values are needed, or values where ids are needed.
-    #[error("{op}: {argument} holds {found}, expected {expected}")]
-    DataType {
+    /// An argument has elements of another type than the operation takes.
+    #[error("{op}: {argument} has elements of {found}, expected {expected}")]
+    DType {
         /// The operation.
         op: &'static str,
         /// The argument.
         argument: &'static str,
-        /// What it holds.
-        found: DataType,
-        /// What is needed.
-        expected: DataType,
+        /// Its type.
+        found: DType,
+        /// The type that is needed.
+        expected: DType,
     },
     /// The arguments of an operation are of two contexts.
     #[error("{op}: {argument} belongs to {found}, self to {expected}")]
@@ -53,8 +51,31 @@ pub enum AutogradError {
         op: &'static str,
         /// The plan's shards.
         shards: usize,
-        /// The leading dimension of the operation's input.
+        /// The samples of the operation's input.
         batch: usize,
+    },
+    /// A pass by shards or over a part of the batch, and an operation with parameters whose input
+    /// does not say where the samples are, or has them mixed.
+    #[error("{op}: {reason}; a pass by shards needs the samples in the first dimension")]
+    Samples {
+        /// The operation.
+        op: &'static str,
+        /// What is known of the samples.
+        reason: &'static str,
+    },
+    /// A movement or an axis that a shape does not have.
+    #[error("{op}: {reason}")]
+    Argument {
+        /// The operation.
+        op: &'static str,
+        /// What was found and what was expected.
+        reason: String,
+    },
+    /// A second derivative of an operation whose derivative is a kernel of its own.
+    #[error("backward: {op} has no second derivative")]
+    NoSecondDerivative {
+        /// The operation.
+        op: &'static str,
     },
     /// A parameter is used twice in a graph that holds only a part of the batch, so that the
     /// order of its gradient's sum would depend on how the batch was split.

@@ -141,17 +141,12 @@ mod tests {
     /// An operation whose derivative is wrong: y = x, dx = 2 dy.
     fn wrong(x: &Tensor) -> Result<Tensor> {
         let input = x.clone();
-        Tensor::from_operation(
-            "wrong",
-            &[x],
-            x.buffer().clone(),
-            x.shape(),
-            move |pass, dy| {
-                let doubled = pass.context().alloc(dy.buffer().len())?;
-                hlx_kernels::elementwise::scale(pass.context(), dy.buffer(), 2.0, &doubled)?;
-                pass.add(&input, crate::Gradient::owned(doubled))
-            },
-        )
+        Tensor::from_operation("wrong", &[x], x.buffer()?, x.shape(), move |pass, dy| {
+            let dy = dy.buffer()?;
+            let doubled = pass.context().alloc(dy.len())?;
+            hlx_kernels::elementwise::scale(pass.context(), &dy, 2.0, &doubled)?;
+            pass.add(&input, crate::Gradient::owned(doubled))
+        })
     }
 
     #[test]

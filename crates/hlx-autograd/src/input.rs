@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use hlx_core::Buffer;
 
 use crate::tape::Node;
+use crate::tensor::Tensor;
 
 /// Where an operation's input comes from, as far as gradients are concerned. It keeps no values, so
 /// a backward closure that captures it instead of a [`Tensor`](crate::Tensor) frees their memory.
@@ -34,6 +35,8 @@ pub(crate) struct Slot {
     pub buffer: Option<Buffer>,
     /// The buffer is the caller's: gradients are written into it, never replaced.
     pub external: bool,
+    /// The gradient with its own place on the tape, where the pass was recorded.
+    pub tensor: Option<Tensor>,
     /// The buffer holds a gradient (while a graph is recorded: will hold one when it is replayed).
     pub filled: bool,
 }
@@ -64,6 +67,7 @@ impl Input {
         let slot = Slot {
             external: gradient.is_some(),
             buffer: gradient,
+            tensor: None,
             filled: false,
         };
         let leaf = Leaf {
@@ -73,6 +77,23 @@ impl Input {
         Self {
             place: Place::Leaf(Arc::new(leaf)),
             n_elements,
+        }
+    }
+
+    /// The output of an operation that is on the tape.
+    pub(crate) fn output_of(node: Arc<Node>, n_elements: usize) -> Self {
+        Self {
+            place: Place::Operation(node),
+            n_elements,
+        }
+    }
+
+    /// Tells the places of a tape apart; `None` for constants.
+    pub(crate) fn identity(&self) -> Option<usize> {
+        match &self.place {
+            Place::Constant => None,
+            Place::Leaf(leaf) => Some(leaf.identity()),
+            Place::Operation(node) => Some(std::ptr::from_ref(&**node) as usize),
         }
     }
 

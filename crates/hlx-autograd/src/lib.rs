@@ -1,6 +1,6 @@
 //! `Tensor`, the tape and the differentiable operations of HLX.
 //!
-//! A [`Tensor`] is a contiguous row-major array on a device. Operations are methods that return
+//! A [`Tensor`] is a typed, strided array on a device. Operations are methods that return
 //! new tensors and, where an input requires a gradient, put on the tape how to differentiate
 //! themselves. [`Tensor::backward`] walks the tape in reverse.
 //!
@@ -22,10 +22,13 @@
 //! `Context::record` and replayed, as nothing in it waits for the device.
 
 mod backward;
+mod create;
+mod display;
 mod error;
 mod gradcheck;
 mod input;
 mod ops;
+mod samples;
 mod saved;
 mod tape;
 mod tensor;
@@ -33,12 +36,14 @@ mod tensor;
 pub use backward::{Backward, BackwardPlan, Gradient, ParameterTarget};
 pub use error::AutogradError;
 pub use gradcheck::{GradCheck, gradcheck};
+pub use hlx_core::DType;
 pub use hlx_kernels::activation::Activation;
 pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
 pub use input::Input;
 pub use ops::DropoutMask;
+pub use samples::{Batch, Samples};
 pub use tape::{gradients_enabled, no_grad};
-pub use tensor::{DataType, Tensor};
+pub use tensor::Tensor;
 
 /// The result of an operation on tensors.
 pub type Result<T, E = AutogradError> = std::result::Result<T, E>;

@@ -7,10 +7,39 @@ use std::sync::{Arc, Mutex};
 use crate::Result;
 use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
+use crate::tensor::Tensor;
 
-/// How an operation differentiates itself: it takes the gradient of its output and passes the
-/// gradients of its inputs to the pass. It runs once, and what it captured is freed after.
+/// How an operation differentiates itself with kernels: it takes the gradient of its output and
+/// passes the gradients of its inputs to the pass. It runs once, and what it captured is freed after.
 pub(crate) type BackwardFn = Box<dyn FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send>;
+
+/// How an operation differentiates itself with operations, which a pass that is recorded puts on the
+/// tape: it takes the gradient of its output and, where it saved it, the output.
+pub(crate) type TensorRule =
+    Arc<dyn Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync>;
+
+/// How an operation differentiates itself.
+pub(crate) enum Rule {
+    Once(BackwardFn),
+    Tensors {
+        rule: TensorRule,
+        /// The output's values, for rules that read them; without its place on the tape, by which
+        /// the node would keep itself alive.
+        output: Option<Tensor>,
+    },
+}
+
+impl Rule {
+    /// A rule that does not read the output.
+    pub(crate) fn of(
+        rule: impl Fn(&mut Backward<'_>, &Tensor) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Tensors {
+            rule: Arc::new(move |pass, dy, _| rule(pass, dy)),
+            output: None,
+        }
+    }
+}
 
 /// One operation on the tape.
 pub(crate) struct Node {
@@ -18,29 +47,34 @@ pub(crate) struct Node {
     /// producers.
     pub id: u64,
     pub op: &'static str,
+    /// The output's extents.
+    pub shape: Vec<usize>,
     /// Taken by the backward pass.
     derivative: Mutex<Option<Derivative>>,
 }
 
 /// How to differentiate an operation, and the operations that made its inputs.
 pub(crate) struct Derivative {
-    pub backward: BackwardFn,
+    pub rule: Rule,
     /// Every node that the closure may own by what it captured, so that dropping a node can drop
     /// these one by one.
     producers: Vec<Arc<Node>>,
 }
 
 impl Node {
-    pub(crate) fn new(op: &'static str, producers: Vec<Arc<Node>>, backward: BackwardFn) -> Self {
+    pub(crate) fn new(
+        op: &'static str,
+        shape: &[usize],
+        producers: Vec<Arc<Node>>,
+        rule: Rule,
+    ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let derivative = Derivative {
-            backward,
-            producers,
-        };
+        let derivative = Derivative { rule, producers };
         Self {
             id,
             op,
+            shape: shape.to_vec(),
             derivative: Mutex::new(Some(derivative)),
         }
     }
@@ -54,6 +88,22 @@ impl Node {
         derivative
             .take()
             .ok_or(AutogradError::Freed { op: self.op })
+    }
+
+    /// The operations of the derivative, which stay for another pass, and the saved output.
+    ///
+    /// # Errors
+    /// [`AutogradError::NoSecondDerivative`] if the derivative is a kernel, [`AutogradError::Freed`].
+    pub(crate) fn rule(&self) -> Result<(TensorRule, Option<Tensor>)> {
+        let derivative = self
+            .derivative
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        match derivative.as_ref().map(|derivative| &derivative.rule) {
+            Some(Rule::Tensors { rule, output }) => Ok((Arc::clone(rule), output.clone())),
+            Some(Rule::Once(_)) => Err(AutogradError::NoSecondDerivative { op: self.op }),
+            None => Err(AutogradError::Freed { op: self.op }),
+        }
     }
 
     /// Drops the closure and what it saved; returns the producers, which are still alive.

@@ -1,34 +1,19 @@
-//! `Tensor`: a contiguous row-major array on a device, with its place on the tape.
+//! `Tensor`: a typed, strided array on a device, with its place on the tape.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, DType, Element};
+use hlx_kernels::elementwise::copy_strided;
+use hlx_kernels::{Layout, Operand};
 
 use crate::Result;
 use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
 use crate::input::{Input, Leaf};
+use crate::samples::{Batch, Samples};
 use crate::saved::{Recipe, Saved};
-use crate::tape::{Node, gradients_enabled};
-
-/// What the 4-byte words of a tensor are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataType {
-    /// IEEE binary32 values.
-    F32,
-    /// Unsigned ids, such as tokens and targets.
-    U32,
-}
-
-impl fmt::Display for DataType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32 values",
-            Self::U32 => "u32 ids",
-        })
-    }
-}
+use crate::tape::{Node, Rule, gradients_enabled};
 
 /// An array on a device. Clones share the memory and the place on the tape.
 #[derive(Clone)]
@@ -36,9 +21,10 @@ pub struct Tensor(Arc<Inner>);
 
 struct Inner {
     ctx: Context,
-    buffer: Buffer,
-    shape: Vec<usize>,
-    data_type: DataType,
+    /// The memory that the layout's places count in; views share it.
+    storage: Buffer,
+    layout: Layout,
+    samples: Samples,
     input: Input,
     /// How to compute the values again from what is saved anyway, if that is cheap.
     recipe: OnceLock<Recipe>,
@@ -60,7 +46,7 @@ impl Tensor {
     /// [`AutogradError::Shape`] if the shape's product is not the number of ids.
     pub fn ids(ctx: &Context, ids: &[u32], shape: &[usize]) -> Result<Self> {
         check_count("ids", ids.len(), shape)?;
-        Self::ids_from_buffer(ctx, ctx.buffer_u32(ids)?, shape)
+        Self::from_buffer(ctx, ctx.buffer_u32(ids)?, shape)
     }
 
     /// Wraps a buffer of values; nothing is copied.
@@ -70,17 +56,7 @@ impl Tensor {
     pub fn from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         check_count("from_buffer", buffer.len(), shape)?;
         let input = Input::constant(buffer.len());
-        Ok(Self::new(ctx, buffer, shape, DataType::F32, input))
-    }
-
-    /// Wraps a buffer of ids; nothing is copied.
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
-    pub fn ids_from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
-        check_count("ids_from_buffer", buffer.len(), shape)?;
-        let input = Input::constant(buffer.len());
-        Ok(Self::new(ctx, buffer, shape, DataType::U32, input))
+        Self::dense_over(ctx, buffer, shape, Samples::None, input)
     }
 
     /// Wraps a named parameter and the buffer that its gradient is written into, such as a
@@ -98,7 +74,7 @@ impl Tensor {
         check_count("parameter", values.len(), shape)?;
         check_count("parameter gradient", gradient.len(), shape)?;
         let input = Input::leaf(name, Some(gradient), values.len());
-        Ok(Self::new(ctx, values, shape, DataType::F32, input))
+        Self::dense_over(ctx, values, shape, Samples::None, input)
     }
 
     /// Returns a leaf over the same memory whose gradient is collected, as PyTorch's
@@ -116,14 +92,34 @@ impl Tensor {
 
     /// The same memory at another place of the tape.
     fn at(&self, input: Input) -> Self {
-        let Inner {
-            ctx,
-            buffer,
-            shape,
-            data_type,
-            ..
-        } = &*self.0;
-        Self::new(ctx, buffer.clone(), shape, *data_type, input)
+        self.view(self.0.layout.clone(), self.0.samples, input)
+    }
+
+    /// Other places in the same memory, at a place of the tape.
+    pub(crate) fn view(&self, layout: Layout, samples: Samples, input: Input) -> Self {
+        Self(Arc::new(Inner {
+            ctx: self.0.ctx.clone(),
+            storage: self.0.storage.clone(),
+            layout,
+            samples,
+            input,
+            recipe: OnceLock::new(),
+        }))
+    }
+
+    /// States that the samples of a batch lie along a dimension, one index each. The batch of a
+    /// training pass needs it where the pass sums by shards ([`BackwardPlan`](crate::BackwardPlan));
+    /// operations carry it on.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the tensor has no such dimension.
+    pub fn with_samples(&self, axis: usize) -> Result<Self> {
+        if axis >= self.rank() {
+            let expected = format!("one with a dimension {axis}");
+            return Err(self.shape_error("with_samples", "the tensor", expected));
+        }
+        let input = self.input();
+        Ok(self.view(self.0.layout.clone(), Samples::along(axis), input))
     }
 
     /// Makes the output of an operation and puts on the tape how to differentiate it.
@@ -133,6 +129,9 @@ impl Tensor {
     /// gradient and this thread is not within [`no_grad`](crate::no_grad). Capture the buffers that
     /// the derivative reads and [`Tensor::input`] of the others: captured tensors keep their memory.
     /// To save the output itself, capture its buffer: the tensor would keep itself alive.
+    ///
+    /// The output's samples are those of the inputs, if they agree; an operation that moves them
+    /// says so with [`Tensor::with_samples_of`].
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the buffer's length,
@@ -145,41 +144,75 @@ impl Tensor {
         backward: impl FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         check_count(op, buffer.len(), shape)?;
+        let rule = || Rule::Once(Box::new(backward));
+        let input = Self::place(op, inputs, (shape, buffer.len()), rule)?;
+        let samples = Samples::join(inputs.iter().map(|input| input.samples()));
+        let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
+        Self::dense_over(inputs[0].context(), buffer, shape, samples, input)
+    }
+
+    /// The output of an operation whose derivative is made of operations: `rule(pass, dy, y)` hands the
+    /// gradients of the inputs to the pass, and gets the output's values as `y`.
+    pub(crate) fn of_rule(
+        op: &'static str,
+        inputs: &[&Tensor],
+        (buffer, shape): (Buffer, &[usize]),
+        rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        check_count(op, buffer.len(), shape)?;
+        let samples = Samples::join(inputs.iter().map(|input| input.samples()));
+        let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
+        let (ctx, len) = (inputs[0].context(), buffer.len());
+        let input = Self::place(op, inputs, (shape, len), || Rule::Tensors {
+            rule: Arc::new(rule),
+            output: None,
+        })?;
+        Self::dense_over(ctx, buffer, shape, samples, input)
+    }
+
+    /// The place on the tape of an operation's output: a node if a gradient is wanted.
+    pub(crate) fn place(
+        op: &'static str,
+        inputs: &[&Tensor],
+        (shape, n_elements): (&[usize], usize),
+        rule: impl FnOnce() -> Rule,
+    ) -> Result<Input> {
         let others = inputs.iter().map(|input| ("an input", Some(*input)));
         inputs[0].same_context(op, others)?;
         let tracked = gradients_enabled() && inputs.iter().any(|input| input.requires_grad());
-        let input = if tracked {
-            let producers = inputs.iter().filter_map(|input| input.0.input.node());
-            let node = Node::new(op, producers.cloned().collect(), Box::new(backward));
-            Input::operation(node, buffer.len())
-        } else {
-            Input::constant(buffer.len())
-        };
-        Ok(Self::new(
-            inputs[0].context(),
-            buffer,
-            shape,
-            DataType::F32,
-            input,
-        ))
+        if !tracked {
+            return Ok(Input::constant(n_elements));
+        }
+        let producers = inputs.iter().filter_map(|input| input.0.input.node());
+        let node = Node::new(op, shape, producers.cloned().collect(), rule());
+        Ok(Input::operation(node, n_elements))
     }
 
-    fn new(
+    /// A buffer's elements in row-major order.
+    pub(crate) fn dense_over(
         ctx: &Context,
         buffer: Buffer,
         shape: &[usize],
-        data_type: DataType,
+        samples: Samples,
         input: Input,
-    ) -> Self {
-        let ctx = ctx.clone();
-        Self(Arc::new(Inner {
-            ctx,
-            buffer,
-            shape: shape.to_vec(),
-            data_type,
+    ) -> Result<Self> {
+        Ok(Self(Arc::new(Inner {
+            ctx: ctx.clone(),
+            storage: buffer,
+            layout: Layout::contiguous(shape)?,
+            samples,
             input,
             recipe: OnceLock::new(),
-        }))
+        })))
+    }
+
+    /// The tensor with its samples where an operation has moved them.
+    pub fn with_samples_of(self, samples: Samples) -> Self {
+        if samples == self.samples() {
+            return self;
+        }
+        let input = self.input();
+        self.view(self.0.layout.clone(), samples, input)
     }
 
     /// Notes how to compute these values again from what the backward pass has anyway.
@@ -192,8 +225,8 @@ impl Tensor {
     }
 
     /// Saves the values for a backward pass, as cheaply as that can be.
-    pub(crate) fn save(&self) -> Saved {
-        Saved::of(&self.0.ctx, &self.0.buffer, self.0.recipe.get())
+    pub(crate) fn save(&self) -> Result<Saved> {
+        Ok(Saved::of(&self.0.ctx, &self.buffer()?, self.0.recipe.get()))
     }
 
     /// The device's context.
@@ -201,24 +234,58 @@ impl Tensor {
         &self.0.ctx
     }
 
-    /// The memory.
-    pub fn buffer(&self) -> &Buffer {
-        &self.0.buffer
+    /// The elements in row-major order: the tensor's own memory if they lie so, else a copy.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn buffer(&self) -> Result<Buffer> {
+        let layout = &self.0.layout;
+        let unit = ALIGNMENT_WORDS * self.dtype().per_word();
+        if layout.is_contiguous() && layout.offset().is_multiple_of(unit) {
+            let (offset, len) = (layout.offset(), self.n_elements());
+            return Ok(self.0.storage.slice(offset, len)?);
+        }
+        let out = self.0.ctx.alloc_typed(self.dtype(), self.n_elements())?;
+        copy_strided(&self.0.ctx, self.operand(), &out)?;
+        Ok(out)
+    }
+
+    /// The memory and the elements' places in it, for kernels that take strides.
+    pub fn operand(&self) -> Operand<'_> {
+        Operand {
+            buffer: &self.0.storage,
+            layout: &self.0.layout,
+        }
+    }
+
+    /// Where the elements lie in memory.
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// Where the samples of a batch lie.
+    pub fn samples(&self) -> Samples {
+        self.0.samples
     }
 
     /// The extents, outermost first; empty for a scalar.
     pub fn shape(&self) -> &[usize] {
-        &self.0.shape
+        self.0.layout.shape()
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.0.layout.rank()
     }
 
     /// The number of elements.
     pub fn n_elements(&self) -> usize {
-        self.0.buffer.len()
+        self.0.layout.n_elements()
     }
 
-    /// What the elements are.
-    pub fn data_type(&self) -> DataType {
-        self.0.data_type
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.0.storage.dtype()
     }
 
     /// Whether a backward pass through this tensor collects or passes on a gradient.
@@ -226,38 +293,49 @@ impl Tensor {
         self.0.input.requires_grad()
     }
 
-    /// Downloads the values; waits for the device.
+    /// Downloads f32 values in row-major order; waits for the device.
     ///
     /// # Errors
-    /// [`AutogradError::DataType`] for ids, and what the device reports.
+    /// [`AutogradError::DType`] for another type, and what the device reports.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
-        self.expect_type("to_vec", "the tensor", DataType::F32)?;
-        Ok(self.0.ctx.download_f32(&self.0.buffer)?)
+        self.to_vec_of("to_vec")
     }
 
-    /// Downloads the ids; waits for the device.
+    /// Downloads ids in row-major order; waits for the device.
     ///
     /// # Errors
-    /// [`AutogradError::DataType`] for values, and what the device reports.
+    /// [`AutogradError::DType`] for another type, and what the device reports.
     pub fn to_ids(&self) -> Result<Vec<u32>> {
-        self.expect_type("to_ids", "the tensor", DataType::U32)?;
-        Ok(self.0.ctx.download_u32(&self.0.buffer)?)
+        self.to_vec_of("to_ids")
+    }
+
+    /// Downloads elements of any type in row-major order; waits for the device.
+    ///
+    /// # Errors
+    /// [`AutogradError::DType`] for another type, and what the device reports.
+    pub fn to_elements<T: Element>(&self) -> Result<Vec<T>> {
+        self.to_vec_of("to_elements")
+    }
+
+    fn to_vec_of<T: Element>(&self, op: &'static str) -> Result<Vec<T>> {
+        self.expect_type(op, "the tensor", T::DTYPE)?;
+        if self.n_elements() == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(self.0.ctx.download(&self.buffer()?)?)
     }
 
     /// The gradient that backward passes have left in this leaf since [`Tensor::zero_grad`];
     /// `None` before, and for tensors that are no leaves.
     pub fn grad(&self) -> Option<Tensor> {
         let slot = self.leaf()?.slot();
+        if let Some(gradient) = &slot.tensor {
+            return Some(gradient.clone());
+        }
         let buffer = slot.buffer.as_ref().filter(|_| slot.filled)?;
         let input = Input::constant(buffer.len());
-        let shape = self.shape();
-        Some(Self::new(
-            self.context(),
-            buffer.clone(),
-            shape,
-            DataType::F32,
-            input,
-        ))
+        let (ctx, shape) = (self.context(), self.shape());
+        Self::dense_over(ctx, buffer.clone(), shape, Samples::None, input).ok()
     }
 
     /// Discards this leaf's gradient: the next backward pass overwrites it. Nothing is written to
@@ -266,6 +344,7 @@ impl Tensor {
         if let Some(leaf) = self.leaf() {
             let mut slot = leaf.slot();
             slot.filled = false;
+            slot.tensor = None;
             if !slot.external {
                 slot.buffer = None;
             }
@@ -305,13 +384,13 @@ impl Tensor {
         &self,
         op: &'static str,
         argument: &'static str,
-        expected: DataType,
+        expected: DType,
     ) -> Result<()> {
-        let found = self.data_type();
+        let found = self.dtype();
         if found == expected {
             return Ok(());
         }
-        Err(AutogradError::DataType {
+        Err(AutogradError::DType {
             op,
             argument,
             found,
@@ -326,7 +405,7 @@ impl Tensor {
         argument: &'static str,
         expected: &[usize],
     ) -> Result<()> {
-        self.expect_type(op, argument, DataType::F32)?;
+        self.expect_type(op, argument, DType::F32)?;
         if self.shape() == expected {
             return Ok(());
         }
@@ -350,20 +429,16 @@ impl Tensor {
 
     /// Splits the shape into rows (all but the last extent) and columns (the last).
     pub(crate) fn rows_and_columns(&self, op: &'static str) -> Result<(usize, usize)> {
-        self.expect_type(op, "the input", DataType::F32)?;
+        self.expect_type(op, "the input", DType::F32)?;
         match self.shape().split_last() {
             Some((&columns, leading)) => Ok((leading.iter().product(), columns)),
             None => Err(self.shape_error(op, "the input", "at least one dimension")),
         }
     }
 
-    /// The leading extent, over which the shard rule cuts; 1 for a single row.
-    pub(crate) fn batch(&self) -> usize {
-        if self.shape().len() > 1 {
-            self.shape()[0]
-        } else {
-            1
-        }
+    /// How the rows of an operation over this input are cut into shards.
+    pub(crate) fn batch(&self) -> Batch {
+        Batch::of(self.samples(), self.layout())
     }
 }
 
@@ -373,7 +448,7 @@ impl fmt::Debug for Tensor {
             f,
             "Tensor({:?} of {}, {})",
             self.shape(),
-            self.data_type(),
+            self.dtype(),
             self.0.input.description()
         )
     }
@@ -386,14 +461,13 @@ impl AsRef<Input> for Tensor {
 }
 
 fn check_count(op: &'static str, found: usize, shape: &[usize]) -> Result<()> {
-    if shape.iter().product::<usize>() == found && found > 0 {
+    if shape.iter().product::<usize>() == found {
         return Ok(());
     }
-    let expected = format!("one of {found} elements (and at least one)");
     Err(AutogradError::Shape {
         op,
         argument: "the tensor",
         found: shape.to_vec(),
-        expected,
+        expected: format!("one of {found} elements"),
     })
 }

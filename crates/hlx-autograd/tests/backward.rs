@@ -58,7 +58,7 @@ impl Network {
             .collect();
         let targets: Vec<u32> = ids.iter().map(|id| id % 4).collect();
         Ok((
-            Tensor::ids(&self.ctx, &ids, &[batch, TIME])?,
+            Tensor::ids(&self.ctx, &ids, &[batch, TIME])?.with_samples(0)?,
             Tensor::ids(&self.ctx, &targets, &[batch, TIME])?,
         ))
     }
@@ -139,7 +139,9 @@ fn a_large_table_has_the_same_bits_as_its_shards() -> Result<()> {
     let ids: Vec<u32> = (0..64).map(|i| i * i * 13 % 90).collect();
     let pass = |rows: std::ops::Range<usize>, plan: &BackwardPlan| -> Result<Vec<f32>> {
         let n = rows.len();
-        let y = Tensor::ids(&ctx, &ids[rows.clone()], &[n])?.embedding(&table)?;
+        let y = Tensor::ids(&ctx, &ids[rows.clone()], &[n])?
+            .with_samples(0)?
+            .embedding(&table)?;
         let weights = series(9, 2 * ids.len());
         let weights = &weights[2 * rows.start..2 * rows.end];
         let weights = Tensor::from_slice(&ctx, weights, &[n, 2])?;
@@ -295,7 +297,7 @@ fn a_pass_from_several_elements_needs_their_gradient() -> Result<()> {
 #[test]
 fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
     let ctx = hlx_core::testing::cpu()?;
-    let x = Tensor::from_slice(&ctx, &series(1, 12), &[4, 3])?;
+    let x = Tensor::from_slice(&ctx, &series(1, 12), &[4, 3])?.with_samples(0)?;
     let (values, gradient) = (ctx.buffer_f32(&series(2, 9))?, ctx.alloc(9)?);
     let w = Tensor::parameter(&ctx, "tied", values, gradient, &[3, 3])?;
     let loss = || x.linear(&w, None)?.linear(&w, None)?.sum();
@@ -341,7 +343,7 @@ fn values_computed_again_have_their_bits() -> Result<()> {
         };
         let (gain, shift) = (leaf(1, &[COLUMNS])?, leaf(2, &[COLUMNS])?);
         let (first, second) = (leaf(3, &[1, COLUMNS])?, leaf(4, &[1, COLUMNS])?);
-        let x = leaf(5, &[ROWS, COLUMNS])?;
+        let x = leaf(5, &[ROWS, COLUMNS])?.with_samples(0)?;
         let step = || -> Result<()> {
             let y = x.layer_norm(&gain, &shift, 1e-5)?;
             let sum = y

@@ -112,7 +112,7 @@ fn an_operation_of_ones_own_is_refused_operands_of_two_contexts() {
         &[&own.row, &other.row],
         out,
         &[4],
-        move |pass, dy| pass.add(&input, Gradient::shared(dy.buffer().clone())),
+        move |pass, dy| pass.add(&input, Gradient::shared(dy.buffer()?)),
     );
     let text = result.expect_err("two contexts").to_string();
     assert!(text.starts_with("mine: an input belongs to "), "{text}");

@@ -30,7 +30,7 @@ impl ForwardContext {
     /// What the device reports.
     pub fn new(ctx: &Context, batch: usize, time: usize) -> Result<Self> {
         let positions: Vec<u32> = (0..batch).flat_map(|_| 0..time as u32).collect();
-        let positions = Tensor::ids(ctx, &positions, &[batch, time])?;
+        let positions = Tensor::ids(ctx, &positions, &[batch, time])?.with_samples(0)?;
         Ok(Self {
             batch,
             time,

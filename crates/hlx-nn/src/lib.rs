@@ -13,7 +13,7 @@
 //! let ctx = Context::open("auto")?;
 //! let model = Transformer::new(&ctx, &TransformerConfig::tiny(), 42)?;
 //! let mut optimizer = AdamW::new(model.store(), AdamWConfig::default())?;
-//! let ids = Tensor::ids(&ctx, &[72, 76, 88], &[1, 3])?;
+//! let ids = Tensor::ids(&ctx, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
 //! let targets = Tensor::ids(&ctx, &[76, 88, 10], &[1, 3])?;
 //! let scale = Tensor::from_slice(&ctx, &[1.0 / 3.0], &[1])?;
 //! let logits = model.forward(&ids, &ForwardContext::new(&ctx, 1, 3)?)?;

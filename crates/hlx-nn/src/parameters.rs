@@ -104,7 +104,7 @@ impl ParameterBuilder {
                 }
             });
             for (parameter, values) in receiver {
-                ctx.upload_f32(parameter.tensor()?.buffer(), &values)?;
+                ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
             }
             Ok(())
         })

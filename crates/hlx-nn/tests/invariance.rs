@@ -135,7 +135,7 @@ fn gradient(model: &Transformer, micro: usize, shards: usize, step: u32) -> Resu
     let context = ForwardContext::new(ctx, micro, TIME)?.with_dropout(77)?;
     for pass in &plan.passes {
         let range = pass.first_sample * TIME..(pass.first_sample + micro) * TIME;
-        let ids = Tensor::ids(ctx, &ids[range.clone()], &[micro, TIME])?;
+        let ids = Tensor::ids(ctx, &ids[range.clone()], &[micro, TIME])?.with_samples(0)?;
         let targets = Tensor::ids(ctx, &targets[range], &[micro, TIME])?;
         context.set_counter(step, pass.first_sample as u32)?;
         let logits = model.forward(&ids, &context)?;
@@ -197,7 +197,7 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
         targets,
         scale,
     } = batch();
-    let ids = Tensor::ids(ctx, &ids, &[BATCH, TIME])?;
+    let ids = Tensor::ids(ctx, &ids, &[BATCH, TIME])?.with_samples(0)?;
     let targets = Tensor::ids(ctx, &targets, &[BATCH, TIME])?;
     let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
     let context = ForwardContext::new(ctx, BATCH, TIME)?.with_dropout(77)?;

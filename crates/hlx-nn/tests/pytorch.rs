@@ -117,7 +117,7 @@ impl Fixture {
         let (_, targets) = &self.ids["input.targets"];
         let counted = targets.iter().filter(|target| **target != u32::MAX).count();
         Ok([
-            Tensor::ids(ctx, ids, shape)?,
+            Tensor::ids(ctx, ids, shape)?.with_samples(0)?,
             Tensor::ids(ctx, targets, shape)?,
             Tensor::from_slice(ctx, &[1.0 / counted as f32], &[1])?,
         ])

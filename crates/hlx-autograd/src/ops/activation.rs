@@ -10,16 +10,16 @@ impl Tensor {
     /// Computes y = f(x) for each element; the shape is kept.
     ///
     /// # Errors
-    /// [`AutogradError::DataType`](crate::AutogradError::DataType) for ids, and what the device
+    /// [`AutogradError::DType`](crate::AutogradError::DType) for ids, and what the device
     /// reports.
     pub fn activation(&self, kind: Activation) -> Result<Tensor> {
-        let x = self.buffer().clone();
+        let x = self.buffer()?;
         let y = self.unary(
             "activation",
             |ctx, x, y| activation_forward(ctx, kind, x, y),
             move |ctx, dy, dx| activation_backward(ctx, kind, &x, dy, dx),
         )?;
-        let (ctx, x) = (self.context().clone(), self.buffer().clone());
+        let (ctx, x) = (self.context().clone(), self.buffer()?);
         Ok(y.with_recipe(Arc::new(move || {
             let y = ctx.alloc(x.len())?;
             activation_forward(&ctx, kind, &x, &y)?;
@@ -79,7 +79,7 @@ mod tests {
         let text = message(ids(1, 4, &[3]).gelu());
         assert_eq!(
             text,
-            "activation: the input holds u32 ids, expected f32 values"
+            "activation: the input has elements of u32, expected f32"
         );
     }
 }

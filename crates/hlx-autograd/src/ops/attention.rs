@@ -2,7 +2,7 @@
 
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 
-use crate::{DataType, Gradient, Result, Tensor};
+use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
     /// Computes causal attention, softmax(Q Kᵀ / sqrt(D)) V a head, from the packed \[B, T, 3C\]
@@ -15,7 +15,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\].
     pub fn attention(&self, heads: usize) -> Result<Tensor> {
-        self.expect_type("attention", "qkv", DataType::F32)?;
+        self.expect_type("attention", "qkv", DType::F32)?;
         let expected = || format!("[batch, time, 3 x {heads} heads x head width]");
         let &[batch, time, packed] = self.shape() else {
             return Err(self.shape_error("attention", "qkv", expected()));
@@ -32,14 +32,14 @@ impl Tensor {
         let ctx = self.context();
         let o = ctx.alloc(batch * time * packed / 3)?;
         let stats = ctx.alloc(batch * heads * time * 2)?;
-        attention_forward(ctx, self.buffer(), &o, &stats, &shape)?;
-        let (x, qkv, saved) = (self.input(), self.buffer().clone(), o.clone());
+        let (x, qkv, saved) = (self.input(), self.buffer()?, o.clone());
+        attention_forward(ctx, &qkv, &o, &stats, &shape)?;
         let out_shape = [batch, time, packed / 3];
         Tensor::from_operation("attention", &[self], o, &out_shape, move |pass, d_o| {
             let ctx = pass.context();
             let delta = ctx.alloc(batch * heads * time)?;
             let dqkv = ctx.alloc(qkv.len())?;
-            let d_o = d_o.buffer();
+            let d_o = &d_o.buffer()?;
             attention_backward(ctx, &qkv, &saved, &stats, d_o, &delta, &dqkv, &shape)?;
             pass.add(&x, Gradient::owned(dqkv))
         })

@@ -3,7 +3,7 @@
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 
 use super::sum::{scaled_sum, upstream_factor};
-use crate::{DataType, Gradient, Result, Tensor};
+use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
     /// Computes the sum over rows of -log softmax(logits)\[target\], times `scale`, as
@@ -18,7 +18,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
-    /// [`AutogradError::DataType`](crate::AutogradError::DataType).
+    /// [`AutogradError::DType`](crate::AutogradError::DType).
     pub fn cross_entropy(
         &self,
         targets: &Tensor,
@@ -44,7 +44,7 @@ impl Tensor {
         let others = [("targets", Some(targets)), ("scale", Some(scale))];
         self.same_context("cross_entropy", others)?;
         let (rows, vocabulary) = self.rows_and_columns("cross_entropy")?;
-        targets.expect_type("cross_entropy", "targets", DataType::U32)?;
+        targets.expect_type("cross_entropy", "targets", DType::U32)?;
         let leading = &self.shape()[..self.shape().len() - 1];
         if targets.shape() != leading {
             return Err(targets.shape_error("cross_entropy", "targets", format!("{leading:?}")));
@@ -52,30 +52,30 @@ impl Tensor {
         scale.expect_shape("cross_entropy", "scale", &[1])?;
         let ctx = self.context();
         let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc(2 * rows)?);
-        let (x, ids) = (self.buffer(), targets.buffer());
+        let (logits, ids) = (self.buffer()?, targets.buffer()?);
+        let factor = scale.buffer()?;
         cross_entropy_forward(
             ctx,
-            x,
-            ids,
+            &logits,
+            &ids,
             &losses,
             &stats,
             rows,
             vocabulary,
             label_smoothing,
         )?;
-        let total = scaled_sum(ctx, &losses, scale.buffer())?;
-        let row_losses = Tensor::from_buffer(ctx, losses, leading)?;
-        let (x, logits) = (self.input(), self.buffer().clone());
-        let [targets, scale] = [targets, scale].map(|saved| saved.buffer().clone());
+        let total = scaled_sum(ctx, &losses, &factor)?;
+        let row_losses = Tensor::from_buffer(ctx, losses, leading)?.with_samples_of(self.samples());
+        let x = self.input();
         let loss =
             Tensor::from_operation("cross_entropy", &[self], total, &[], move |pass, dy| {
                 let ctx = pass.context();
-                let factor = upstream_factor(ctx, &scale, &dy)?;
+                let factor = upstream_factor(ctx, &factor, &dy)?;
                 let dx = ctx.alloc(logits.len())?;
                 cross_entropy_backward(
                     ctx,
                     &logits,
-                    &targets,
+                    &ids,
                     &stats,
                     &factor,
                     &dx,

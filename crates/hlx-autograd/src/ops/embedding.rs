@@ -4,38 +4,29 @@ use hlx_kernels::embedding::{
     embedding_backward, embedding_backward_sum, embedding_forward, sums_shards,
 };
 
-use crate::{DataType, Result, Tensor};
+use crate::{DType, Result, Tensor};
 
 impl Tensor {
     /// Looks up a row of `weight` (\[V, C\]) for each of these ids: \[..\] to \[.., C\], as
     /// `torch.nn.functional.embedding`.
     ///
     /// # Errors
-    /// [`AutogradError::DataType`](crate::AutogradError::DataType) unless this tensor holds ids,
+    /// [`AutogradError::DType`](crate::AutogradError::DType) unless this tensor holds ids,
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless `weight` is a matrix.
     pub fn embedding(&self, weight: &Tensor) -> Result<Tensor> {
         self.same_context("embedding", [("weight", Some(weight))])?;
-        self.expect_type("embedding", "the index", DataType::U32)?;
-        weight.expect_type("embedding", "weight", DataType::F32)?;
+        self.expect_type("embedding", "the index", DType::U32)?;
+        weight.expect_type("embedding", "weight", DType::F32)?;
         let &[vocabulary, width] = weight.shape() else {
             return Err(weight.shape_error("embedding", "weight", "[vocabulary, width]"));
         };
         let (ctx, n) = (self.context(), self.n_elements());
-        let y = ctx.alloc(n * width)?;
-        embedding_forward(
-            ctx,
-            self.buffer(),
-            weight.buffer(),
-            &y,
-            n,
-            vocabulary,
-            width,
-        )?;
+        let (ids, y) = (self.buffer()?, ctx.alloc(n * width)?);
+        embedding_forward(ctx, &ids, &weight.buffer()?, &y, n, vocabulary, width)?;
         let shape = [self.shape(), &[width]].concat();
-        let batch = self.shape().first().copied().unwrap_or(1);
-        let (ids, table) = (self.buffer().clone(), weight.input());
-        Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
-            let (shards, dy) = (pass.shards(), dy.buffer());
+        let (batch, table) = (self.batch(), weight.input());
+        let y = Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
+            let (shards, dy) = (pass.shards(), &dy.buffer()?);
             let rows = n / shards;
             if sums_shards(pass.context(), shards, vocabulary)
                 && let Some(target) = pass.open_sum(&table, batch)?
@@ -50,7 +41,8 @@ impl Tensor {
                     ctx, &ids, dy, out, shards, rows, vocabulary, width, accumulate,
                 )
             })
-        })
+        })?;
+        Ok(y.with_samples_of(self.samples()))
     }
 }
 
@@ -71,7 +63,7 @@ mod tests {
         let text = message(input(1, &[3]).embedding(&input(2, &[5, 6])));
         assert_eq!(
             text,
-            "embedding: the index holds f32 values, expected u32 ids"
+            "embedding: the index has elements of f32, expected u32"
         );
     }
 }

@@ -39,9 +39,10 @@ impl Tensor {
         let ctx = self.context();
         let (hidden, active) = (ctx.alloc(rows * up.n)?, ctx.alloc(rows * up.n)?);
         let activation = Epilogue::Activation { kind, out: &active };
-        up.forward(ctx, self.buffer(), &hidden, rows, activation)?;
+        up.forward(ctx, &self.buffer()?, &hidden, rows, activation)?;
         let y = ctx.alloc(rows * down.n)?;
-        down.forward(ctx, &active, &y, rows, residual_epilogue(residual))?;
+        let around = residual.map(Tensor::buffer).transpose()?;
+        down.forward(ctx, &active, &y, rows, residual_epilogue(around.as_ref()))?;
 
         let recipe: Recipe = {
             let (ctx, hidden) = (ctx.clone(), hidden.clone());
@@ -56,24 +57,25 @@ impl Tensor {
         let saved_active = down
             .reads_input()
             .then(|| Saved::of(ctx, &active, Some(&recipe)));
-        let saved_x = up.reads_input().then(|| self.save());
+        let saved_x = up.reads_input().then(|| self.save()).transpose()?;
         // The gradient of the hidden values is for the map up and for what is below it.
         let below = self.requires_grad() || up.requires_grad();
         let hidden = below.then_some(hidden);
         let (x, batch, residual) = (self.input(), self.batch(), residual.map(Tensor::input));
-        let (up, down) = (up.save(x.requires_grad()), down.save(below));
+        let (up, down) = (up.save(x.requires_grad())?, down.save(below)?);
         Tensor::from_operation(OP, &inputs, y, &shape, move |pass, dy| {
             if let Some(residual) = residual {
-                pass.add(&residual, Gradient::shared(dy.buffer().clone()))?;
+                pass.add(&residual, Gradient::shared(dy.buffer()?))?;
             }
-            down.backward_parameters(pass, dy.buffer(), saved_active.as_ref(), rows, batch)?;
+            let dy = dy.buffer()?;
+            down.backward_parameters(pass, &dy, saved_active.as_ref(), rows, batch)?;
             drop(saved_active);
             // The gradient overwrites the hidden values, which nothing else reads.
             let Some(dhidden) = hidden else {
                 return Ok(());
             };
             let slope = Epilogue::ActivationBackward(kind);
-            down.backward_input(pass.context(), dy.buffer(), &dhidden, rows, slope)?;
+            down.backward_input(pass.context(), &dy, &dhidden, rows, slope)?;
             drop(dy);
             up.backward_parameters(pass, &dhidden, saved_x.as_ref(), rows, batch)?;
             if !x.requires_grad() {

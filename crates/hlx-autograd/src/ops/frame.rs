@@ -6,7 +6,7 @@
 use hlx_core::{Buffer, Context};
 use hlx_kernels::KernelError;
 
-use crate::{DataType, Gradient, Result, Tensor};
+use crate::{DType, Gradient, Result, Tensor};
 
 /// The result of a kernel's launch.
 type Launched = Result<(), KernelError>;
@@ -53,14 +53,14 @@ impl Tensor {
     where
         B: FnOnce(&Context, &Buffer, &Buffer) -> Launched + Send + 'static,
     {
-        self.expect_type(op, "the input", DataType::F32)?;
+        self.expect_type(op, "the input", DType::F32)?;
         let ctx = self.context();
         let y = ctx.alloc(self.n_elements())?;
-        forward(ctx, self.buffer(), &y)?;
+        forward(ctx, &self.buffer()?, &y)?;
         let (x, backward) = (self.input(), backward(&y));
         Tensor::from_operation(op, &[self], y, self.shape(), move |pass, dy| {
             let dx = pass.context().alloc(x.n_elements())?;
-            backward(pass.context(), dy.buffer(), &dx)?;
+            backward(pass.context(), &dy.buffer()?, &dx)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }
@@ -75,23 +75,24 @@ impl Tensor {
         slopes: [Slope; 2],
     ) -> Result<Tensor> {
         self.same_context(op, [("the right operand", Some(other))])?;
-        self.expect_type(op, "the left operand", DataType::F32)?;
+        self.expect_type(op, "the left operand", DType::F32)?;
         other.expect_shape(op, "the right operand", self.shape())?;
         let ctx = self.context();
         let out = ctx.alloc(self.n_elements())?;
-        forward(ctx, self.buffer(), other.buffer(), &out)?;
+        forward(ctx, &self.buffer()?, &other.buffer()?, &out)?;
         // What only a constant's gradient would read is not kept.
         let operands = [self.input(), other.input()].into_iter().zip(slopes);
         let operands: Vec<_> = operands
             .filter(|(input, _)| input.requires_grad())
             .collect();
         Tensor::from_operation(op, &[self, other], out, self.shape(), move |pass, dy| {
+            let dy = dy.buffer()?;
             for (input, slope) in operands {
                 let gradient = match slope {
-                    Slope::Same => Gradient::shared(dy.buffer().clone()),
+                    Slope::Same => Gradient::shared(dy.clone()),
                     Slope::By(kernel) => {
                         let dx = pass.context().alloc(input.n_elements())?;
-                        kernel(pass.context(), dy.buffer(), &dx)?;
+                        kernel(pass.context(), &dy, &dx)?;
                         Gradient::owned(dx)
                     }
                 };

@@ -26,16 +26,16 @@ impl Tensor {
         let ctx = self.context();
         let y = ctx.alloc(self.n_elements())?;
         let stats = ctx.alloc(2 * rows)?;
-        let (w, b) = (weight.buffer(), bias.buffer());
-        layer_norm_forward(ctx, self.buffer(), w, b, &y, &stats, rows, columns, eps)?;
-        let again = [self, weight, bias].map(|saved| saved.buffer().clone());
+        let again = [self.buffer()?, weight.buffer()?, bias.buffer()?];
+        let [x_values, w, b] = &again;
+        layer_norm_forward(ctx, x_values, w, b, &y, &stats, rows, columns, eps)?;
         let [x, gain, shift] = [self, weight, bias].map(Tensor::input);
-        let (x_values, batch) = (self.buffer().clone(), self.batch());
-        let w = x.requires_grad().then(|| weight.buffer().clone());
+        let (x_values, batch) = (x_values.clone(), self.batch());
+        let w = x.requires_grad().then(|| w.clone());
         let inputs = [self, weight, bias];
         let y = Tensor::from_operation("layer_norm", &inputs, y, self.shape(), move |pass, dy| {
             let ctx = pass.context().clone();
-            let (x_values, dy) = (&x_values, dy.buffer());
+            let (x_values, dy) = (&x_values, &dy.buffer()?);
             if gain.requires_grad() || shift.requires_grad() {
                 let (dw, db) = pass.open_pair(&gain, &shift, batch)?;
                 let (shards, accumulate) = (pass.shards(), dw.accumulate);
@@ -69,7 +69,7 @@ impl Tensor {
                     w,
                     &stats,
                     dy,
-                    around.buffer(),
+                    &around.buffer()?,
                     &dx,
                     rows,
                     columns,

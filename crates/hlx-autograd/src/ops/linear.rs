@@ -6,7 +6,7 @@ use hlx_kernels::reduce::column_sum;
 
 use super::matmul::weight_gradient;
 use crate::saved::Saved;
-use crate::{Backward, Gradient, Input, Result, Tensor};
+use crate::{Backward, Batch, Gradient, Input, Result, Tensor};
 
 /// An affine map from \[.., K\] to \[.., N\] with its parameters, for operations that have one.
 #[derive(Clone, Copy)]
@@ -58,14 +58,14 @@ impl<'a> Affine<'a> {
 
     /// Saves what the backward pass needs; the weight's values only to compute the gradient of the
     /// input.
-    pub fn save(&self, input_gradient: bool) -> SavedAffine {
-        SavedAffine {
+    pub fn save(&self, input_gradient: bool) -> Result<SavedAffine> {
+        Ok(SavedAffine {
             weight: self.weight.input(),
             bias: self.bias.map(Tensor::input),
-            values: input_gradient.then(|| self.weight.buffer().clone()),
+            values: input_gradient.then(|| self.weight.buffer()).transpose()?,
             k: self.k,
             n: self.n,
-        }
+        })
     }
 
     /// Whether the gradient of the weight, which reads the input, is computed.
@@ -86,8 +86,17 @@ impl<'a> Affine<'a> {
             trans_b: true,
             ..MatMul::new(rows, self.n, self.k)
         };
-        let (weight, bias) = (self.weight.buffer(), self.bias.map(Tensor::buffer));
-        Ok(matmul_with(ctx, x, weight, bias, y, &product, epilogue)?)
+        let (weight, bias) = (self.weight.buffer()?, self.bias.map(Tensor::buffer));
+        let bias = bias.transpose()?;
+        Ok(matmul_with(
+            ctx,
+            x,
+            &weight,
+            bias.as_ref(),
+            y,
+            &product,
+            epilogue,
+        )?)
     }
 }
 
@@ -99,7 +108,7 @@ impl SavedAffine {
         dy: &Buffer,
         x: Option<&Saved>,
         rows: usize,
-        batch: usize,
+        batch: Batch,
     ) -> Result<()> {
         if let Some(bias) = self.bias.as_ref().filter(|bias| bias.requires_grad()) {
             pass.parameter(bias, batch, |ctx, target, shards| {
@@ -132,8 +141,8 @@ impl SavedAffine {
 }
 
 /// The addition of a residual in a product's epilogue.
-pub(super) fn residual_epilogue(residual: Option<&Tensor>) -> Epilogue<'_> {
-    residual.map_or(Epilogue::None, |residual| Epilogue::Add(residual.buffer()))
+pub(super) fn residual_epilogue(residual: Option<&Buffer>) -> Epilogue<'_> {
+    residual.map_or(Epilogue::None, Epilogue::Add)
 }
 
 impl Tensor {
@@ -177,21 +186,29 @@ impl Tensor {
         }
         let ctx = self.context();
         let y = ctx.alloc(rows * map.n)?;
-        map.forward(ctx, self.buffer(), &y, rows, residual_epilogue(residual))?;
+        let around = residual.map(Tensor::buffer).transpose()?;
+        map.forward(
+            ctx,
+            &self.buffer()?,
+            &y,
+            rows,
+            residual_epilogue(around.as_ref()),
+        )?;
         let inputs: Vec<&Tensor> = map.parameters().chain([self]).chain(residual).collect();
-        let saved_x = map.reads_input().then(|| self.save());
-        let (x, batch, map) = (self.input(), self.batch(), map.save(self.requires_grad()));
+        let saved_x = map.reads_input().then(|| self.save()).transpose()?;
+        let (x, batch, map) = (self.input(), self.batch(), map.save(self.requires_grad())?);
         let residual = residual.map(Tensor::input);
         Tensor::from_operation(op, &inputs, y, &shape, move |pass, dy| {
             if let Some(residual) = residual {
-                pass.add(&residual, Gradient::shared(dy.buffer().clone()))?;
+                pass.add(&residual, Gradient::shared(dy.buffer()?))?;
             }
-            map.backward_parameters(pass, dy.buffer(), saved_x.as_ref(), rows, batch)?;
+            let dy = dy.buffer()?;
+            map.backward_parameters(pass, &dy, saved_x.as_ref(), rows, batch)?;
             if !x.requires_grad() {
                 return Ok(());
             }
             let dx = pass.context().alloc(x.n_elements())?;
-            map.backward_input(pass.context(), dy.buffer(), &dx, rows, Epilogue::None)?;
+            map.backward_input(pass.context(), &dy, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

@@ -3,7 +3,7 @@
 use hlx_core::Buffer;
 use hlx_kernels::matmul::{MatMul, matmul};
 
-use crate::{Backward, DataType, Gradient, Input, Result, Tensor};
+use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
     /// Computes C = A B: A is \[.., M, K\]; B is \[K, N\], one matrix for all rows of A, or
@@ -14,8 +14,8 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         self.same_context("matmul", [("the right operand", Some(other))])?;
-        self.expect_type("matmul", "the left operand", DataType::F32)?;
-        other.expect_type("matmul", "the right operand", DataType::F32)?;
+        self.expect_type("matmul", "the left operand", DType::F32)?;
+        other.expect_type("matmul", "the right operand", DType::F32)?;
         let &[ref leading @ .., m, k] = self.shape() else {
             return Err(self.shape_error("matmul", "the left operand", "[.., M, K]"));
         };
@@ -38,8 +38,8 @@ impl Tensor {
         let c = ctx.alloc(rows * n)?;
         matmul(
             ctx,
-            self.buffer(),
-            other.buffer(),
+            &self.buffer()?,
+            &other.buffer()?,
             None,
             &c,
             &MatMul::new(rows, n, k),
@@ -47,10 +47,11 @@ impl Tensor {
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = n;
         let (batch, [a, b]) = (self.batch(), [self.input(), other.input()]);
-        let [a_values, b_values] = factors(self, other);
+        let [a_values, b_values] = factors(self, other)?;
         Tensor::from_operation("matmul", &[self, other], c, &shape, move |pass, dc| {
+            let dc = dc.buffer()?;
             if let Some(a_values) = a_values {
-                weight_gradient(pass, &b, (&a_values, k), (dc.buffer(), n), rows, batch)?;
+                weight_gradient(pass, &b, (&a_values, k), (&dc, n), rows, batch)?;
             }
             let Some(b_values) = b_values else {
                 return Ok(());
@@ -60,7 +61,7 @@ impl Tensor {
                 trans_b: true,
                 ..MatMul::new(rows, k, n)
             };
-            matmul(pass.context(), dc.buffer(), &b_values, None, &da, &product)?;
+            matmul(pass.context(), &dc, &b_values, None, &da, &product)?;
             pass.add(&a, Gradient::owned(da))
         })
     }
@@ -70,25 +71,25 @@ impl Tensor {
         let ctx = self.context();
         let c = ctx.alloc(batch * m * n)?;
         let product = batched(batch, [m, n, k], [m * k, k * n, m * n]);
-        matmul(ctx, self.buffer(), other.buffer(), None, &c, &product)?;
+        matmul(ctx, &self.buffer()?, &other.buffer()?, None, &c, &product)?;
         let mut shape = self.shape().to_vec();
         shape[self.shape().len() - 1] = n;
         let [a, b] = [self.input(), other.input()];
-        let [a_values, b_values] = factors(self, other);
+        let [a_values, b_values] = factors(self, other)?;
         Tensor::from_operation("matmul", &[self, other], c, &shape, move |pass, dc| {
-            let ctx = pass.context().clone();
+            let (ctx, dc) = (pass.context().clone(), dc.buffer()?);
             if let Some(b_values) = b_values {
                 let da = ctx.alloc(a.n_elements())?;
                 let mut product = batched(batch, [m, k, n], [m * n, k * n, m * k]);
                 product.trans_b = true;
-                matmul(&ctx, dc.buffer(), &b_values, None, &da, &product)?;
+                matmul(&ctx, &dc, &b_values, None, &da, &product)?;
                 pass.add(&a, Gradient::owned(da))?;
             }
             if let Some(a_values) = a_values {
                 let db = ctx.alloc(b.n_elements())?;
                 let mut product = batched(batch, [k, n, m], [m * k, m * n, k * n]);
                 product.trans_a = true;
-                matmul(&ctx, &a_values, dc.buffer(), None, &db, &product)?;
+                matmul(&ctx, &a_values, &dc, None, &db, &product)?;
                 pass.add(&b, Gradient::owned(db))?;
             }
             Ok(())
@@ -97,10 +98,12 @@ impl Tensor {
 }
 
 /// The values of each factor that the other one's gradient reads.
-fn factors(a: &Tensor, b: &Tensor) -> [Option<Buffer>; 2] {
-    let read =
-        |factor: &Tensor, other: &Tensor| other.requires_grad().then(|| factor.buffer().clone());
-    [read(a, b), read(b, a)]
+fn factors(a: &Tensor, b: &Tensor) -> Result<[Option<Buffer>; 2]> {
+    let read = |factor: &Tensor, other: &Tensor| {
+        let read = other.requires_grad().then(|| factor.buffer());
+        read.transpose()
+    };
+    Ok([read(a, b)?, read(b, a)?])
 }
 
 fn batched(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
@@ -122,7 +125,7 @@ pub(super) fn weight_gradient(
     (left, m): (&Buffer, usize),
     (right, n): (&Buffer, usize),
     rows: usize,
-    batch: usize,
+    batch: Batch,
 ) -> Result<()> {
     pass.parameter(weight, batch, |ctx, target, shards| {
         let per_shard = rows / shards;

@@ -28,10 +28,10 @@ impl Tensor {
         scale.expect_shape("mse", "scale", &[1])?;
         let ctx = self.context();
         let rows = ctx.alloc(self.n_elements())?;
-        mse_forward(ctx, self.buffer(), target.buffer(), &rows)?;
-        let loss = scaled_sum(ctx, &rows, scale.buffer())?;
+        let [prediction, target, scale] = [self.buffer()?, target.buffer()?, scale.buffer()?];
+        mse_forward(ctx, &prediction, &target, &rows)?;
+        let loss = scaled_sum(ctx, &rows, &scale)?;
         let x = self.input();
-        let [prediction, target, scale] = [self, target, scale].map(|saved| saved.buffer().clone());
         Tensor::from_operation("mse", &[self], loss, &[], move |pass, dy| {
             let ctx = pass.context();
             let factor = upstream_factor(ctx, &scale, &dy)?;

@@ -11,11 +11,11 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) if they are not.
     pub fn mul(&self, other: &Tensor) -> Result<Tensor> {
-        let times = |factor: &Tensor| {
-            let factor = factor.buffer().clone();
-            Slope::by(move |ctx, dy, dx| mul(ctx, dy, &factor, dx))
+        let times = |factor: &Tensor| -> Result<Slope> {
+            let factor = factor.buffer()?;
+            Ok(Slope::by(move |ctx, dy, dx| mul(ctx, dy, &factor, dx)))
         };
-        self.binary("mul", other, mul, [times(other), times(self)])
+        self.binary("mul", other, mul, [times(other)?, times(self)?])
     }
 }
 

@@ -1,32 +1,32 @@
-//! Sum and mean of all elements.
+//! Sums and means, of all elements or along dimensions.
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::elementwise::scale_by;
 use hlx_kernels::reduce::sum;
+use hlx_kernels::reduce_axes::{Reduction, reduce};
 
-use crate::{DataType, Gradient, Result, Tensor};
-
-/// The bits of 1.0.
-const ONE: u32 = 0x3f80_0000;
+use super::movement::axis_of;
+use crate::samples::Samples;
+use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
-    /// Sums all elements into a scalar: rows of 4096 by the lane rule, until one is left.
+    /// Sums all elements into a scalar, in the order of general reductions: pieces of 4,096 elements
+    /// by the lane rule, until one value is left. As `torch.sum`.
     ///
     /// # Errors
     /// What the device reports.
     pub fn sum(&self) -> Result<Tensor> {
-        self.expect_type("sum", "the input", DataType::F32)?;
-        let ctx = self.context();
-        let total = ctx.alloc(1)?;
-        sum(ctx, self.buffer(), &total)?;
-        let x = self.input();
-        Tensor::from_operation("sum", &[self], total, &[], move |pass, dy| {
-            let dx = spread(pass.context(), dy.buffer(), x.n_elements())?;
-            pass.add(&x, Gradient::owned(dx))
-        })
+        self.expect_type("sum", "the input", DType::F32)?;
+        let total = self.context().alloc(1)?;
+        sum(self.context(), &self.buffer()?, &total)?;
+        let (x, from) = (self.input(), self.shape().to_vec());
+        let sum = Tensor::of_rule("sum", &[self], (total, &[]), move |pass, dy, _| {
+            pass.add_tensor(&x, &dy.expand_with("sum", &from, Samples::Lost)?)
+        })?;
+        Ok(sum.with_samples_of(self.samples().moved(|_| None)))
     }
 
-    /// Computes the mean of all elements: their sum times 1 / n.
+    /// Computes the mean of all elements: their sum times 1 / n. As `torch.mean`.
     ///
     /// # Errors
     /// What the device reports.
@@ -34,15 +34,92 @@ impl Tensor {
         let total = self.sum()?;
         total.scale(1.0 / self.n_elements() as f32)
     }
+
+    /// Sums along dimensions, which are dropped or kept with extent 1, as `torch.sum(x, dim)`. The
+    /// order is that of [`Tensor::sum`], over the summed dimensions in row-major order.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if a dimension does not exist or is
+    /// named twice.
+    pub fn sum_dim(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        self.expect_type("sum", "the input", DType::F32)?;
+        let axes = reduced_axes("sum", dims, self.rank())?;
+        let kept = shape_without(self.shape(), &axes, true);
+        let sum = self.sum_dims(&axes, &kept)?;
+        match keepdim {
+            true => Ok(sum),
+            false => sum.without_axes(&axes),
+        }
+    }
+
+    /// Computes the mean along dimensions: the sum times 1 / n. As `torch.mean(x, dim)`.
+    ///
+    /// # Errors
+    /// As [`Tensor::sum_dim`].
+    pub fn mean_dim(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("mean", dims, self.rank())?;
+        let count: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
+        self.sum_dim(dims, keepdim)?.scale(1.0 / count as f32)
+    }
+
+    /// Sums along axes into a shape of as many elements as are left.
+    pub(crate) fn sum_dims(&self, axes: &[usize], shape: &[usize]) -> Result<Tensor> {
+        let total = self.sum_buffer(axes)?;
+        let (x, from) = (self.input(), self.shape().to_vec());
+        let kept = shape_without(self.shape(), axes, true);
+        let samples = self.samples();
+        let sum = Tensor::of_rule("sum", &[self], (total, shape), move |pass, dy, _| {
+            let dx = dy.reshape(&kept)?.expand_with("sum", &from, samples)?;
+            pass.add_tensor(&x, &dx)
+        })?;
+        let samples = self
+            .samples()
+            .moved(|axis| (!axes.contains(&axis)).then_some(axis));
+        Ok(sum.with_samples_of(samples.reshaped(&shape_without(self.shape(), axes, true), shape)))
+    }
+
+    /// Sums along axes; the elements that are left in row-major order.
+    pub(crate) fn sum_buffer(&self, axes: &[usize]) -> Result<Buffer> {
+        if axes.is_empty() {
+            return self.buffer();
+        }
+        let left: usize = shape_without(self.shape(), axes, true).iter().product();
+        let out = self.context().alloc(left)?;
+        reduce(self.context(), Reduction::Sum, self.operand(), axes, &out)?;
+        Ok(out)
+    }
+
+    /// Drops axes of extent 1.
+    pub(crate) fn without_axes(&self, axes: &[usize]) -> Result<Tensor> {
+        self.reshape(&shape_without(self.shape(), axes, false))
+    }
 }
 
-/// Makes `n` copies of a value in device memory.
-fn spread(ctx: &Context, value: &Buffer, n: usize) -> Result<Buffer> {
-    let ones = ctx.alloc(n)?;
-    ctx.fill(&ones, ONE)?;
-    let out = ctx.alloc(n)?;
-    scale_by(ctx, &ones, value, &out)?;
-    Ok(out)
+/// The axes that dimensions name, ascending; all of them if none is named.
+pub(crate) fn reduced_axes(op: &'static str, dims: &[isize], rank: usize) -> Result<Vec<usize>> {
+    let named = dims.iter().map(|&dim| axis_of(op, dim, rank));
+    let mut axes = named.collect::<Result<Vec<_>>>()?;
+    axes.sort_unstable();
+    if axes.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(crate::AutogradError::Argument {
+            op,
+            reason: format!("dimensions {dims:?} name one of {rank} twice"),
+        });
+    }
+    match axes.is_empty() {
+        true => Ok((0..rank).collect()),
+        false => Ok(axes),
+    }
+}
+
+/// A shape whose axes have extent 1, or are dropped.
+pub(crate) fn shape_without(shape: &[usize], axes: &[usize], keep: bool) -> Vec<usize> {
+    let left = |(axis, &extent): (usize, &usize)| match (axes.contains(&axis), keep) {
+        (false, _) => Some(extent),
+        (true, true) => Some(1),
+        (true, false) => None,
+    };
+    shape.iter().enumerate().filter_map(left).collect()
 }
 
 /// Sums a loss's rows and multiplies the sum by a factor in device memory.
@@ -57,7 +134,7 @@ pub(super) fn scaled_sum(ctx: &Context, rows: &Buffer, factor: &Buffer) -> Resul
 /// Computes the factor of a loss's derivative: its own factor times the upstream gradient.
 pub(super) fn upstream_factor(ctx: &Context, factor: &Buffer, dy: &Gradient) -> Result<Buffer> {
     let out = ctx.alloc(1)?;
-    scale_by(ctx, factor, dy.buffer(), &out)?;
+    scale_by(ctx, factor, &dy.buffer()?, &out)?;
     Ok(out)
 }
 
@@ -76,5 +153,11 @@ mod tests {
     fn derivatives_agree_with_finite_differences() {
         check("sum", &[input(1, &[3, 5])], |x| x[0].mul(&x[0])?.sum());
         check("mean", &[input(1, &[3, 5])], |x| x[0].mul(&x[0])?.mean());
+        check("sum", &[input(1, &[2, 3, 5])], |x| {
+            x[0].mul(&x[0])?.sum_dim(&[0, -1], false)
+        });
+        check("mean", &[input(1, &[2, 3, 5])], |x| {
+            x[0].mul(&x[0])?.mean_dim(&[1], true)
+        });
     }
 }

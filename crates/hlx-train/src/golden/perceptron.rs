@@ -39,7 +39,7 @@ fn fit(ctx: &Context) -> Result<(Mlp, Sgd, Tensor)> {
     let targets: Vec<u32> = words(1, N_SAMPLES)
         .map(|word| word % classes as u32)
         .collect();
-    let inputs = Tensor::from_slice(ctx, &inputs, &[N_SAMPLES, WIDTHS[0]])?;
+    let inputs = Tensor::from_slice(ctx, &inputs, &[N_SAMPLES, WIDTHS[0]])?.with_samples(0)?;
     let targets = Tensor::ids(ctx, &targets, &[N_SAMPLES])?;
     let scale = Tensor::from_slice(ctx, &[1.0 / N_SAMPLES as f32], &[1])?;
     for _ in 0..STEPS {

@@ -81,7 +81,7 @@ fn logits(engine: &Engine) -> Result<String> {
     let samples: Vec<Option<usize>> = (0..engine.data.len()).map(Some).collect();
     let rows = TokenRows::new(&engine.data, &samples, engine.config.positions());
     let shape = [rows.batch, rows.time];
-    let ids = Tensor::ids(&engine.ctx, &rows.ids, &shape)?;
+    let ids = Tensor::ids(&engine.ctx, &rows.ids, &shape)?.with_samples(0)?;
     let context = ForwardContext::new(&engine.ctx, rows.batch, rows.time)?;
     let logits = no_grad(|| engine.model.forward(&ids, &context))?;
     Ok(logits_digest(logits.shape(), &logits.to_vec()?))

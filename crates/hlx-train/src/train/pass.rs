@@ -66,7 +66,7 @@ impl PassGraphs {
     /// Sets what the coming passes divide the loss by.
     pub fn set_target_count(&self, n_targets: usize) -> Result<()> {
         let scale = with_flush(|| div(1.0, n_targets as f32));
-        Ok(self.ctx.upload_f32(self.scale.buffer(), &[scale])?)
+        Ok(self.ctx.upload_f32(&self.scale.buffer()?, &[scale])?)
     }
 
     /// The sums of the losses of the shards in the last pass.
@@ -94,9 +94,9 @@ impl PassGraphs {
             return Ok(());
         };
         pass_graph.used = self.clock;
-        self.ctx.upload_u32(pass_graph.ids.buffer(), &rows.ids)?;
+        self.ctx.upload_u32(&pass_graph.ids.buffer()?, &rows.ids)?;
         self.ctx
-            .upload_u32(pass_graph.targets.buffer(), &rows.targets)?;
+            .upload_u32(&pass_graph.targets.buffer()?, &rows.targets)?;
         pass_graph
             .context
             .set_counter(step as u32, pass.first_sample as u32)?;
@@ -123,7 +123,7 @@ impl PassGraphs {
         pass: &MicroBatch,
     ) -> Result<PassGraph> {
         let (batch, time) = (rows.batch, rows.time);
-        let ids = Tensor::ids(&self.ctx, &rows.ids, &[batch, time])?;
+        let ids = Tensor::ids(&self.ctx, &rows.ids, &[batch, time])?.with_samples(0)?;
         let targets = Tensor::ids(&self.ctx, &rows.targets, &[batch, time])?;
         let mut context = ForwardContext::new(&self.ctx, batch, time)?;
         if self.dropout {
@@ -137,7 +137,7 @@ impl PassGraphs {
                 logits.cross_entropy_with_rows(&targets, &self.scale, self.label_smoothing)?;
             let rows_per_shard = batch * time / held;
             let accumulate = pass.plan.accumulate;
-            let rows = row_losses.buffer();
+            let rows = &row_losses.buffer()?;
             column_sum(
                 &self.ctx,
                 rows,

@@ -82,7 +82,12 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
     let mut files = files.map(|name| (name, old.file(name).expect("a file").to_vec()));
     store.load_safetensors(&files[0].1).expect("loads");
     let parameter = store.get(TENSOR).expect("a parameter");
-    let place_of = parameter.tensor().expect("built").buffer().slice(7, 1);
+    let place_of = parameter
+        .tensor()
+        .expect("built")
+        .buffer()
+        .expect("dense")
+        .slice(7, 1);
     let place_of = place_of.expect("an element");
     let word = cpu_word(&model, &place_of, None);
     cpu_word(&model, &place_of, Some(word ^ 1));

@@ -1,0 +1,264 @@
+//! How tensors are made: from host data, from a rule, from random numbers.
+//!
+//! Random numbers come from a counter (Philox 4x32-10): element `i` of a tensor is a function of the
+//! seed and `i` alone, on every device.
+
+use hlx_core::arith::{normal_pair, philox4x32};
+use hlx_core::{Bool, Buffer, Context, DType, Element};
+
+use crate::input::Input;
+use crate::samples::Samples;
+use crate::{AutogradError, Result, Tensor};
+
+/// Distinguishes the draws of this file from those of weights and dropouts of the same seed.
+const PURPOSE: u32 = 0x7465_6e73;
+
+impl Tensor {
+    /// Uploads elements of any type in row-major order; subnormals become zeros of their sign.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] if the shape's product is not the number of elements.
+    pub fn from_vec<T: Element>(ctx: &Context, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
+        if shape.iter().product::<usize>() != elements.len() {
+            return Err(AutogradError::Shape {
+                op: "from_vec",
+                argument: "the tensor",
+                found: shape.to_vec(),
+                expected: format!("one of {} elements", elements.len()),
+            });
+        }
+        Self::constant_of(ctx, ctx.buffer_of(&elements)?, shape)
+    }
+
+    fn constant_of(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
+        let input = Input::constant(buffer.len());
+        Self::dense_over(ctx, buffer, shape, Samples::None, input)
+    }
+
+    /// Makes a tensor of zeros, as `torch.zeros`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn zeros(ctx: &Context, shape: &[usize], dtype: DType) -> Result<Self> {
+        Self::full(ctx, shape, 0.0, dtype)
+    }
+
+    /// Makes a tensor of ones, as `torch.ones`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn ones(ctx: &Context, shape: &[usize], dtype: DType) -> Result<Self> {
+        Self::full(ctx, shape, 1.0, dtype)
+    }
+
+    /// Makes a tensor of one value, as `torch.full`; it can be recorded.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn full(ctx: &Context, shape: &[usize], value: f32, dtype: DType) -> Result<Self> {
+        let buffer = ctx.alloc_typed(dtype, shape.iter().product())?;
+        ctx.fill(&buffer, word_of(value, dtype))?;
+        Self::constant_of(ctx, buffer, shape)
+    }
+
+    /// Makes zeros of this tensor's shape and type.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn zeros_like(&self) -> Result<Self> {
+        Self::zeros(self.context(), self.shape(), self.dtype())
+    }
+
+    /// Makes ones of this tensor's shape and type.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn ones_like(&self) -> Result<Self> {
+        Self::ones(self.context(), self.shape(), self.dtype())
+    }
+
+    /// Makes the f32 values `start, start + step, ...` below `end` (above it for a negative step), as
+    /// `torch.arange`: element i is `start + i step`, rounded once.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for a step of 0 or away from `end`.
+    pub fn arange(ctx: &Context, start: f32, end: f32, step: f32) -> Result<Self> {
+        let count = (f64::from(end) - f64::from(start)) / f64::from(step);
+        if !count.is_finite() || count < 0.0 {
+            return Err(AutogradError::Argument {
+                op: "arange",
+                reason: format!("steps of {step} do not lead from {start} to {end}"),
+            });
+        }
+        let value = |i: usize| (f64::from(start) + i as f64 * f64::from(step)) as f32;
+        let values: Vec<f32> = (0..count.ceil() as usize).map(value).collect();
+        let n = values.len();
+        Self::from_vec(ctx, values, &[n])
+    }
+
+    /// Makes `count` values from `start` to `end`, both included, at equal distances, as
+    /// `torch.linspace`; each is rounded once.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn linspace(ctx: &Context, start: f32, end: f32, count: usize) -> Result<Self> {
+        let (first, last) = (f64::from(start), f64::from(end));
+        let steps = count.saturating_sub(1).max(1) as f64;
+        let value = |i: usize| (first + (last - first) * (i as f64 / steps)) as f32;
+        Self::from_vec(ctx, (0..count).map(value).collect(), &[count])
+    }
+
+    /// Makes the identity matrix \[n, n\], as `torch.eye`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn eye(ctx: &Context, n: usize) -> Result<Self> {
+        let value = |i: usize| if i % (n + 1) == 0 { 1.0 } else { 0.0 };
+        Self::from_vec(ctx, (0..n * n).map(value).collect::<Vec<f32>>(), &[n, n])
+    }
+
+    /// Draws values uniformly from [0, 1), multiples of 2^-24, as `torch.rand`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn rand(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
+        let values = drawn(shape, seed, |word| (word >> 8) as f32 / 16_777_216.0);
+        Self::from_vec(ctx, values, shape)
+    }
+
+    /// Draws values from the normal distribution, as `torch.randn`: Box and Muller's pairs of HLX's
+    /// own functions.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn randn(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
+        let n: usize = shape.iter().product();
+        let quads = (0..n.div_ceil(4)).map(|quad| words(quad, seed));
+        let pairs = quads.flat_map(|[a, b, c, d]| [normal_pair(a, b), normal_pair(c, d)]);
+        let values = pairs.flat_map(|(one, two)| [one, two]).take(n);
+        Self::from_vec(ctx, values.collect::<Vec<f32>>(), shape)
+    }
+
+    /// Draws whole numbers uniformly from `low` to `high - 1`, as `torch.randint`: the upper half of
+    /// the product of a 32-bit word and the range.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for an empty range.
+    pub fn randint(ctx: &Context, low: i32, high: i32, shape: &[usize], seed: u64) -> Result<Self> {
+        if low >= high {
+            return Err(AutogradError::Argument {
+                op: "randint",
+                reason: format!("the range {low}..{high} is empty"),
+            });
+        }
+        let range = (i64::from(high) - i64::from(low)) as u64;
+        let value = |word: u32| (i64::from(low) + ((u64::from(word) * range) >> 32) as i64) as i32;
+        Self::from_vec(ctx, drawn(shape, seed, value), shape)
+    }
+
+    /// Draws `true` with a probability, as `torch.bernoulli` of a constant.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] unless the probability lies in [0, 1].
+    pub fn bernoulli(ctx: &Context, p: f32, shape: &[usize], seed: u64) -> Result<Self> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(AutogradError::Argument {
+                op: "bernoulli",
+                reason: format!("p is {p}, expected 0 to 1"),
+            });
+        }
+        let below = (f64::from(p) * 4_294_967_296.0) as u64;
+        let value = |word: u32| Bool::from(u64::from(word) < below);
+        Self::from_vec(ctx, drawn(shape, seed, value), shape)
+    }
+}
+
+/// The four words of the counter for elements `4 quad` to `4 quad + 3`.
+fn words(quad: usize, seed: u64) -> [u32; 4] {
+    let (low, high) = (quad as u32, (quad as u64 >> 32) as u32);
+    philox4x32([low, high, 0, PURPOSE], [seed as u32, (seed >> 32) as u32])
+}
+
+fn drawn<T>(shape: &[usize], seed: u64, value: impl Fn(u32) -> T) -> Vec<T> {
+    let n: usize = shape.iter().product();
+    let quads = (0..n.div_ceil(4)).flat_map(|quad| words(quad, seed));
+    quads.take(n).map(value).collect()
+}
+
+/// A word of elements of one value.
+fn word_of(value: f32, dtype: DType) -> u32 {
+    let byte = |byte: u8| u32::from_ne_bytes([byte; 4]);
+    let half = |bits: u16| u32::from(bits) << 16 | u32::from(bits);
+    match dtype {
+        DType::F32 => value.stored().to_bits(),
+        DType::F16 => half(half::f16::from_f32(value).to_bits()),
+        DType::BF16 => half(half::bf16::from_f32(value).stored().to_bits()),
+        DType::I32 => (value as i32).cast_unsigned(),
+        DType::U32 => value as u32,
+        DType::I8 => byte((value as i8).cast_unsigned()),
+        DType::U8 => byte(value as u8),
+        DType::Bool => byte(u8::from(value != 0.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::message;
+
+    #[test]
+    fn every_type_is_filled_with_its_value() -> Result<()> {
+        for ctx in hlx_core::testing::contexts() {
+            for dtype in DType::ALL {
+                let shown = Tensor::ones(ctx, &[3], dtype)?.to_string();
+                let one = match dtype {
+                    DType::Bool => "True",
+                    other if other.is_float() => "1.",
+                    _ => "1",
+                };
+                let cells = [one; 3].join(", ");
+                assert!(shown.starts_with(&format!("tensor([{cells}]")), "{shown}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn ranges_are_those_of_pytorch() -> Result<()> {
+        let ctx = &hlx_core::testing::contexts()[0];
+        assert_eq!(
+            Tensor::arange(ctx, 1.0, 2.5, 0.5)?.to_vec()?,
+            [1.0, 1.5, 2.0]
+        );
+        assert_eq!(Tensor::arange(ctx, 2.0, 0.0, -1.0)?.to_vec()?, [2.0, 1.0]);
+        assert_eq!(
+            Tensor::linspace(ctx, 0.0, 1.0, 3)?.to_vec()?,
+            [0.0, 0.5, 1.0]
+        );
+        assert_eq!(Tensor::linspace(ctx, 3.0, 10.0, 1)?.to_vec()?, [3.0]);
+        assert_eq!(Tensor::eye(ctx, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);
+        let text = message(Tensor::arange(ctx, 0.0, 1.0, -1.0));
+        assert_eq!(text, "arange: steps of -1 do not lead from 0 to 1");
+        Ok(())
+    }
+
+    #[test]
+    fn draws_depend_on_the_seed_and_the_element_alone() -> Result<()> {
+        let ctx = &hlx_core::testing::contexts()[0];
+        let long = Tensor::randn(ctx, &[1001], 7)?.to_vec()?;
+        assert_eq!(long[..10], Tensor::randn(ctx, &[10], 7)?.to_vec()?);
+        assert_ne!(long[..10], Tensor::randn(ctx, &[10], 8)?.to_vec()?);
+        let mean = long.iter().sum::<f32>() / 1001.0;
+        let square = long.iter().map(|x| x * x).sum::<f32>() / 1001.0;
+        assert!(
+            mean.abs() < 0.1 && (square - 1.0).abs() < 0.2,
+            "{mean} {square}"
+        );
+        let die = Tensor::randint(ctx, 1, 7, &[600], 3)?.to_elements::<i32>()?;
+        assert!((1..7).all(|face| die.contains(&face)) && die.iter().all(|v| (1..7).contains(v)));
+        let coin = Tensor::bernoulli(ctx, 0.25, &[4000], 1)?.to_elements::<Bool>()?;
+        let heads = coin.into_iter().filter(|&side| side.into()).count();
+        assert!((900..1100).contains(&heads), "{heads}");
+        Ok(())
+    }
+}

@@ -1,0 +1,485 @@
+//! Movements: other shapes, orders and parts over the same memory. Nothing is copied.
+//!
+//! Their derivatives are movements too: of a permutation its inverse, of a slice the gradient within
+//! zeros, of an expansion a sum. A dimension may be counted from the end: -1 is the last.
+
+use hlx_kernels::Layout;
+use hlx_kernels::Operand;
+use hlx_kernels::elementwise::{assign_strided, copy_strided};
+
+use crate::samples::Samples;
+use crate::tape::Rule;
+use crate::{AutogradError, Backward, Result, Tensor};
+
+/// A movement that picks elements, each at most once.
+#[derive(Clone, Debug)]
+enum Part {
+    Slice(usize, (usize, usize, usize)),
+    Diagonal(isize, usize, usize),
+}
+
+impl Part {
+    fn of(&self, layout: &Layout) -> Result<Layout, String> {
+        match *self {
+            Self::Slice(axis, range) => layout.slice(axis, range),
+            Self::Diagonal(distance, first, second) => layout.diagonal(distance, first, second),
+        }
+    }
+
+    fn samples(&self, x: &Tensor) -> Samples {
+        x.samples().moved(|axis| match *self {
+            Self::Slice(sliced, range) => {
+                (sliced != axis || range == (0, x.shape()[axis], 1)).then_some(axis)
+            }
+            Self::Diagonal(_, first, second) if axis != first && axis != second => {
+                Some(axis - usize::from(first < axis) - usize::from(second < axis))
+            }
+            Self::Diagonal(..) => None,
+        })
+    }
+}
+
+/// The index of a dimension that may be counted from the end.
+pub(crate) fn axis_of(op: &'static str, dim: isize, rank: usize) -> Result<usize> {
+    let axis = if dim < 0 { dim + rank as isize } else { dim };
+    match usize::try_from(axis) {
+        Ok(axis) if axis < rank => Ok(axis),
+        _ => Err(AutogradError::Argument {
+            op,
+            reason: format!("dimension {dim} is out of range for a tensor of {rank}"),
+        }),
+    }
+}
+
+/// The error of a movement, with its operation.
+fn moved(op: &'static str, layout: Result<Layout, String>) -> Result<Layout> {
+    layout.map_err(|reason| AutogradError::Argument { op, reason })
+}
+
+impl Tensor {
+    /// A view with a derivative made of operations.
+    fn moved_to(
+        &self,
+        op: &'static str,
+        layout: Layout,
+        samples: Samples,
+        rule: impl Fn(&mut Backward<'_>, &Tensor) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Tensor> {
+        let output = (layout.shape(), layout.n_elements());
+        let input = Tensor::place(op, &[self], output, || Rule::of(rule))?;
+        Ok(self.view(layout, samples, input))
+    }
+
+    /// Views the elements in another shape, in the same row-major order; where strides cannot say it,
+    /// they are copied. As `torch.reshape`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the shape has another number of elements.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Tensor> {
+        self.shaped("reshape", shape, true)
+    }
+
+    /// As [`Tensor::reshape`], and never copies.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] also where strides cannot say it.
+    pub fn view_as_shape(&self, shape: &[usize]) -> Result<Tensor> {
+        self.shaped("view", shape, false)
+    }
+
+    fn shaped(&self, op: &'static str, shape: &[usize], copies: bool) -> Result<Tensor> {
+        let layout = self.layout().reshape(shape);
+        let layout = layout.map_err(|reason| AutogradError::Argument { op, reason })?;
+        let samples = self.samples().reshaped(self.shape(), shape);
+        let (x, from) = (self.input(), self.shape().to_vec());
+        let rule = move |pass: &mut Backward<'_>, dy: &Tensor| {
+            let dx = dy.reshape(&from)?;
+            pass.add_tensor(&x, &dx)
+        };
+        match layout {
+            Some(layout) => self.moved_to(op, layout, samples, rule),
+            None if copies => self.contiguous()?.shaped(op, shape, false),
+            None => Err(AutogradError::Argument {
+                op,
+                reason: format!(
+                    "the elements of {} are no view of shape {shape:?}; reshape copies them",
+                    self.layout()
+                ),
+            }),
+        }
+    }
+
+    /// The tensor itself if its elements lie in row-major order, else a copy in which they do, as
+    /// `torch.Tensor.contiguous`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn contiguous(&self) -> Result<Tensor> {
+        if self.layout().is_contiguous() {
+            return Ok(self.clone());
+        }
+        let out = self
+            .context()
+            .alloc_typed(self.dtype(), self.n_elements())?;
+        copy_strided(self.context(), self.operand(), &out)?;
+        let x = self.input();
+        Tensor::of_rule(
+            "contiguous",
+            &[self],
+            (out, self.shape()),
+            move |pass, dy, _| pass.add_tensor(&x, dy),
+        )
+    }
+
+    /// Views the dimensions in another order: dimension `i` of the result is `order[i]` of this. As
+    /// `torch.permute`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if `order` is no permutation.
+    pub fn permute(&self, order: &[isize]) -> Result<Tensor> {
+        const OP: &str = "permute";
+        let order: Vec<usize> = order
+            .iter()
+            .map(|&dim| axis_of(OP, dim, self.rank()))
+            .collect::<Result<_>>()?;
+        let layout = moved(OP, self.layout().permute(&order))?;
+        let samples = self.samples();
+        let samples = samples.moved(|axis| order.iter().position(|&from| from == axis));
+        let mut inverse = vec![0; order.len()];
+        for (to, &from) in order.iter().enumerate() {
+            inverse[from] = to as isize;
+        }
+        let x = self.input();
+        self.moved_to(OP, layout, samples, move |pass, dy| {
+            pass.add_tensor(&x, &dy.permute(&inverse)?)
+        })
+    }
+
+    /// Views two dimensions swapped, as `torch.transpose`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist.
+    pub fn transpose(&self, first: isize, second: isize) -> Result<Tensor> {
+        let first = axis_of("transpose", first, self.rank())?;
+        let second = axis_of("transpose", second, self.rank())?;
+        let mut order: Vec<isize> = (0..self.rank() as isize).collect();
+        order.swap(first, second);
+        self.permute(&order)
+    }
+
+    /// Views the tensor expanded to a shape: dimensions of extent 1, and missing leading ones,
+    /// repeat. As `torch.Tensor.expand`. The gradient is the sum over what repeats.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if an extent is neither 1 nor the shape's.
+    pub fn expand(&self, shape: &[usize]) -> Result<Tensor> {
+        let samples = self
+            .samples()
+            .broadcast(self.rank(), shape.len().max(self.rank()));
+        self.expand_with("expand", shape, samples)
+    }
+
+    /// As [`Tensor::expand`], for an operand of an operation whose samples lie as given.
+    pub(crate) fn expand_with(
+        &self,
+        op: &'static str,
+        shape: &[usize],
+        samples: Samples,
+    ) -> Result<Tensor> {
+        if self.shape() == shape {
+            return Ok(self.clone());
+        }
+        let layout = moved(op, self.layout().expand(shape))?;
+        let (x, from) = (self.input(), self.shape().to_vec());
+        self.moved_to(op, layout, samples, move |pass, dy| {
+            pass.add_expanded(&x, &from, dy, samples)
+        })
+    }
+
+    /// Views the tensor with a dimension of extent 1 in front of `dim`, as `torch.unsqueeze`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if there is no such place.
+    pub fn unsqueeze(&self, dim: isize) -> Result<Tensor> {
+        let axis = axis_of("unsqueeze", dim, self.rank() + 1)?;
+        let mut shape = self.shape().to_vec();
+        shape.insert(axis, 1);
+        let moved = self.shaped("unsqueeze", &shape, true)?;
+        Ok(moved.with_samples_of(
+            self.samples()
+                .moved(|at| Some(at + usize::from(at >= axis))),
+        ))
+    }
+
+    /// Views the tensor without a dimension of extent 1; one of another extent stays. As
+    /// `torch.squeeze`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if there is no such dimension.
+    pub fn squeeze(&self, dim: isize) -> Result<Tensor> {
+        let axis = axis_of("squeeze", dim, self.rank())?;
+        if self.shape()[axis] != 1 {
+            return Ok(self.clone());
+        }
+        let mut shape = self.shape().to_vec();
+        shape.remove(axis);
+        self.shaped("squeeze", &shape, true)
+    }
+
+    /// Views dimensions `first` to `last` (included) as one, as `torch.flatten`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist or they are out of order.
+    pub fn flatten(&self, first: isize, last: isize) -> Result<Tensor> {
+        const OP: &str = "flatten";
+        if self.rank() == 0 {
+            return self.shaped(OP, &[1], true);
+        }
+        let (first, last) = (
+            axis_of(OP, first, self.rank())?,
+            axis_of(OP, last, self.rank())?,
+        );
+        if first > last {
+            return Err(AutogradError::Argument {
+                op: OP,
+                reason: format!("dimensions {first} to {last} are out of order"),
+            });
+        }
+        let mut shape = self.shape().to_vec();
+        let joint: Vec<usize> = shape.splice(first..=last, [0]).collect();
+        shape[first] = joint.iter().product();
+        self.shaped(OP, &shape, true)
+    }
+
+    /// Views the elements `start, start + step, ...` below `end` along a dimension, as Python's
+    /// `x[start:end:step]`; `end` may be past the dimension.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the dimension does not exist, the range is out of order, or the
+    /// step is 0.
+    pub fn slice(&self, dim: isize, range: std::ops::Range<usize>, step: usize) -> Result<Tensor> {
+        let axis = axis_of("slice", dim, self.rank())?;
+        let extent = self.shape()[axis];
+        let (start, end) = (range.start.min(extent), range.end.min(extent));
+        self.part("slice", Part::Slice(axis, (start, end.max(start), step)))
+    }
+
+    /// Views `length` elements from `start` on along a dimension, as `torch.narrow`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if they do not lie in the dimension.
+    pub fn narrow(&self, dim: isize, start: usize, length: usize) -> Result<Tensor> {
+        let axis = axis_of("narrow", dim, self.rank())?;
+        let end = start.saturating_add(length);
+        self.part("narrow", Part::Slice(axis, (start, end, 1)))
+    }
+
+    /// Views one index of a dimension, which is dropped, as `torch.select`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the index is out of range.
+    pub fn select(&self, dim: isize, index: usize) -> Result<Tensor> {
+        let axis = axis_of("select", dim, self.rank())?;
+        let one = self.part(
+            "select",
+            Part::Slice(axis, (index, index.saturating_add(1), 1)),
+        )?;
+        let mut shape = one.shape().to_vec();
+        shape.remove(axis);
+        one.shaped("select", &shape, true)
+    }
+
+    /// Views the diagonal of two dimensions as a new last one, as `torch.diagonal`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist or both are one.
+    pub fn diagonal(&self, distance: isize, first: isize, second: isize) -> Result<Tensor> {
+        let first = axis_of("diagonal", first, self.rank())?;
+        let second = axis_of("diagonal", second, self.rank())?;
+        self.part("diagonal", Part::Diagonal(distance, first, second))
+    }
+
+    /// Views dimensions in reverse order, as `torch.flip`, which copies.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist.
+    pub fn flip(&self, dims: &[isize]) -> Result<Tensor> {
+        let mut layout = self.layout().clone();
+        let mut samples = self.samples();
+        for &dim in dims {
+            let axis = axis_of("flip", dim, self.rank())?;
+            layout = moved("flip", layout.flip(axis))?;
+            samples = samples.moved(|at| (at != axis).then_some(at));
+        }
+        let (x, dims) = (self.input(), dims.to_vec());
+        self.moved_to("flip", layout, samples, move |pass, dy| {
+            pass.add_tensor(&x, &dy.flip(&dims)?)
+        })
+    }
+
+    /// Views all windows of `size` elements, `step` apart, along a dimension: it becomes their
+    /// number, and their elements are a new last dimension. As `torch.Tensor.unfold`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the dimension does not exist or is shorter, or the step is 0.
+    pub fn unfold(&self, dim: isize, size: usize, step: usize) -> Result<Tensor> {
+        let axis = axis_of("unfold", dim, self.rank())?;
+        let layout = moved("unfold", self.layout().unfold(axis, size, step))?;
+        let samples = self.samples().moved(|at| (at != axis).then_some(at));
+        let (x, from) = (self.input(), self.shape().to_vec());
+        self.moved_to("unfold", layout, samples, move |pass, dy| {
+            let windows = dy.shape()[axis];
+            for place in 0..size {
+                let end = place + (windows - 1) * step + 1;
+                let part = Part::Slice(axis, (place, end, step));
+                pass.add_tensor(&x, &dy.select(-1, place)?.within_zeros(part, &from)?)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Splits a dimension into parts of `size`, the last of which may be smaller. As `torch.split`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the dimension does not exist or the size is 0.
+    pub fn split(&self, size: usize, dim: isize) -> Result<Vec<Tensor>> {
+        let axis = axis_of("split", dim, self.rank())?;
+        if size == 0 {
+            return Err(AutogradError::Argument {
+                op: "split",
+                reason: "the size is 0, expected at least 1".to_owned(),
+            });
+        }
+        let extent = self.shape()[axis];
+        let part = |start: usize| {
+            let range = (start, (start + size).min(extent), 1);
+            self.part("split", Part::Slice(axis, range))
+        };
+        (0..extent.max(1)).step_by(size).map(part).collect()
+    }
+
+    /// Splits a dimension into at most `chunks` parts of one size, the last of which may be smaller.
+    /// As `torch.chunk`.
+    ///
+    /// # Errors
+    /// As [`Tensor::split`].
+    pub fn chunk(&self, chunks: usize, dim: isize) -> Result<Vec<Tensor>> {
+        let axis = axis_of("chunk", dim, self.rank())?;
+        self.split(self.shape()[axis].div_ceil(chunks.max(1)).max(1), dim)
+    }
+
+    fn part(&self, op: &'static str, part: Part) -> Result<Tensor> {
+        let layout = moved(op, part.of(self.layout()))?;
+        let (x, from, samples) = (self.input(), self.shape().to_vec(), part.samples(self));
+        self.moved_to(op, layout, samples, move |pass, dy| {
+            pass.add_tensor(&x, &dy.within_zeros(part.clone(), &from)?)
+        })
+    }
+
+    /// Zeros of a shape with these elements at the places of a part of it.
+    fn within_zeros(&self, part: Part, shape: &[usize]) -> Result<Tensor> {
+        const OP: &str = "within_zeros";
+        let ctx = self.context();
+        let whole = Layout::contiguous(shape)?;
+        let out = ctx.alloc_typed(self.dtype(), whole.n_elements())?;
+        ctx.fill(&out, 0)?;
+        let layout = moved(OP, part.of(&whole))?;
+        let target = Operand {
+            buffer: &out,
+            layout: &layout,
+        };
+        assign_strided(ctx, self.operand(), target)?;
+        let dy = self.input();
+        Tensor::of_rule(OP, &[self], (out, shape), move |pass, ddx, _| {
+            pass.add_tensor(&dy, &ddx.part(OP, part.clone())?)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Tensor;
+    use crate::ops::test_support::{check, input, message};
+
+    fn counted(shape: &[usize]) -> Tensor {
+        let n: usize = shape.iter().product();
+        let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let ctx = hlx_core::testing::contexts()[0].clone();
+        Tensor::from_slice(&ctx, &values, shape).expect("uploads")
+    }
+
+    #[test]
+    fn views_show_the_elements_where_pytorch_has_them() -> crate::Result<()> {
+        let x = counted(&[2, 3]);
+        assert_eq!(x.transpose(0, 1)?.to_vec()?, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+        assert_eq!(x.slice(1, 0..9, 2)?.to_vec()?, [0.0, 2.0, 3.0, 5.0]);
+        assert_eq!(x.flip(&[-1])?.to_vec()?, [2.0, 1.0, 0.0, 5.0, 4.0, 3.0]);
+        assert_eq!(x.select(0, 1)?.to_vec()?, [3.0, 4.0, 5.0]);
+        assert_eq!(x.narrow(1, 1, 1)?.shape(), [2, 1]);
+        assert_eq!(x.transpose(0, 1)?.flatten(0, -1)?.shape(), [6]);
+        let parts = counted(&[5]).split(2, 0)?;
+        assert_eq!(
+            parts.iter().map(|part| part.shape()[0]).collect::<Vec<_>>(),
+            [2, 2, 1]
+        );
+        assert_eq!(counted(&[7]).chunk(3, 0)?[2].to_vec()?, [6.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let x = [input(1, &[3, 4])];
+        check("reshape", &x, |x| x[0].reshape(&[2, 6])?.softmax());
+        check("permute", &x, |x| {
+            x[0].permute(&[1, 0])?.mul(&x[0].transpose(0, 1)?)
+        });
+        check("slice", &x, |x| x[0].slice(1, 1..4, 2)?.gelu());
+        check("select", &x, |x| x[0].select(-2, 1)?.gelu());
+        check("flip", &x, |x| x[0].flip(&[0, 1])?.mul(&x[0]));
+        check("diagonal", &x, |x| x[0].diagonal(1, 0, 1)?.gelu());
+        check("unfold", &x, |x| x[0].unfold(1, 3, 1)?.gelu());
+        check("split", &x, |x| {
+            let parts = x[0].split(2, 1)?;
+            parts[0].mul(&parts[1])
+        });
+    }
+
+    #[test]
+    fn an_expansion_has_the_sum_over_what_repeats() {
+        check("expand", &[input(1, &[3, 1])], |x| {
+            x[0].expand(&[2, 3, 4])?.gelu()
+        });
+        check("expand", &[input(2, &[4]), input(3, &[3, 4])], |x| {
+            x[0].expand(&[3, 4])?.mul(&x[1])
+        });
+    }
+
+    #[test]
+    fn wrong_movements_are_refused() {
+        let x = input(1, &[3, 4]);
+        for (result, expected) in [
+            (
+                x.reshape(&[5]),
+                "reshape: shape [3, 4] has 12 elements, expected 5 as [5]",
+            ),
+            (
+                x.permute(&[0, 0]),
+                "permute: [0, 0] is no permutation of 2 dimensions",
+            ),
+            (
+                x.select(2, 0),
+                "select: dimension 2 is out of range for a tensor of 2",
+            ),
+            (
+                x.select(0, 3),
+                "select: range 3..4 by 1 does not lie in dimension 0 of 3",
+            ),
+            (
+                x.expand(&[3, 5]),
+                "expand: shape [3, 4] does not expand to [3, 5]",
+            ),
+        ] {
+            assert_eq!(message(result), expected);
+        }
+    }
+}
