@@ -13,14 +13,13 @@
 #define HLX_DIMENSIONS 8
 #define HLX_PARAMETERS 2
 #endif
-#include "convert.glsl"
+#define HLX_OUT HLX_OPERANDS
+#include "stored.glsl"
 #include "walk.glsl"
 
 layout(local_size_x = 256) in;
 
-// Ids of hlx_core::DType (and HLX_RAW16): of the arithmetic, of the output, of the operands.
-layout(constant_id = 992) const uint COMPUTE = HLX_F32;
-layout(constant_id = 980) const uint OUT_TYPE = HLX_F32;
+// Ids of hlx_core::DType (and HLX_RAW16), of the operands; stored.glsl has the others.
 layout(constant_id = 981) const uint A_TYPE = HLX_F32;
 layout(constant_id = 982) const uint B_TYPE = HLX_F32;
 layout(constant_id = 983) const uint C_TYPE = HLX_F32;
@@ -32,8 +31,7 @@ const uint HLX_SAME = 2u;
 layout(constant_id = 985) const uint A_ACCESS = HLX_VECTOR;
 layout(constant_id = 986) const uint B_ACCESS = HLX_VECTOR;
 layout(constant_id = 987) const uint C_ACCESS = HLX_VECTOR;
-// As in map.glsl: 1 where the count is a multiple of four, and the vectors of a thread.
-layout(constant_id = 998) const uint HLX_WHOLE = 0u;
+// As in map.glsl: the vectors of a thread.
 layout(constant_id = 999) const uint HLX_VECTORS = 1u;
 
 #define HLX_BUFFER(BINDING, B1, B2, B4, ONE, TWO, FOUR)                                        \
@@ -48,10 +46,6 @@ HLX_BUFFER(1, B1, B2, B4, b1, b2, b4)
 #if HLX_OPERANDS > 2
 HLX_BUFFER(2, C1, C2, C4, c1, c2, c4)
 #endif
-layout(set = 0, binding = HLX_OPERANDS) writeonly restrict buffer Out1 { uint out1[]; };
-layout(set = 0, binding = HLX_OPERANDS) writeonly restrict buffer Out2 { uvec2 out2[]; };
-layout(set = 0, binding = HLX_OPERANDS) writeonly restrict buffer Out4 { uvec4 out4[]; };
-
 #if HLX_OPERANDS == 1
 uint apply(uint a);
 #define HLX_APPLY(j) apply(value[0][j])
@@ -82,10 +76,8 @@ uint apply(uint a, uint b, uint c);
     [[unroll]] for (uint j = 0u; j < 4u; ++j)                                                   \
         value[K][j] = hlx_decode(TYPE, COMPUTE, value[K][j], place[j][K]);
 
-uint hlx_count(uint quad) { return HLX_WHOLE != 0u ? 4u : min(4u, push.count - 4u * quad); }
-
 void hlx_load_quad(uint quad, out uvec4 value[HLX_OPERANDS]) {
-    uint n = hlx_count(quad);
+    uint n = hlx_left(quad, push.count);
     uvec3 place[4];
     hlx_quad_places(4u * quad, n, place);
     HLX_LOAD(0, a1, a2, a4, A_TYPE, A_ACCESS)
@@ -109,26 +101,8 @@ uvec4 hlx_apply_quad(uvec4 value[HLX_OPERANDS], uint n) {
     return result;
 }
 
-void hlx_store_quad(uint quad, uvec4 value) {
-    uint n = hlx_count(quad);
-    uvec4 bits;
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        bits[j] = j < n ? hlx_encode(OUT_TYPE, COMPUTE, value[j]) : 0u;
-    if (hlx_shift(OUT_TYPE) == 2u) {
-        out1[quad] = bits.x | (bits.y << 8) | (bits.z << 16) | (bits.w << 24);
-    } else if (hlx_shift(OUT_TYPE) == 1u) {
-        uvec2 words = uvec2(bits.x | (bits.y << 16), bits.z | (bits.w << 16));
-        if (n > 2u) out2[quad] = words;
-        else out1[2u * quad] = words.x;
-    } else if (n == 4u) {
-        out4[quad] = bits;
-    } else {
-        for (uint j = 0u; j < n; ++j) out1[4u * quad + j] = bits[j];
-    }
-}
-
 void main() {
-    uint quads = (push.count >> 2) + ((push.count & 3u) != 0u ? 1u : 0u);
+    uint quads = hlx_quads(push.count);
     uint first = hlx_group() * 256u * HLX_VECTORS + gl_LocalInvocationID.x;
     if (first >= quads) return;
     uvec4 value[HLX_VECTORS][HLX_OPERANDS];
@@ -136,7 +110,10 @@ void main() {
         hlx_load_quad(min(first + 256u * v, quads - 1u), value[v]);
     [[unroll]] for (uint v = 0u; v < HLX_VECTORS; ++v) {
         uint quad = first + 256u * v;
-        if (quad < quads) hlx_store_quad(quad, hlx_apply_quad(value[v], hlx_count(quad)));
+        if (quad < quads) {
+            uint n = hlx_left(quad, push.count);
+            hlx_store_quad(quad, n, hlx_apply_quad(value[v], n));
+        }
     }
 }
 

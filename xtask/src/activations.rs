@@ -1,10 +1,10 @@
 //! Writes both sides of the activations, GLSL and Rust, from the one table of their kinds.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use crate::constants::write_or_compare;
+use crate::table;
 
 const TABLE: &str = "shaders/include/activations.txt";
 const GLSL: &str = "shaders/include/activation_kinds.glsl";
@@ -22,17 +22,7 @@ struct Kind {
 ///
 /// Errors name the file and line of a malformed kind, or the file that is out of date.
 pub fn generate(root: &Path, check: bool) -> Result<(), String> {
-    let text = fs::read_to_string(root.join(TABLE)).map_err(|error| format!("{TABLE}: {error}"))?;
-    let mut kinds = Vec::new();
-    for (line_idx, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let kind = parse(line);
-        kinds
-            .push(kind.ok_or_else(|| format!("{TABLE}:{}: malformed line: {line}", line_idx + 1))?);
-    }
+    let kinds = table::read(root, TABLE, parse)?;
     write_or_compare(root, GLSL, &glsl(&kinds), check)?;
     write_or_compare(root, RUST, &rust(&kinds), check)?;
     for Kind { name, .. } in &kinds {

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use crate::command::{self, step};
-use crate::{Outcome, activations, arrows, constants, digests, files, floors, libm, shaders, tidy};
+use crate::{
+    Outcome, activations, arrows, constants, digests, families, files, floors, libm, shaders, tidy,
+};
 
 pub const HELP: &str = "\
 cargo xtask lint
@@ -23,6 +25,7 @@ const CHECKS: [Check; 7] = [
         let generated = [
             constants::generate(root, true),
             activations::generate(root, true),
+            families::generate(root, true),
         ];
         Ok(generated.into_iter().filter_map(Result::err).collect())
     }),

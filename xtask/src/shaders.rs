@@ -5,13 +5,13 @@ use std::process::Command;
 
 use crate::command::{self, step};
 use crate::digests::{self, Digests, Entry, Shader};
-use crate::{Outcome, activations, constants, files, sha256};
+use crate::{Outcome, activations, constants, families, files, sha256};
 
 pub const HELP: &str = "\
 cargo xtask shaders [--all] [--check]
 
-Writes the constants of shaders/include/constants.txt and the activations of activations.txt to
-GLSL and Rust, compiles each changed shaders/**/*.comp with the pinned glslang (built at the first
+Writes the constants of shaders/include/constants.txt, the activations of activations.txt and the
+operations of unary.txt and binary.txt to GLSL and Rust, compiles each changed shaders/**/*.comp with the pinned glslang (built at the first
 call: about 2.5 CPU minutes, and a C++ compiler is needed) to the spv/ folder of the crate that loads them, validates the modules with
 spirv-val where it is installed, lints them, writes their push constants as Rust structs, and
 rewrites crates/hlx-kernels/spv/digests.txt.
@@ -31,6 +31,7 @@ pub fn run(args: &[String]) -> Outcome {
     let root = command::root();
     constants::generate(&root, check)?;
     activations::generate(&root, check)?;
+    families::generate(&root, check)?;
     let shaders = digests::shaders(&root)?;
     let recorded = Digests::read(&root)?;
     let compiler = digests::compiler(&root)?;

@@ -18,7 +18,7 @@
 //! The derivatives of both GELUs clamp x to [-16, 16]: beyond, they are 0 or 1 to the last bit, and
 //! `x^2` could overflow. Minus infinity gives NaN from GELU and SiLU, as in PyTorch.
 
-mod formulas;
+pub(crate) mod formulas;
 mod kinds;
 
 use std::fmt;

@@ -4,12 +4,24 @@
 //! Each element is one operation of HLX arithmetic on its own, so there is no order of summation. A sum of zeros
 //! of either sign follows IEEE 754 (`+0 + -0 = +0`).
 
+mod binary;
 mod convert;
 mod copy;
+mod family;
+mod fill;
 mod frame;
+mod random;
+mod rounding;
+mod select;
 mod strided;
+mod unary;
 
+pub use binary::{Binary, binary};
 pub use copy::{assign_strided, copy_strided};
+pub use fill::{Band, arange, band, fill, linspace};
+pub use random::{Distribution, Draw, fill_random};
+pub use select::{masked_fill, select};
+pub use unary::{Parameters, Unary, unary};
 
 use hlx_core::{Binding, Buffer, Context};
 
@@ -26,20 +38,20 @@ shader!(add_assign_shader, "elementwise/add_assign");
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all functions here.
 pub fn add(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
-    binary(ctx, "add", 0, [a, b], out, add_chunk)
+    dense(ctx, "add", 0, [a, b], out, add_chunk)
 }
 
 /// Computes `out = a - b`.
 pub fn sub(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
-    binary(ctx, "sub", 1, [a, b], out, sub_chunk)
+    dense(ctx, "sub", 1, [a, b], out, sub_chunk)
 }
 
 /// Computes `out = a * b`, element by element.
 pub fn mul(ctx: &Context, a: &Buffer, b: &Buffer, out: &Buffer) -> Result<(), KernelError> {
-    binary(ctx, "mul", 2, [a, b], out, mul_chunk)
+    dense(ctx, "mul", 2, [a, b], out, mul_chunk)
 }
 
-fn binary(
+fn dense(
     ctx: &Context,
     name: &'static str,
     operation: u32,

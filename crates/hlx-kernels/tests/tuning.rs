@@ -4,11 +4,12 @@
 //! their own, B transposed first, fused epilogues) is compared here with the CPU device under its
 //! own tuning. Software drivers compile unrolled kernels slowly, so rows and loads ahead are few.
 
+use hlx_core::DType::{F16, F32};
 use hlx_core::{Buffer, ColumnCut, Context, CoreError, ProductTile, RowCut, Tuning};
 use hlx_kernels::activation::Activation;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
-use hlx_kernels::elementwise::{add, scale};
+use hlx_kernels::elementwise::{Binary, add, binary, scale};
 use hlx_kernels::embedding::sums_shards;
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
@@ -179,7 +180,15 @@ fn two_vectors_a_thread_have_the_bits_of_one() {
             let (sum, scaled) = (mem.output(ctx, len)?, mem.output(ctx, len)?);
             add(ctx, &x, &b, &sum)?;
             scale(ctx, &x, 0.7, &scaled)?;
-            Ok(vec![sum, scaled])
+            let (product, halves) = (mem.output(ctx, len)?, mem.output_of(ctx, F16, len)?);
+            let whole = Layout::contiguous(&[len])?;
+            let [x, b] = [&x, &b].map(|buffer| Operand {
+                buffer,
+                layout: &whole,
+            });
+            binary(ctx, Binary::Mul, F32, x, b, &product)?;
+            binary(ctx, Binary::Mul, F32, x, b, &halves)?;
+            Ok(vec![sum, scaled, product, halves])
         });
     }
     let (rows, vocabulary) = (3, 700);

@@ -17,12 +17,12 @@ const GELU_CUBIC: f32 = 0.044_715;
 const GELU_CUBIC_3: f32 = 0.134_145;
 
 #[inline(always)]
-pub(super) fn gelu_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn gelu_forward<A: FloatOps>(x: f32) -> f32 {
     A::mul(A::mul(0.5, x), add(1.0, A::erf(A::mul(x, INV_SQRT_2))))
 }
 
 #[inline(always)]
-pub(super) fn gelu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn gelu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let x = within_16(x);
     let cdf = A::mul(0.5, add(1.0, A::erf(A::mul(x, INV_SQRT_2))));
     let pdf = A::mul(INV_SQRT_2_PI, A::exp(A::mul(A::mul(-0.5, x), x)));
@@ -38,7 +38,7 @@ fn gelu_inner<A: FloatOps>(x: f32, x_squared: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn gelu_tanh_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn gelu_tanh_forward<A: FloatOps>(x: f32) -> f32 {
     A::mul(
         A::mul(0.5, x),
         add(1.0, A::tanh(gelu_inner::<A>(x, A::mul(x, x)))),
@@ -46,7 +46,7 @@ pub(super) fn gelu_tanh_forward<A: FloatOps>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn gelu_tanh_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn gelu_tanh_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let x = within_16(x);
     let x_squared = A::mul(x, x);
     let t = A::tanh(gelu_inner::<A>(x, x_squared));
@@ -64,52 +64,52 @@ fn within_16(x: f32) -> f32 {
 
 /// NaN compares false, and so passes; -0 does not.
 #[inline(always)]
-pub(super) fn relu_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn relu_forward<A: FloatOps>(x: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { x }
 }
 
 #[inline(always)]
-pub(super) fn relu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn relu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { dy }
 }
 
 #[inline(always)]
-pub(super) fn silu_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn silu_forward<A: FloatOps>(x: f32) -> f32 {
     A::mul(x, A::sigmoid(x))
 }
 
 #[inline(always)]
-pub(super) fn silu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn silu_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let s = A::sigmoid(x);
     A::mul(dy, A::mul(s, A::fma(x, sub(1.0, s), 1.0)))
 }
 
 #[inline(always)]
-pub(super) fn sigmoid_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn sigmoid_forward<A: FloatOps>(x: f32) -> f32 {
     A::sigmoid(x)
 }
 
 #[inline(always)]
-pub(super) fn sigmoid_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn sigmoid_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let e = A::exp(-abs(x));
     let one_plus = add(1.0, e);
     A::mul(dy, div(e, A::mul(one_plus, one_plus)))
 }
 
 #[inline(always)]
-pub(super) fn tanh_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn tanh_forward<A: FloatOps>(x: f32) -> f32 {
     A::tanh(x)
 }
 
 #[inline(always)]
-pub(super) fn tanh_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn tanh_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     let t = A::tanh(x);
     A::mul(dy, A::fma(-t, t, 1.0))
 }
 
 /// `(e - (u - 1)) / u` is what the rounding of `u = 1 + e` took from `log(1 + e)`.
 #[inline(always)]
-pub(super) fn softplus_forward<A: FloatOps>(x: f32) -> f32 {
+pub(crate) fn softplus_forward<A: FloatOps>(x: f32) -> f32 {
     let e = A::exp(-abs(x));
     let u = add(1.0, e);
     let lost = sub(e, sub(u, 1.0));
@@ -118,7 +118,7 @@ pub(super) fn softplus_forward<A: FloatOps>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn softplus_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
+pub(crate) fn softplus_backward<A: FloatOps>(x: f32, dy: f32) -> f32 {
     if x > 20.0 {
         dy
     } else {

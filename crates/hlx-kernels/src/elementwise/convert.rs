@@ -190,6 +190,23 @@ fn to_bf16(bits: u32) -> u32 {
     }
 }
 
+/// The bits that an element of a type has for a number: as it converts to f32 or saturates to an
+/// integer, and from there by the rules above.
+pub(crate) fn bits_of(dtype: DType, value: f64) -> u32 {
+    let mut word = [match compute_type(dtype) {
+        DType::I32 => value as i32 as u32,
+        DType::U32 if dtype == DType::Bool => u32::from(value != 0.0),
+        DType::U32 => value as u32,
+        _ => hlx_core::Element::stored(value as f32).to_bits(),
+    }];
+    match dtype {
+        DType::I8 => word = [u32::from(value as i8 as u8)],
+        DType::U8 => word = [u32::from(value as u8)],
+        _ => encode(Form::Of(dtype), compute_type(dtype), &mut word),
+    }
+    word[0]
+}
+
 /// Writes the low bits of words as elements of 4, 2 or 1 bytes; spare bytes of the last word are
 /// zero.
 pub(super) fn pack(form: Form, values: &[u32], out: &mut [u32]) {

@@ -114,7 +114,7 @@ impl<const N: usize> Elements<'_, N> {
         let len = out.len();
         ctx.launch(launch, move |bindings| {
             let (inputs, [out]) = bindings.split::<N, 1>();
-            let inputs = inputs.map(|words| cast_slice::<f32, u32>(words));
+            let inputs = inputs.map(cast_slice::<f32, u32>);
             task.run(inputs, cast_slice_mut(out), len, chunk);
         })?;
         Ok(())

@@ -88,7 +88,7 @@ impl Move {
             x: (x.buffer.clone(), x_offset),
             y: (y.buffer.clone(), y_offset),
         };
-        moved.as_words()
+        moved.into_words()
     }
 
     /// Whether the elements are words.
@@ -97,7 +97,7 @@ impl Move {
     }
 
     /// Takes elements of a narrow type as words, where every row is whole words on both sides.
-    fn as_words(mut self) -> Result<Self, KernelError> {
+    fn into_words(mut self) -> Result<Self, KernelError> {
         let per_word = self.x.0.dtype().per_word();
         let inner = self.dimensions.last().copied();
         let rows = inner.is_some_and(|inner| {

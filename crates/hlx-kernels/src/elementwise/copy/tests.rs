@@ -55,12 +55,12 @@ fn edges() -> Vec<f32> {
         2.9802326e-8,
         5.9604645e-8,
         8.940697e-8,
-        6.0975552e-5,
+        6.097_555e-5,
         6.1035156e-5,
         6.1020255e-5,
-        1.00390625,
-        1.01171875,
-        1.0048828125,
+        1.003_906_3,
+        1.011_718_8,
+        1.004_882_8,
     ] {
         values.extend([magnitude, -magnitude]);
     }
@@ -129,7 +129,7 @@ fn check_conversions<T: Element>(data: &[T], want: impl Fn(T, DType) -> u32) {
             dtype.per_word(),
             words.last().map_or(0, |word| word.to_bits()),
         );
-        if n % per_word != 0 {
+        if !n.is_multiple_of(per_word) {
             assert_eq!(
                 last >> (8 * dtype.size() * (n % per_word)),
                 0,
@@ -373,7 +373,7 @@ fn operands_that_cannot_be_copied_are_refused_in_one_line() {
         message(copy_strided(&ctx, of(&short, &layout), &x)),
         "copy_strided: x has an element at place 5, its buffer has 5"
     );
-    let repeated = Layout::contiguous(&[3]).and_then(|row| Ok(row.expand(&[2, 3]).expect("rows")));
+    let repeated = Layout::contiguous(&[3]).map(|row| row.expand(&[2, 3]).expect("rows"));
     let repeated = repeated.expect("a layout");
     assert_eq!(
         message(assign_strided(&ctx, of(&x, &layout), of(&short, &repeated))),

@@ -1,0 +1,375 @@
+//! Elements that are functions of their index: one value, evenly spaced values, bands of matrices.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{
+    ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Element, Launch, Shader, groups_1d,
+};
+use rayon::prelude::*;
+
+use super::convert::{Form, bits_of, compute_type, encode, pack};
+use crate::error::{KernelError, check_that};
+use crate::map::{GROUP_THREADS, windows};
+
+shader!(ramp_shader, "fill/ramp");
+shader!(linspace_shader, "fill/linspace");
+shader!(band_shader, "fill/band");
+
+/// Elements of a task of the CPU device; a multiple of what a random lane draws.
+const PIECE: usize = 1 << 12;
+
+/// A kernel whose elements are functions of their index, over `indices.glsl`.
+pub(super) struct Indices {
+    pub name: &'static str,
+    pub shader: &'static Shader,
+    pub specialization: Vec<(u32, u32)>,
+    pub compute: DType,
+    pub form: Form,
+    pub parameters: [u32; 6],
+}
+
+impl Indices {
+    /// Launches the kernel; `chunk` computes the elements from an index on, a multiple of
+    /// 64, as words of the compute type.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for more elements than 32 bits count; the device's error.
+    pub fn launch(
+        self,
+        ctx: &Context,
+        out: &Buffer,
+        chunk: impl Fn(u32, &mut [u32]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let most = u32::MAX as usize;
+        check_that(self.name, out.len() <= most, || {
+            format!("out has {} elements, expected at most {most}", out.len())
+        })?;
+        let (form, compute) = (self.form, self.compute);
+        let limit = ctx.max_binding_words().saturating_mul(form.per_word());
+        for (first, count) in windows(out.len(), 4 * ALIGNMENT_WORDS, limit) {
+            let window = out.slice(first, count)?;
+            let mut push = vec![count as u32, first as u32];
+            push.extend(self.parameters);
+            let mut specialization = self.specialization.clone();
+            specialization.extend([(992, compute.id()), (980, form.id())]);
+            let launch = Launch {
+                name: self.name,
+                shader: self.shader,
+                specialization: &specialization,
+                bindings: &[Binding::Write(&window)],
+                push: cast_slice(&push),
+                groups: groups_1d(count.div_ceil(4 * GROUP_THREADS)),
+            };
+            ctx.launch(launch, move |bindings| {
+                let ([], [out]) = bindings.split::<0, 1>();
+                run(cast_slice_mut(out), (first, count), (form, compute), chunk);
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The CPU twin of one launch.
+fn run(
+    out: &mut [u32],
+    (first, count): (usize, usize),
+    (form, compute): (Form, DType),
+    chunk: impl Fn(u32, &mut [u32]) + Sync,
+) {
+    let pieces = out.par_chunks_mut(PIECE / form.per_word()).enumerate();
+    pieces.for_each_init(
+        || vec![0_u32; PIECE],
+        |scratch, (index, out)| {
+            let start = index * PIECE;
+            let values = &mut scratch[..PIECE.min(count - start)];
+            chunk((first + start) as u32, values);
+            encode(form, compute, values);
+            pack(form, values, out);
+        },
+    );
+}
+
+/// Writes one value to every element. PyTorch: `out.fill_(value)`. The value becomes an element as
+/// in [`masked_fill`](super::masked_fill).
+///
+/// # Errors
+/// [`KernelError::Argument`] for more elements than 32 bits count; the device's error; so for all
+/// functions here.
+pub fn fill(ctx: &Context, value: f64, out: &Buffer) -> Result<(), KernelError> {
+    let bits = bits_of(out.dtype(), value);
+    let kernel = Indices {
+        name: "fill",
+        shader: &ramp_shader::SHADER,
+        specialization: Vec::new(),
+        compute: DType::U32,
+        form: Form::raw(out.dtype()),
+        parameters: [bits, 0, 0, 0, 0, 0],
+    };
+    kernel.launch(ctx, out, move |_, out| out.fill(bits))
+}
+
+/// Writes `start + i step`, one multiply-add of f32 an element, or an integer that wraps. PyTorch:
+/// `torch.arange`, whose length is the output's.
+///
+/// # Errors
+/// As [`fill`].
+pub fn arange(ctx: &Context, start: f64, step: f64, out: &Buffer) -> Result<(), KernelError> {
+    let compute = compute_type(out.dtype());
+    let word = |value: f64| match compute {
+        DType::F32 => (value as f32).stored().to_bits(),
+        _ => value as i64 as u32,
+    };
+    let (start, step) = (word(start), word(step));
+    let kernel = Indices {
+        name: "arange",
+        shader: &ramp_shader::SHADER,
+        specialization: Vec::new(),
+        compute,
+        form: Form::Of(out.dtype()),
+        parameters: [start, step, 0, 0, 0, 0],
+    };
+    kernel.launch(ctx, out, move |first, out| match compute {
+        DType::F32 => ramp(f32::from_bits(start), f32::from_bits(step), first, out),
+        _ => {
+            for (i, out) in (first..).zip(out) {
+                *out = start.wrapping_add(i.wrapping_mul(step));
+            }
+        }
+    })
+}
+
+multiversion! {
+    fn ramp<A>(start: f32, step: f32, first: u32, out: &mut [u32]) {
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = A::fma((first + i as u32) as f32, step, start).to_bits();
+        }
+    }
+}
+
+/// Writes evenly spaced values from `start` to `end`, both included, to a buffer of floats. PyTorch:
+/// `torch.linspace`. With `step = (end - start) / (n - 1)`, the first half is `start + i step` and the
+/// second `end - (n - 1 - i) step`, one multiply-add an element; a single element is `start`.
+///
+/// # Errors
+/// As [`fill`], and [`KernelError::Argument`] for an output that holds no floats.
+pub fn linspace(ctx: &Context, start: f32, end: f32, out: &Buffer) -> Result<(), KernelError> {
+    const NAME: &str = "linspace";
+    let (dtype, [start, end]) = (out.dtype(), [start, end].map(Element::stored));
+    check_that(NAME, dtype.is_float(), || {
+        format!("out is {dtype}, expected a float type")
+    })?;
+    let last = out.len().saturating_sub(1) as u32;
+    let step = hlx_core::cpu::with_flush(|| {
+        let between = hlx_core::arith::sub(end, start);
+        if last == 0 {
+            0.0
+        } else {
+            hlx_core::arith::div(between, last as f32)
+        }
+    });
+    // The only element is counted from the end.
+    let end = if last == 0 { start } else { end };
+    let kernel = Indices {
+        name: NAME,
+        shader: &linspace_shader::SHADER,
+        specialization: Vec::new(),
+        compute: DType::F32,
+        form: Form::Of(dtype),
+        parameters: [start.to_bits(), end.to_bits(), step.to_bits(), last, 0, 0],
+    };
+    kernel.launch(ctx, out, move |first, out| {
+        spaced([start, end, step], last, first, out)
+    })
+}
+
+multiversion! {
+    fn spaced<A>(range: [f32; 3], last: u32, first: u32, out: &mut [u32]) {
+        let [start, end, step] = range;
+        for (i, out) in out.iter_mut().enumerate() {
+            let index = first + i as u32;
+            let value = if index < last.wrapping_add(1) / 2 {
+                A::fma(index as f32, step, start)
+            } else {
+                A::fma((last - index) as f32, -step, end)
+            };
+            *out = value.to_bits();
+        }
+    }
+}
+
+/// The diagonals of matrices `[.., rows, columns]` from `low` to `high`, by column minus row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Band {
+    /// Rows of a matrix.
+    pub rows: usize,
+    /// Columns of a matrix.
+    pub columns: usize,
+    /// The first diagonal; none for all below.
+    pub low: Option<i64>,
+    /// The last diagonal; none for all above.
+    pub high: Option<i64>,
+}
+
+/// Writes 1 on the band's diagonals and 0 elsewhere. PyTorch: `torch.eye(rows, columns)` for the
+/// diagonal 0, and the masks of `torch.tril` (no `low`) and `torch.triu` (no `high`).
+///
+/// # Errors
+/// As [`fill`], and [`KernelError::Argument`] for an output that is no whole number of matrices.
+pub fn band(ctx: &Context, band: Band, out: &Buffer) -> Result<(), KernelError> {
+    const NAME: &str = "band";
+    let Band { rows, columns, .. } = band;
+    let fits = out.is_empty() || out.len().is_multiple_of((rows * columns).max(1));
+    let counted = rows.max(columns) <= i32::MAX as usize;
+    check_that(NAME, fits && counted, || {
+        format!(
+            "out has {} elements, expected matrices of {rows} x {columns}",
+            out.len()
+        )
+    })?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let diagonal = |end: i64| end.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    let low = band.low.map_or(i32::MIN, diagonal);
+    let high = band.high.map_or(i32::MAX, diagonal);
+    let (rows, columns) = (rows as u32, columns as u32);
+    let [one, zero] = [1.0, 0.0].map(|value| bits_of(out.dtype(), value));
+    let kernel = Indices {
+        name: NAME,
+        shader: &band_shader::SHADER,
+        specialization: Vec::new(),
+        compute: DType::U32,
+        form: Form::raw(out.dtype()),
+        parameters: [rows, columns, low as u32, high as u32, one, zero],
+    };
+    kernel.launch(ctx, out, move |first, out| {
+        let (mut row, mut column) = (first / columns % rows, first % columns);
+        for out in out {
+            let distance = column as i32 - row as i32;
+            let within = (low..=high).contains(&distance);
+            *out = if within { one } else { zero };
+            column += 1;
+            if column == columns {
+                (row, column) = ((row + 1) % rows, 0);
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+    use hlx_core::Bool;
+
+    use super::*;
+    use crate::testing::{assert_close, elements_of, run_everywhere};
+
+    #[test]
+    fn every_type_is_filled_to_its_last_byte() {
+        for n in [1, 5, 4099] {
+            let got = run_everywhere("fill", |ctx, mem| {
+                let mut outputs = Vec::new();
+                for dtype in DType::ALL {
+                    let out = mem.output_of(ctx, dtype, n)?;
+                    fill(ctx, 3.0, &out)?;
+                    outputs.push(out);
+                }
+                Ok(outputs)
+            });
+            assert_eq!(got[0], vec![3.0; n]);
+            assert_eq!(elements_of::<f16>(&got[1], n), vec![f16::from_f32(3.0); n]);
+            assert_eq!(elements_of::<i32>(&got[3], n), vec![3; n]);
+            assert_eq!(elements_of::<i8>(&got[5], n), vec![3; n]);
+            assert_eq!(elements_of::<Bool>(&got[7], n), vec![Bool::from(true); n]);
+        }
+    }
+
+    #[test]
+    fn values_are_evenly_spaced() {
+        for n in [1, 2, 7, 4099] {
+            let got = run_everywhere("arange", |ctx, mem| {
+                let (floats, whole) = (mem.output(ctx, n)?, mem.output_of(ctx, DType::I32, n)?);
+                let (bytes, between) = (mem.output_of(ctx, DType::I8, n)?, mem.output(ctx, n)?);
+                arange(ctx, -1.5, 0.1, &floats)?;
+                arange(ctx, 5.0, -3.0, &whole)?;
+                arange(ctx, 5.0, -3.0, &bytes)?;
+                linspace(ctx, -1.0, 2.0, &between)?;
+                Ok(vec![floats, whole, bytes, between])
+            });
+            let want: Vec<f64> = (0..n)
+                .map(|i| -1.5 + i as f64 * f64::from(0.1_f32))
+                .collect();
+            assert_close("arange", &got[0], &want, 6e-8, 2e-8);
+            let want: Vec<i32> = (0..n as i32).map(|i| 5 - 3 * i).collect();
+            assert_eq!(elements_of::<i32>(&got[1], n), want);
+            let want: Vec<i8> = want.into_iter().map(|x| x as i8).collect();
+            assert_eq!(elements_of::<i8>(&got[2], n), want);
+            let last = n.saturating_sub(1).max(1) as f64;
+            let want: Vec<f64> = (0..n).map(|i| -1.0 + 3.0 * i as f64 / last).collect();
+            assert_close("linspace", &got[3], &want, 1e-7, 1e-7);
+            assert_eq!((got[3][0], n == 1 || got[3][n - 1] == 2.0), (-1.0, true));
+        }
+    }
+
+    #[test]
+    fn bands_are_diagonals_and_triangles() {
+        for [rows, columns] in [[1, 1], [3, 5], [40, 31]] {
+            let of = |low, high| Band {
+                rows,
+                columns,
+                low,
+                high,
+            };
+            let bands = [
+                of(Some(0), Some(0)),
+                of(None, Some(-1)),
+                of(Some(2), None),
+                of(None, None),
+            ];
+            let n = 3 * rows * columns;
+            let got = run_everywhere("band", |ctx, mem| {
+                let mut outputs = Vec::new();
+                for of in bands {
+                    let (floats, truths) =
+                        (mem.output(ctx, n)?, mem.output_of(ctx, DType::Bool, n)?);
+                    band(ctx, of, &floats)?;
+                    band(ctx, of, &truths)?;
+                    outputs.extend([floats, truths]);
+                }
+                Ok(outputs)
+            });
+            for (of, outputs) in bands.iter().zip(got.chunks(2)) {
+                let truths = elements_of::<Bool>(&outputs[1], n);
+                for (i, &truth) in truths.iter().enumerate() {
+                    let distance = (i % columns) as i64 - (i / columns % rows) as i64;
+                    let within = of.low.is_none_or(|low| low <= distance)
+                        && of.high.is_none_or(|high| distance <= high);
+                    assert_eq!(bool::from(truth), within, "{of:?} at {i}");
+                    assert_eq!(outputs[0][i], f32::from(u8::from(within)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn outputs_that_do_not_fit_are_refused_in_one_line() {
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
+        let out = ctx.alloc_typed(DType::I32, 5).expect("memory");
+        let square = Band {
+            rows: 2,
+            columns: 2,
+            low: None,
+            high: None,
+        };
+        let error = band(&ctx, square, &out)
+            .expect_err("5 elements")
+            .to_string();
+        assert_eq!(
+            error,
+            "band: out has 5 elements, expected matrices of 2 x 2"
+        );
+        let error = linspace(&ctx, 0.0, 1.0, &out)
+            .expect_err("integers")
+            .to_string();
+        assert_eq!(error, "linspace: out is i32, expected a float type");
+    }
+}

@@ -1,0 +1,319 @@
+//! Random elements drawn on the device, by index.
+//!
+//! Element i is made of component `i % 4` of Philox 4x32-10 under the seed's two words as key and
+//! `counter = (i / 4, 0, stream, purpose)`; neither the launch nor the device reaches it.
+//!
+//! | distribution | an element, of its word w (of its block's pair of words, for a normal one) |
+//! |---|---|
+//! | uniform in [low, high) | `fma(u, high - low, low)`, `u` the upper 24 bits of w times 2^-24; `low` where that rounds to `high` |
+//! | normal | Box and Muller's pair, times the deviation, plus the mean |
+//! | integers in [low, high) | `low + floor(w (high - low) / 2^32)`: off by 2^-32 at most a value |
+//! | Bernoulli | 1 where `u < p`, else 0 |
+
+use hlx_core::arith::{FloatOps, philox4x32, uniform};
+use hlx_core::{Buffer, Context, DType};
+
+use super::convert::Form;
+use super::fill::Indices;
+use crate::error::{KernelError, check_that};
+
+shader!(random_shader, "fill/random");
+
+/// What elements are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Evenly in `[low, high)`. PyTorch: `Tensor.uniform_`.
+    Uniform {
+        /// The least value.
+        low: f32,
+        /// The end, not drawn itself.
+        high: f32,
+    },
+    /// The normal distribution. PyTorch: `Tensor.normal_`.
+    Normal {
+        /// The mean.
+        mean: f32,
+        /// The standard deviation.
+        deviation: f32,
+    },
+    /// Whole numbers in `[low, high)`. PyTorch: `torch.randint`.
+    Integers {
+        /// The least value.
+        low: i64,
+        /// The end, not drawn itself; at most 2^32 above.
+        high: i64,
+    },
+    /// 1 with probability `p`, else 0. PyTorch: `Tensor.bernoulli_`.
+    Bernoulli {
+        /// The probability, from 0 to 1.
+        p: f32,
+    },
+}
+
+/// What tells draws apart: equal ones draw equal elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// The seed.
+    pub seed: u64,
+    /// The number of the draw.
+    pub stream: u32,
+    /// What it is for.
+    pub purpose: u32,
+}
+
+/// Draws every element of `out`, of any type: as f32 (integers as 32-bit ones), then converted as
+/// [`copy_strided`](super::copy_strided) does.
+///
+/// # Errors
+/// [`KernelError::Argument`] for a range without values, a probability outside [0, 1], integers
+/// for an output of floats, or more elements than 32 bits count; the device's error.
+pub fn fill_random(
+    ctx: &Context,
+    distribution: Distribution,
+    draw: Draw,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    check(distribution)?;
+    let Draw {
+        seed,
+        stream,
+        purpose,
+    } = draw;
+    let key = [seed as u32, (seed >> 32) as u32];
+    let (id, [a, b]) = words(distribution);
+    let compute = match distribution {
+        Distribution::Integers { low, .. } if low < 0 => DType::I32,
+        Distribution::Integers { .. } => DType::U32,
+        _ => DType::F32,
+    };
+    let dtype = out.dtype();
+    let fits = compute == DType::F32 || !dtype.is_float();
+    check_that("fill_random", fits, || {
+        format!("out is {dtype}, expected an integer type or bool for integers")
+    })?;
+    let kernel = Indices {
+        name: "fill_random",
+        shader: &random_shader::SHADER,
+        specialization: vec![(0, id)],
+        compute,
+        form: Form::Of(dtype),
+        parameters: [key[0], key[1], stream, purpose, a, b],
+    };
+    kernel.launch(ctx, out, move |first, out| {
+        draw_chunk(distribution, key, [stream, purpose], first / 4, out);
+    })
+}
+
+fn check(distribution: Distribution) -> Result<(), KernelError> {
+    let (holds, reason) = match distribution {
+        Distribution::Uniform { low, high } => (
+            low < high && (high - low).is_finite(),
+            format!("range is {low}..{high}, expected a finite one with values"),
+        ),
+        Distribution::Normal { mean, deviation } => (
+            mean.is_finite() && deviation.is_finite() && deviation >= 0.0,
+            format!(
+                "mean {mean} and deviation {deviation}, expected finite ones and no negative deviation"
+            ),
+        ),
+        Distribution::Integers { low, high } => (
+            low < high
+                && (low >= i32::MIN.into() && high <= 1 << 31 || low >= 0 && high <= 1 << 32),
+            format!("range is {low}..{high}, expected one of 32-bit values"),
+        ),
+        Distribution::Bernoulli { p } => (
+            (0.0..=1.0).contains(&p),
+            format!("p is {p}, expected a probability from 0 to 1"),
+        ),
+    };
+    check_that("fill_random", holds, || reason)
+}
+
+/// A distribution's id and parameters in the shader, to which a range of 2^32 values is 0.
+fn words(distribution: Distribution) -> (u32, [u32; 2]) {
+    match distribution {
+        Distribution::Uniform { low, high } => (0, [low.to_bits(), high.to_bits()]),
+        Distribution::Normal { mean, deviation } => (1, [mean.to_bits(), deviation.to_bits()]),
+        Distribution::Integers { low, high } => (2, [low as u32, (high - low) as u32]),
+        Distribution::Bernoulli { p } => (3, [p.to_bits(), 0]),
+    }
+}
+
+/// Blocks drawn side by side, each in a lane of the vector registers.
+const LANES: usize = 16;
+
+multiversion! {
+    /// Draws the blocks from `block` on; the last may be cut short.
+    fn draw_chunk<A>(
+        distribution: Distribution,
+        key: [u32; 2],
+        counter: [u32; 2],
+        block: u32,
+        out: &mut [u32],
+    ) {
+        for (group, out) in out.chunks_mut(4 * LANES).enumerate() {
+            let first = block.wrapping_add((group * LANES) as u32);
+            let mut lanes = philox_lanes(key, counter, first);
+            match distribution {
+                Distribution::Uniform { low, high } => {
+                    let range = high - low;
+                    each(&mut lanes, |word| {
+                        let value = A::fma(uniform(word), range, low);
+                        (if value < high { value } else { low }).to_bits()
+                    });
+                }
+                Distribution::Normal { mean, deviation } => {
+                    normal::<A>(&mut lanes, mean, deviation);
+                }
+                Distribution::Integers { low, high } => {
+                    let range = (high - low) as u64;
+                    each(&mut lanes, |word| {
+                        (low as u32).wrapping_add(((u64::from(word) * range) >> 32) as u32)
+                    });
+                }
+                Distribution::Bernoulli { p } => {
+                    each(&mut lanes, |word| {
+                        (if uniform(word) < p { 1.0_f32 } else { 0.0 }).to_bits()
+                    });
+                }
+            }
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = lanes[i % 4][i / 4];
+            }
+        }
+    }
+}
+
+/// The components of consecutive blocks.
+type Lanes = [[u32; LANES]; 4];
+
+#[inline(always)]
+fn philox_lanes(key: [u32; 2], [stream, purpose]: [u32; 2], first: u32) -> Lanes {
+    let mut lanes = [[0; LANES]; 4];
+    for lane in 0..LANES {
+        let counter = [first.wrapping_add(lane as u32), 0, stream, purpose];
+        for (component, word) in lanes.iter_mut().zip(philox4x32(counter, key)) {
+            component[lane] = word;
+        }
+    }
+    lanes
+}
+
+#[inline(always)]
+fn each(lanes: &mut Lanes, f: impl Fn(u32) -> u32) {
+    for component in lanes {
+        for word in component {
+            *word = f(*word);
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // One index into all arrays: what vectorises.
+fn normal<A: FloatOps>(lanes: &mut Lanes, mean: f32, deviation: f32) {
+    for lane in 0..LANES {
+        for pair in [0, 2] {
+            let (x, y) = A::normal_pair(lanes[pair][lane], lanes[pair + 1][lane]);
+            lanes[pair][lane] = (A::mul(x, deviation) + mean).to_bits();
+            lanes[pair + 1][lane] = (A::mul(y, deviation) + mean).to_bits();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::draw_normal;
+    use crate::testing::{elements_of, run_everywhere};
+
+    const DRAW: Draw = Draw {
+        seed: 0x0000_0009_0000_0007,
+        stream: 0,
+        purpose: 0x8000_0003,
+    };
+
+    fn drawn(distribution: Distribution, dtype: DType, n: usize) -> Vec<f32> {
+        let got = run_everywhere("fill_random", |ctx, mem| {
+            let out = mem.output_of(ctx, dtype, n)?;
+            fill_random(ctx, distribution, DRAW, &out)?;
+            Ok(vec![out])
+        });
+        got.into_iter().next().unwrap_or_default()
+    }
+
+    #[test]
+    fn normal_elements_are_those_of_initial_weights() {
+        let normal = Distribution::Normal {
+            mean: 0.0,
+            deviation: 0.02,
+        };
+        let mut expected = vec![0.0; 5003];
+        hlx_core::cpu::with_flush(|| draw_normal([7, 9], 0x8000_0003, 0.02, 0, &mut expected));
+        assert_eq!(drawn(normal, DType::F32, 5003), expected);
+    }
+
+    #[test]
+    fn uniform_elements_fill_their_range_evenly() {
+        let uniform = Distribution::Uniform {
+            low: -1.0,
+            high: 3.0,
+        };
+        let x = drawn(uniform, DType::F32, 20_001);
+        assert!(x.iter().all(|x| (-1.0..3.0).contains(x)));
+        let mean = x.iter().map(|x| f64::from(*x)).sum::<f64>() / x.len() as f64;
+        assert!((mean - 1.0).abs() < 0.05, "mean {mean}");
+        let low = x.iter().filter(|x| **x < 0.0).count() as f64 / x.len() as f64;
+        assert!((low - 0.25).abs() < 0.02, "{low} in the first quarter");
+    }
+
+    #[test]
+    fn integers_take_every_value_of_their_range() {
+        let dice = Distribution::Integers { low: -3, high: 3 };
+        let x = elements_of::<i8>(&drawn(dice, DType::I8, 6001), 6001);
+        for value in -3..3 {
+            let share = x.iter().filter(|x| **x == value).count();
+            assert!((850..1150).contains(&share), "{value}: {share} of 6001");
+        }
+        assert!(x.iter().all(|x| (-3..3).contains(x)));
+        let wide = Distribution::Integers {
+            low: 0,
+            high: 1 << 32,
+        };
+        let x = elements_of::<u32>(&drawn(wide, DType::U32, 4), 4);
+        assert_eq!(x, philox4x32([0, 0, 0, DRAW.purpose], [7, 9]));
+    }
+
+    #[test]
+    fn truth_values_have_their_probability() {
+        for (p, share) in [(0.0, 0..1), (0.3, 2800..3200), (1.0, 10_000..10_001)] {
+            let x = drawn(Distribution::Bernoulli { p }, DType::Bool, 10_000);
+            let ones = elements_of::<u8>(&x, 10_000)
+                .iter()
+                .filter(|x| **x == 1)
+                .count();
+            assert!(share.contains(&ones), "p {p}: {ones} of 10,000");
+        }
+    }
+
+    #[test]
+    fn distributions_without_values_are_refused_in_one_line() {
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
+        let out = ctx.alloc(4).expect("memory");
+        let message = |distribution| {
+            let result = fill_random(&ctx, distribution, DRAW, &out);
+            result.expect_err("refused").to_string()
+        };
+        assert_eq!(
+            message(Distribution::Integers { low: 4, high: 4 }),
+            "fill_random: range is 4..4, expected one of 32-bit values"
+        );
+        assert_eq!(
+            message(Distribution::Bernoulli { p: 1.5 }),
+            "fill_random: p is 1.5, expected a probability from 0 to 1"
+        );
+        assert_eq!(
+            message(Distribution::Integers { low: 0, high: 4 }),
+            "fill_random: out is f32, expected an integer type or bool for integers"
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! Elements chosen by a condition: `out[i] = condition[i] ? a[i] : b[i]`, and a value where a mask
+//! holds. What is chosen keeps its bits, where no type changes.
+
+use hlx_core::{Buffer, Context, DType};
+
+use super::convert::{Form, bits_of, compute_type};
+use super::copy::copy_strided;
+use super::frame::Elements;
+use super::strided::{Axes, joint};
+use crate::error::{KernelError, check_that};
+use crate::layout::{Layout, Operand};
+
+shader!(select_shader, "select/select");
+shader!(masked_fill_shader, "select/masked_fill");
+
+/// Dimensions of a walk over three operands that push constants have room for.
+const MAX_DIMENSIONS: usize = 7;
+
+/// Writes `a` where `condition` holds, else `b`, over their joint shape. PyTorch: `torch.where`.
+///
+/// Operands of another type than the output are converted as [`copy_strided`] does; a float operand
+/// needs a float output.
+///
+/// # Errors
+/// [`KernelError::Argument`] for a condition that is no `bool`, a float operand of an output that
+/// is none, shapes that do not broadcast, and operands larger than the device binds;
+/// [`KernelError::Length`] for an output of another length; the device's error.
+pub fn select(
+    ctx: &Context,
+    condition: Operand<'_>,
+    a: Operand<'_>,
+    b: Operand<'_>,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    const NAME: &str = "select";
+    check_mask(NAME, "condition", condition)?;
+    let to = out.dtype();
+    for (argument, operand) in [("a", a), ("b", b)] {
+        let dtype = operand.buffer.dtype();
+        check_that(NAME, to.is_float() || !dtype.is_float(), || {
+            format!("{argument} is {dtype}, expected an integer type or bool, as out is {to}")
+        })?;
+    }
+    let operands = [("condition", condition), ("a", a), ("b", b)];
+    let layouts = joint(NAME, operands, out)?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    if Axes::over(layouts.each_ref()).shape.len() > MAX_DIMENSIONS {
+        return select_copies(ctx, operands, &layouts, out);
+    }
+    let raw = a.buffer.dtype() == to && b.buffer.dtype() == to;
+    let form = |dtype| {
+        if raw {
+            Form::raw(dtype)
+        } else {
+            Form::Of(dtype)
+        }
+    };
+    let kernel = Elements {
+        name: NAME,
+        shader: &select_shader::SHADER,
+        compute: if raw { DType::U32 } else { compute_type(to) },
+        parameters: [0; 2],
+        operands,
+        forms: [
+            Form::Of(DType::Bool),
+            form(a.buffer.dtype()),
+            form(b.buffer.dtype()),
+        ],
+        out_form: form(to),
+    };
+    kernel.launch(ctx, out, |[condition, a, b], out| {
+        let operands = condition.iter().zip(a.iter().zip(b));
+        for (out, (&condition, (&a, &b))) in out.iter_mut().zip(operands) {
+            *out = if condition != 0 { a } else { b };
+        }
+    })
+}
+
+/// Through contiguous copies of the operands.
+fn select_copies(
+    ctx: &Context,
+    operands: [(&'static str, Operand<'_>); 3],
+    layouts: &[Layout; 3],
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let mut copies = Vec::with_capacity(3);
+    for ((_, operand), layout) in operands.into_iter().zip(layouts) {
+        let copy = ctx.alloc_typed(operand.buffer.dtype(), layout.n_elements())?;
+        let expanded = Operand { layout, ..operand };
+        copy_strided(ctx, expanded, &copy)?;
+        copies.push(copy);
+    }
+    let dense = Layout::contiguous(&[out.len()])?;
+    let of = |k: usize| Operand {
+        buffer: &copies[k],
+        layout: &dense,
+    };
+    select(ctx, of(0), of(1), of(2), out)
+}
+
+/// Writes `value` where `mask` holds, else `x`, over their joint shape. PyTorch:
+/// `x.masked_fill(mask, value)`.
+///
+/// The value becomes an element of x's type: rounded to nearest even as a float, truncated and
+/// saturated as an integer.
+///
+/// # Errors
+/// As [`select`], and [`KernelError::Argument`] for an output of another type than `x`.
+pub fn masked_fill(
+    ctx: &Context,
+    x: Operand<'_>,
+    mask: Operand<'_>,
+    value: f64,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    const NAME: &str = "masked_fill";
+    check_mask(NAME, "mask", mask)?;
+    let (dtype, found) = (x.buffer.dtype(), out.dtype());
+    check_that(NAME, found == dtype, || {
+        format!("out is {found}, expected {dtype} as x")
+    })?;
+    let bits = bits_of(dtype, value);
+    let kernel = Elements {
+        name: NAME,
+        shader: &masked_fill_shader::SHADER,
+        compute: DType::U32,
+        parameters: [bits, 0],
+        operands: [("x", x), ("mask", mask)],
+        forms: [Form::raw(dtype), Form::Of(DType::Bool)],
+        out_form: Form::raw(dtype),
+    };
+    kernel.launch(ctx, out, move |[x, mask], out| {
+        for (out, (&x, &mask)) in out.iter_mut().zip(x.iter().zip(mask)) {
+            *out = if mask != 0 { bits } else { x };
+        }
+    })
+}
+
+fn check_mask(name: &'static str, argument: &str, mask: Operand<'_>) -> Result<(), KernelError> {
+    let dtype = mask.buffer.dtype();
+    check_that(name, dtype == DType::Bool, || {
+        format!("{argument} is {dtype}, expected bool")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+    use hlx_core::{Bool, Element};
+
+    use super::*;
+    use crate::testing::{elements_of, run_everywhere};
+
+    fn of<'a>(buffer: &'a Buffer, layout: &'a Layout) -> Operand<'a> {
+        Operand { buffer, layout }
+    }
+
+    /// A mask by rows, values by columns, and a transposed operand.
+    fn check_select<T: Element>(value: impl Fn(usize) -> T) {
+        let a: Vec<T> = (0..35).map(&value).collect();
+        let b: Vec<T> = (100..105).map(&value).collect();
+        let condition = [true, false, false, true, true, false, true].map(Bool::from);
+        let got = run_everywhere("select", |ctx, mem| {
+            let condition = mem.input_of(ctx, &condition)?;
+            let (a, b) = (mem.input_of(ctx, &a)?, mem.input_of(ctx, &b)?);
+            let by_row = Layout::contiguous(&[7, 1])?;
+            let turned = Layout::contiguous(&[5, 7])?
+                .permute(&[1, 0])
+                .expect("turned");
+            let out = mem.output_of(ctx, T::DTYPE, 35)?;
+            let row = Layout::contiguous(&[5])?;
+            select(
+                ctx,
+                of(&condition, &by_row),
+                of(&a, &turned),
+                of(&b, &row),
+                &out,
+            )?;
+            let filled = mem.output_of(ctx, T::DTYPE, 35)?;
+            masked_fill(ctx, of(&a, &turned), of(&condition, &by_row), 3.0, &filled)?;
+            Ok(vec![out, filled])
+        });
+        let (mut chosen, mut filled) = (Vec::new(), Vec::new());
+        for (row, &holds) in condition.iter().enumerate() {
+            for column in 0..5 {
+                let turned = a[7 * column + row];
+                let holds = bool::from(holds);
+                chosen.push(if holds { turned } else { b[column] });
+                filled.push(if holds { value(3) } else { turned });
+            }
+        }
+        assert_eq!(elements_of::<T>(&got[0], 35), chosen, "{}", T::DTYPE);
+        assert_eq!(elements_of::<T>(&got[1], 35), filled, "{}", T::DTYPE);
+    }
+
+    #[test]
+    fn elements_of_every_size_are_chosen() {
+        check_select(|i| i as f32);
+        check_select(|i| f16::from_f32(i as f32));
+        check_select(|i| i as i8);
+    }
+
+    #[test]
+    fn operands_of_other_types_are_converted() {
+        let got = run_everywhere("select", |ctx, mem| {
+            let condition = mem.input_of(ctx, &[true, false].map(Bool::from))?;
+            let (a, b) = (
+                mem.input_of(ctx, &[-3_i32])?,
+                mem.input_of(ctx, &[0.5_f32, 0.25])?,
+            );
+            let (two, one) = (Layout::contiguous(&[2])?, Layout::contiguous(&[1])?);
+            let out = mem.output_of(ctx, DType::F32, 2)?;
+            select(ctx, of(&condition, &two), of(&a, &one), of(&b, &two), &out)?;
+            Ok(vec![out])
+        });
+        assert_eq!(got[0], [-3.0, 0.25]);
+    }
+
+    /// No two neighbours of these eight dimensions can be joined.
+    #[test]
+    fn eight_dimensions_that_do_not_join_are_copied_first() {
+        let shape = [2; 8];
+        let x: Vec<f32> = (0..256).map(|i| i as f32).collect();
+        let y: Vec<f32> = x.iter().map(|x| -x).collect();
+        let truths: Vec<Bool> = (0..256).map(|i| Bool::from(i % 3 == 0)).collect();
+        let whole = Layout::contiguous(&shape).expect("a shape");
+        let turned = whole.permute(&[7, 6, 5, 4, 3, 2, 1, 0]).expect("reversed");
+        let got = run_everywhere("select", |ctx, mem| {
+            let (x, y) = (mem.input(ctx, &x)?, mem.input(ctx, &y)?);
+            let (mask, out) = (mem.input_of(ctx, &truths)?, mem.output(ctx, 256)?);
+            select(
+                ctx,
+                of(&mask, &whole),
+                of(&x, &turned),
+                of(&y, &whole),
+                &out,
+            )?;
+            Ok(vec![out])
+        });
+        for (at, &found) in got[0].iter().enumerate() {
+            let reversed = (at as u8).reverse_bits();
+            let want = if at % 3 == 0 {
+                f32::from(reversed)
+            } else {
+                -(at as f32)
+            };
+            assert_eq!(found, want, "element {at}");
+        }
+    }
+
+    #[test]
+    fn values_become_elements_by_the_written_rule() {
+        for (dtype, value, bits) in [
+            (DType::F32, 1e-40, 0),
+            (DType::F16, f64::NEG_INFINITY, 0xfc00),
+            (DType::BF16, 1.0, 0x3f80),
+            (DType::I32, -7.9, -7_i32 as u32),
+            (DType::U32, 4e9, 4_000_000_000),
+            (DType::I8, -1000.0, 0x80),
+            (DType::U8, f64::NAN, 0),
+            (DType::Bool, -0.5, 1),
+        ] {
+            assert_eq!(bits_of(dtype, value), bits, "{value} as {dtype}");
+        }
+    }
+
+    #[test]
+    fn types_that_do_not_fit_are_refused_in_one_line() {
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
+        let x = ctx.alloc(3).expect("memory");
+        let truths = ctx.alloc_typed(DType::Bool, 3).expect("memory");
+        let integers = ctx.alloc_typed(DType::I32, 3).expect("memory");
+        let layout = Layout::contiguous(&[3]).expect("a shape");
+        let (x, mask) = (of(&x, &layout), of(&truths, &layout));
+        let message = |result: Result<(), KernelError>| result.expect_err("refused").to_string();
+        assert_eq!(
+            message(select(&ctx, x, x, x, &integers)),
+            "select: condition is f32, expected bool"
+        );
+        assert_eq!(
+            message(select(&ctx, mask, x, mask, &integers)),
+            "select: a is f32, expected an integer type or bool, as out is i32"
+        );
+        assert_eq!(
+            message(masked_fill(&ctx, x, mask, 0.0, &integers)),
+            "masked_fill: out is i32, expected f32 as x"
+        );
+    }
+}

@@ -1,0 +1,11 @@
+// right_shift of 2 operands: see include/binary/bits.glsl. Written by `cargo xtask shaders`.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define HLX_OPERANDS 2
+#include "../include/elements.glsl"
+#include "../include/binary/bits.glsl"
+
+uint apply(uint a, uint b) {
+    if (COMPUTE == HLX_I32) return uint(right_shift_i32(int(a), int(b)));
+    return uint(right_shift_u32(uint(a), uint(b)));
+}

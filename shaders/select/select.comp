@@ -1,0 +1,7 @@
+// One of two operands by a condition: out[i] = condition[i] ? a[i] : b[i].
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define HLX_OPERANDS 3
+#include "../include/elements.glsl"
+
+uint apply(uint condition, uint a, uint b) { return condition != 0u ? a : b; }

@@ -1,0 +1,12 @@
+// neg of 1 operand: see include/unary/simple.glsl. Written by `cargo xtask shaders`.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define HLX_OPERANDS 1
+#include "../include/elements.glsl"
+#include "../include/unary/simple.glsl"
+
+uint apply(uint x) {
+    if (COMPUTE == HLX_F32) return floatBitsToUint(neg_f32(uintBitsToFloat(x)));
+    if (COMPUTE == HLX_I32) return uint(neg_int(int(x)));
+    return uint(neg_int(uint(x)));
+}

@@ -1,0 +1,25 @@
+//! Reads the tables of operations in `shaders/include`: a line each, and comments after `#`.
+
+use std::fs;
+use std::path::Path;
+
+/// Reads every line of the table `file` under `root` that is neither empty nor a comment.
+///
+/// Errors name the file, and the line that `parse` does not take.
+pub fn read<T>(
+    root: &Path,
+    file: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, String> {
+    let text = fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))?;
+    let mut read = Vec::new();
+    for (line_idx, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let entry = parse(line);
+        read.push(entry.ok_or_else(|| format!("{file}:{}: malformed line: {line}", line_idx + 1))?);
+    }
+    Ok(read)
+}
