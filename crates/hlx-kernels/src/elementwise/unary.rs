@@ -25,7 +25,7 @@ mod tests;
 
 use std::fmt;
 
-use hlx_core::{Buffer, Context, DType, Element, Shader};
+use hlx_core::{Buffer, Context, DType, Element, Shader, arith};
 
 use super::convert::Form;
 use super::family::{Typed, each1};
@@ -149,6 +149,28 @@ macro_rules! define_kinds {
 }
 crate::for_each_unary!(define_kinds);
 
+multiversion! {
+    /// The sines, cosines or tangents of a piece without angles beyond 2^17: the bits of
+    /// `chunk_f32`, in vectors.
+    fn chunk_within<A>(operation: Unary, x: &[u32], y: &mut [u32]) {
+        match operation {
+            Unary::Sin => each1(x, y, A::sin_within),
+            Unary::Cos => each1(x, y, A::cos_within),
+            _ => each1(x, y, A::tan_within),
+        }
+    }
+}
+
+/// The operation on a piece of floats.
+fn piece_f32(operation: Unary, parameters: [f32; 2], x: &[u32], y: &mut [u32]) {
+    let of_angles = matches!(operation, Unary::Sin | Unary::Cos | Unary::Tan);
+    if of_angles && arith::angles_are_within(bytemuck::cast_slice(x)) {
+        chunk_within(operation, x, y);
+    } else {
+        chunk_f32(operation, parameters, x, y);
+    }
+}
+
 impl fmt::Display for Unary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -193,7 +215,7 @@ pub fn unary(
         out_form: Form::Of(out.dtype()),
     };
     kernel.launch(ctx, out, move |[x], y| match compute {
-        DType::F32 => chunk_f32(operation, words.map(f32::from_bits), x, y),
+        DType::F32 => piece_f32(operation, words.map(f32::from_bits), x, y),
         DType::I32 => chunk_i32(operation, words.map(|word| word as i32), x, y),
         _ => chunk_u32(operation, words, x, y),
     })

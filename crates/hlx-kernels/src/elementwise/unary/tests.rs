@@ -203,6 +203,22 @@ fn float_formulas_match_f64() {
     check_floats(&defined);
 }
 
+/// The CPU computes them in vectors, and others of whose piece an angle is large one by one.
+#[test]
+fn angles_have_the_same_results_beside_large_ones_and_without() {
+    let all = floats();
+    let is_within = |x: &f32| arith::angles_are_within(std::slice::from_ref(x));
+    let within: Vec<f32> = all.iter().copied().filter(is_within).collect();
+    assert!(within.len() < all.len());
+    for operation in [Unary::Sin, Unary::Cos, Unary::Tan] {
+        let of_all = run_over(operation, DType::F32, &all, PARAMETERS);
+        let of_all = all.iter().zip(of_all).filter(|(x, _)| is_within(x));
+        let expected: Vec<u32> = of_all.map(|(_, word)| word).collect();
+        let got = run_over(operation, DType::F32, &within, PARAMETERS);
+        assert_eq!(got, expected, "{operation}");
+    }
+}
+
 #[test]
 fn integer_formulas_are_exact() {
     let signed = [
