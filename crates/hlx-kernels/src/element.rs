@@ -83,18 +83,18 @@ pub(crate) fn order_key(dtype: DType, bits: u32) -> u32 {
 /// [`order_key`] of a float's bits.
 #[inline(always)]
 pub(crate) fn order_key_of_float(bits: u32) -> u32 {
-    let magnitude = bits & 0x7fff_ffff;
-    let ordered = if bits >> 31 == 0 {
-        bits | 0x8000_0000
-    } else {
-        !bits
-    };
-    let ordered = if magnitude == 0 { 0x8000_0000 } else { ordered };
-    if magnitude > 0x7f80_0000 {
-        NAN_KEY
-    } else {
-        ordered
-    }
+    turned_key_of_float(bits, 0)
+}
+
+/// [`order_key_of_float`] with the bits of `flip` turned, but NaN above all; without a branch, so
+/// that compilers make vectors of it.
+#[inline(always)]
+pub(crate) fn turned_key_of_float(bits: u32, flip: u32) -> u32 {
+    let sign = (bits as i32 >> 31) as u32;
+    // -0 would be one below +0.
+    let ordered = (bits ^ (sign | 0x8000_0000)).wrapping_add(u32::from(bits == 0x8000_0000));
+    let nan = 0_u32.wrapping_sub(u32::from(bits & 0x7fff_ffff > 0x7f80_0000));
+    (ordered ^ flip) | nan
 }
 
 /// The word with this key: +0 for zeros, the quiet NaN `0x7fc00000` for NaN.

@@ -4,7 +4,7 @@
 use hlx_core::{Buffer, Context};
 
 use crate::error::{KernelError, check_that};
-use crate::layout::{Layout, Operand, Walk};
+use crate::layout::{Layout, MAX_RANK, Operand, Walk};
 
 /// Terms of a piece.
 pub(crate) const PIECE: usize = 4096;
@@ -51,6 +51,9 @@ impl Dims {
 
     /// How far the element with this row-major number lies from the first.
     pub fn place(&self, number: usize) -> isize {
+        if let [stride] = self.strides[..] {
+            return number as isize * stride; // Without a division.
+        }
         let mut rest = number;
         let dims = self.shape.iter().zip(&self.strides).rev();
         dims.fold(0, |place, (&extent, &stride)| {
@@ -62,14 +65,43 @@ impl Dims {
 
     /// Calls `run(place, count)` for runs along the innermost dimension that make up the `count`
     /// elements from number `begin` on, in order.
-    pub fn runs(&self, begin: usize, count: usize, mut run: impl FnMut(isize, usize)) {
+    pub(crate) fn runs(&self, begin: usize, count: usize, mut run: impl FnMut(isize, usize)) {
+        let rank = self.shape.len();
         let (extent, _) = self.innermost();
-        let (mut number, end) = (begin, begin + count);
-        while number < end {
-            let length = (extent - number % extent).min(end - number);
-            run(self.place(number), length);
-            number += length;
+        let mut index = [0; MAX_RANK];
+        let mut rest = begin;
+        for d in (0..rank).rev() {
+            index[d] = rest % self.shape[d];
+            rest /= self.shape[d];
         }
+        let mut place = self.place(begin);
+        let mut left = count;
+        while left > 0 {
+            let at = if rank == 0 { 0 } else { index[rank - 1] };
+            let length = (extent - at).min(left);
+            run(place, length);
+            left -= length;
+            if left > 0 {
+                place -= at as isize * self.strides[rank - 1];
+                index[rank - 1] = 0;
+                place += self.step(&mut index[..rank - 1]);
+            }
+        }
+    }
+
+    /// Advances the outer index to its neighbour and returns how far it lies.
+    fn step(&self, index: &mut [usize]) -> isize {
+        let mut distance = 0;
+        for (d, at) in index.iter_mut().enumerate().rev() {
+            *at += 1;
+            distance += self.strides[d];
+            if *at < self.shape[d] {
+                break;
+            }
+            distance -= *at as isize * self.strides[d];
+            *at = 0;
+        }
+        distance
     }
 }
 
@@ -265,11 +297,15 @@ mod tests {
             .map(|layout| layout.permute(&[2, 0, 1]).expect("a permutation"));
         let dims = Dims::of(&layout.expect("a layout"));
         let mut places = Vec::new();
-        dims.runs(7, 40, |place, count| {
-            let (_, stride) = dims.innermost();
-            places.extend((0..count as isize).map(|i| place + i * stride));
-        });
-        let want: Vec<isize> = (7..47).map(|number| dims.place(number)).collect();
-        assert_eq!(places, want);
+        for (begin, count) in [(7, 40), (0, 60), (59, 1), (20, 0), (11, 49)] {
+            places.clear();
+            dims.runs(begin, count, |place, count| {
+                let (_, stride) = dims.innermost();
+                places.extend((0..count as isize).map(|i| place + i * stride));
+            });
+            let numbers = begin..begin + count;
+            let want: Vec<isize> = numbers.map(|number| dims.place(number)).collect();
+            assert_eq!(places, want, "{count} from {begin}");
+        }
     }
 }

@@ -159,6 +159,11 @@ pub(super) fn add(addition: &Addition, keys: &[u32], source: &[u32], target: &mu
         tasks.for_each(|(task, totals)| {
             let first_key = task * range;
             let mut chains = Chains::new(addition.float, inner, totals);
+            if addition.by_position {
+                add_singles(addition, keys, source, first_key, &mut chains);
+                chains.finish();
+                return;
+            }
             let mut scratch = Vec::new();
             for (position, key) in keys.iter().enumerate() {
                 let at = (*key as usize).wrapping_sub(first_key);
@@ -172,6 +177,29 @@ pub(super) fn add(addition: &Addition, keys: &[u32], source: &[u32], target: &mu
     });
 }
 
+/// Adds contributions of one element each.
+fn add_singles(
+    addition: &Addition,
+    keys: &[u32],
+    source: &[u32],
+    first_key: usize,
+    chains: &mut Chains<'_>,
+) {
+    let (_, stride) = addition.dims.innermost();
+    let mut position = 0;
+    addition.dims.runs(0, keys.len(), |place, count| {
+        let mut from = addition.first.wrapping_add_signed(place);
+        for key in &keys[position..position + count] {
+            let at = (*key as usize).wrapping_sub(first_key);
+            if at < chains.counts.len() {
+                chains.add_one(at, source[from]);
+            }
+            from = from.wrapping_add_signed(stride);
+        }
+        position += count;
+    });
+}
+
 /// The words of a contribution to the lines of a block, in place where they lie side by side.
 fn contribution<'a>(
     addition: &Addition,
@@ -181,10 +209,6 @@ fn contribution<'a>(
     scratch: &'a mut Vec<u32>,
 ) -> &'a [u32] {
     let (dims, inner) = (&addition.dims, addition.inner);
-    if addition.by_position {
-        let place = addition.first.wrapping_add_signed(dims.place(position));
-        return &source[place..=place];
-    }
     let base = addition
         .first
         .wrapping_add_signed(position as isize * addition.axis_stride);
@@ -217,7 +241,7 @@ struct Chains<'a> {
     /// The piece under way.
     pieces: Vec<u32>,
     /// Contributions so far.
-    counts: Vec<usize>,
+    counts: Vec<u32>,
 }
 
 impl<'a> Chains<'a> {
@@ -236,7 +260,7 @@ impl<'a> Chains<'a> {
         let count = self.counts[at];
         if count == 0 {
             self.pieces[row.clone()].copy_from_slice(&self.totals[row.clone()]);
-        } else if count.is_multiple_of(PIECE) {
+        } else if count.is_multiple_of(ONE_PIECE) {
             self.end_piece(at);
             self.pieces[row.clone()].fill(0);
         }
@@ -244,11 +268,28 @@ impl<'a> Chains<'a> {
         self.counts[at] = count + 1;
     }
 
+    /// [`Chains::add`] for contributions of one element.
+    #[inline]
+    fn add_one(&mut self, at: usize, word: u32) {
+        let count = self.counts[at];
+        if count > 0 && count.is_multiple_of(ONE_PIECE) {
+            self.add(at, &[word]);
+            return;
+        }
+        let stored = if count == 0 {
+            self.totals[at]
+        } else {
+            self.pieces[at]
+        };
+        self.pieces[at] = sum_of(self.float, stored, word);
+        self.counts[at] = count + 1;
+    }
+
     /// Adds the piece under way to the total; the first one goes on from the stored value.
     fn end_piece(&mut self, at: usize) {
         let row = at * self.inner..(at + 1) * self.inner;
         let (piece, total) = (&self.pieces[row.clone()], &mut self.totals[row]);
-        if self.counts[at] <= PIECE {
+        if self.counts[at] <= ONE_PIECE {
             total.copy_from_slice(piece);
         } else {
             add_row(self.float, piece, total);
@@ -257,16 +298,35 @@ impl<'a> Chains<'a> {
 
     fn finish(mut self) {
         for at in 0..self.counts.len() {
-            if self.counts[at] == 0 {
-                continue;
-            }
-            self.end_piece(at);
-            if self.float {
-                for total in &mut self.totals[at * self.inner..(at + 1) * self.inner] {
-                    *total = arith::pos0(f32::from_bits(*total)).to_bits();
+            match (self.counts[at], self.inner) {
+                (0, _) => {}
+                (1..=ONE_PIECE, 1) => self.totals[at] = stored(self.float, self.pieces[at]),
+                _ => {
+                    self.end_piece(at);
+                    for total in &mut self.totals[at * self.inner..(at + 1) * self.inner] {
+                        *total = stored(self.float, *total);
+                    }
                 }
             }
         }
+    }
+}
+
+/// Contributions of a target that has one piece.
+const ONE_PIECE: u32 = PIECE as u32;
+
+fn sum_of(float: bool, a: u32, b: u32) -> u32 {
+    match float {
+        true => (f32::from_bits(a) + f32::from_bits(b)).to_bits(),
+        false => a.wrapping_add(b),
+    }
+}
+
+/// A float sum of zero is stored as +0.
+fn stored(float: bool, total: u32) -> u32 {
+    match float {
+        true => arith::pos0(f32::from_bits(total)).to_bits(),
+        false => total,
     }
 }
 
