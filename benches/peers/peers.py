@@ -261,6 +261,41 @@ class Side:
         a, b, c = self.values(n), self.values(n), self.values(n)
         return lambda: torch.add(a, b, out=c)
 
+    def op_transposed(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(cols, rows)
+        return lambda: y.copy_(x.t())
+
+    def op_permuted(self, b, t, h, d):
+        x, y = self.values(b, t, h, d), self.values(b, h, t, d)
+        return lambda: y.copy_(x.transpose(1, 2))
+
+    def op_cat(self, rows, cols):
+        halves = [self.values(rows, cols // 2), self.values(rows, cols - cols // 2)]
+        y = self.values(rows, cols)
+        return lambda: torch.cat(halves, 1, out=y)
+
+    def op_exp(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows, cols)
+        return lambda: torch.exp(x, out=y)
+
+    def op_to_bf16(self, rows, cols):
+        x = self.values(rows, cols)
+        y = torch.empty_like(x, dtype=torch.bfloat16)
+        return lambda: y.copy_(x)
+
+    def op_add_row(self, rows, cols):
+        a, b, y = self.values(rows, cols), self.values(cols), self.values(rows, cols)
+        return lambda: torch.add(a, b, out=y)
+
+    def op_add_transposed(self, rows, cols):
+        a, b, y = self.values(rows, cols), self.values(cols, rows).t(), self.values(rows, cols)
+        return lambda: torch.add(a, b, out=y)
+
+    def op_where(self, rows, cols):
+        a, b, y = (self.values(rows, cols) for _ in range(3))
+        condition = a > 0
+        return lambda: torch.where(condition, a, b, out=y)
+
     def op_embedding_forward(self, n, vocabulary, width):
         ids, w = self.ids(n, vocabulary), self.values(vocabulary, width)
         return lambda: F.embedding(ids, w)

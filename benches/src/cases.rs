@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use hlx_core::{Context, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
-pub const FAMILIES: [&str; 12] = [
+pub const FAMILIES: [&str; 13] = [
     "matmul",
     "softmax",
     "layer_norm",
@@ -15,6 +15,7 @@ pub const FAMILIES: [&str; 12] = [
     "optimizer",
     "embedding",
     "elementwise",
+    "strided",
     "tree_digest",
     "step",
 ];
@@ -121,12 +122,16 @@ impl Case {
             // B, T, H, D: products over the pairs at or below the diagonal, 2 forward, 5 backward.
             "attention_forward" => Amount::Flops(2.0 * 2.0 * attention_pairs(&s)),
             "attention_backward" => Amount::Flops(2.0 * 5.0 * attention_pairs(&s)),
-            "softmax_forward" | "layer_norm_forward" | "gelu_forward" | "copy" => {
-                floats(2.0 * s.iter().product::<f64>())
-            }
-            "softmax_backward" | "layer_norm_backward" | "gelu_backward" | "add" => {
-                floats(3.0 * s.iter().product::<f64>())
-            }
+            "softmax_forward" | "layer_norm_forward" | "gelu_forward" | "copy" | "transposed"
+            | "permuted" | "cat" | "exp" | "add_row" => floats(2.0 * s.iter().product::<f64>()),
+            "to_bf16" => floats(1.5 * s.iter().product::<f64>()),
+            // A byte of the condition.
+            "where" => floats(3.25 * s.iter().product::<f64>()),
+            "softmax_backward"
+            | "layer_norm_backward"
+            | "gelu_backward"
+            | "add"
+            | "add_transposed" => floats(3.0 * s.iter().product::<f64>()),
             "layer_norm_params" => floats(2.0 * s[0] * s[1]),
             "cross_entropy_forward" | "global_norm" | "column_sum" | "tree_digest" => {
                 floats(s.iter().product::<f64>())
@@ -155,7 +160,11 @@ fn attention_pairs(s: &[f64]) -> f64 {
 /// `linear` is `matmul_nt` with a bias, `linear_gelu` applies GELU to it; `weight_gradient` is
 /// `matmul_tn` over K rows in 8 shards. Rows and columns elsewhere; attention has B, T, H, D;
 /// an embedding has the number of ids, the vocabulary and the width.
-const OPERATIONS: [(&str, usize, &str); 24] = [
+///
+/// `transposed` and `permuted` (B, T, H, D to B, H, T, D) write contiguous copies, `cat` joins the two
+/// halves of the columns, `add_row` adds a row to every row, and `add_transposed` the transposed
+/// operand.
+const OPERATIONS: [(&str, usize, &str); 32] = [
     ("matmul", 3, "matmul"),
     ("matmul_tn", 3, "matmul"),
     ("matmul_nt", 3, "matmul"),
@@ -179,6 +188,14 @@ const OPERATIONS: [(&str, usize, &str); 24] = [
     ("embedding_forward", 3, "embedding"),
     ("embedding_backward", 3, "embedding"),
     ("add", 1, "elementwise"),
+    ("transposed", 2, "strided"),
+    ("permuted", 4, "strided"),
+    ("cat", 2, "strided"),
+    ("exp", 2, "strided"),
+    ("to_bf16", 2, "strided"),
+    ("add_row", 2, "strided"),
+    ("add_transposed", 2, "strided"),
+    ("where", 2, "strided"),
     ("tree_digest", 1, "tree_digest"),
 ];
 
@@ -253,6 +270,11 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         Scale::Processor => 3_323_392,
         Scale::Small => 65_536,
     };
+    let [rows_of_heads, columns] = table;
+    cases.push(Case::new(
+        "permuted",
+        &[rows_of_heads / 64, 64, columns / 64, 64],
+    ));
     for op in ["global_norm", "adamw", "add", "tree_digest"] {
         cases.push(Case::new(op, &[parameters]));
     }

@@ -17,6 +17,7 @@ pub mod side;
 pub mod statistics;
 pub mod step;
 pub mod step_table;
+pub mod strided;
 pub mod table;
 pub mod versus;
 pub mod work;

@@ -17,6 +17,7 @@ use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
 use hlx_kernels::{KernelError, elementwise};
 
 use crate::cases::Case;
+use crate::strided::strided;
 
 /// The launches of one run of an operation.
 pub type Launches = Box<dyn Fn() -> Result<(), KernelError>>;
@@ -33,11 +34,11 @@ pub fn scramble(mut x: u32) -> u32 {
 }
 
 /// Makes buffers of a case.
-struct Maker<'a>(&'a Context);
+pub(crate) struct Maker<'a>(pub &'a Context);
 
 impl Maker<'_> {
     /// Values spread evenly over -1 to 1: real data, which costs a chip more power than zeros.
-    fn values(&self, len: usize) -> Result<Buffer> {
+    pub fn values(&self, len: usize) -> Result<Buffer> {
         let value = |i: usize| scramble(i as u32) as f32 / (1_u64 << 31) as f32 - 1.0;
         Ok(self
             .0
@@ -51,7 +52,7 @@ impl Maker<'_> {
         Ok(self.0.buffer_u32(&ids)?)
     }
 
-    fn empty(&self, len: usize) -> Result<Buffer> {
+    pub fn empty(&self, len: usize) -> Result<Buffer> {
         let buffer = self.0.alloc(len)?;
         self.0.fill(&buffer, 0)?;
         Ok(buffer)
@@ -65,6 +66,7 @@ impl Maker<'_> {
 pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
     let op = case.op.as_str();
     match case.sizes[..] {
+        _ if case.family() == "strided" => strided(ctx, op, &case.sizes),
         [m, n, k] if case.family() == "matmul" => product(ctx, op, [m, n, k]),
         [n, vocabulary, width] => embedding(ctx, op, [n, vocabulary, width]),
         [batch, time, heads, head_width] => {

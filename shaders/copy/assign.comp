@@ -1,6 +1,8 @@
 // Words of a strided operand written into a strided layout: y[i] = x[i] for every index.
 //
-// Operand 0 of the walk is x, operand 1 is y, whose elements do not overlap; four elements a thread.
+// Operand 0 of the walk is x, operand 1 is y, whose elements do not overlap. A thread has four
+// elements: a vector where both operands have such, else 256 apart, so that neighbouring threads
+// write neighbouring words.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define HLX_OPERANDS 2
@@ -10,7 +12,8 @@
 
 layout(local_size_x = 256) in;
 
-// 1 where both operands have their four elements behind each other from a multiple of four on.
+// 1 where the count is a multiple of four, and both operands have four elements behind each other
+// from each multiple of four on.
 layout(constant_id = 985) const uint VECTORS = 0u;
 
 layout(set = 0, binding = 0) readonly restrict buffer X1 { uint x1[]; };
@@ -19,18 +22,21 @@ layout(set = 0, binding = 1) writeonly restrict buffer Y1 { uint y1[]; };
 layout(set = 0, binding = 1) writeonly restrict buffer Y4 { uvec4 y4[]; };
 
 void main() {
-    uint quad = hlx_group() * 256u + gl_LocalInvocationID.x;
-    uint quads = (push.count >> 2) + ((push.count & 3u) != 0u ? 1u : 0u);
-    if (quad >= quads) return;
-    uint n = min(4u, push.count - 4u * quad);
-    uvec3 place[4];
-    hlx_quad_places(4u * quad, n, place);
-    if (VECTORS != 0u && n == 4u) {
-        y4[place[0].y >> 2] = x4[place[0].x >> 2];
+    uint thread = gl_LocalInvocationID.x;
+    if (VECTORS != 0u) {
+        uint quad = hlx_group() * 256u + thread;
+        if (quad >= push.count >> 2) return;
+        uvec3 place = hlx_places(4u * quad);
+        y4[place.y >> 2] = x4[place.x >> 2];
         return;
     }
-    uvec4 word;
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) word[j] = x1[place[j].x];
+    uint first = hlx_group() * 1024u + thread;
+    uvec3 place[4];
+    uint word[4];
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        place[j] = hlx_places(min(first + 256u * j, push.count - 1u));
+        word[j] = x1[place[j].x];
+    }
     [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        if (j < n) y1[place[j].y] = word[j];
+        if (first + 256u * j < push.count) y1[place[j].y] = word[j];
 }

@@ -39,6 +39,16 @@ uvec3 hlx_row_places(uint row) {
     return place;
 }
 
+// The places of one element.
+uvec3 hlx_places(uint element) {
+    uint row = RANK > 1u ? element / push.extents[0] : 0u;
+    uvec3 place = hlx_row_places(row);
+    uint column = RANK > 1u ? element - row * push.extents[0] : element;
+    [[unroll]] for (uint k = 0u; k < HLX_OPERANDS; ++k)
+        place[k] += column * push.strides[k * HLX_DIMENSIONS];
+    return place;
+}
+
 // The places of the `n` elements from `first` on, a multiple of four; the last one's for the rest.
 void hlx_quad_places(uint first, uint n, out uvec3 place[4]) {
     uvec3 step = uvec3(0u);

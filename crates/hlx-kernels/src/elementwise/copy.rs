@@ -1,7 +1,7 @@
 //! Copies of strided operands: into a contiguous buffer, converted where the types differ, and into
 //! a strided layout.
 //!
-//! [`convert`](super) has the rules of conversion. Copies within a type keep the bits. What is fast
+//! `convert.rs` has the rules of conversion. Copies within a type keep the bits. What is fast
 //! on a GPU: contiguous operands are one copy of memory; rows that are contiguous on both sides go
 //! by vectors of four words; and where the innermost dimension of one side is another dimension of
 //! the other, tiles are transposed in shared memory. Rows of a narrow type are words where both

@@ -12,7 +12,7 @@
 //!   sign of what becomes a zero. `relu` gives +0 up to and including -0.
 //! - `clamp` gives the upper bound where the bounds cross, and NaN if a bound is NaN; a zero within
 //!   the bounds keeps its sign.
-//! - Every function of NaN is NaN. At the ends, [numerics](crate) has the rules of `exp` and its kin;
+//! - Every function of NaN is NaN. At the ends, docs/numerics.md has the rules of `exp` and its kin;
 //!   `gelu`, `silu`, `mish` and `hardswish` of minus infinity are NaN, as in PyTorch.
 //! - The activations are those of [`activation`](crate::activation), to the bit;
 //!   `mish(x) = x tanh(softplus(x))`; `elu(x) = alpha expm1(x)` and `leaky_relu(x) = slope x` from zero

@@ -267,17 +267,13 @@ impl Kernel {
     }
 
     fn rows(axes: &Axes<2>) -> Self {
-        let quads = axes.in_quads();
-        let vectors = quads && [0, 1].iter().all(|&k| axes.access(k) == VECTOR);
+        let whole = axes.in_quads() && axes.count().is_multiple_of(4);
+        let vectors = whole && [0, 1].iter().all(|&k| axes.access(k) == VECTOR);
         let mut push = vec![axes.count() as u32];
         push.extend(axes.push(8));
         Self {
             shader: &assign_shader::SHADER,
-            specialization: vec![
-                (990, axes.shape.len() as u32),
-                (991, u32::from(quads)),
-                (985, u32::from(vectors)),
-            ],
+            specialization: vec![(990, axes.shape.len() as u32), (985, u32::from(vectors))],
             push,
             groups: axes.count().div_ceil(4 * GROUP_THREADS),
         }
