@@ -168,6 +168,9 @@ pub fn reduce(
         let (buffer, terms) = within_binding(ctx, name, x, terms)?;
         match reduction {
             Reduction::ArgMax | Reduction::ArgMin => {
+                check_that(name, u32::try_from(terms.n).is_ok(), || {
+                    format!("{} places are more than 2^32 - 1", terms.n)
+                })?;
                 places(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?;
             }
             _ => fold_words(ctx, name, reduction.fold(dtype), &buffer, terms, &words)?,
@@ -225,7 +228,15 @@ fn within_binding(
             part.len()
         )
     })?;
-    terms.check(name)?;
+    // The CPU device counts in 64 bits, and a run's windows are short.
+    let counted = if cut {
+        terms.items()
+    } else {
+        terms.n.max(terms.items())
+    };
+    check_that(name, ctx.is_cpu() || u32::try_from(counted).is_ok(), || {
+        format!("{counted} terms or pieces are more than 2^32 - 1")
+    })?;
     Ok((part, terms))
 }
 

@@ -204,7 +204,7 @@ impl Terms {
         }
     }
 
-    /// Checks that 32 bits count terms and pieces.
+    /// Checks that 32 bits count terms and pieces, of which a place is one.
     pub fn check(&self, operation: &'static str) -> Result<(), KernelError> {
         let largest = self.n.max(self.items());
         check_that(operation, u32::try_from(largest).is_ok(), || {

@@ -6,6 +6,7 @@
 //! ones that survive stand outside the smallest subtree that holds both. So `n - sum` is the
 //! size of that subtree, and the sizes of all pairs are the tree. See `docs/numerics.md`.
 
+mod any_axes;
 mod attention;
 mod reductions;
 mod tree;

@@ -251,6 +251,11 @@ fn choose(
     flag: Option<&Buffer>,
     (targets, winners): (&Buffer, bool),
 ) -> Result<(), KernelError> {
+    // Places and numbers have 32 bits, of which all set are none of them.
+    let largest = picks.count.max(targets.len());
+    check_that(name, u32::try_from(largest + 1).is_ok(), || {
+        format!("{largest} indices or targets are more than 2^32 - 2")
+    })?;
     let (index_part, start) = part(index)?;
     picks.walk.offsets[1] -= start;
     check_fits(name, "index", ctx, &index_part)?;
