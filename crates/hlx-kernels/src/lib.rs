@@ -21,6 +21,7 @@ mod terms;
 
 pub mod activation;
 pub mod attention;
+pub mod conv2d;
 pub mod cross_entropy;
 pub mod draw;
 pub mod dropout;

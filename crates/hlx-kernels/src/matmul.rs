@@ -11,9 +11,9 @@
 //!
 //! The order is the same for every size, tile, thread count, instruction set and device.
 
-mod cpu;
+pub(crate) mod cpu;
 mod epilogue;
-mod pack;
+pub(crate) mod pack;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub mod simd;
 pub(crate) mod table;

@@ -8,6 +8,7 @@ use hlx_core::DType::{F16, F32};
 use hlx_core::{Buffer, ColumnCut, Context, CoreError, ProductTile, RowCut, Tuning};
 use hlx_kernels::activation::Activation;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+use hlx_kernels::conv2d::{Conv2d, conv2d_backward_input, conv2d_backward_weight, conv2d_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise::{Binary, add, binary, scale};
 use hlx_kernels::embedding::sums_shards;
@@ -239,6 +240,44 @@ fn products_have_equal_bits_with_every_tile_and_b_transposed_first() {
         let c = mem.output(ctx, 70 * 36)?;
         matmul(ctx, &a, &b, None, &c, &shape)?;
         Ok(vec![c])
+    });
+}
+
+#[test]
+fn convolutions_have_equal_bits_with_every_tile() {
+    let changes: [(&str, Change); 4] = [
+        ("128 x 128 tiles", |tuning| only_tile(tuning, 0)),
+        ("64 x 128 tiles", |tuning| only_tile(tuning, 1)),
+        ("64 x 64 tiles", |tuning| only_tile(tuning, 2)),
+        ("32 x 64 tiles of a tile table", |tuning| {
+            only_tile(tuning, 3)
+        }),
+    ];
+    let spec = Conv2d {
+        batch: 2,
+        in_channels: 8,
+        out_channels: 40,
+        groups: 1,
+        input: [6, 12],
+        kernel: [3, 3],
+        stride: [1, 1],
+        padding: [1, 1],
+        dilation: [1, 1],
+    };
+    let [x_len, weight_len, y_len] = [2 * 8 * 72, 40 * 8 * 9, 2 * 40 * 72];
+    let [x, weight, dy] = [values(1, x_len), values(2, weight_len), values(3, y_len)];
+    same_bits("conv2d", &changes, |ctx, mem| {
+        let (x, weight, dy) = (
+            mem.input(ctx, &x)?,
+            mem.input(ctx, &weight)?,
+            mem.input(ctx, &dy)?,
+        );
+        let (y, dx) = (mem.output(ctx, y_len)?, mem.output(ctx, x_len)?);
+        let dweight = mem.output(ctx, 2 * weight_len)?;
+        conv2d_forward(ctx, &x, &weight, None, &y, &spec)?;
+        conv2d_backward_input(ctx, &dy, &weight, &dx, &spec)?;
+        conv2d_backward_weight(ctx, &x, &dy, &dweight, 2, false, &spec)?;
+        Ok(vec![y, dx, dweight])
     });
 }
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use rayon::prelude::*;
 
 use super::MatMul;
-use super::pack::{Operand, Panel, pack};
+use super::pack::{Matrices, Panel, Source};
 use super::tile;
 use super::tile::{Start, Step, Tiles};
 use hlx_core::cpu::SimdLevel;
@@ -40,11 +40,11 @@ thread_local! {
 
 /// The product's operands; `c` is what tasks write, each its own rectangle.
 #[derive(Clone, Copy)]
-struct Product<'a> {
+struct Product<'a, A, B> {
     shape: &'a MatMul,
     tiles: Tiles,
-    a: &'a [f32],
-    b: &'a [f32],
+    a: A,
+    b: B,
     bias: Option<&'a [f32]>,
     c: CPointer,
     c_len: usize,
@@ -76,6 +76,34 @@ pub(crate) fn matmul(
     shape: &MatMul,
     a: &[f32],
     b: &[f32],
+    bias: Option<&[f32]>,
+    c: &mut [f32],
+) {
+    let s = shape;
+    let a = Matrices {
+        data: a,
+        size: s.m * s.k,
+        stride: s.stride_a,
+        row: if s.trans_a { s.m } else { s.k },
+        k_contiguous: !s.trans_a,
+    };
+    let b = Matrices {
+        data: b,
+        size: s.k * s.n,
+        stride: s.stride_b,
+        row: if s.trans_b { s.k } else { s.n },
+        k_contiguous: s.trans_b,
+    };
+    matmul_of(level, shape, a, b, bias, c);
+}
+
+/// Computes the product of operands that need not lie in memory; of the shape, the transposes and
+/// strides of A and B count for nothing.
+pub(crate) fn matmul_of<A: Source, B: Source>(
+    level: SimdLevel,
+    shape: &MatMul,
+    a: A,
+    b: B,
     bias: Option<&[f32]>,
     c: &mut [f32],
 ) {
@@ -145,29 +173,7 @@ fn divide(shape: &MatMul, tiles: &Tiles, threads: usize) -> Vec<Rectangle> {
     all
 }
 
-impl Product<'_> {
-    /// A of one batch matrix: rows along k.
-    fn a(&self, batch_idx: usize) -> Operand<'_> {
-        let s = self.shape;
-        let data = &self.a[batch_idx * s.stride_a..][..s.m * s.k];
-        Operand {
-            data,
-            stride: if s.trans_a { s.m } else { s.k },
-            k_contiguous: !s.trans_a,
-        }
-    }
-
-    /// B of one batch matrix: columns along k.
-    fn b(&self, batch_idx: usize) -> Operand<'_> {
-        let s = self.shape;
-        let data = &self.b[batch_idx * s.stride_b..][..s.k * s.n];
-        Operand {
-            data,
-            stride: if s.trans_b { s.k } else { s.n },
-            k_contiguous: s.trans_b,
-        }
-    }
-
+impl<A: Source, B: Source> Product<'_, A, B> {
     /// Computes one rectangle of C.
     fn rectangle(&self, rectangle: Rectangle) {
         let mut scratch = SCRATCH.take();
@@ -211,12 +217,12 @@ impl Product<'_> {
             column,
             columns,
         } = rectangle;
-        let (a, b) = (self.a(batch_idx), self.b(batch_idx));
-        let unpacked = !b.k_contiguous && rows <= UNPACKED_TILES * self.tiles.rows;
+        let few_rows = rows <= UNPACKED_TILES * self.tiles.rows;
+        let unpacked = self.b.in_place(batch_idx).filter(|_| few_rows);
         let width = self.tiles.columns;
         for j in (0..columns).step_by(width) {
             let count = width.min(columns - j);
-            if !(unpacked && count == width) {
+            if unpacked.is_none() || count < width {
                 let first = column + j;
                 let panel = Panel {
                     first,
@@ -225,7 +231,7 @@ impl Product<'_> {
                     k_count,
                     width,
                 };
-                pack(b, panel, &mut b_packed[j * k_count..]);
+                self.b.pack(batch_idx, panel, &mut b_packed[j * k_count..]);
             }
         }
         let block = A_TILES * self.tiles.rows;
@@ -241,16 +247,15 @@ impl Product<'_> {
                     k_count,
                     width: count,
                 };
-                pack(a, panel, &mut a_packed[i * k_count..]);
+                self.a.pack(batch_idx, panel, &mut a_packed[i * k_count..]);
             }
             for j in (0..columns).step_by(width) {
-                let (b_at, b_stride) = if unpacked && width <= columns - j {
-                    (
-                        &b.data[(k_first * b.stride + column + j).min(b.data.len())..],
-                        b.stride,
-                    )
-                } else {
-                    (&b_packed[j * k_count..], width)
+                let (b_at, b_stride) = match unpacked {
+                    Some(b) if width <= columns - j => {
+                        let first = k_first * b.stride + column + j;
+                        (&b.data[first.min(b.data.len())..], b.stride)
+                    }
+                    _ => (&b_packed[j * k_count..], width),
                 };
                 for i in (0..block_rows).step_by(self.tiles.rows) {
                     let target = Rectangle {

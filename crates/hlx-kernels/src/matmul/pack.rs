@@ -22,8 +22,51 @@ pub(crate) struct Panel {
     pub width: usize,
 }
 
+/// An operand of a batch of products, as the CPU packs it.
+pub(crate) trait Source: Copy + Sync {
+    /// Packs a panel of one matrix as `[k][width]` into the front of `to`.
+    fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]);
+
+    /// The matrix in memory, if its vectors lie side by side, so that tiles can read it unpacked.
+    fn in_place(&self, _batch_idx: usize) -> Option<Operand<'_>> {
+        None
+    }
+}
+
+/// An operand in memory: matrices of `size` elements, `stride` apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Matrices<'a> {
+    pub data: &'a [f32],
+    pub size: usize,
+    pub stride: usize,
+    /// As [`Operand::stride`].
+    pub row: usize,
+    /// As [`Operand::k_contiguous`].
+    pub k_contiguous: bool,
+}
+
+impl Matrices<'_> {
+    fn matrix(&self, batch_idx: usize) -> Operand<'_> {
+        Operand {
+            data: &self.data[batch_idx * self.stride..][..self.size],
+            stride: self.row,
+            k_contiguous: self.k_contiguous,
+        }
+    }
+}
+
+impl Source for Matrices<'_> {
+    fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
+        pack(self.matrix(batch_idx), panel, to);
+    }
+
+    fn in_place(&self, batch_idx: usize) -> Option<Operand<'_>> {
+        (!self.k_contiguous).then(|| self.matrix(batch_idx))
+    }
+}
+
 /// Packs a panel as `[k][width]` into the front of `to`.
-pub(crate) fn pack(from: Operand, panel: Panel, to: &mut [f32]) {
+fn pack(from: Operand, panel: Panel, to: &mut [f32]) {
     let to = &mut to[..panel.k_count * panel.width];
     if panel.count < panel.width {
         to.fill(0.0);

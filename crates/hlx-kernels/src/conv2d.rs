@@ -1,0 +1,403 @@
+//! Convolution of images `[N, C, H, W]`, with stride, padding, dilation and groups, and its gradients.
+//!
+//! With G groups, input channels `Ci`, output channels `Co`, a kernel of KH x KW taps, output
+//! extents OH x OW ([`Conv2d::output`]), and `x~` the input extended by zeros on all sides:
+//!
+//! - Forward: `y[n, co, oy, ox]` is the chain of `fma(weight[co, c, ky, kx], x~[n, c, iy, ix], acc)`
+//!   over (c, ky, kx) in the weight's row-major order, c counting the channels of co's group,
+//!   `iy = oy stride - padding + ky dilation` and ix likewise; from +0 or from `bias[co]`.
+//! - Gradient of the input: `dx[n, ci, iy, ix]` is the chain of
+//!   `fma(weight[co, ci, ky, kx], dy~[n, co, oy, ox], acc)` over (co, ky, kx) in that order, co counting
+//!   the output channels of ci's group; dy~ is 0 where no oy and ox lead to (iy, ix) through the tap.
+//!   This is also the transposed convolution, whose chains may start from a bias.
+//! - Gradient of the weight: `dweight[s, co, c, ky, kx]` is the chain of
+//!   `fma(dy[n, co, oy, ox], x~[n, c, iy, ix], acc)` over (n, oy, ox), n counting the samples of shard
+//!   s, from +0 or from what is stored.
+//! - Gradient of the bias: `dbias[s, co]` is the chain of additions of dy over the same (n, oy, ox).
+//!
+//! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
+//! infinite weight it is NaN. So the bits are those of a [matrix product](crate::matmul) with a
+//! matrix of patches, though none is stored: products load their factors from the images.
+
+mod cpu;
+mod gpu;
+mod patches;
+#[cfg(test)]
+mod tests;
+
+use hlx_core::{Binding, Buffer, Context};
+
+use crate::elementwise::copy_strided;
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::{Layout, Operand};
+use crate::reduce::column_sum;
+use gpu::Product;
+use patches::Patches;
+
+/// The shape of a convolution: images `[batch, in_channels, input]`, a weight
+/// `[out_channels, in_channels / groups, kernel]`, and results `[batch, out_channels, output]`.
+/// Pairs are of y and x; a convolution of one dimension has a y of 1, 1, 1, 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv2d {
+    /// Samples.
+    pub batch: usize,
+    /// Channels of the images.
+    pub in_channels: usize,
+    /// Channels of the results.
+    pub out_channels: usize,
+    /// Parts that the channels of both sides are cut into; a part sees its counterpart alone.
+    pub groups: usize,
+    /// Height and width of the images.
+    pub input: [usize; 2],
+    /// Taps of the kernel.
+    pub kernel: [usize; 2],
+    /// Pixels from one patch to the next.
+    pub stride: [usize; 2],
+    /// Zeros on each side of the image.
+    pub padding: [usize; 2],
+    /// Pixels from one tap to the next.
+    pub dilation: [usize; 2],
+}
+
+impl Conv2d {
+    /// Returns height and width of the results:
+    /// `(input + 2 padding - dilation (kernel - 1) - 1) / stride + 1`, rounded down.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for extents, strides or dilations of 0, groups that do not divide
+    /// the channels, a kernel that is larger than the padded image, or sizes beyond 2^28 along an
+    /// axis or 2^31 in all.
+    pub fn output(&self) -> Result<[usize; 2], KernelError> {
+        self.output_for("conv2d")
+    }
+
+    fn output_for(&self, name: &'static str) -> Result<[usize; 2], KernelError> {
+        let pairs = [
+            ("input", self.input),
+            ("kernel", self.kernel),
+            ("stride", self.stride),
+            ("dilation", self.dilation),
+        ];
+        for (argument, pair) in pairs {
+            check_that(name, pair[0] > 0 && pair[1] > 0, || {
+                format!("{argument} is {pair:?}, expected at least 1")
+            })?;
+        }
+        check_that(name, self.groups > 0, || {
+            "groups is 0, expected at least 1".to_owned()
+        })?;
+        let channels = [
+            ("in_channels", self.in_channels),
+            ("out_channels", self.out_channels),
+        ];
+        for (argument, count) in channels {
+            let fits = count > 0 && count.is_multiple_of(self.groups);
+            check_that(name, fits, || {
+                let groups = self.groups;
+                format!("{argument} is {count}, expected a multiple of the {groups} groups")
+            })?;
+        }
+        let output = [self.output_along(name, 0)?, self.output_along(name, 1)?];
+        self.check_sizes(name, output)?;
+        Ok(output)
+    }
+
+    fn output_along(&self, name: &'static str, axis: usize) -> Result<usize, KernelError> {
+        /// Places along an axis stay far from the 32 bits that shaders count them in.
+        const LONGEST: usize = 1 << 28;
+        let [kernel, dilation, padding] =
+            [self.kernel, self.dilation, self.padding].map(|pair| pair[axis]);
+        let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
+        let padded = self.input[axis].saturating_add(padding.saturating_mul(2));
+        let stride = self.stride[axis];
+        check_that(name, padded.max(span).max(stride) <= LONGEST, || {
+            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
+        })?;
+        check_that(name, span <= padded, || {
+            let of = ["height", "width"][axis];
+            format!("kernel has a {of} of {span}, expected at most {padded}, the padded input's")
+        })?;
+        Ok((padded - span) / stride + 1)
+    }
+
+    /// Checks that 31 bits count the elements of every tensor, and the steps between them.
+    fn check_sizes(&self, name: &'static str, output: [usize; 2]) -> Result<(), KernelError> {
+        let product = |sizes: &[usize]| sizes.iter().fold(1_usize, |n, &x| n.saturating_mul(x));
+        let [[h, w], [oh, ow], [kh, kw]] = [self.input, output, self.kernel];
+        let sizes = [
+            ("input", product(&[self.batch, self.in_channels, h, w])),
+            ("output", product(&[self.batch, self.out_channels, oh, ow])),
+            (
+                "weight",
+                product(&[self.out_channels, self.in_channels / self.groups, kh, kw]),
+            ),
+        ];
+        for (argument, size) in sizes {
+            check_that(name, size <= i32::MAX as usize, || {
+                format!("{argument} has more than {} elements", i32::MAX)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Channels of a group on either side.
+    fn group_channels(&self) -> [usize; 2] {
+        [
+            self.in_channels / self.groups,
+            self.out_channels / self.groups,
+        ]
+    }
+
+    fn input_len(&self) -> usize {
+        self.batch * self.in_channels * area(self.input)
+    }
+
+    /// Elements of the weight.
+    fn weight_len(&self) -> usize {
+        self.out_channels * self.in_channels / self.groups * area(self.kernel)
+    }
+
+    fn output_len(&self, output: [usize; 2]) -> usize {
+        self.batch * self.out_channels * area(output)
+    }
+}
+
+fn area([height, width]: [usize; 2]) -> usize {
+    height * width
+}
+
+/// Computes `out = conv(x, weight) + bias`, which it overwrites. PyTorch:
+/// `torch.nn.functional.conv2d`.
+///
+/// x is `[batch, in_channels, input]`, weight `[out_channels, in_channels / groups, kernel]`, bias
+/// `[out_channels]` and out `[batch, out_channels, output]`.
+///
+/// # Errors
+/// As [`Conv2d::output`]; [`KernelError::Length`] for a buffer of another length; the device's error.
+pub fn conv2d_forward(
+    ctx: &Context,
+    x: &Buffer,
+    weight: &Buffer,
+    bias: Option<&Buffer>,
+    out: &Buffer,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    const NAME: &str = "conv2d_forward";
+    let output = spec.output_for(NAME)?;
+    check_len(NAME, "x", x, spec.input_len())?;
+    check_len(NAME, "weight", weight, spec.weight_len())?;
+    check_len(NAME, "out", out, spec.output_len(output))?;
+    if let Some(bias) = bias {
+        check_len(NAME, "bias", bias, spec.out_channels)?;
+    }
+    let [ci, co] = spec.group_channels();
+    let product = Product {
+        name: NAME,
+        batch: spec.batch,
+        patches: Patches::forward(spec, output),
+        rows: co,
+        terms: ci * area(spec.kernel),
+    };
+    product.launch(ctx, weight, x, bias, out)
+}
+
+/// Computes the gradient of the input, dx, from that of the result, dy; dx is overwritten.
+///
+/// dy is `[batch, out_channels, output]`, weight `[out_channels, in_channels / groups, kernel]`
+/// and dx `[batch, in_channels, input]`.
+///
+/// # Errors
+/// As [`conv2d_forward`].
+pub fn conv2d_backward_input(
+    ctx: &Context,
+    dy: &Buffer,
+    weight: &Buffer,
+    dx: &Buffer,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    const NAME: &str = "conv2d_backward_input";
+    let output = spec.output_for(NAME)?;
+    check_len(NAME, "dy", dy, spec.output_len(output))?;
+    check_len(NAME, "weight", weight, spec.weight_len())?;
+    check_len(NAME, "dx", dx, spec.input_len())?;
+    input_gradient(ctx, NAME, (dy, weight, None, dx), spec, output)
+}
+
+/// Computes the transposed convolution: the gradient of the input of the convolution `spec`, plus
+/// a bias. PyTorch: `torch.nn.functional.conv_transpose2d`, whose output extents are
+/// `spec.input` (its output padding chooses among those with one `spec.output()`).
+///
+/// x is `[batch, spec.out_channels, spec.output()]`, weight
+/// `[spec.out_channels, spec.in_channels / groups, kernel]`, bias `[spec.in_channels]` and out
+/// `[batch, spec.in_channels, spec.input]`, which is overwritten. Its gradients are
+/// [`conv2d_forward`] for x and [`conv2d_backward_weight`] with the gradient of out as that one's x.
+///
+/// # Errors
+/// As [`conv2d_forward`].
+pub fn conv_transpose2d_forward(
+    ctx: &Context,
+    x: &Buffer,
+    weight: &Buffer,
+    bias: Option<&Buffer>,
+    out: &Buffer,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    const NAME: &str = "conv_transpose2d_forward";
+    let output = spec.output_for(NAME)?;
+    check_len(NAME, "x", x, spec.output_len(output))?;
+    check_len(NAME, "weight", weight, spec.weight_len())?;
+    check_len(NAME, "out", out, spec.input_len())?;
+    if let Some(bias) = bias {
+        check_len(NAME, "bias", bias, spec.in_channels)?;
+    }
+    input_gradient(ctx, NAME, (x, weight, bias, out), spec, output)
+}
+
+/// The product with the weight transposed in each group, `[in_channels, out_channels / groups, kernel]`.
+fn input_gradient(
+    ctx: &Context,
+    name: &'static str,
+    (dy, weight, bias, dx): (&Buffer, &Buffer, Option<&Buffer>, &Buffer),
+    spec: &Conv2d,
+    output: [usize; 2],
+) -> Result<(), KernelError> {
+    if dx.is_empty() {
+        return Ok(());
+    }
+    let [ci, co] = spec.group_channels();
+    let turned = ctx.alloc(weight.len())?;
+    let shape = [spec.groups, co, ci, area(spec.kernel)];
+    permuted(ctx, name, weight, &shape, &[0, 2, 1, 3], &turned)?;
+    let product = Product {
+        name,
+        batch: spec.batch,
+        patches: Patches::backward(spec, output),
+        rows: ci,
+        terms: co * area(spec.kernel),
+    };
+    product.launch(ctx, &turned, dy, bias, dx)
+}
+
+/// Computes the gradient of the weight, a partial sum a shard of `batch / shards` samples, into
+/// dweight `[shards, out_channels, in_channels / groups, kernel]`, which it overwrites, or with
+/// `accumulate` continues from.
+///
+/// x is `[batch, in_channels, input]`, dy `[batch, out_channels, output]`.
+///
+/// # Errors
+/// As [`conv2d_forward`], and [`KernelError::Argument`] for shards that do not divide the batch.
+pub fn conv2d_backward_weight(
+    ctx: &Context,
+    x: &Buffer,
+    dy: &Buffer,
+    dweight: &Buffer,
+    shards: usize,
+    accumulate: bool,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    const NAME: &str = "conv2d_backward_weight";
+    let output = spec.output_for(NAME)?;
+    check_len(NAME, "x", x, spec.input_len())?;
+    check_len(NAME, "dy", dy, spec.output_len(output))?;
+    check_shards(NAME, shards, spec)?;
+    check_len(NAME, "dweight", dweight, shards * spec.weight_len())?;
+    if spec.batch == 0 {
+        return start_of_nothing(ctx, dweight, accumulate);
+    }
+    let [ci, co] = spec.group_channels();
+    let product = Product {
+        name: NAME,
+        batch: spec.batch,
+        patches: Patches::forward(spec, output),
+        rows: co,
+        terms: ci * area(spec.kernel),
+    };
+    let target = match accumulate {
+        true => Binding::ReadWrite(dweight),
+        false => Binding::Write(dweight),
+    };
+    product.launch_weight(ctx, dy, x, target, shards)
+}
+
+/// Computes the gradient of the bias, a partial sum a shard of `batch / shards` samples, into dbias
+/// `[shards, out_channels]`, which it overwrites, or with `accumulate` continues from. dy is
+/// `[batch, out_channels, output]`.
+///
+/// # Errors
+/// As [`conv2d_backward_weight`].
+pub fn conv2d_backward_bias(
+    ctx: &Context,
+    dy: &Buffer,
+    dbias: &Buffer,
+    shards: usize,
+    accumulate: bool,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    const NAME: &str = "conv2d_backward_bias";
+    let output = spec.output_for(NAME)?;
+    check_len(NAME, "dy", dy, spec.output_len(output))?;
+    check_shards(NAME, shards, spec)?;
+    check_len(NAME, "dbias", dbias, shards * spec.out_channels)?;
+    if spec.batch == 0 {
+        return start_of_nothing(ctx, dbias, accumulate);
+    }
+    let pixels = area(output);
+    let rows = ctx.alloc(dy.len())?;
+    let shape = [spec.batch, spec.out_channels, pixels];
+    permuted(ctx, NAME, dy, &shape, &[0, 2, 1], &rows)?;
+    let rows_per_shard = spec.batch / shards * pixels;
+    column_sum(
+        ctx,
+        &rows,
+        dbias,
+        shards,
+        rows_per_shard,
+        spec.out_channels,
+        accumulate,
+    )
+}
+
+fn check_shards(name: &'static str, shards: usize, spec: &Conv2d) -> Result<(), KernelError> {
+    check_that(
+        name,
+        shards > 0 && spec.batch.is_multiple_of(shards),
+        || {
+            format!(
+                "{shards} shards, expected a divisor of the batch of {}",
+                spec.batch
+            )
+        },
+    )
+}
+
+/// The sums of no terms.
+fn start_of_nothing(ctx: &Context, sums: &Buffer, accumulate: bool) -> Result<(), KernelError> {
+    if !accumulate {
+        ctx.fill(sums, 0)?;
+    }
+    Ok(())
+}
+
+/// Writes a contiguous tensor with its axes in another order.
+fn permuted(
+    ctx: &Context,
+    name: &'static str,
+    x: &Buffer,
+    shape: &[usize],
+    order: &[usize],
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let layout = Layout::contiguous(shape)?.permute(order);
+    let layout = layout.map_err(|reason| KernelError::Argument {
+        operation: name,
+        reason,
+    })?;
+    copy_strided(
+        ctx,
+        Operand {
+            buffer: x,
+            layout: &layout,
+        },
+        out,
+    )
+}

@@ -1,0 +1,288 @@
+//! The launches of a convolution's products, forward and backward: tiles, push constants, cuts.
+
+use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes};
+
+use super::cpu;
+use super::patches::Patches;
+use crate::KernelError;
+use crate::map::MAX_GROUPS;
+use crate::matmul::MatMul;
+use crate::matmul::table::Tile;
+
+shader!(images_128x128, "conv2d/images_128x128");
+shader!(images_64x128, "conv2d/images_64x128");
+shader!(images_64x64, "conv2d/images_64x64");
+shader!(images_32x64, "conv2d/images_32x64");
+shader!(weight_128x128, "conv2d/weight_128x128");
+shader!(weight_64x128, "conv2d/weight_64x128");
+shader!(weight_64x64, "conv2d/weight_64x64");
+shader!(weight_32x64, "conv2d/weight_32x64");
+
+use images_32x64::Push;
+
+/// A product of each group's weights with patches, or of gradients with patches for the weights.
+#[derive(Clone, Copy)]
+pub(super) struct Product {
+    pub name: &'static str,
+    pub batch: usize,
+    pub patches: Patches,
+    /// Channels of a group on the side of the results.
+    pub rows: usize,
+    /// Taps of all channels that a result sees.
+    pub terms: usize,
+}
+
+/// What is launched of a product, as the shaders count it.
+struct Grid {
+    shape: MatMul,
+    shader: &'static Shader,
+    tile: &'static Tile,
+}
+
+/// Where the shaders' chains start: constant 4.
+const START_ZERO: u32 = 0;
+const START_BIAS: u32 = 1;
+const START_STORED: u32 = 2;
+
+impl Product {
+    /// Launches `y[s, g, m, p]`, the chain over a group's taps, from zero or the bias.
+    pub fn launch(
+        &self,
+        ctx: &Context,
+        weight: &Buffer,
+        images: &Buffer,
+        bias: Option<&Buffer>,
+        y: &Buffer,
+    ) -> Result<(), KernelError> {
+        if y.is_empty() {
+            return Ok(());
+        }
+        let Self {
+            patches,
+            rows,
+            terms,
+            ..
+        } = *self;
+        let pixels = patches.n_pixels();
+        let shape = MatMul {
+            batch: patches.groups,
+            ..MatMul::new(rows, self.batch * pixels, terms)
+        };
+        let tile = tile_of(ctx, &shape);
+        let grid = Grid {
+            shape,
+            shader: images_shader(tile),
+            tile,
+        };
+        let vectors = [terms, pixels].map(|n| u32::from(n.is_multiple_of(4)));
+        let start = bias.map_or(START_ZERO, |_| START_BIAS);
+        // Without a bias any readable buffer is bound and not read.
+        let bindings = [
+            Binding::Read(weight),
+            Binding::Read(images),
+            Binding::Read(bias.unwrap_or(weight)),
+            Binding::Write(y),
+        ];
+        let has_bias = bias.is_some();
+        self.launch_grid(ctx, &grid, (vectors, start), &bindings, move |bindings| {
+            let ([weight, images, bias], [y]) = bindings.split::<3, 1>();
+            let bias = has_bias.then_some(bias);
+            cpu::product(patches, [rows, terms], [weight, images], bias, y);
+        })
+    }
+
+    /// Launches `dweight[s, g, m, k]`, the chain over a shard's pixels, from zero or what is stored.
+    pub fn launch_weight(
+        &self,
+        ctx: &Context,
+        dy: &Buffer,
+        images: &Buffer,
+        dweight: Binding<'_>,
+        shards: usize,
+    ) -> Result<(), KernelError> {
+        let Self {
+            patches,
+            rows,
+            terms,
+            ..
+        } = *self;
+        let samples = self.batch / shards;
+        let pixels = patches.n_pixels();
+        let shape = MatMul {
+            batch: shards * patches.groups,
+            ..MatMul::new(rows, terms, samples * pixels)
+        };
+        let tile = tile_of(ctx, &shape);
+        let grid = Grid {
+            shape,
+            shader: weight_shader(tile),
+            tile,
+        };
+        let vectors = [pixels, terms].map(|n| u32::from(n.is_multiple_of(4)));
+        let accumulate = matches!(dweight, Binding::ReadWrite(_));
+        let start = if accumulate { START_STORED } else { START_ZERO };
+        let bindings = [Binding::Read(dy), Binding::Read(images), dweight];
+        self.launch_grid(ctx, &grid, (vectors, start), &bindings, move |bindings| {
+            let ([dy, images], [dweight]) = bindings.split::<2, 1>();
+            let sizes = ([rows, terms], [samples, shards]);
+            cpu::weight_product(patches, sizes.0, sizes.1, [dy, images], accumulate, dweight);
+        })
+    }
+
+    /// Launches a grid in as many pieces as a launch can have workgroups; the CPU needs one.
+    fn launch_grid(
+        &self,
+        ctx: &Context,
+        grid: &Grid,
+        ([vector_a, vector_c], start): ([u32; 2], u32),
+        bindings: &[Binding<'_>],
+        body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let Grid {
+            shape,
+            shader,
+            tile,
+        } = grid;
+        let even = shape.k.is_multiple_of(2 * tile.k_step);
+        let specialization = [
+            (0, self.patches.divide[0] as u32),
+            (1, self.patches.divide[1] as u32),
+            (2, vector_a),
+            (3, vector_c),
+            (4, start),
+            (5, u32::from(even)),
+        ];
+        let (columns, matrices) = match ctx.is_cpu() {
+            true => (shape.n, shape.batch),
+            false => (MAX_GROUPS * tile.columns, MAX_GROUPS),
+        };
+        for z_first in (0..shape.batch).step_by(matrices) {
+            for column_first in (0..shape.n).step_by(columns) {
+                let push = self.push(shape, column_first, z_first);
+                let n = columns.min(shape.n - column_first);
+                let z = matrices.min(shape.batch - z_first);
+                let launch = Launch {
+                    name: self.name,
+                    shader,
+                    specialization: &specialization,
+                    bindings,
+                    push: push_bytes(&push),
+                    groups: [n.div_ceil(tile.columns), shape.m.div_ceil(tile.rows), z]
+                        .map(|groups| groups as u32),
+                };
+                let work = Work {
+                    flops: 2 * (z * n) as u64 * (shape.m * shape.k) as u64,
+                    ..launch.work()
+                };
+                ctx.launch_counted(launch, work, body)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The push constants of either shader.
+    fn push(&self, shape: &MatMul, column_first: usize, z_first: usize) -> Push {
+        let p = &self.patches;
+        let pixels = Divisor::new(p.n_pixels());
+        let width = Divisor::new(p.pixels[1]);
+        let taps = Divisor::new(p.n_taps());
+        let taps_width = Divisor::new(p.taps[1]);
+        Push {
+            m: shape.m as u32,
+            n: shape.n as u32,
+            k: shape.k as u32,
+            groups: p.groups as u32,
+            column_first: column_first as u32,
+            z_first: z_first as u32,
+            pixels: pixels.value,
+            pixels_magic: pixels.magic,
+            pixels_shift: pixels.shift,
+            width: width.value,
+            width_magic: width.magic,
+            width_shift: width.shift,
+            taps: taps.value,
+            taps_magic: taps.magic,
+            taps_shift: taps.shift,
+            taps_width: taps_width.value,
+            taps_width_magic: taps_width.magic,
+            taps_width_shift: taps_width.shift,
+            image_height: p.image[0] as u32,
+            image_width: p.image[1] as u32,
+            image_channels: p.channels as u32,
+            scale_y: p.scale[0] as u32,
+            scale_x: p.scale[1] as u32,
+            first_y: p.first[0] as u32,
+            first_x: p.first[1] as u32,
+            step_y: p.step[0] as u32,
+            step_x: p.step[1] as u32,
+        }
+    }
+}
+
+/// Picks a tile as for a product; more columns than a launch has are cut into several.
+fn tile_of(ctx: &Context, shape: &MatMul) -> &'static Tile {
+    let n = shape.n.min(MAX_GROUPS * 64);
+    Tile::choose(ctx, &MatMul { n, ..*shape })
+}
+
+fn images_shader(tile: &Tile) -> &'static Shader {
+    match (tile.rows, tile.columns) {
+        (128, 128) => &images_128x128::SHADER,
+        (64, 128) => &images_64x128::SHADER,
+        (64, 64) => &images_64x64::SHADER,
+        _ => &images_32x64::SHADER,
+    }
+}
+
+fn weight_shader(tile: &Tile) -> &'static Shader {
+    match (tile.rows, tile.columns) {
+        (128, 128) => &weight_128x128::SHADER,
+        (64, 128) => &weight_64x128::SHADER,
+        (64, 64) => &weight_64x64::SHADER,
+        _ => &weight_32x64::SHADER,
+    }
+}
+
+/// A divisor of numbers below 2^31, as shaders multiply by it: `DIVIDED` in `images.glsl`.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    value: u32,
+    magic: u32,
+    shift: u32,
+}
+
+impl Divisor {
+    fn new(value: usize) -> Self {
+        let shift = (value as u64).next_power_of_two().trailing_zeros();
+        let over = (1_u64 << shift) - value as u64;
+        Self {
+            value: value as u32,
+            magic: ((over << 32) / value as u64 + 1) as u32,
+            shift,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisors_give_the_quotients_of_all_sizes() {
+        let divided = |n: u32, d: &Divisor| {
+            let high = (u64::from(n) * u64::from(d.magic)) >> 32;
+            (high as u32 + n) >> d.shift
+        };
+        let last = i32::MAX as u32;
+        let divisors = (1..600).chain([1023, 1024, 1025, 3136, 50_176, 65_537, 1 << 30, last]);
+        for value in divisors {
+            let d = Divisor::new(value as usize);
+            let multiples = (0..40).map(|i| last / value / 39 * i * value);
+            let near = multiples.flat_map(|n| [n.saturating_sub(1), n, n + 1]);
+            for n in near.chain([last - 1, last]) {
+                let n = n.min(last);
+                assert_eq!(divided(n, &d), n / value, "{n} / {value}");
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Where the elements of patches lie in images: the CPU's side of `shaders/conv2d/images.glsl`.
+
+use super::Conv2d;
+
+/// The patches of a batch of images: an element a tap of a channel and a pixel of the result.
+///
+/// Tap k of pixel p is the image's element `(p scale + first + k step) / divide` along each axis,
+/// where that is whole and inside of the image, otherwise zero.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patches {
+    /// Extents of the planes that the product's results (for the weight: its terms) run over.
+    pub pixels: [usize; 2],
+    pub taps: [usize; 2],
+    /// Extents of the images' planes.
+    pub image: [usize; 2],
+    /// Planes of a sample.
+    pub channels: usize,
+    pub groups: usize,
+    pub scale: [isize; 2],
+    pub first: [isize; 2],
+    pub step: [isize; 2],
+    pub divide: [usize; 2],
+}
+
+impl Patches {
+    /// The patches of the input that an output pixel sees.
+    pub fn forward(spec: &Conv2d, output: [usize; 2]) -> Self {
+        Self {
+            pixels: output,
+            taps: spec.kernel,
+            image: spec.input,
+            channels: spec.in_channels,
+            groups: spec.groups,
+            scale: spec.stride.map(|x| x as isize),
+            first: spec.padding.map(|x| -(x as isize)),
+            step: spec.dilation.map(|x| x as isize),
+            divide: [1, 1],
+        }
+    }
+
+    /// The patches of the output's gradient that see an input pixel.
+    pub fn backward(spec: &Conv2d, output: [usize; 2]) -> Self {
+        Self {
+            pixels: spec.input,
+            taps: spec.kernel,
+            image: output,
+            channels: spec.out_channels,
+            groups: spec.groups,
+            scale: [1, 1],
+            first: spec.padding.map(|x| x as isize),
+            step: spec.dilation.map(|x| -(x as isize)),
+            divide: spec.stride,
+        }
+    }
+
+    /// Pixels of a plane of the results.
+    pub fn n_pixels(&self) -> usize {
+        self.pixels[0] * self.pixels[1]
+    }
+
+    /// Taps of a channel.
+    pub fn n_taps(&self) -> usize {
+        self.taps[0] * self.taps[1]
+    }
+
+    /// Elements of an image's plane.
+    fn plane(&self) -> usize {
+        self.image[0] * self.image[1]
+    }
+
+    /// Gathers tap `tap` (channel, ky, kx) of the pixels from `first` on, of one sample and group.
+    pub fn gather(
+        &self,
+        images: &[f32],
+        (sample_idx, group_idx): (usize, usize),
+        tap: usize,
+        first: usize,
+        out: &mut [f32],
+    ) {
+        let (channel, tap) = (tap / self.n_taps(), tap % self.n_taps());
+        let (ky, kx) = (tap / self.taps[1], tap % self.taps[1]);
+        let of_group = self.channels / self.groups;
+        let plane_idx = sample_idx * self.channels + group_idx * of_group + channel;
+        let plane = &images[plane_idx * self.plane()..][..self.plane()];
+        let [_, width] = self.pixels;
+        let (mut y, mut x) = (first / width, first % width);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (run, after) = rest.split_at_mut(rest.len().min(width - x));
+            match self.place(0, y, ky) {
+                Some(row) => {
+                    self.gather_row(&plane[row * self.image[1]..][..self.image[1]], x, kx, run)
+                }
+                None => run.fill(0.0),
+            }
+            (rest, x, y) = (after, 0, y + 1);
+        }
+    }
+
+    /// The place along an axis of a pixel's tap, if it is inside.
+    fn place(&self, axis: usize, pixel: usize, tap: usize) -> Option<usize> {
+        let at = usize::try_from(self.unbounded(axis, pixel, tap)).ok()?;
+        let (place, rest) = (at / self.divide[axis], at % self.divide[axis]);
+        (rest == 0 && place < self.image[axis]).then_some(place)
+    }
+
+    /// That place times the divisor, before anything is tested.
+    fn unbounded(&self, axis: usize, pixel: usize, tap: usize) -> isize {
+        pixel as isize * self.scale[axis] + self.first[axis] + tap as isize * self.step[axis]
+    }
+
+    /// Gathers one row of pixels from `x` on out of one row of the image.
+    fn gather_row(&self, image: &[f32], x: usize, kx: usize, out: &mut [f32]) {
+        if self.divide[1] != 1 {
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = self.place(1, x + i, kx).map_or(0.0, |at| image[at]);
+            }
+            return;
+        }
+        // Pixel x + i is at `at + i scale`; those from `begin` to `end` are inside.
+        let (at, scale) = (self.unbounded(1, x, kx), self.scale[1]);
+        let reach = |place: isize| ((place - at + scale - 1) / scale).clamp(0, out.len() as isize);
+        let begin = if at >= 0 { 0 } else { reach(0) as usize };
+        let end = if at >= image.len() as isize {
+            0
+        } else {
+            reach(image.len() as isize) as usize
+        };
+        let begin = begin.min(end);
+        out[..begin].fill(0.0);
+        out[end..].fill(0.0);
+        if begin == end {
+            return;
+        }
+        let image = &image[(at + begin as isize * scale) as usize..];
+        let out = &mut out[begin..end];
+        if scale == 1 {
+            out.copy_from_slice(&image[..out.len()]);
+        } else {
+            for (out, x) in out.iter_mut().zip(image.iter().step_by(scale as usize)) {
+                *out = *x;
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// The chains of a convolution's tile, one an element over the terms in order: the loop of
+// matmul/product.glsl with loads of its own.
+//
+// The including file defines
+//   void prepare(uvec2 corner)          what a thread keeps of its place
+//   vec4 load_rows(uint row, uint k)    the factors of a row for the terms k, k + 1, k + 2, k + 3
+//   vec4 load_columns(Place p)          the other factors: four columns, with TRANS_B four terms
+//   float start(uint row, uint column)  where a chain starts, if not at zero
+//   void store_row(uint row, uint column, vec4 v)
+
+#define FETCH(k_first)                                                                            \
+    [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                              \
+        Place p = place_of(l, true, TILE_M);                                                      \
+        a_staged[l] = load_rows(corner.x + p.outer, (k_first) + p.k);                             \
+    }                                                                                             \
+    [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                              \
+        Place p = place_of(l, TRANS_B, TILE_N);                                                   \
+        b_staged[l] = load_columns(Place(corner.y + p.outer, (k_first) + p.k));                   \
+    }
+
+void main() {
+    uint lane = gl_LocalInvocationIndex & 31u;
+    uint warp = gl_LocalInvocationIndex >> 5;
+    uvec2 unit = uvec2(warp / WARPS_N * (WARP_M * GROUPS_M) + lane / WARP_N,
+                       warp % WARPS_N * (WARP_N * GROUPS_N) + lane % WARP_N);
+    uvec2 corner = uvec2(gl_WorkGroupID.y * TILE_M,
+                         gl_WorkGroupID.x * TILE_N + push.column_first);
+    prepare(corner);
+
+    precise float acc[THREAD_M][THREAD_N];
+    [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
+        [[unroll]] for (uint j = 0u; j < THREAD_N; ++j) {
+            uint m = ROW_OF(i);
+            uint n = COLUMN_OF(j / 4u) + j % 4u;
+            acc[i][j] = 0.0;
+            if (START != 0u && m < push.m && n < push.n) acc[i][j] = start(m, n);
+        }
+    }
+
+    vec4 a_staged[LOADS_A];
+    vec4 b_staged[LOADS_B];
+    uint steps = (push.k + K_STEP - 1u) / K_STEP;
+    if (steps > 0u) {
+        FETCH(0u)
+        KEEP(0)
+    }
+    barrier();
+    for (uint step = 0u; step < steps; step += 2u) {
+        FETCH((step + 1u) * K_STEP)
+        TERMS(0)
+        if (!EVEN && step + 1u == steps) break;
+        KEEP(1)
+        barrier();
+        FETCH((step + 2u) * K_STEP)
+        TERMS(1)
+        KEEP(0)
+        barrier();
+    }
+
+    [[unroll]] for (uint g = 0u; g < GROUPS_N; ++g) {
+        [[unroll]] for (uint i = 0u; i < THREAD_M; ++i) {
+            vec4 v;
+            [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = hlx_pos0(acc[i][4u * g + j]);
+            if (ROW_OF(i) < push.m) store_row(ROW_OF(i), COLUMN_OF(g), v);
+        }
+    }
+}
