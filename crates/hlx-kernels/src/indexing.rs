@@ -16,6 +16,7 @@ use crate::layout::{Layout, Operand, Walk};
 use crate::map::GROUP_THREADS;
 use crate::terms::{check_axis, check_fits, check_operand, part};
 
+mod add_lines;
 mod cpu;
 mod scatter;
 #[cfg(test)]

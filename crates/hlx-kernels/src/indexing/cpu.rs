@@ -233,7 +233,7 @@ fn contribution<'a>(
 }
 
 /// The chains of a range of targets, `inner` elements each.
-struct Chains<'a> {
+pub(super) struct Chains<'a> {
     float: bool,
     inner: usize,
     /// The stored values, then the finished pieces.
@@ -245,7 +245,7 @@ struct Chains<'a> {
 }
 
 impl<'a> Chains<'a> {
-    fn new(float: bool, inner: usize, totals: &'a mut [u32]) -> Self {
+    pub(super) fn new(float: bool, inner: usize, totals: &'a mut [u32]) -> Self {
         Self {
             float,
             inner,
@@ -270,7 +270,7 @@ impl<'a> Chains<'a> {
 
     /// [`Chains::add`] for contributions of one element.
     #[inline]
-    fn add_one(&mut self, at: usize, word: u32) {
+    pub(super) fn add_one(&mut self, at: usize, word: u32) {
         let count = self.counts[at];
         if count > 0 && count.is_multiple_of(ONE_PIECE) {
             self.add(at, &[word]);
@@ -296,7 +296,7 @@ impl<'a> Chains<'a> {
         }
     }
 
-    fn finish(mut self) {
+    pub(super) fn finish(mut self) {
         for at in 0..self.counts.len() {
             match (self.counts[at], self.inner) {
                 (0, _) => {}

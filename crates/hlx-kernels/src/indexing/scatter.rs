@@ -6,12 +6,13 @@
 //! row-major order of the index. They are cut into pieces of 4,096. The first piece is a chain that
 //! goes on from the stored value, each other piece a chain from +0, and their values are added to
 //! the first's in order. A float result of zero is +0; a target without a contribution keeps its
-//! value; integers wrap. On a GPU contributions are sorted by target, so no float is added by an
-//! atomic operation.
+//! value; integers wrap. No float is added by an atomic operation: on a GPU contributions are sorted by
+//! target, or followed line by line where there are many lines.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 
+use super::add_lines::Lines;
 use super::{Picks, argument_of, check_index, cpu};
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand};
@@ -117,6 +118,15 @@ pub fn scatter_add(
     if index.layout.n_elements() == 0 {
         return Ok(());
     }
+    let float = target.dtype().is_float();
+    let source = Operand {
+        buffer: source.buffer,
+        layout: &source_layout,
+    };
+    let lines = Lines::of((shape, axis), index.layout, &source_layout, float)?;
+    if lines.suit(ctx, target) {
+        return lines.launch(ctx, target, index, source, flag);
+    }
     let picks = picks_of(NAME, &Layout::contiguous(shape)?, axis, index.layout)?;
     let addition = Addition {
         count: picks.count,
@@ -127,11 +137,7 @@ pub fn scatter_add(
         first: source_layout.offset(),
         dims: Dims::of(&source_layout),
         by_position: true,
-        float: target.dtype().is_float(),
-    };
-    let source = Operand {
-        buffer: source.buffer,
-        layout: &source_layout,
+        float,
     };
     addition.launch(ctx, NAME, picks, (index, flag), source, target)
 }

@@ -412,3 +412,69 @@ fn index_add_adds_slices_in_order_in_any_layout() {
         }
     }
 }
+
+#[test]
+fn many_lines_are_added_in_the_written_order() {
+    // Lines side by side and one behind the other, few positions and several pieces of a target, an
+    // index that covers a part of the target, and one of many dimensions.
+    for (shape, index_shape, axis, bound) in [
+        (&[70_usize, 5][..], &[70_usize, 300][..], 1, 5),
+        (&[70, 5], &[70, 3], 1, 5),
+        (&[40, 3000], &[40, 700], 1, 3000),
+        (&[9, 300], &[500, 300], 0, 9),
+        (&[30, 3, 40], &[30, 90, 40], 1, 3),
+        (&[64, 3], &[64, 4200], 1, 1),
+        (&[64, 2100], &[64, 4200], 1, 2100),
+        (&[50, 4, 9], &[40, 20, 7], 1, 4),
+        (&[4, 3, 5, 2, 6, 3], &[4, 3, 5, 20, 6, 3], 3, 2),
+    ] {
+        let (len, count) = (shape.iter().product(), index_shape.iter().product());
+        let (stored, source) = (normal(17, len), normal(18, count));
+        let mut index = ids(19, count, bound);
+        if shape.len() == 3 {
+            index[count - 2] = u32::MAX;
+            index[count / 2] = shape[axis] as u32;
+        }
+        let got = run_everywhere("scatter_add", |ctx, memory| {
+            let target = memory.input(ctx, &stored)?;
+            let from = memory.input(ctx, &source)?;
+            let places = memory.input_u32(ctx, &index)?.view_as(DType::U32, count)?;
+            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+            let flag_word = flag.view_as(DType::U32, 1)?;
+            let layout = Layout::contiguous(index_shape)?;
+            let index = Operand {
+                buffer: &places,
+                layout: &layout,
+            };
+            let from = Operand {
+                buffer: &from,
+                layout: &layout,
+            };
+            scatter_add(ctx, &target, shape, axis, index, from, Some(&flag_word))?;
+            Ok(vec![target, flag])
+        });
+        let to = Layout::contiguous(shape).expect("a shape");
+        let mut own = vec![Vec::new(); len];
+        for (number, mut at) in indices_of(index_shape).into_iter().enumerate() {
+            at[axis] = index[number] as usize;
+            if at[axis] < shape[axis] {
+                own[to.place(&at)].push(source[number]);
+            }
+        }
+        for (place, own) in own.iter().enumerate() {
+            let want = added_in_order(stored[place], own);
+            let found = got[0][place];
+            assert_eq!(
+                found.to_bits(),
+                want.to_bits(),
+                "{index_shape:?} along {axis}: {place}"
+            );
+        }
+        let bad = if shape.len() == 3 {
+            count as u32 / 2
+        } else {
+            NO_BAD_INDEX
+        };
+        assert_eq!(got[1][0].to_bits(), bad);
+    }
+}

@@ -1,0 +1,218 @@
+//! `scatter_add` line by line, without a sort: where there are lines enough to fill the device.
+//!
+//! All contributions of a target lie in one line of the index along the axis. A workgroup follows its
+//! lines in order (`indexing/add_lines.comp`), on the CPU a task; the order of additions is that of
+//! [`super::scatter_add`].
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use super::cpu::Chains;
+use super::{NO_BAD_INDEX, argument_of};
+use crate::error::KernelError;
+use crate::layout::{Layout, Operand, Walk};
+use crate::terms::{PIECE, check_fits, fits, part};
+
+shader!(shader, "indexing/add_lines");
+
+/// Threads of a workgroup.
+const GROUP: usize = 256;
+
+/// The most dimensions of the lines that the push constants have room for.
+const MAX_DIMS: usize = 4;
+
+/// The lines of one addition.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    lines: usize,
+    /// Contributions of a line.
+    positions: usize,
+    /// Targets of a line.
+    n: usize,
+    /// Lines between neighbours along the axis of the index.
+    inner: usize,
+    /// The lines' dimensions over target, index and source.
+    walk: Walk,
+    axis_strides: [isize; 3],
+    /// Whether every line of the target has one of the index.
+    whole: bool,
+    float: bool,
+}
+
+impl Lines {
+    /// The lines of an index and a source of its shape along `axis` of a target of `shape`.
+    pub fn of(
+        (shape, axis): (&[usize], usize),
+        index: &Layout,
+        source: &Layout,
+        float: bool,
+    ) -> Result<Self, KernelError> {
+        let error = argument_of("scatter_add");
+        let target = Layout::contiguous(shape)?;
+        let mut part = target.clone();
+        for (other, &extent) in index.shape().iter().enumerate() {
+            if other != axis {
+                part = part.slice(other, (0, extent, 1)).map_err(&error)?;
+            }
+        }
+        let first = |layout: &Layout| layout.select(axis, 0).map_err(&error);
+        let (target_line, index_line, source_line) = (first(&part)?, first(index)?, first(source)?);
+        Ok(Self {
+            lines: index_line.n_elements(),
+            positions: index.shape()[axis],
+            n: shape[axis],
+            inner: index.shape()[axis + 1..].iter().product(),
+            whole: target_line.n_elements() * shape[axis] == target.n_elements(),
+            walk: Walk::over(&[&target_line, &index_line, &source_line]),
+            axis_strides: [&target, index, source].map(|layout| layout.strides()[axis]),
+            float,
+        })
+    }
+
+    /// Neighbouring lines of a workgroup: as many as lie side by side, and enough for its threads.
+    fn columns(&self) -> usize {
+        let beside = self.inner.next_power_of_two().min(32);
+        let short = GROUP / self.positions.next_power_of_two().min(GROUP);
+        beside.max(short)
+    }
+
+    /// Whether this is the faster way: the lines fill the device.
+    pub fn suit(&self, ctx: &Context, target: &Buffer) -> bool {
+        if ctx.is_cpu() {
+            return self.whole && self.lines / self.inner >= 2 * ctx.cpu_threads();
+        }
+        let groups = self.lines.div_ceil(self.columns());
+        let numbers = u32::try_from(self.lines * self.positions).is_ok();
+        let room = self.walk.shape.len() <= MAX_DIMS && numbers && fits(ctx, target);
+        room && groups >= 2 * ctx.tuning().processors
+    }
+
+    fn push(&self) -> shader::Push {
+        let mut push = shader::Push {
+            lines: self.lines as u32,
+            positions: self.positions as u32,
+            n: self.n as u32,
+            inner: self.inner as u32,
+            n_dims: self.walk.shape.len() as u32,
+            extents: [1; MAX_DIMS],
+            first: [0, 1, 2].map(|k| self.walk.offsets[k] as u32),
+            axis_strides: self.axis_strides.map(|stride| stride as u32),
+            strides: [0; 3 * MAX_DIMS],
+        };
+        for (d, &extent) in self.walk.shape.iter().enumerate() {
+            push.extents[d] = extent as u32;
+            for (k, strides) in self.walk.strides.iter().enumerate() {
+                push.strides[k * MAX_DIMS + d] = strides[d] as u32;
+            }
+        }
+        push
+    }
+
+    /// Launches the addition; [`Lines::suit`] holds.
+    pub fn launch(
+        mut self,
+        ctx: &Context,
+        target: &Buffer,
+        index: Operand<'_>,
+        source: Operand<'_>,
+        flag: Option<&Buffer>,
+    ) -> Result<(), KernelError> {
+        const NAME: &str = "scatter_add";
+        let ((index_part, index_start), (source_part, source_start)) =
+            (part(index)?, part(source)?);
+        check_fits(NAME, "index", ctx, &index_part)?;
+        check_fits(NAME, "source", ctx, &source_part)?;
+        self.walk.offsets[1] -= index_start;
+        self.walk.offsets[2] -= source_start;
+        let many = self.positions > PIECE;
+        let words = if many && !ctx.is_cpu() {
+            target.len()
+        } else {
+            1
+        };
+        let counts = ctx.alloc_typed(DType::U32, words)?;
+        let partials = ctx.alloc_typed(DType::U32, words)?;
+        let flagged = flag.is_some();
+        let flag = match flag {
+            Some(flag) => flag.clone(),
+            None => ctx.alloc_typed(DType::U32, 1)?,
+        };
+        let (push, columns) = (self.push(), self.columns());
+        let launch = Launch {
+            name: NAME,
+            shader: &shader::SHADER,
+            specialization: &[
+                (0, u32::from(self.float)),
+                (1, u32::from(flagged)),
+                (2, columns as u32),
+                (3, u32::from(many)),
+            ],
+            bindings: &[
+                Binding::Read(&index_part),
+                Binding::Read(&source_part),
+                Binding::ReadWrite(&flag),
+                Binding::ReadWrite(target),
+                Binding::ReadWrite(&counts),
+                Binding::ReadWrite(&partials),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(self.lines.div_ceil(columns)),
+        };
+        ctx.launch(launch, move |bindings| {
+            let ([index, source], [flag, target, _, _]) = bindings.split::<2, 4>();
+            let bad = self.on_cpu(
+                cast_slice(index),
+                cast_slice(source),
+                cast_slice_mut(target),
+            );
+            if flagged {
+                let word: &mut u32 = &mut cast_slice_mut(flag)[0];
+                *word = bad.min(*word);
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Adds the lines of each block of the target by a task; returns the first bad index.
+    fn on_cpu(&self, index: &[u32], source: &[u32], target: &mut [u32]) -> u32 {
+        let [_, index_stride, source_stride] = self.axis_strides;
+        let inner = self.inner;
+        let blocks = target.par_chunks_mut(self.n * inner).enumerate();
+        let bad = blocks.map(|(outer, block)| {
+            let mut bad = NO_BAD_INDEX;
+            let mut chains = Chains::new(self.float, 1, block);
+            let lines = (outer * inner..(outer + 1) * inner).map(|line| self.places(line));
+            let lines: Vec<[usize; 3]> = lines.collect();
+            for p in 0..self.positions {
+                let along = |stride: isize| p as isize * stride;
+                for (i, [_, at, from]) in lines.iter().enumerate() {
+                    let row = index[at.wrapping_add_signed(along(index_stride))] as usize;
+                    if row < self.n {
+                        let word = source[from.wrapping_add_signed(along(source_stride))];
+                        chains.add_one(row * inner + i, word);
+                    } else {
+                        bad = bad.min(((outer * self.positions + p) * inner + i) as u32);
+                    }
+                }
+            }
+            chains.finish();
+            bad
+        });
+        bad.min().unwrap_or(NO_BAD_INDEX)
+    }
+
+    /// Where a line begins in target, index and source.
+    fn places(&self, line: usize) -> [usize; 3] {
+        let mut places = [0, 1, 2].map(|k| self.walk.offsets[k]);
+        let mut rest = line;
+        for (d, &extent) in self.walk.shape.iter().enumerate().rev() {
+            let at = (rest % extent) as isize;
+            rest /= extent;
+            for (place, strides) in places.iter_mut().zip(&self.walk.strides) {
+                *place = place.wrapping_add_signed(at * strides[d]);
+            }
+        }
+        places
+    }
+}
