@@ -39,7 +39,8 @@ pub fn copy_strided(ctx: &Context, x: Operand<'_>, out: &Buffer) -> Result<(), K
             layout: &layout,
         };
         let moved = Move::new(NAME, x, target)?;
-        if moved.in_words() {
+        // The CPU writes elements of any size.
+        if moved.in_words() || ctx.is_cpu() {
             return moved.launch(ctx, true);
         }
     }

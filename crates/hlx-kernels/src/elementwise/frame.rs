@@ -8,9 +8,10 @@ use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, Shader}
 use rayon::prelude::*;
 
 use super::convert::{Form, Places, decode, encode, gather, pack};
+use super::copy::copy_strided;
 use super::strided::{Axes, joint};
 use crate::KernelError;
-use crate::layout::Operand;
+use crate::layout::{Layout, Operand};
 use crate::map::{CHUNK, GROUP_THREADS, vectors_a_thread, windows};
 
 /// Elements of a task of the CPU device where operands are gathered: 16 KiB each.
@@ -61,6 +62,10 @@ impl<const N: usize> Elements<'_, N> {
             return Ok(());
         }
         let axes = Axes::over(layouts.each_ref());
+        let turned = (0..N).find(|&k| ctx.is_cpu() && axes.turned(k).is_some());
+        if let Some(k) = turned {
+            return self.with_copy(ctx, k, out, chunk);
+        }
         let count = axes.count();
         if axes.shape.len() > 1 {
             return self.window(ctx, axes, out, chunk);
@@ -73,6 +78,29 @@ impl<const N: usize> Elements<'_, N> {
             self.window(ctx, axes.cut(start, count), &window, chunk)?;
         }
         Ok(())
+    }
+
+    /// With a contiguous copy of operand `k`, whose neighbours a processor would read from as many
+    /// cache lines.
+    fn with_copy(
+        &self,
+        ctx: &Context,
+        k: usize,
+        out: &Buffer,
+        chunk: impl Fn([&[u32]; N], &mut [u32]) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let (name, operand) = self.operands[k];
+        let copy = ctx.alloc_typed(operand.buffer.dtype(), operand.layout.n_elements())?;
+        copy_strided(ctx, operand, &copy)?;
+        let layout = Layout::contiguous(operand.layout.shape())?;
+        let mut operands = self.operands;
+        let dense = Operand {
+            buffer: &copy,
+            layout: &layout,
+        };
+        operands[k] = (name, dense);
+        let kernel = Elements { operands, ..*self };
+        kernel.launch(ctx, out, chunk)
     }
 
     /// One launch, over operands that can be bound.

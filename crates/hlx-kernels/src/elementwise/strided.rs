@@ -83,6 +83,15 @@ impl<const N: usize> Axes<N> {
         }
     }
 
+    /// The dimension along which an operand is contiguous, if that is not the innermost one and both
+    /// are long enough for tiles.
+    pub fn turned(&self, k: usize) -> Option<usize> {
+        let inner = self.shape.len() - 1;
+        let a = self.strides[k].iter().position(|&stride| stride == 1)?;
+        let along = !matches!(self.strides[k][inner], 0 | 1);
+        (along && self.shape[a].min(self.shape[inner]) >= TURNED_FROM).then_some(a)
+    }
+
     /// The offsets, extents and strides as the push constants of `walk.glsl` have them, with room
     /// for so many dimensions: innermost first, wrapped to 32 bits.
     pub fn push(&self, dimensions: usize) -> Vec<u32> {
@@ -153,6 +162,9 @@ const APART: u32 = 0;
 pub(super) const VECTOR: u32 = 1;
 /// See `elements.glsl`.
 const SAME: u32 = 2;
+
+/// Extents from which both dimensions of a tile fill enough of it.
+pub(super) const TURNED_FROM: usize = 16;
 
 /// Elements that a launch counts in 32 bits, with room for a thread's beyond the last.
 const MOST_COUNTED: usize = u32::MAX as usize - 4096;

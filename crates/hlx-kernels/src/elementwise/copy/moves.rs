@@ -20,9 +20,6 @@ shader!(tiles_shader, "copy/tiles");
 /// Rows and columns of the tile that a workgroup turns, and rows of a strip on the CPU.
 pub(super) const TILE: usize = 32;
 
-/// Extents from which both dimensions of a tile fill enough of it.
-const TURNED_FROM: usize = 16;
-
 /// One dimension: its extent, and the steps of the source and of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dimension {
@@ -185,6 +182,9 @@ impl Move {
         let ([from, to], size) = (axes.offsets, y.dtype().size());
         ctx.launch(launch, move |bindings| {
             let ([x], [y]) = bindings.split::<1, 1>();
+            if let (true, Some(last)) = (fresh, y.last_mut()) {
+                *last = 0.0; // Its spare bytes.
+            }
             let (x, y) = (cast_slice::<f32, u8>(x), cast_slice_mut::<f32, u8>(y));
             match size {
                 4 => assign(
@@ -260,9 +260,10 @@ impl Kernel {
         if dtype.size() < 4 {
             return Self::narrow(axes, words, dtype);
         }
-        match turned(axes) {
-            Some(a) => Self::tiles(axes, a),
-            None => Self::rows(axes),
+        let inner = axes.strides[1].last();
+        match axes.turned(0) {
+            Some(a) if inner == Some(&1) => Self::tiles(axes, a),
+            _ => Self::rows(axes),
         }
     }
 
@@ -317,15 +318,6 @@ impl Kernel {
             groups,
         }
     }
-}
-
-/// The dimension along which the source is contiguous, if the target is so along the innermost one
-/// and both are long enough for tiles.
-fn turned(axes: &Axes<2>) -> Option<usize> {
-    let b = axes.shape.len() - 1;
-    let along = axes.strides[1][b] == 1 && !matches!(axes.strides[0][b], 0 | 1);
-    let a = axes.strides[0].iter().position(|&stride| stride == 1)?;
-    (along && axes.shape[a].min(axes.shape[b]) >= TURNED_FROM).then_some(a)
 }
 
 fn padded<const LEN: usize>(values: impl Iterator<Item = u32>) -> [u32; LEN] {
