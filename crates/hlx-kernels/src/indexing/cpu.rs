@@ -54,32 +54,66 @@ pub(super) fn gather<T: Pod + Send + Sync>(
 ) -> u32 {
     let (out, spare) = out.split_at_mut(picks.count);
     spare.fill(T::zeroed());
-    let [x_step, index_step] = steps(&picks.walk);
     let tasks = out.par_chunks_mut(CHUNK).enumerate();
     let bad = tasks.map(|(task, out)| {
         let first = task * CHUNK;
         let mut bad = NO_BAD_INDEX;
-        runs(
-            &picks.walk,
-            first,
-            out.len(),
-            |number, [place, at], count| {
-                let slots = &mut out[number - first..][..count];
-                for (i, slot) in slots.iter_mut().enumerate() {
-                    let row = index[at.wrapping_add_signed(i as isize * index_step)] as usize;
-                    let line = place.wrapping_add_signed(i as isize * x_step);
-                    if row < picks.n {
-                        *slot = x[line.wrapping_add_signed(row as isize * picks.axis_stride)];
-                    } else {
-                        *slot = T::zeroed();
-                        bad = bad.min((number + i) as u32);
-                    }
-                }
-            },
-        );
+        runs(&picks.walk, first, out.len(), |number, places, count| {
+            let slots = &mut out[number - first..][..count];
+            if let Some(at) = gather_run(picks, x, index, places, slots) {
+                bad = bad.min((number + at) as u32);
+            }
+        });
         bad
     });
     bad.min().unwrap_or(NO_BAD_INDEX)
+}
+
+/// Picks the elements of a run; returns the place of its first bad index.
+fn gather_run<T: Pod>(
+    picks: &Picks,
+    x: &[T],
+    index: &[u32],
+    [place, at]: [usize; 2],
+    slots: &mut [T],
+) -> Option<usize> {
+    let [x_step, index_step] = steps(&picks.walk);
+    let (n, axis_stride) = (picks.n, picks.axis_stride as usize);
+    let pick = |i: usize, slot: &mut T, row: u32, x_step: usize| {
+        let row = row as usize;
+        if row < n {
+            let along = row.wrapping_mul(axis_stride);
+            let line = place.wrapping_add(i.wrapping_mul(x_step));
+            *slot = x[line.wrapping_add(along)];
+            return true;
+        }
+        *slot = T::zeroed();
+        false
+    };
+    // The usual steps are constants of their loops.
+    let mut bad = None;
+    match (x_step, index_step) {
+        (1, 0) if (index[at] as usize) < n => {
+            let along = (index[at] as usize).wrapping_mul(axis_stride);
+            slots.copy_from_slice(&x[place.wrapping_add(along)..][..slots.len()]);
+        }
+        (0 | 1, 1) => {
+            for (i, (slot, row)) in slots.iter_mut().zip(&index[at..]).enumerate() {
+                if !pick(i, slot, *row, x_step as usize) && bad.is_none() {
+                    bad = Some(i);
+                }
+            }
+        }
+        _ => {
+            for (i, slot) in slots.iter_mut().enumerate() {
+                let row = index[at.wrapping_add(i.wrapping_mul(index_step as usize))];
+                if !pick(i, slot, row, x_step as usize) && bad.is_none() {
+                    bad = Some(i);
+                }
+            }
+        }
+    }
+    bad
 }
 
 /// Writes each index's place, or [`NO_TARGET`]. Returns the first bad index.
