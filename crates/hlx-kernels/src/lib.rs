@@ -28,6 +28,7 @@ pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
 pub mod indexing;
+pub mod interpolate;
 pub mod lanes;
 pub mod layer_norm;
 pub mod matmul;
@@ -35,6 +36,7 @@ pub mod mse;
 pub mod optimizer;
 #[doc(hidden)] // For `hlx-contract` alone.
 pub mod plain;
+pub mod pool;
 pub mod reduce;
 pub mod reduce_axes;
 pub mod scan;

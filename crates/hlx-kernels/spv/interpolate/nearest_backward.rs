@@ -1,0 +1,13 @@
+// Push constants of interpolate/nearest_backward, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub count: u32,
+    pub input_height: u32,
+    pub input_width: u32,
+    pub output_height: u32,
+    pub output_width: u32,
+    pub scale_y: f32,
+    pub scale_x: f32,
+}

@@ -1,0 +1,302 @@
+//! Pooling: bits of all devices are those of loops that scatter, extents are PyTorch's.
+
+use hlx_core::arith::pos0;
+use hlx_core::cpu::with_flush;
+use hlx_core::digest::canonical_bits;
+
+use super::*;
+use crate::testing::{elements_of, run_everywhere, values};
+
+fn spec(
+    planes: usize,
+    [input, kernel, stride, padding, dilation]: [[usize; 2]; 5],
+    ceil_mode: bool,
+) -> Pool2d {
+    Pool2d {
+        planes,
+        input,
+        kernel,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    }
+}
+
+/// Shapes with a dilation of 1, and one whose windows have holes.
+fn specs() -> Vec<Pool2d> {
+    const ONE: [usize; 2] = [1, 1];
+    vec![
+        spec(3, [[6, 8], [2, 2], [2, 2], [0, 0], ONE], false),
+        spec(2, [[7, 5], [3, 2], [1, 2], [1, 1], ONE], false),
+        spec(2, [[7, 9], [3, 4], [3, 3], [1, 2], ONE], true),
+        // Rows and columns between windows that none sees.
+        spec(1, [[11, 8], [2, 1], [4, 3], [0, 0], ONE], true),
+        // One dimension.
+        spec(5, [[1, 33], [1, 5], [1, 2], [0, 2], ONE], false),
+        spec(2, [[9, 10], [3, 2], [2, 1], [1, 1], [2, 5]], true),
+    ]
+}
+
+/// The places along an axis that an output sees, by the definition.
+fn seen(s: &Pool2d, axis: usize, o: usize) -> Vec<usize> {
+    let taps = 0..s.kernel[axis];
+    let places =
+        taps.map(|t| (o * s.stride[axis] + t * s.dilation[axis]).wrapping_sub(s.padding[axis]));
+    places.filter(|&place| place < s.input[axis]).collect()
+}
+
+/// Calls `visit(output, divisor parts, the places in x)` for every window, in row-major order.
+fn each_window(
+    planes: usize,
+    input: [usize; 2],
+    windows: [Vec<Vec<usize>>; 2],
+    mut visit: impl FnMut(usize, [usize; 2], &[usize]),
+) {
+    let mut at = 0;
+    for plane in 0..planes {
+        for (oy, rows) in windows[0].iter().enumerate() {
+            for (ox, columns) in windows[1].iter().enumerate() {
+                let row = |y: &usize| (plane * input[0] + y) * input[1];
+                let places = rows
+                    .iter()
+                    .flat_map(|y| columns.iter().map(move |x| row(y) + x));
+                visit(at, [oy, ox], &places.collect::<Vec<_>>());
+                at += 1;
+            }
+        }
+    }
+}
+
+fn windows_of(s: &Pool2d) -> [Vec<Vec<usize>>; 2] {
+    let output = s.output().expect("a shape that can be");
+    [0, 1].map(|axis| (0..output[axis]).map(|o| seen(s, axis, o)).collect())
+}
+
+fn assert_same_bits(name: &str, got: &[f32], want: &[f32]) {
+    assert_eq!(got.len(), want.len(), "{name}: length");
+    for (at, (got, want)) in got.iter().zip(want).enumerate() {
+        let equal = canonical_bits(*got) == canonical_bits(*want);
+        assert!(equal, "{name}: element {at}: {got:e}, expected {want:e}");
+    }
+}
+
+/// Ordinary values, equal ones, zeros of both signs, NaN and infinities.
+fn special(seed: u64, len: usize) -> Vec<f32> {
+    let mut data = values(seed, len);
+    for (i, x) in data.iter_mut().enumerate() {
+        match (i * 7 + i / 5) % 23 {
+            0 | 1 => *x = 2.5,
+            2 => *x = f32::NAN,
+            3 => *x = f32::NEG_INFINITY,
+            4 => *x = f32::INFINITY,
+            _ if x.is_subnormal() => *x = 0.0,
+            _ => {}
+        }
+    }
+    data
+}
+
+#[test]
+fn maxima_and_their_gradients_follow_the_definition() {
+    for s in specs() {
+        let [h, w] = s.input;
+        let windows = windows_of(&s);
+        let n_outputs = s.planes * windows[0].len() * windows[1].len();
+        let x = special(1, s.planes * h * w);
+        let dy = values(2, n_outputs);
+        let (mut y, mut indices) = (
+            vec![f32::NEG_INFINITY; n_outputs],
+            vec![u32::MAX; n_outputs],
+        );
+        let mut dx = vec![0.0; x.len()];
+        with_flush(|| {
+            each_window(s.planes, s.input, windows, |at, _, places| {
+                let mut best = None;
+                for &place in places {
+                    let better = best.is_none_or(|best: usize| x[place] > x[best]);
+                    if better || x[place].is_nan() {
+                        best = Some(place);
+                    }
+                }
+                if let Some(best) = best {
+                    (y[at], indices[at]) = (x[best], (best % (h * w)) as u32);
+                    dx[best] += dy[at];
+                }
+            });
+        });
+        dx.iter_mut().for_each(|dx| *dx = pos0(*dx));
+        let got = run_everywhere(&format!("max_pool2d {s:?}"), |ctx, mem| {
+            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+            let (y, dx) = (mem.output(ctx, n_outputs)?, mem.output(ctx, x.len())?);
+            let indices = mem.output_of(ctx, DType::U32, n_outputs)?;
+            max_pool2d_forward(ctx, &x, &y, &indices, &s)?;
+            max_pool2d_backward(ctx, &dy, &indices, &dx, &s)?;
+            Ok(vec![y, indices, dx])
+        });
+        assert_same_bits("y", &got[0], &y);
+        assert_eq!(elements_of::<u32>(&got[1], n_outputs), indices, "{s:?}");
+        assert_same_bits("dx", &got[2], &dx);
+    }
+}
+
+#[test]
+fn averages_and_their_gradients_follow_the_definition() {
+    let divisors = [
+        AvgDivisor::Padded,
+        AvgDivisor::Inside,
+        AvgDivisor::Fixed(-3),
+    ];
+    for (i, s) in specs()
+        .into_iter()
+        .filter(|s| s.dilation == [1, 1])
+        .enumerate()
+    {
+        let divisor = divisors[i % 3];
+        // A window's extent with the padding, as PyTorch counts it.
+        let padded = |axis: usize, o: usize| {
+            let begin = o * s.stride[axis];
+            (begin + s.kernel[axis]).min(s.input[axis] + 2 * s.padding[axis]) - begin
+        };
+        let value = |[oy, ox]: [usize; 2], inside: usize| match divisor {
+            AvgDivisor::Padded => (padded(0, oy) * padded(1, ox)) as f32,
+            AvgDivisor::Inside => inside as f32,
+            AvgDivisor::Fixed(value) => value as f32,
+        };
+        let windows = windows_of(&s);
+        check_averages(s.planes, s.input, windows, value, |ctx, [x, y, dy, dx]| {
+            avg_pool2d_forward(ctx, x, y, divisor, &s)?;
+            avg_pool2d_backward(ctx, dy, dx, divisor, &s)
+        });
+    }
+}
+
+#[test]
+fn adaptive_averages_and_their_gradients_follow_the_definition() {
+    for (input, output) in [
+        ([7, 7], [1, 1]),
+        ([5, 8], [3, 2]),
+        ([3, 4], [7, 4]),
+        ([1, 13], [1, 5]),
+    ] {
+        // Output o has the elements that overlap the o-th of `output` equal parts.
+        let windows = [0, 1].map(|axis| {
+            let (inputs, outputs): (usize, usize) = (input[axis], output[axis]);
+            let part = |o: usize| {
+                let overlaps =
+                    |i: &usize| (i + 1) * outputs > o * inputs && i * outputs < (o + 1) * inputs;
+                (0..inputs).filter(overlaps).collect()
+            };
+            (0..outputs).map(part).collect()
+        });
+        let value = |_: [usize; 2], inside: usize| inside as f32;
+        check_averages(3, input, windows, value, |ctx, [x, y, dy, dx]| {
+            adaptive_avg_pool2d_forward(ctx, x, y, 3, input, output)?;
+            adaptive_avg_pool2d_backward(ctx, dy, dx, 3, input, output)
+        });
+    }
+}
+
+/// Compares averages over windows on every device with the loops that define them.
+fn check_averages(
+    planes: usize,
+    input: [usize; 2],
+    windows: [Vec<Vec<usize>>; 2],
+    divisor: impl Fn([usize; 2], usize) -> f32,
+    run: impl Fn(&Context, [&Buffer; 4]) -> Result<(), KernelError>,
+) {
+    let n_outputs = planes * windows[0].len() * windows[1].len();
+    let n_inputs = planes * input[0] * input[1];
+    let (x, dy) = (values(1, n_inputs), values(2, n_outputs));
+    let (mut y, mut dx) = (vec![0.0; n_outputs], vec![0.0; n_inputs]);
+    with_flush(|| {
+        each_window(planes, input, windows, |at, window, places| {
+            let divisor = divisor(window, places.len());
+            let sum = places.iter().fold(0.0, |sum, &place| sum + x[place]);
+            y[at] = pos0(sum) / divisor;
+            for &place in places {
+                dx[place] += dy[at] / divisor;
+            }
+        });
+        dx.iter_mut().for_each(|dx: &mut f32| *dx = pos0(*dx));
+    });
+    let got = run_everywhere("averages", |ctx, mem| {
+        let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+        let (y, dx) = (mem.output(ctx, n_outputs)?, mem.output(ctx, n_inputs)?);
+        run(ctx, [&x, &y, &dy, &dx])?;
+        Ok(vec![y, dx])
+    });
+    assert_same_bits("y", &got[0], &y);
+    assert_same_bits("dx", &got[1], &dx);
+}
+
+#[test]
+fn extents_are_those_of_pytorch() {
+    let output = |input, kernel, stride, padding, ceil_mode| {
+        let pairs = [input, kernel, stride, padding, 1].map(|x| [x, x]);
+        spec(1, pairs, ceil_mode).output().expect("a shape")[0]
+    };
+    assert_eq!(output(5, 2, 2, 0, false), 2);
+    assert_eq!(output(5, 2, 2, 0, true), 3);
+    // The third window would begin in the padding behind the plane.
+    assert_eq!(output(4, 2, 3, 1, true), 2);
+    assert_eq!(output(112, 3, 2, 1, false), 56);
+}
+
+#[test]
+fn no_planes_have_no_results() {
+    let s = spec(0, [[4, 4], [2, 2], [2, 2], [0, 0], [1, 1]], false);
+    for ctx in crate::testing::contexts() {
+        let none = ctx.alloc(0).expect("an empty buffer");
+        let indices = ctx.alloc_typed(DType::U32, 0).expect("an empty buffer");
+        max_pool2d_forward(ctx, &none, &none, &indices, &s).expect("nothing to do");
+        max_pool2d_backward(ctx, &none, &indices, &none, &s).expect("nothing to do");
+        avg_pool2d_forward(ctx, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
+        avg_pool2d_backward(ctx, &none, &none, AvgDivisor::Padded, &s).expect("nothing to do");
+    }
+}
+
+#[test]
+fn shapes_that_cannot_be_are_refused_in_one_line() {
+    let good = specs()[1];
+    let message = |s: Pool2d| s.output().expect_err("a shape that cannot be").to_string();
+    for (s, expected) in [
+        (
+            Pool2d {
+                stride: [0, 1],
+                ..good
+            },
+            "pool2d: stride is [0, 1], expected at least 1",
+        ),
+        (
+            Pool2d {
+                padding: [2, 0],
+                ..good
+            },
+            "pool2d: padding is [2, 0], expected at most half of the kernel, [1, 1]",
+        ),
+        (
+            Pool2d {
+                dilation: [1, 8],
+                ..good
+            },
+            "pool2d: kernel has a width of 9, expected at most 7, the padded input's",
+        ),
+    ] {
+        assert_eq!(message(s), expected);
+    }
+    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
+    let buffer = |len: usize| ctx.alloc(len).expect("memory");
+    let [height, width] = good.output().expect("a shape");
+    let (x, y) = (buffer(2 * 7 * 5), buffer(2 * height * width));
+    let error = max_pool2d_forward(ctx, &x, &y, &y, &good).expect_err("indices of f32");
+    let expected = "max_pool2d_forward: indices has dtype f32, expected u32";
+    assert_eq!(error.to_string(), expected);
+    let error = avg_pool2d_forward(ctx, &x, &y, AvgDivisor::Fixed(0), &good);
+    let error = error.expect_err("a divisor of 0").to_string();
+    assert_eq!(error, "avg_pool2d_forward: the divisor is 0");
+    let error = adaptive_avg_pool2d_forward(ctx, &x, &y, 2, [7, 5], [0, 1]);
+    let error = error.expect_err("no outputs").to_string();
+    let expected = "adaptive_avg_pool2d_forward: output is [0, 1], expected from 1 to 32768";
+    assert_eq!(error, expected);
+}

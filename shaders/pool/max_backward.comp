@@ -1,0 +1,29 @@
+// The gradient of maximum pooling: dx[plane, iy, ix] = sum of dy over the windows that took the
+// element, a chain of additions in row-major order of the windows from +0; then -0 becomes +0.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "windows.glsl"
+
+layout(set = 0, binding = 0) readonly restrict buffer Dy { float dy[]; };
+layout(set = 0, binding = 1) readonly restrict buffer Indices { uint indices[]; };
+layout(set = 0, binding = 2) writeonly restrict buffer Dx { float dx[]; };
+
+void main() {
+    uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
+    if (at >= push.count) return;
+    uint row = at / push.input_width;
+    uint ix = at - row * push.input_width;
+    uint plane = row / push.input_height;
+    uint iy = row - plane * push.input_height;
+    uint place = iy * push.input_width + ix;
+    uvec2 rows = windows_over(axis_y(), iy);
+    uvec2 columns = windows_over(axis_x(), ix);
+    precise float sum = 0.0;
+    for (uint oy = rows.x; oy < rows.y; ++oy) {
+        uint first = (plane * push.output_height + oy) * push.output_width;
+        for (uint ox = columns.x; ox < columns.y; ++ox)
+            if (indices[first + ox] == place) sum = hlx_add(sum, dy[first + ox]);
+    }
+    dx[at] = hlx_pos0(sum);
+}
