@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use hlx_core::{Buffer, Context};
-use hlx_kernels::KernelError;
-use hlx_kernels::elementwise::{add, add_assign};
+use hlx_core::{Buffer, Context, DType};
+use hlx_kernels::elementwise::{Binary, add, add_assign, binary};
 use hlx_kernels::reduce::{column_sum, shard_sum};
+use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::Result;
 use crate::error::AutogradError;
@@ -151,6 +151,11 @@ impl<'a> Backward<'a> {
     /// The device's context.
     pub fn context(&self) -> &Context {
         self.ctx
+    }
+
+    /// Whether the pass is recorded on the tape, so that derivatives must be made of operations.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded
     }
 
     /// The plan's number of shards.
@@ -367,6 +372,9 @@ impl<'a> Backward<'a> {
             return Ok(());
         };
         let (elements, shards) = (parameter.n_elements(), self.plan.shards);
+        if parameter.as_leaf().is_none() && self.plan.accumulate && shards == 1 {
+            return Err(AutogradError::DerivedParameter { op: self.op });
+        }
         let Some(leaf) = parameter.as_leaf().filter(|_| self.wanted.is_none()) else {
             let total = if shards == 1 {
                 buffer
@@ -467,8 +475,7 @@ impl<'a> Backward<'a> {
         let own = gradient.owned || gradient.is_copy(&values);
         match slot.buffer.take() {
             Some(buffer) if accumulate => {
-                add_assign(self.ctx, &buffer, &values)?;
-                slot.buffer = Some(buffer);
+                slot.buffer = Some(self.added(buffer, true, &values)?);
             }
             Some(buffer) if slot.external => {
                 self.ctx.copy(&values, &buffer)?;
@@ -476,12 +483,33 @@ impl<'a> Backward<'a> {
             }
             _ if own => slot.buffer = Some(values),
             _ => {
-                let buffer = self.ctx.alloc(elements)?;
+                let buffer = self.ctx.alloc_typed(values.dtype(), elements)?;
                 self.ctx.copy(&values, &buffer)?;
                 slot.buffer = Some(buffer);
             }
         }
         Ok(())
+    }
+
+    /// Adds a later contribution to an earlier one, in its memory where nothing else reads it.
+    fn added(&self, earlier: Buffer, owned: bool, later: &Buffer) -> Result<Buffer> {
+        let (dtype, len) = (earlier.dtype(), earlier.len());
+        if dtype == DType::F32 && owned {
+            add_assign(self.ctx, &earlier, later)?;
+            return Ok(earlier);
+        }
+        let total = self.ctx.alloc_typed(dtype, len)?;
+        if dtype == DType::F32 {
+            add(self.ctx, &earlier, later, &total)?;
+            return Ok(total);
+        }
+        let layout = Layout::contiguous(&[len])?;
+        let [one, two] = [&earlier, later].map(|buffer| Operand {
+            buffer,
+            layout: &layout,
+        });
+        binary(self.ctx, Binary::Add, DType::F32, one, two, &total)?;
+        Ok(total)
     }
 
     /// Adds to the gradient of a wanted tensor; drops that of another leaf.
@@ -506,14 +534,12 @@ impl<'a> Backward<'a> {
         {
             return Ok(Gradient::of(one.add(two)?));
         }
-        let (one, two) = (earlier.buffer()?, later.buffer()?);
-        if earlier.owned {
-            add_assign(self.ctx, &one, &two)?;
-            return Ok(earlier);
-        }
-        let total = self.ctx.alloc(one.len())?;
-        add(self.ctx, &one, &two, &total)?;
-        Ok(Gradient::owned(total))
+        let (owned, two) = (earlier.owned, later.buffer()?);
+        Ok(Gradient::owned(self.added(
+            earlier.buffer()?,
+            owned,
+            &two,
+        )?))
     }
 
     fn run(&mut self) -> Result<()> {

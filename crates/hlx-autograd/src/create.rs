@@ -3,8 +3,8 @@
 //! Random numbers come from a counter (Philox 4x32-10): element `i` of a tensor is a function of the
 //! seed and `i` alone, on every device.
 
-use hlx_core::arith::{normal_pair, philox4x32};
-use hlx_core::{Bool, Buffer, Context, DType, Element};
+use hlx_core::{Buffer, Context, DType, Element};
+use hlx_kernels::elementwise::{self, Band, Distribution, Draw};
 
 use crate::input::Input;
 use crate::samples::Samples;
@@ -61,6 +61,13 @@ impl Tensor {
         Self::constant_of(ctx, buffer, shape)
     }
 
+    /// A whole number without dimensions, as i32.
+    pub(crate) fn whole(ctx: &Context, value: i32) -> Result<Self> {
+        let buffer = ctx.alloc_typed(DType::I32, 1)?;
+        ctx.fill(&buffer, value.cast_unsigned())?;
+        Self::constant_of(ctx, buffer, &[])
+    }
+
     /// Makes zeros of this tensor's shape and type.
     ///
     /// # Errors
@@ -90,22 +97,21 @@ impl Tensor {
                 reason: format!("steps of {step} do not lead from {start} to {end}"),
             });
         }
-        let value = |i: usize| (f64::from(start) + i as f64 * f64::from(step)) as f32;
-        let values: Vec<f32> = (0..count.ceil() as usize).map(value).collect();
-        let n = values.len();
-        Self::from_vec(ctx, values, &[n])
+        let n = count.ceil() as usize;
+        let out = ctx.alloc(n)?;
+        elementwise::arange(ctx, start.into(), step.into(), &out)?;
+        Self::constant_of(ctx, out, &[n])
     }
 
     /// Makes `count` values from `start` to `end`, both included, at equal distances, as
-    /// `torch.linspace`; each is rounded once.
+    /// `torch.linspace`.
     ///
     /// # Errors
     /// What the device reports.
     pub fn linspace(ctx: &Context, start: f32, end: f32, count: usize) -> Result<Self> {
-        let (first, last) = (f64::from(start), f64::from(end));
-        let steps = count.saturating_sub(1).max(1) as f64;
-        let value = |i: usize| (first + (last - first) * (i as f64 / steps)) as f32;
-        Self::from_vec(ctx, (0..count).map(value).collect(), &[count])
+        let out = ctx.alloc(count)?;
+        elementwise::linspace(ctx, start, end, &out)?;
+        Self::constant_of(ctx, out, &[count])
     }
 
     /// Makes the identity matrix \[n, n\], as `torch.eye`.
@@ -113,8 +119,15 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     pub fn eye(ctx: &Context, n: usize) -> Result<Self> {
-        let value = |i: usize| if i % (n + 1) == 0 { 1.0 } else { 0.0 };
-        Self::from_vec(ctx, (0..n * n).map(value).collect::<Vec<f32>>(), &[n, n])
+        let out = ctx.alloc(n * n)?;
+        let diagonal = Band {
+            rows: n,
+            columns: n,
+            low: Some(0),
+            high: Some(0),
+        };
+        elementwise::band(ctx, diagonal, &out)?;
+        Self::constant_of(ctx, out, &[n, n])
     }
 
     /// Draws values uniformly from [0, 1), multiples of 2^-24, as `torch.rand`.
@@ -122,67 +135,61 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     pub fn rand(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
-        let values = drawn(shape, seed, |word| (word >> 8) as f32 / 16_777_216.0);
-        Self::from_vec(ctx, values, shape)
+        let uniform = Distribution::Uniform {
+            low: 0.0,
+            high: 1.0,
+        };
+        Self::drawn(ctx, shape, DType::F32, seed, uniform)
     }
 
-    /// Draws values from the normal distribution, as `torch.randn`: Box and Muller's pairs of HLX's
-    /// own functions.
+    /// Draws values from the normal distribution of mean 0 and deviation 1, as `torch.randn`.
     ///
     /// # Errors
     /// What the device reports.
     pub fn randn(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
-        let n: usize = shape.iter().product();
-        let quads = (0..n.div_ceil(4)).map(|quad| words(quad, seed));
-        let pairs = quads.flat_map(|[a, b, c, d]| [normal_pair(a, b), normal_pair(c, d)]);
-        let values = pairs.flat_map(|(one, two)| [one, two]).take(n);
-        Self::from_vec(ctx, values.collect::<Vec<f32>>(), shape)
+        let normal = Distribution::Normal {
+            mean: 0.0,
+            deviation: 1.0,
+        };
+        Self::drawn(ctx, shape, DType::F32, seed, normal)
     }
 
-    /// Draws whole numbers uniformly from `low` to `high - 1`, as `torch.randint`: the upper half of
-    /// the product of a 32-bit word and the range.
+    /// Draws whole numbers uniformly from `low` to `high - 1`, as `torch.randint`.
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] for an empty range.
+    /// A kernel error for an empty range.
     pub fn randint(ctx: &Context, low: i32, high: i32, shape: &[usize], seed: u64) -> Result<Self> {
-        if low >= high {
-            return Err(AutogradError::Argument {
-                op: "randint",
-                reason: format!("the range {low}..{high} is empty"),
-            });
-        }
-        let range = (i64::from(high) - i64::from(low)) as u64;
-        let value = |word: u32| (i64::from(low) + ((u64::from(word) * range) >> 32) as i64) as i32;
-        Self::from_vec(ctx, drawn(shape, seed, value), shape)
+        let integers = Distribution::Integers {
+            low: low.into(),
+            high: high.into(),
+        };
+        Self::drawn(ctx, shape, DType::I32, seed, integers)
     }
 
     /// Draws `true` with a probability, as `torch.bernoulli` of a constant.
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] unless the probability lies in [0, 1].
+    /// A kernel error unless the probability lies in [0, 1].
     pub fn bernoulli(ctx: &Context, p: f32, shape: &[usize], seed: u64) -> Result<Self> {
-        if !(0.0..=1.0).contains(&p) {
-            return Err(AutogradError::Argument {
-                op: "bernoulli",
-                reason: format!("p is {p}, expected 0 to 1"),
-            });
-        }
-        let below = (f64::from(p) * 4_294_967_296.0) as u64;
-        let value = |word: u32| Bool::from(u64::from(word) < below);
-        Self::from_vec(ctx, drawn(shape, seed, value), shape)
+        Self::drawn(ctx, shape, DType::Bool, seed, Distribution::Bernoulli { p })
     }
-}
 
-/// The four words of the counter for elements `4 quad` to `4 quad + 3`.
-fn words(quad: usize, seed: u64) -> [u32; 4] {
-    let (low, high) = (quad as u32, (quad as u64 >> 32) as u32);
-    philox4x32([low, high, 0, PURPOSE], [seed as u32, (seed >> 32) as u32])
-}
-
-fn drawn<T>(shape: &[usize], seed: u64, value: impl Fn(u32) -> T) -> Vec<T> {
-    let n: usize = shape.iter().product();
-    let quads = (0..n.div_ceil(4)).flat_map(|quad| words(quad, seed));
-    quads.take(n).map(value).collect()
+    fn drawn(
+        ctx: &Context,
+        shape: &[usize],
+        dtype: DType,
+        seed: u64,
+        distribution: Distribution,
+    ) -> Result<Self> {
+        let out = ctx.alloc_typed(dtype, shape.iter().product())?;
+        let draw = Draw {
+            seed,
+            stream: 0,
+            purpose: PURPOSE,
+        };
+        elementwise::fill_random(ctx, distribution, draw, &out)?;
+        Self::constant_of(ctx, out, shape)
+    }
 }
 
 /// A word of elements of one value.
@@ -203,6 +210,8 @@ fn word_of(value: f32, dtype: DType) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use hlx_core::Bool;
+
     use super::*;
     use crate::ops::test_support::message;
 

@@ -63,6 +63,16 @@ pub enum AutogradError {
         /// What is known of the samples.
         reason: &'static str,
     },
+    /// A parameter that an operation has made, such as a reshaped one, in a pass over a part of a
+    /// shard: the sum of its gradient cannot go on from the pass before.
+    #[error(
+        "{op}: the parameter is made by an operation, so that a pass over a part of a shard cannot \
+         continue the sum of its gradient; use passes of whole shards"
+    )]
+    DerivedParameter {
+        /// The operation that has the parameter.
+        op: &'static str,
+    },
     /// A movement or an axis that a shape does not have.
     #[error("{op}: {reason}")]
     Argument {

@@ -39,10 +39,11 @@ pub use gradcheck::{GradCheck, gradcheck};
 pub use hlx_core::DType;
 pub use hlx_kernels::activation::Activation;
 pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
+pub use hlx_kernels::elementwise::{Binary, Unary};
 pub use input::Input;
-pub use ops::DropoutMask;
+pub use ops::{DropoutMask, Operand, Padding};
 pub use samples::{Batch, Samples};
-pub use tape::{gradients_enabled, no_grad};
+pub use tape::{enable_grad, gradients_enabled, no_grad};
 pub use tensor::Tensor;
 
 /// The result of an operation on tensors.

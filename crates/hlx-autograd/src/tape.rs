@@ -140,16 +140,25 @@ pub fn gradients_enabled() -> bool {
     GRADIENTS.get()
 }
 
+/// Runs a closure with the tape, within [`no_grad`] too, as `torch.enable_grad`.
+pub fn enable_grad<R>(body: impl FnOnce() -> R) -> R {
+    with(true, body)
+}
+
 /// Runs a closure without the tape: its results require no gradient and save nothing.
 ///
 /// The setting is this thread's and is restored when the closure ends, by a panic too.
 pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
+    with(false, body)
+}
+
+fn with<R>(gradients: bool, body: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
             GRADIENTS.set(self.0);
         }
     }
-    let _restore = Restore(GRADIENTS.replace(false));
+    let _restore = Restore(GRADIENTS.replace(gradients));
     body()
 }

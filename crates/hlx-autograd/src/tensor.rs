@@ -151,23 +151,44 @@ impl Tensor {
         Self::dense_over(inputs[0].context(), buffer, shape, samples, input)
     }
 
-    /// The output of an operation whose derivative is made of operations: `rule(pass, dy, y)` hands the
-    /// gradients of the inputs to the pass, and gets the output's values as `y`.
+    /// The output of an operation whose derivative is made of operations: `rule(pass, dy, None)` hands
+    /// the gradients of the inputs to the pass.
     pub(crate) fn of_rule(
         op: &'static str,
         inputs: &[&Tensor],
+        output: (Buffer, &[usize]),
+        rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::of_saving_rule(op, inputs, output, false, rule)
+    }
+
+    /// As [`Tensor::of_rule`], of a rule that gets the output too: `rule(pass, dy, Some(y))`.
+    pub(crate) fn of_output_rule(
+        op: &'static str,
+        inputs: &[&Tensor],
+        output: (Buffer, &[usize]),
+        rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::of_saving_rule(op, inputs, output, true, rule)
+    }
+
+    fn of_saving_rule(
+        op: &'static str,
+        inputs: &[&Tensor],
         (buffer, shape): (Buffer, &[usize]),
+        saves_output: bool,
         rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Self> {
         check_count(op, buffer.len(), shape)?;
         let samples = Samples::join(inputs.iter().map(|input| input.samples()));
         let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
         let (ctx, len) = (inputs[0].context(), buffer.len());
-        let input = Self::place(op, inputs, (shape, len), || Rule::Tensors {
-            rule: Arc::new(rule),
-            output: None,
-        })?;
-        Self::dense_over(ctx, buffer, shape, samples, input)
+        let constant = Input::constant(len);
+        let values = Self::dense_over(ctx, buffer, shape, samples, constant)?;
+        let output = saves_output.then(|| values.clone());
+        let rule = Arc::new(rule);
+        let input = Self::place(op, inputs, (shape, len), || Rule::Tensors { rule, output })?;
+        Ok(values.at(input))
     }
 
     /// The place on the tape of an operation's output: a node if a gradient is wanted.
@@ -315,6 +336,17 @@ impl Tensor {
     /// [`AutogradError::DType`] for another type, and what the device reports.
     pub fn to_elements<T: Element>(&self) -> Result<Vec<T>> {
         self.to_vec_of("to_elements")
+    }
+
+    /// Downloads the one element of a tensor, as `torch.Tensor.item`; waits for the device.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`] for more or fewer elements, [`AutogradError::DType`] for another type.
+    pub fn item<T: Element>(&self) -> Result<T> {
+        match self.to_vec_of("item")?.as_slice() {
+            &[element] => Ok(element),
+            _ => Err(self.shape_error("item", "the tensor", "one element")),
+        }
     }
 
     fn to_vec_of<T: Element>(&self, op: &'static str) -> Result<Vec<T>> {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hlx_autograd::{Activation, BackwardPlan, Gradient, Result, Tensor};
+use hlx_autograd::{Activation, BackwardPlan, DType, Gradient, Result, Tensor};
 use hlx_core::Context;
 
 /// Tensors of one context.
@@ -16,6 +16,8 @@ struct Operands {
     one: Tensor,
     /// \[4\].
     ids: Tensor,
+    /// \[4, 4\].
+    mask: Tensor,
 }
 
 impl Operands {
@@ -29,6 +31,7 @@ impl Operands {
             row: values(&[4]),
             one: values(&[1]),
             ids: Tensor::ids(ctx, &[0, 1, 2, 3], &[4]).expect("uploads"),
+            mask: Tensor::ones(ctx, &[4, 4], DType::Bool).expect("memory"),
         }
     }
 }
@@ -44,11 +47,12 @@ type Case = (
 const RIGHT: &str = "the right operand";
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 21] = [
+const CASES: [Case; 30] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
     ("matmul", ["matmul", RIGHT], |x, y| x.matrix.matmul(&y.matrix)),
+    ("outer", ["outer", RIGHT], |x, y| x.row.outer(&y.row)),
     ("linear", ["linear", "weight"], |x, y| x.matrix.linear(&y.matrix, None)),
     ("linear", ["linear", "bias"], |x, y| x.matrix.linear(&x.matrix, Some(&y.row))),
     ("linear_add", ["linear_add", "weight"], |x, y| x.matrix.linear_add(&y.matrix, None, &x.matrix)),
@@ -67,6 +71,14 @@ const CASES: [Case; 21] = [
     }),
     ("mse", ["mse", "the target"], |x, y| x.matrix.mse(&y.matrix)),
     ("mse_scaled", ["mse", "scale"], |x, y| x.matrix.mse_scaled(&x.matrix, &y.one)),
+    ("where_", ["where", "the condition"], |x, y| x.matrix.where_(&y.mask, 0.0)),
+    ("masked_fill", ["masked_fill", "the mask"], |x, y| x.matrix.masked_fill(&y.mask, 0.0)),
+    ("masked_select", ["masked_select", "the mask"], |x, y| x.matrix.masked_select(&y.mask)),
+    ("gather", ["gather", "the index"], |x, y| x.row.gather(0, &y.ids)),
+    ("index_select", ["index_select", "the index"], |x, y| x.matrix.index_select(0, &y.ids)),
+    ("scatter", ["scatter", "the source"], |x, y| x.row.scatter(0, &x.ids, &y.row)),
+    ("scatter_add", ["scatter_add", "the index"], |x, y| x.row.scatter_add(0, &y.ids, &x.row)),
+    ("index_add", ["index_add", "the source"], |x, y| x.row.index_add(0, &x.ids, &y.row)),
     ("backward_from", ["backward_from", "the upstream gradient"], |x, y| {
         x.matrix.backward_from(&y.matrix, &BackwardPlan::default())?;
         Ok(x.matrix.clone())

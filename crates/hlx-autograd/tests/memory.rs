@@ -62,7 +62,7 @@ fn the_tape_keeps_what_the_derivative_reads() {
         ("relu", 1.0, |x| x[0].relu()),
         ("softplus", 1.0, |x| x[0].softplus()),
         ("mul", 2.0, |x| x[0].mul(&x[1])),
-        ("mul by a constant", 1.0, |x| x[0].mul(&x[1].detach())),
+        ("mul by a constant", 1.0, |x| x[0].mul(x[1].detach())),
         ("matmul", 2.0, |x| x[0].matmul(&x[1])),
         // The gradient of the input alone reads the weight alone.
         ("linear of a constant weight", 1.0, |x| {
@@ -144,7 +144,7 @@ fn a_long_chain_of_saved_tensors_is_dropped_without_recursion() {
             let active = y.silu().expect("an operation");
             let normed = active.layer_norm(&gain, &gain, 1e-5).expect("an operation");
             y = y
-                .add(&normed.mul(&active).expect("an operation"))
+                .add(normed.mul(&active).expect("an operation"))
                 .expect("an operation");
             all.push(active);
         }

@@ -1,5 +1,6 @@
 //! A context: one opened device, its memory, and its stream of work.
 
+mod flags;
 mod pending;
 mod transfer;
 
@@ -37,6 +38,7 @@ struct Inner {
     source: Arc<BlockSource>,
     info: DeviceInfo,
     probe: ProbeReport,
+    flags: flags::Flags,
 }
 
 /// The stream of either kind of device; both have the same methods.
@@ -66,6 +68,7 @@ impl Context {
                 source,
                 info,
                 probe,
+                flags: flags::Flags::default(),
             }),
         }
     }
@@ -151,6 +154,10 @@ impl Context {
 
     pub(crate) fn source(&self) -> &Arc<BlockSource> {
         &self.inner.source
+    }
+
+    fn flags(&self) -> &flags::Flags {
+        &self.inner.flags
     }
 
     fn pool(&self) -> &Arc<TensorPool> {
@@ -255,12 +262,13 @@ impl Context {
     /// Waits until all work launched so far is done.
     ///
     /// # Errors
-    /// [`CoreError::DeviceLost`].
+    /// [`CoreError::DeviceLost`]; [`CoreError::Fault`] if a kernel has found one.
     pub fn sync(&self) -> Result<(), CoreError> {
         match self.stream() {
-            Stream::Vulkan(stream) => stream.sync(),
-            Stream::Cpu(_) => Ok(()),
+            Stream::Vulkan(stream) => stream.sync()?,
+            Stream::Cpu(_) => {}
         }
+        self.check_flags()
     }
 
     /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
@@ -277,6 +285,9 @@ impl Context {
         &self,
         body: impl FnOnce() -> Result<T, E>,
     ) -> Result<(Graph, T), E> {
+        if !self.is_recording() {
+            self.prepare_flags()?;
+        }
         match self.stream() {
             Stream::Vulkan(stream) => stream.begin_recording(self.pace())?,
             Stream::Cpu(stream) => stream.begin_recording()?,

@@ -60,6 +60,14 @@ pub enum CoreError {
         /// The message of the driver or of vulkano.
         reason: String,
     },
+    /// A kernel found an index out of range, some time before the call that reports it.
+    #[error("{operation}: element {place} of the index is out of range")]
+    Fault {
+        /// The operation's name.
+        operation: &'static str,
+        /// The row-major number of the first such element in the index tensor.
+        place: u32,
+    },
     /// A buffer of one context was given to another.
     #[error("{operation}: {argument} belongs to {found}, expected {expected}")]
     OtherContext {

@@ -230,7 +230,7 @@ fn wrong_arguments_are_errors() {
         assert!(
             error
                 .to_string()
-                .contains("words 100..100+29 lie outside a buffer of 128")
+                .contains("elements 100..100+29 lie outside a buffer of 128")
         );
         let error = ctx.upload_f32(&a, &[0.0]).expect_err("length");
         assert!(error.to_string().contains("buffer has 128 words, data 1"));

@@ -7,3 +7,4 @@ float sin_f32(float x) { return hlx_sin(x); }
 float cos_f32(float x) { return hlx_cos(x); }
 float tanh_f32(float x) { return hlx_tanh(x); }
 float sigmoid_f32(float x) { return hlx_sigmoid(x); }
+float erf_f32(float x) { return hlx_erf(x); }

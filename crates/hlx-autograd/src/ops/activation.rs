@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 
-use crate::{Result, Tensor};
+use super::unary::slope;
+use crate::{DType, Gradient, Result, Tensor, Unary};
 
 impl Tensor {
     /// Computes y = f(x) for each element; the shape is kept.
@@ -13,18 +14,39 @@ impl Tensor {
     /// [`AutogradError::DType`](crate::AutogradError::DType) for ids, and what the device
     /// reports.
     pub fn activation(&self, kind: Activation) -> Result<Tensor> {
-        let x = self.buffer()?;
-        let y = self.unary(
-            "activation",
-            |ctx, x, y| activation_forward(ctx, kind, x, y),
-            move |ctx, dy, dx| activation_backward(ctx, kind, &x, dy, dx),
-        )?;
+        self.expect_type("activation", "the input", DType::F32)?;
+        let (ctx, values) = (self.context(), self.buffer()?);
+        let y = ctx.alloc(values.len())?;
+        activation_forward(ctx, kind, &values, &y)?;
+        let (place, x) = (self.input(), self.clone());
+        let output = (y, self.shape());
+        let y = Tensor::of_rule("activation", &[self], output, move |pass, dy, _| {
+            if pass.is_recorded() {
+                return pass.add_tensor(&place, &slope(unary_of(kind), dy, &x)?);
+            }
+            let dx = pass.context().alloc(values.len())?;
+            activation_backward(pass.context(), kind, &values, &dy.buffer()?, &dx)?;
+            pass.add(&place, Gradient::owned(dx))
+        })?;
         let (ctx, x) = (self.context().clone(), self.buffer()?);
         Ok(y.with_recipe(Arc::new(move || {
             let y = ctx.alloc(x.len())?;
             activation_forward(&ctx, kind, &x, &y)?;
             Ok(y)
         })))
+    }
+}
+
+/// The same function among the unary operations, whose derivative is made of operations.
+fn unary_of(kind: Activation) -> Unary {
+    match kind {
+        Activation::Gelu => Unary::Gelu,
+        Activation::GeluTanh => Unary::GeluTanh,
+        Activation::Relu => Unary::Relu,
+        Activation::Silu => Unary::Silu,
+        Activation::Sigmoid => Unary::Sigmoid,
+        Activation::Tanh => Unary::Tanh,
+        Activation::Softplus => Unary::Softplus,
     }
 }
 
@@ -39,7 +61,10 @@ macro_rules! methods {
                 /// # Errors
                 /// As [`Tensor::activation`].
                 pub fn $name(&self) -> Result<Tensor> {
-                    self.activation(Activation::$variant)
+                    match self.dtype() {
+                        DType::F32 => self.activation(Activation::$variant),
+                        _ => self.unary(Unary::$variant, [0.0; 2]),
+                    }
                 }
             )+
         }
@@ -76,7 +101,7 @@ mod tests {
 
     #[test]
     fn ids_are_refused() {
-        let text = message(ids(1, 4, &[3]).gelu());
+        let text = message(ids(1, 4, &[3]).activation(Activation::Gelu));
         assert_eq!(
             text,
             "activation: the input has elements of u32, expected f32"

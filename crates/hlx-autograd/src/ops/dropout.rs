@@ -46,7 +46,7 @@ impl Tensor {
             width,
         };
         let (counter, again) = (counter.clone(), counter.clone());
-        self.unary(
+        self.map_or_rows(
             "dropout",
             move |ctx, x, y| dropout(ctx, x, y, &counter, &spec),
             move |ctx, dy, dx| dropout(ctx, dy, dx, &again, &spec),

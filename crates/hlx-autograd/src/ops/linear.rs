@@ -195,12 +195,27 @@ impl Tensor {
             residual_epilogue(around.as_ref()),
         )?;
         let inputs: Vec<&Tensor> = map.parameters().chain([self]).chain(residual).collect();
+        // A sample per element of the last dimension is lost in the product.
+        let last = self.rank() - 1;
+        let samples = self
+            .samples()
+            .moved(|axis| (axis != last || last == 0).then_some(axis));
         let saved_x = map.reads_input().then(|| self.save()).transpose()?;
         let (x, batch, map) = (self.input(), self.batch(), map.save(self.requires_grad())?);
         let residual = residual.map(Tensor::input);
-        Tensor::from_operation(op, &inputs, y, &shape, move |pass, dy| {
-            if let Some(residual) = residual {
-                pass.add(&residual, Gradient::shared(dy.buffer()?))?;
+        // For a pass that is recorded: x for the weight's gradient, the weight for x's.
+        let of = [
+            parameters.0.requires_grad().then(|| self.clone()),
+            self.requires_grad().then(|| parameters.0.clone()),
+        ];
+        let places = [self.input(), parameters.0.input()];
+        let bias = parameters.1.map(Tensor::input);
+        let linear = Tensor::of_rule(op, &inputs, (y, &shape), move |pass, dy, _| {
+            if let Some(residual) = &residual {
+                pass.add_tensor(residual, dy)?;
+            }
+            if pass.is_recorded() {
+                return recorded_backward(pass, dy, (&of, &places), bias.as_ref());
             }
             let dy = dy.buffer()?;
             map.backward_parameters(pass, &dy, saved_x.as_ref(), rows, batch)?;
@@ -210,8 +225,32 @@ impl Tensor {
             let dx = pass.context().alloc(x.n_elements())?;
             map.backward_input(pass.context(), &dy, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
-        })
+        })?;
+        Ok(linear.with_samples_of(samples))
     }
+}
+
+/// The gradients of y = x Wᵀ + bias, made of operations.
+fn recorded_backward(
+    pass: &mut Backward<'_>,
+    dy: &Tensor,
+    ([x, weight], [x_place, weight_place]): (&[Option<Tensor>; 2], &[Input; 2]),
+    bias: Option<&Input>,
+) -> Result<()> {
+    let n = dy.shape()[dy.rank() - 1];
+    let rows = dy.n_elements() / n.max(1);
+    let dy_rows = dy.reshape(&[rows, n])?;
+    if let Some(bias) = bias.filter(|bias| bias.requires_grad()) {
+        pass.add_tensor(bias, &dy_rows.sum_dim(&[0], false)?)?;
+    }
+    if let Some(x) = x {
+        let x_rows = x.reshape(&[rows, x.shape()[x.rank() - 1]])?;
+        pass.add_tensor(weight_place, &dy_rows.transpose(0, 1)?.matmul(&x_rows)?)?;
+    }
+    if let Some(weight) = weight {
+        pass.add_tensor(x_place, &dy.matmul(weight)?)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

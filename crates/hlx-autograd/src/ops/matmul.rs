@@ -1,112 +1,220 @@
-//! Matrix products, batched or with one right matrix for all rows.
+//! Matrix products with broadcast batches, and sums of products by their indices.
 
 use hlx_core::Buffer;
+use hlx_kernels::broadcast_shape;
 use hlx_kernels::matmul::{MatMul, matmul};
 
+use crate::samples::Samples;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
-    /// Computes C = A B: A is \[.., M, K\]; B is \[K, N\], one matrix for all rows of A, or
-    /// \[.., K, N\] with A's leading dimensions. Each element is one chain of fused
-    /// multiply-adds over K in order.
+    /// Computes the matrix product A B, as `torch.matmul`: A is \[.., M, K\], B is \[.., K, N\], and
+    /// the dimensions before them broadcast. A vector at the left is a row, at the right a column, and
+    /// its dimension is dropped from the result. Each element is one chain of fused multiply-adds over
+    /// K in order.
+    ///
+    /// Where B is one matrix for all rows of A, its gradient is summed by the shard rule, over the
+    /// rows in order.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape), and
+    /// [`AutogradError::DType`](crate::AutogradError::DType) for other elements than f32.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        self.same_context("matmul", [("the right operand", Some(other))])?;
-        self.expect_type("matmul", "the left operand", DType::F32)?;
-        other.expect_type("matmul", "the right operand", DType::F32)?;
-        let &[ref leading @ .., m, k] = self.shape() else {
-            return Err(self.shape_error("matmul", "the left operand", "[.., M, K]"));
-        };
-        match other.shape() {
-            &[rows, n] if rows == k => self.matmul_shared(other, n),
-            [other_leading @ .., rows, n] if *rows == k && other_leading == leading => {
-                self.matmul_batched(other, [leading.iter().product(), m, *n, k])
-            }
-            _ => {
-                let expected = format!("[{k}, N] or {:?} before it", leading);
-                Err(other.shape_error("matmul", "the right operand", expected))
-            }
+        const OP: &str = "matmul";
+        self.same_context(OP, [("the right operand", Some(other))])?;
+        self.expect_type(OP, "the left operand", DType::F32)?;
+        other.expect_type(OP, "the right operand", DType::F32)?;
+        match (self.rank(), other.rank()) {
+            (0, _) => Err(self.shape_error(OP, "the left operand", "[.., M, K]")),
+            (_, 0) => Err(other.shape_error(OP, "the right operand", "[.., K, N]")),
+            (1, 1) => self.unsqueeze(0)?.matmul(other)?.squeeze(0),
+            (1, _) => self.unsqueeze(0)?.matmul(other)?.squeeze(-2),
+            (_, 1) => self.matmul(&other.unsqueeze(1)?)?.squeeze(-1),
+            (_, 2) => self.matmul_shared(other),
+            _ => self.matmul_batched(other),
         }
     }
 
-    /// One right matrix: all rows of A in one product, and a gradient by the shard rule.
-    fn matmul_shared(&self, other: &Tensor, n: usize) -> Result<Tensor> {
-        let (rows, k) = self.rows_and_columns("matmul")?;
+    /// Computes the products of each element of a vector with each of another, \[M, N\], as
+    /// `torch.outer`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless both have one dimension.
+    pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
+        self.same_context("outer", [("the right operand", Some(other))])?;
+        for (argument, vector) in [("the left operand", self), ("the right operand", other)] {
+            if vector.rank() != 1 {
+                return Err(vector.shape_error("outer", argument, "one dimension"));
+            }
+        }
+        self.unsqueeze(1)?.mul(other)
+    }
+
+    /// One right matrix: all rows of A in one product.
+    fn matmul_shared(&self, other: &Tensor) -> Result<Tensor> {
+        const OP: &str = "matmul";
+        let (rows, k) = self.rows_and_columns(OP)?;
+        let n = match other.shape() {
+            &[inner, n] if inner == k => n,
+            _ => return Err(other.shape_error(OP, "the right operand", format!("[{k}, N]"))),
+        };
         let ctx = self.context();
         let c = ctx.alloc(rows * n)?;
-        matmul(
-            ctx,
-            &self.buffer()?,
-            &other.buffer()?,
-            None,
-            &c,
-            &MatMul::new(rows, n, k),
-        )?;
+        if !c.is_empty() {
+            let (b, trans_b) = other.matrix()?;
+            let product = MatMul {
+                trans_b,
+                ..MatMul::new(rows, n, k)
+            };
+            matmul(ctx, &self.buffer()?, &b, None, &c, &product)?;
+        }
         let mut shape = self.shape().to_vec();
-        shape[self.shape().len() - 1] = n;
-        let (batch, [a, b]) = (self.batch(), [self.input(), other.input()]);
-        let [a_values, b_values] = factors(self, other)?;
-        Tensor::from_operation("matmul", &[self, other], c, &shape, move |pass, dc| {
-            let dc = dc.buffer()?;
-            if let Some(a_values) = a_values {
-                weight_gradient(pass, &b, (&a_values, k), (&dc, n), rows, batch)?;
+        shape[self.rank() - 1] = n;
+        let samples = self
+            .samples()
+            .moved(|axis| (axis + 1 != shape.len()).then_some(axis));
+        let batch = self.batch();
+        let [a, b] = saved(self, other);
+        let product = Tensor::of_rule(OP, &[self, other], (c, &shape), move |pass, dc, _| {
+            if pass.is_recorded() {
+                return recorded_backward(pass, dc, [&a, &b], rows);
             }
-            let Some(b_values) = b_values else {
+            let dc = dc.buffer()?;
+            if let (true, Some(a)) = (b.place.requires_grad(), &a.values) {
+                let (left, right) = ((&a.buffer()?, k), (&dc, n));
+                weight_gradient(pass, &b.place, left, right, rows, batch)?;
+            }
+            let Some(b) = b.values.as_ref().filter(|_| a.place.requires_grad()) else {
                 return Ok(());
             };
             let da = pass.context().alloc(rows * k)?;
+            let (b, trans_b) = b.matrix()?;
             let product = MatMul {
-                trans_b: true,
+                trans_b: !trans_b,
                 ..MatMul::new(rows, k, n)
             };
-            matmul(pass.context(), &dc, &b_values, None, &da, &product)?;
-            pass.add(&a, Gradient::owned(da))
-        })
+            matmul(pass.context(), &dc, &b, None, &da, &product)?;
+            pass.add(&a.place, Gradient::owned(da))
+        })?;
+        Ok(product.with_samples_of(samples))
     }
 
-    /// One right matrix a left one.
-    fn matmul_batched(&self, other: &Tensor, [batch, m, n, k]: [usize; 4]) -> Result<Tensor> {
-        let ctx = self.context();
-        let c = ctx.alloc(batch * m * n)?;
-        let product = batched(batch, [m, n, k], [m * k, k * n, m * n]);
-        matmul(ctx, &self.buffer()?, &other.buffer()?, None, &c, &product)?;
-        let mut shape = self.shape().to_vec();
-        shape[self.shape().len() - 1] = n;
-        let [a, b] = [self.input(), other.input()];
-        let [a_values, b_values] = factors(self, other)?;
-        Tensor::from_operation("matmul", &[self, other], c, &shape, move |pass, dc| {
-            let (ctx, dc) = (pass.context().clone(), dc.buffer()?);
-            if let Some(b_values) = b_values {
-                let da = ctx.alloc(a.n_elements())?;
-                let mut product = batched(batch, [m, k, n], [m * n, k * n, m * k]);
-                product.trans_b = true;
-                matmul(&ctx, &dc, &b_values, None, &da, &product)?;
-                pass.add(&a, Gradient::owned(da))?;
+    /// A right matrix for each left one; the dimensions before them broadcast.
+    fn matmul_batched(&self, other: &Tensor) -> Result<Tensor> {
+        const OP: &str = "matmul";
+        let (&[ref left @ .., m, k], &[ref right @ .., inner, n]) = (self.shape(), other.shape())
+        else {
+            return Err(self.shape_error(OP, "the left operand", "[.., M, K]"));
+        };
+        let leading = broadcast_shape(&[left, right]).filter(|_| k == inner);
+        let Some(leading) = leading else {
+            let expected = format!("[{k}, N], and before it what broadcasts with {left:?}");
+            return Err(other.shape_error(OP, "the right operand", expected));
+        };
+        let rank = leading.len() + 2;
+        let samples = [self, other].map(|x| x.samples().broadcast(x.rank(), rank));
+        let samples = Samples::join(samples.map(|s| s.moved(|at| (at + 2 < rank).then_some(at))));
+        let with = |tail: [usize; 2]| [&leading[..], &tail].concat();
+        let a = self.expand_with(OP, &with([m, k]), samples)?;
+        let b = other.expand_with(OP, &with([k, n]), samples)?;
+        let shape = with([m, n]);
+        let c = batched(&a, &b)?;
+        let operands = [a, b];
+        let inputs = [&operands[0], &operands[1]];
+        let [a, b] = saved(inputs[0], inputs[1]);
+        let product = Tensor::of_rule(OP, &inputs, (c, &shape), move |pass, dc, _| {
+            if let Some(values) = b.values.as_ref().filter(|_| a.place.requires_grad()) {
+                let da = dc.matmul(&values.transpose(-2, -1)?)?;
+                pass.add_tensor(&a.place, &da)?;
             }
-            if let Some(a_values) = a_values {
-                let db = ctx.alloc(b.n_elements())?;
-                let mut product = batched(batch, [k, n, m], [m * k, m * n, k * n]);
-                product.trans_a = true;
-                matmul(&ctx, &a_values, &dc, None, &db, &product)?;
-                pass.add(&b, Gradient::owned(db))?;
+            if let Some(values) = a.values.as_ref().filter(|_| b.place.requires_grad()) {
+                let db = values.transpose(-2, -1)?.matmul(dc)?;
+                pass.add_tensor(&b.place, &db)?;
             }
             Ok(())
-        })
+        })?;
+        Ok(product.with_samples_of(samples))
+    }
+
+    /// A matrix's memory, or its transpose's: as it lies, if one of both is contiguous.
+    fn matrix(&self) -> Result<(Buffer, bool)> {
+        if !self.layout().is_contiguous() {
+            let transposed = self.detach().transpose(-2, -1)?;
+            if transposed.layout().is_contiguous() {
+                return Ok((transposed.buffer()?, true));
+            }
+        }
+        Ok((self.buffer()?, false))
+    }
+
+    /// Computes a sum of products by the letters of its indices, as `torch.einsum`:
+    /// `einsum("bij,bjk->bik", &[&a, &b])`. Operands are multiplied from left to right; an index that
+    /// no later operand and not the result has is summed as soon as it can be: in the product, or by
+    /// the order of [`Tensor::sum_dim`] if only one operand has it. `...` stands for broadcast leading
+    /// dimensions.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) for an expression that does not fit the operands.
+    pub fn einsum(expression: &str, operands: &[&Tensor]) -> Result<Tensor> {
+        super::einsum::einsum(expression, operands)
     }
 }
 
-/// The values of each factor that the other one's gradient reads.
-fn factors(a: &Tensor, b: &Tensor) -> Result<[Option<Buffer>; 2]> {
-    let read = |factor: &Tensor, other: &Tensor| {
-        let read = other.requires_grad().then(|| factor.buffer());
-        read.transpose()
-    };
-    Ok([read(a, b)?, read(b, a)?])
+/// An operand of a product as the backward pass needs it.
+struct SavedOperand {
+    place: Input,
+    /// Of which the other one's gradient is made; `None` if nobody reads it.
+    values: Option<Tensor>,
 }
 
-fn batched(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
+fn saved(a: &Tensor, b: &Tensor) -> [SavedOperand; 2] {
+    let of = |one: &Tensor, other: &Tensor| SavedOperand {
+        place: one.input(),
+        values: other.requires_grad().then(|| one.clone()),
+    };
+    [of(a, b), of(b, a)]
+}
+
+/// One product a matrix of equally many.
+fn batched(a: &Tensor, b: &Tensor) -> Result<Buffer> {
+    let ctx = a.context();
+    let (&[ref leading @ .., m, k], Some(&n)) = (a.shape(), b.shape().last()) else {
+        return a.buffer();
+    };
+    let batch: usize = leading.iter().product();
+    let c = ctx.alloc(batch * m * n)?;
+    if c.is_empty() {
+        return Ok(c);
+    }
+    let ((a, trans_a), (b, trans_b)) = (a.matrix()?, b.matrix()?);
+    let product = MatMul {
+        trans_a,
+        trans_b,
+        ..strided(batch, [m, n, k], [m * k, k * n, m * n])
+    };
+    matmul(ctx, &a, &b, None, &c, &product)?;
+    Ok(c)
+}
+
+/// The gradients of C = A B with one matrix B, made of operations.
+fn recorded_backward(
+    pass: &mut Backward<'_>,
+    dc: &Tensor,
+    [a, b]: [&SavedOperand; 2],
+    rows: usize,
+) -> Result<()> {
+    if let Some(values) = a.values.as_ref().filter(|_| b.place.requires_grad()) {
+        let [k, n] = [values.shape()[values.rank() - 1], dc.shape()[dc.rank() - 1]];
+        let left = values.reshape(&[rows, k])?.transpose(0, 1)?;
+        pass.add_tensor(&b.place, &left.matmul(&dc.reshape(&[rows, n])?)?)?;
+    }
+    if let Some(values) = b.values.as_ref().filter(|_| a.place.requires_grad()) {
+        pass.add_tensor(&a.place, &dc.matmul(&values.transpose(0, 1)?)?)?;
+    }
+    Ok(())
+}
+
+fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
     let [stride_a, stride_b, stride_c] = strides;
     MatMul {
         batch,
@@ -133,7 +241,7 @@ pub(super) fn weight_gradient(
         let product = MatMul {
             trans_a: true,
             accumulate: target.accumulate,
-            ..batched(shards, [m, n, per_shard], strides)
+            ..strided(shards, [m, n, per_shard], strides)
         };
         matmul(ctx, left, right, None, &target.buffer, &product)
     })
@@ -145,17 +253,51 @@ mod tests {
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
-        check("matmul", &[input(1, &[3, 5]), input(2, &[5, 4])], |x| {
-            x[0].matmul(&x[1])
-        });
-        check("matmul", &[input(1, &[2, 3, 5]), input(2, &[5, 4])], |x| {
-            x[0].matmul(&x[1])
-        });
-        check(
-            "matmul",
-            &[input(1, &[2, 3, 5]), input(2, &[2, 5, 4])],
-            |x| x[0].matmul(&x[1]),
+        for shapes in [
+            [&[3, 5][..], &[5, 4]],
+            [&[2, 3, 5], &[5, 4]],
+            [&[2, 3, 5], &[2, 5, 4]],
+            [&[2, 1, 3, 5], &[4, 5, 2]],
+            [&[5], &[5, 4]],
+            [&[3, 5], &[5]],
+            [&[5], &[5]],
+            [&[3, 5], &[2, 5, 4]],
+        ] {
+            let operands = [input(1, shapes[0]), input(2, shapes[1])];
+            check("matmul", &operands, |x| x[0].matmul(&x[1]));
+        }
+    }
+
+    #[test]
+    fn outer_products_and_single_elements() -> crate::Result<()> {
+        let (a, b) = (input(1, &[3]), input(2, &[4]));
+        assert_eq!(
+            a.outer(&b)?.to_vec()?,
+            a.unsqueeze(1)?.matmul(&b.unsqueeze(0)?)?.to_vec()?
         );
+        let dot: f32 = a.matmul(&a)?.item()?;
+        assert!(dot > 0.0);
+        let text = message(a.outer(&a.unsqueeze(0)?));
+        assert_eq!(
+            text,
+            "outer: the right operand has shape [1, 3], expected one dimension"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn transposed_operands_are_taken_as_they_lie() -> crate::Result<()> {
+        let (a, b) = (input(1, &[5, 3]), input(2, &[4, 5]));
+        let views = a.transpose(0, 1)?.matmul(&b.transpose(0, 1)?)?;
+        let copies = a
+            .transpose(0, 1)?
+            .contiguous()?
+            .matmul(&b.transpose(0, 1)?.contiguous()?)?;
+        assert_eq!(views.to_vec()?, copies.to_vec()?);
+        check("matmul", &[a, b], |x| {
+            x[0].transpose(0, 1)?.matmul(&x[1].transpose(0, 1)?)
+        });
+        Ok(())
     }
 
     #[test]
@@ -170,7 +312,7 @@ mod tests {
         let text = message(input(1, &[3, 5]).matmul(&input(2, &[4, 5])));
         assert_eq!(
             text,
-            "matmul: the right operand has shape [4, 5], expected [5, N] or [] before it"
+            "matmul: the right operand has shape [4, 5], expected [5, N]"
         );
     }
 }

@@ -1,24 +1,32 @@
 //! The differentiable operations, one file each: forward and backward side by side.
 
 mod activation;
-mod add;
 mod attention;
+mod binary;
+mod cast;
 mod cross_entropy;
 mod dropout;
+mod einsum;
 mod embedding;
 mod feed_forward;
 mod frame;
+mod indexing;
+mod join;
 mod layer_norm;
 mod linear;
 mod matmul;
 mod movement;
 mod mse;
-mod mul;
+mod reduction;
+mod scalar;
 mod scale;
+mod select;
 mod softmax;
-mod sub;
 mod sum;
 #[cfg(test)]
 pub(crate) mod test_support;
+mod unary;
 
 pub use dropout::DropoutMask;
+pub use join::Padding;
+pub use scalar::Operand;

@@ -2,19 +2,26 @@
 
 use hlx_kernels::elementwise::scale;
 
-use crate::{Result, Tensor};
+use crate::{DType, Result, Tensor};
 
 impl Tensor {
-    /// Computes x times a number.
+    /// Computes x times a number, of f32 values; [`Tensor::mul`] takes a number beside any type.
     ///
     /// # Errors
     /// What the device reports.
     pub fn scale(&self, factor: f32) -> Result<Tensor> {
-        self.unary(
-            "scale",
-            |ctx, x, y| scale(ctx, x, factor, y),
-            move |ctx, dy, dx| scale(ctx, dy, factor, dx),
-        )
+        if self.dtype() != DType::F32 {
+            return self.mul(factor);
+        }
+        let ctx = self.context();
+        let y = ctx.alloc(self.n_elements())?;
+        if !y.is_empty() {
+            scale(ctx, &self.buffer()?, factor, &y)?;
+        }
+        let x = self.input();
+        Tensor::of_rule("scale", &[self], (y, self.shape()), move |pass, dy, _| {
+            pass.add_tensor(&x, &dy.scale(factor)?)
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 
-use crate::{Result, Tensor};
+use crate::{Gradient, Result, Tensor};
 
 impl Tensor {
     /// Computes y = exp(x - max x) / sum exp(x - max x) over the last dimension, as
@@ -12,14 +12,41 @@ impl Tensor {
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a scalar.
     pub fn softmax(&self) -> Result<Tensor> {
         let (rows, columns) = self.rows_and_columns("softmax")?;
-        self.unary_of_output(
-            "softmax",
-            |ctx, x, y| softmax_forward(ctx, x, y, rows, columns),
-            |y| {
-                let y = y.clone();
-                move |ctx, dy, dx| softmax_backward(ctx, &y, dy, dx, rows, columns)
-            },
-        )
+        let (ctx, n) = (self.context(), self.n_elements());
+        let y = ctx.alloc(n)?;
+        if n > 0 {
+            softmax_forward(ctx, &self.buffer()?, &y, rows, columns)?;
+        }
+        let x = self.input();
+        Tensor::of_output_rule("softmax", &[self], (y, self.shape()), move |pass, dy, y| {
+            let y = y.unwrap_or(dy);
+            if pass.is_recorded() {
+                let mean = dy.mul(y)?.sum_dim(&[-1], true)?;
+                return pass.add_tensor(&x, &y.mul(dy.sub(mean)?)?);
+            }
+            let dx = pass.context().alloc(n)?;
+            if n > 0 {
+                let (y, dy) = (y.buffer()?, dy.buffer()?);
+                softmax_backward(pass.context(), &y, &dy, &dx, rows, columns)?;
+            }
+            pass.add(&x, Gradient::owned(dx))
+        })
+    }
+
+    /// Computes softmax along a dimension, as `torch.softmax(x, dim)`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
+    pub fn softmax_dim(&self, dim: isize) -> Result<Tensor> {
+        self.transpose(dim, -1)?.softmax()?.transpose(dim, -1)
+    }
+
+    /// Computes x - log(sum exp(x)) along a dimension, as `torch.log_softmax`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
+    pub fn log_softmax(&self, dim: isize) -> Result<Tensor> {
+        self.sub(self.logsumexp(&[dim], true)?)
     }
 }
 
@@ -30,5 +57,9 @@ mod tests {
     #[test]
     fn derivatives_agree_with_finite_differences() {
         check("softmax", &[input(1, &[2, 3, 5])], |x| x[0].softmax());
+        check("softmax", &[input(1, &[2, 3, 5])], |x| x[0].softmax_dim(1));
+        check("log_softmax", &[input(1, &[2, 5])], |x| {
+            x[0].log_softmax(-1)
+        });
     }
 }

@@ -113,8 +113,16 @@ impl Context {
     /// Waits for all work and returns the buffer's words, whatever the type of its elements.
     ///
     /// # Errors
-    /// [`CoreError::Invalid`] while a graph is being recorded; [`CoreError::DeviceLost`].
+    /// [`CoreError::Invalid`] while a graph is being recorded; [`CoreError::DeviceLost`];
+    /// [`CoreError::Fault`] if a kernel has found one.
     pub fn download_u32(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
+        let words = self.download_words(buffer)?;
+        self.check_flags()?;
+        Ok(words)
+    }
+
+    /// Downloads words, and reports no fault.
+    pub(super) fn download_words(&self, buffer: &Buffer) -> Result<Vec<u32>, CoreError> {
         self.check_owner("download", "buffer", buffer)?;
         on_stream!(self, stream => stream.download(&buffer.as_words()))
     }

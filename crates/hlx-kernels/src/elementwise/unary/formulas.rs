@@ -22,7 +22,7 @@ macro_rules! functions {
 }
 functions! {
     rsqrt_f32 rsqrt exp_f32 exp log_f32 log sin_f32 sin cos_f32 cos tanh_f32 tanh
-    sigmoid_f32 sigmoid exp2_f32 exp2 expm1_f32 expm1 log2_f32 log2 log10_f32 log10
+    sigmoid_f32 sigmoid erf_f32 erf exp2_f32 exp2 expm1_f32 expm1 log2_f32 log2 log10_f32 log10
     log1p_f32 log1p tan_f32 tan asin_f32 asin acos_f32 acos atan_f32 atan sinh_f32 sinh
     cosh_f32 cosh
 }

@@ -42,6 +42,7 @@ shader!(acos_shader, "unary/acos");
 shader!(atan_shader, "unary/atan");
 shader!(sinh_shader, "unary/sinh");
 shader!(cosh_shader, "unary/cosh");
+shader!(erf_shader, "unary/erf");
 shader!(elu_shader, "unary/elu");
 
 /// Calls `each!` with a line for every [`Unary`](super::Unary): its documentation, name,
@@ -133,6 +134,8 @@ macro_rules! for_each_unary {
             sinh Sinh sinh_shader false [sinh_f32] [] [];
             /// Computes the hyperbolic cosine: `torch.cosh`.
             cosh Cosh cosh_shader false [cosh_f32] [] [];
+            /// Computes the error function: `torch.erf`.
+            erf Erf erf_shader false [erf_f32] [] [];
             /// Computes x, and e^x - 1 times the first parameter from zero down: `torch.nn.functional.elu`.
             elu Elu elu_shader false [elu_f32 with] [] [];
         }

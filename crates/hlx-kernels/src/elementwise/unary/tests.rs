@@ -97,24 +97,29 @@ fn reference(operation: Unary, x: f64) -> f64 {
         Unary::Cosh => x.cosh(),
         Unary::Elu if x > 0.0 => x,
         Unary::Elu => low * x.exp_m1(),
+        Unary::Erf => erf(x),
     }
 }
 
-/// The normal distribution's: by the error function's series, 0 or 1 beyond 6.
+/// The normal distribution's.
 fn cdf(x: f64) -> f64 {
-    let z = x / std::f64::consts::SQRT_2;
-    if z.is_nan() {
-        return z;
+    0.5 + 0.5 * erf(x / std::f64::consts::SQRT_2)
+}
+
+/// The error function by its series, -1 or 1 beyond 5.
+fn erf(x: f64) -> f64 {
+    if x.is_nan() {
+        return x;
     }
-    if z.abs() > 5.0 {
-        return if z > 0.0 { 1.0 } else { 0.0 };
+    if x.abs() > 5.0 {
+        return x.signum();
     }
-    let (mut term, mut total) = (z, z);
+    let (mut term, mut total) = (x, x);
     for n in 1..200 {
-        term *= -z * z / f64::from(n);
+        term *= -x * x / f64::from(n);
         total += term / f64::from(2 * n + 1);
     }
-    0.5 + total / std::f64::consts::PI.sqrt()
+    total * std::f64::consts::FRAC_2_SQRT_PI
 }
 
 /// How far a result may lie from f64's: relative, and for what is a small difference absolute.

@@ -1,0 +1,51 @@
+//! Conversions between types of elements.
+
+use hlx_kernels::elementwise::copy_strided;
+
+use crate::{DType, Result, Tensor};
+
+impl Tensor {
+    /// Converts the elements, as `torch.Tensor.to(dtype)`: floats to the nearest, ties to even; floats
+    /// to integers toward zero, saturated, NaN to 0; anything to `bool` by whether it is other than 0.
+    /// The gradient of a float is converted back.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
+        if self.dtype() == dtype {
+            return Ok(self.clone());
+        }
+        let ctx = self.context();
+        let out = ctx.alloc_typed(dtype, self.n_elements())?;
+        copy_strided(ctx, self.operand(), &out)?;
+        if !(dtype.is_float() && self.dtype().is_float()) {
+            let converted = Tensor::from_buffer(ctx, out, self.shape())?;
+            return Ok(converted.with_samples_of(self.samples()));
+        }
+        let (x, from) = (self.input(), self.dtype());
+        Tensor::of_rule(
+            "to_dtype",
+            &[self],
+            (out, self.shape()),
+            move |pass, dy, _| pass.add_tensor(&x, &dy.to_dtype(from)?),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::input;
+
+    #[test]
+    fn a_gradient_is_converted_back() -> Result<()> {
+        let x = input(1, &[3]).with_gradient();
+        let half = x.to_dtype(DType::F16)?;
+        half.mul(&half)?.to_dtype(DType::F32)?.sum()?.backward()?;
+        let found = x.grad().expect("a gradient").to_vec()?;
+        for (slope, value) in found.iter().zip(x.to_vec()?) {
+            assert!((slope - 2.0 * value).abs() < 4e-3, "{slope} at {value}");
+        }
+        Ok(())
+    }
+}

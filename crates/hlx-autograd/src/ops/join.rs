@@ -1,0 +1,287 @@
+//! Operations that put elements side by side: concatenation, padding, repetition, rolling.
+
+use hlx_kernels::elementwise::assign_strided;
+use hlx_kernels::{Layout, Operand};
+
+use super::frame::promoted;
+use super::movement::axis_of;
+use crate::samples::Samples;
+use crate::{AutogradError, DType, Result, Tensor};
+
+/// What stands where a padded tensor has no elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Padding {
+    /// This value.
+    Constant(f32),
+    /// The elements mirrored at the first and the last one.
+    Reflect,
+    /// The first and the last element.
+    Replicate,
+}
+
+fn refused(op: &'static str, reason: String) -> AutogradError {
+    AutogradError::Argument { op, reason }
+}
+
+impl Tensor {
+    /// Concatenates tensors along a dimension; types are promoted. As `torch.cat`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for no tensors or shapes that differ in another dimension.
+    pub fn cat(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
+        const OP: &str = "cat";
+        let [first, others @ ..] = tensors else {
+            return Err(refused(OP, "expected at least one tensor".to_owned()));
+        };
+        let axis = axis_of(OP, dim, first.rank())?;
+        let mut shape = first.shape().to_vec();
+        let mut dtype = first.dtype();
+        for other in others {
+            first.same_context(OP, [("a tensor", Some(*other))])?;
+            let fits = other.rank() == shape.len()
+                && (0..shape.len()).all(|at| at == axis || other.shape()[at] == shape[at]);
+            if !fits {
+                let (one, two) = (first.shape(), other.shape());
+                let reason = format!("shapes {one:?} and {two:?} differ beside dimension {axis}");
+                return Err(refused(OP, reason));
+            }
+            shape[axis] += other.shape()[axis];
+            dtype = promoted(&Tensor::typed_like(first, dtype)?, other);
+        }
+        let parts = tensors.iter().map(|part| part.to_dtype(dtype));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let ctx = first.context();
+        let whole = Layout::contiguous(&shape)?;
+        let out = ctx.alloc_typed(dtype, whole.n_elements())?;
+        let (mut start, mut places) = (0, Vec::with_capacity(parts.len()));
+        for part in &parts {
+            let end = start + part.shape()[axis];
+            let layout = whole.slice(axis, (start, end, 1));
+            let layout = layout.map_err(|reason| refused(OP, reason))?;
+            let target = Operand {
+                buffer: &out,
+                layout: &layout,
+            };
+            assign_strided(ctx, part.operand(), target)?;
+            places.push((part.input(), start, end));
+            start = end;
+        }
+        let inputs: Vec<&Tensor> = parts.iter().collect();
+        let samples = Samples::join(parts.iter().map(Tensor::samples));
+        let samples = samples.moved(|at| (at != axis).then_some(at));
+        let joined = match dtype.is_float() {
+            true => Tensor::of_rule(OP, &inputs, (out, &shape), move |pass, dy, _| {
+                for (input, start, end) in &places {
+                    if input.requires_grad() {
+                        pass.add_tensor(input, &dy.narrow(axis as isize, *start, end - start)?)?;
+                    }
+                }
+                Ok(())
+            })?,
+            false => Tensor::from_buffer(ctx, out, &shape)?,
+        };
+        Ok(joined.with_samples_of(samples))
+    }
+
+    /// An empty tensor of a type beside another one, to promote by.
+    fn typed_like(other: &Tensor, dtype: DType) -> Result<Tensor> {
+        match other.rank() {
+            0 => Tensor::zeros(other.context(), &[], dtype),
+            _ => Tensor::zeros(other.context(), &[0], dtype),
+        }
+    }
+
+    /// Concatenates tensors of one shape along a new dimension, as `torch.stack`.
+    ///
+    /// # Errors
+    /// As [`Tensor::cat`].
+    pub fn stack(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
+        let parts: Vec<Tensor> = tensors
+            .iter()
+            .map(|part| part.unsqueeze(dim))
+            .collect::<Result<_>>()?;
+        Tensor::cat(&parts.iter().collect::<Vec<_>>(), dim)
+    }
+
+    /// Pads dimensions: `widths` are the elements before and after, of the last dimension first, as
+    /// `torch.nn.functional.pad` has them.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for more widths than dimensions, a reflection of as many elements
+    /// as there are, or a replication of none.
+    pub fn pad(&self, widths: &[(usize, usize)], padding: Padding) -> Result<Tensor> {
+        const OP: &str = "pad";
+        if widths.len() > self.rank() {
+            let reason = format!("{} widths, expected at most {}", widths.len(), self.rank());
+            return Err(refused(OP, reason));
+        }
+        let mut padded = self.clone();
+        for (&(before, after), axis) in widths.iter().zip((0..self.rank()).rev()) {
+            if (before, after) != (0, 0) {
+                padded = padded.padded(axis, before, after, padding)?;
+            }
+        }
+        Ok(padded)
+    }
+
+    fn padded(&self, axis: usize, before: usize, after: usize, padding: Padding) -> Result<Tensor> {
+        let (dim, extent) = (axis as isize, self.shape()[axis]);
+        let side = |width: usize, at_end: bool| -> Result<Tensor> {
+            let mut shape = self.shape().to_vec();
+            shape[axis] = width;
+            match padding {
+                Padding::Constant(value) => {
+                    Tensor::full(self.context(), &shape, value, self.dtype())
+                }
+                Padding::Replicate if extent > 0 => {
+                    let edge = if at_end { extent - 1 } else { 0 };
+                    self.narrow(dim, edge, 1)?.expand(&shape)
+                }
+                Padding::Reflect if width < extent => {
+                    let start = if at_end { extent - 1 - width } else { 1 };
+                    self.narrow(dim, start, width)?.flip(&[dim])
+                }
+                _ => Err(refused(
+                    "pad",
+                    format!("{width} elements beside dimension {axis} of {extent}"),
+                )),
+            }
+        };
+        let mut parts = Vec::with_capacity(3);
+        if before > 0 {
+            parts.push(side(before, false)?);
+        }
+        parts.push(self.clone());
+        if after > 0 {
+            parts.push(side(after, true)?);
+        }
+        Tensor::cat(&parts.iter().collect::<Vec<_>>(), dim)
+    }
+
+    /// Moves the elements along dimensions by shifts, those past the end to the front, as `torch.roll`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist or the lists differ in length.
+    pub fn roll(&self, shifts: &[isize], dims: &[isize]) -> Result<Tensor> {
+        if shifts.len() != dims.len() {
+            let reason = format!("{} shifts of {} dimensions", shifts.len(), dims.len());
+            return Err(refused("roll", reason));
+        }
+        let mut rolled = self.clone();
+        for (&shift, &dim) in shifts.iter().zip(dims) {
+            let axis = axis_of("roll", dim, self.rank())?;
+            let extent = self.shape()[axis];
+            if extent == 0 {
+                continue;
+            }
+            let shift = shift.rem_euclid(extent as isize) as usize;
+            let end = rolled.narrow(dim, extent - shift, shift)?;
+            let start = rolled.narrow(dim, 0, extent - shift)?;
+            rolled = Tensor::cat(&[&end, &start], dim)?;
+        }
+        Ok(rolled)
+    }
+
+    /// Repeats the tensor along its dimensions, of which missing leading ones are added, as
+    /// `torch.Tensor.repeat`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for fewer counts than dimensions, or too many dimensions.
+    pub fn repeat(&self, counts: &[usize]) -> Result<Tensor> {
+        let Some(added) = counts.len().checked_sub(self.rank()) else {
+            let reason = format!("{} counts, expected at least {}", counts.len(), self.rank());
+            return Err(refused("repeat", reason));
+        };
+        let shape = [&vec![1; added], self.shape()].concat();
+        let mut repeated = self.reshape(&shape)?;
+        for (axis, &count) in counts.iter().enumerate().filter(|&(_, &count)| count != 1) {
+            let parts = vec![&repeated; count];
+            repeated = match count {
+                0 => repeated.narrow(axis as isize, 0, 0)?,
+                _ => Tensor::cat(&parts, axis as isize)?,
+            };
+        }
+        Ok(repeated)
+    }
+
+    /// Repeats each element `count` times along a dimension, as `torch.repeat_interleave`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the dimension does not exist.
+    pub fn repeat_interleave(&self, count: usize, dim: isize) -> Result<Tensor> {
+        let axis = axis_of("repeat_interleave", dim, self.rank())?;
+        let mut shape = self.shape().to_vec();
+        let mut apart = shape.clone();
+        apart.insert(axis + 1, count);
+        shape[axis] *= count;
+        self.unsqueeze(axis as isize + 1)?
+            .expand(&apart)?
+            .reshape(&shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::{check, input, message};
+
+    fn counted(n: usize) -> Tensor {
+        let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let ctx = hlx_core::testing::contexts()[0].clone();
+        Tensor::from_slice(&ctx, &values, &[n]).expect("uploads")
+    }
+
+    #[test]
+    fn elements_are_where_pytorch_has_them() -> Result<()> {
+        let x = counted(3);
+        let padded = |padding| x.pad(&[(2, 1)], padding)?.to_vec();
+        assert_eq!(
+            padded(Padding::Constant(9.0))?,
+            [9.0, 9.0, 0.0, 1.0, 2.0, 9.0]
+        );
+        assert_eq!(padded(Padding::Reflect)?, [2.0, 1.0, 0.0, 1.0, 2.0, 1.0]);
+        assert_eq!(padded(Padding::Replicate)?, [0.0, 0.0, 0.0, 1.0, 2.0, 2.0]);
+        assert_eq!(x.roll(&[1], &[0])?.to_vec()?, [2.0, 0.0, 1.0]);
+        assert_eq!(x.repeat(&[2, 1])?.shape(), [2, 3]);
+        assert_eq!(
+            x.repeat_interleave(2, 0)?.to_vec()?,
+            [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+        );
+        let stacked = Tensor::stack(&[&x, &x], 1)?;
+        assert_eq!(stacked.to_vec()?, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
+        let bytes = x.to_dtype(DType::U8)?;
+        let joined = Tensor::cat(&[&bytes, &bytes.narrow(0, 1, 2)?], 0)?;
+        assert_eq!(
+            (joined.dtype(), joined.to_elements::<u8>()?),
+            (DType::U8, vec![0, 1, 2, 1, 2])
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let x = [input(1, &[2, 3]), input(2, &[2, 2])];
+        check("cat", &x, |x| Tensor::cat(&[&x[0], &x[1], &x[0]], 1));
+        check("pad", &x[..1], |x| {
+            x[0].pad(&[(2, 1), (0, 1)], Padding::Reflect)
+        });
+        check("pad", &x[..1], |x| {
+            x[0].pad(&[(1, 2)], Padding::Replicate)?.gelu()
+        });
+        check("roll", &x[..1], |x| {
+            x[0].roll(&[2, -1], &[0, 1])?.mul(&x[0])
+        });
+        check("repeat", &x[..1], |x| x[0].repeat(&[2, 1, 3]));
+    }
+
+    #[test]
+    fn unfitting_parts_are_refused() {
+        let text = message(Tensor::cat(&[&input(1, &[2, 3]), &input(2, &[3, 2])], 1));
+        assert_eq!(
+            text,
+            "cat: shapes [2, 3] and [3, 2] differ beside dimension 1"
+        );
+        let text = message(input(1, &[2]).pad(&[(2, 0)], Padding::Reflect));
+        assert_eq!(text, "pad: 2 elements beside dimension 0 of 2");
+    }
+}

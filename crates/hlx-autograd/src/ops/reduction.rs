@@ -1,0 +1,298 @@
+//! Reductions along dimensions: extremes, products, spreads, norms, truth values, places.
+//!
+//! They are made of a kernel each where one is needed (`hlx_kernels::reduce_axes`), and of other
+//! operations, so that they can be differentiated again. No dimension named means all.
+
+use hlx_kernels::reduce_axes::{Reduction, reduce};
+
+use super::sum::{reduced_axes, shape_without};
+use crate::samples::Samples;
+use crate::{AutogradError, DType, Result, Tensor};
+
+impl Tensor {
+    /// Launches a reduction; the result keeps the reduced dimensions with extent 1 and is off the tape.
+    fn reduced(&self, reduction: Reduction, axes: &[usize]) -> Result<Tensor> {
+        let kept = shape_without(self.shape(), axes, true);
+        let dtype = reduction.output_dtype(self.dtype());
+        let ctx = self.context();
+        let out = ctx.alloc_typed(dtype, kept.iter().product())?;
+        reduce(ctx, reduction, self.operand(), axes, &out)?;
+        let samples = self
+            .samples()
+            .moved(|axis| (!axes.contains(&axis)).then_some(axis));
+        Ok(Tensor::from_buffer(ctx, out, &kept)?.with_samples_of(samples))
+    }
+
+    /// Drops the reduced dimensions unless they are kept.
+    fn kept_or_not(self, axes: &[usize], keepdim: bool) -> Result<Tensor> {
+        match keepdim {
+            true => Ok(self),
+            false => self.without_axes(axes),
+        }
+    }
+
+    /// Computes the largest element along dimensions, NaN if one is; its gradient is shared evenly
+    /// among equal ones. As `torch.amax`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist or is named twice, a kernel error for
+    /// a maximum of no elements.
+    pub fn amax(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        self.extreme("amax", Reduction::Max, dims, keepdim)
+    }
+
+    /// Computes the smallest element along dimensions, as `torch.amin`; see [`Tensor::amax`].
+    ///
+    /// # Errors
+    /// As [`Tensor::amax`].
+    pub fn amin(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        self.extreme("amin", Reduction::Min, dims, keepdim)
+    }
+
+    fn extreme(
+        &self,
+        op: &'static str,
+        reduction: Reduction,
+        dims: &[isize],
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let axes = reduced_axes(op, dims, self.rank())?;
+        let value = self.reduced(reduction, &axes)?;
+        let value = match self.dtype().is_float() {
+            true => value.on_the_tape(op, self, {
+                let (x, axes) = (self.clone(), axes.clone());
+                move |dy, y| {
+                    let chosen = x.eq(y)?.to_dtype(x.dtype())?;
+                    let among: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
+                    let share = dy.div(chosen.sum_dim_or_same(&among)?)?;
+                    chosen.mul(share)
+                }
+            })?,
+            false => value,
+        };
+        value.kept_or_not(&axes, keepdim)
+    }
+
+    /// Sums along named dimensions and keeps them; none named is no sum.
+    fn sum_dim_or_same(&self, dims: &[isize]) -> Result<Tensor> {
+        match dims.is_empty() {
+            true => Ok(self.clone()),
+            false => self.sum_dim(dims, true),
+        }
+    }
+
+    /// This value, off the tape so far, as the output of a reduction of `x`: `slope(dy, y)` computes
+    /// the gradient of x. The dimensions are still there.
+    fn on_the_tape(
+        self,
+        op: &'static str,
+        x: &Tensor,
+        slope: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Result<Tensor> {
+        let (place, samples) = (x.input(), self.samples());
+        let output = (self.buffer()?, self.shape());
+        let y = Tensor::of_output_rule(op, &[x], output, move |pass, dy, y| {
+            pass.add_tensor(&place, &slope(dy, y.unwrap_or(dy))?)
+        })?;
+        Ok(y.with_samples_of(samples))
+    }
+
+    /// Computes the product along dimensions, as `torch.prod`; a factor of 0 leaves the others the
+    /// gradient that is due to it.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist or is named twice.
+    pub fn prod(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("prod", dims, self.rank())?;
+        let value = self.reduced(Reduction::Prod, &axes)?;
+        let value = match self.dtype().is_float() {
+            true => value.on_the_tape("prod", self, {
+                let (x, axes) = (self.clone(), axes.clone());
+                move |dy, _| product_slope(&x, &axes, dy)
+            })?,
+            false => value,
+        };
+        value.kept_or_not(&axes, keepdim)
+    }
+
+    /// Tells whether an element along dimensions is other than 0, as `torch.any`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if a dimension does not exist or is named twice.
+    pub fn any(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("any", dims, self.rank())?;
+        self.reduced(Reduction::Any, &axes)?
+            .kept_or_not(&axes, keepdim)
+    }
+
+    /// Tells whether all elements along dimensions are other than 0, as `torch.all`.
+    ///
+    /// # Errors
+    /// As [`Tensor::any`].
+    pub fn all(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("all", dims, self.rank())?;
+        self.reduced(Reduction::All, &axes)?
+            .kept_or_not(&axes, keepdim)
+    }
+
+    /// Computes the place of the largest element along a dimension, or in the flattened tensor: the
+    /// first of equal ones, a NaN before all. As `torch.argmax`, with u32 places.
+    ///
+    /// # Errors
+    /// As [`Tensor::amax`].
+    pub fn argmax(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("argmax", dim.as_slice(), self.rank())?;
+        self.reduced(Reduction::ArgMax, &axes)?
+            .kept_or_not(&axes, keepdim)
+    }
+
+    /// Computes the place of the smallest element, as `torch.argmin`; see [`Tensor::argmax`].
+    ///
+    /// # Errors
+    /// As [`Tensor::amax`].
+    pub fn argmin(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("argmin", dim.as_slice(), self.rank())?;
+        self.reduced(Reduction::ArgMin, &axes)?
+            .kept_or_not(&axes, keepdim)
+    }
+
+    /// Computes the variance along dimensions: the sum of the squared distances from the mean, over
+    /// n - `correction`. As `torch.var`, whose correction is 1 by default.
+    ///
+    /// # Errors
+    /// As [`Tensor::sum_dim`].
+    pub fn var(&self, dims: &[isize], correction: usize, keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("var", dims, self.rank())?;
+        let count: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
+        let distances = self.sub(self.mean_dim(dims, true)?)?;
+        let sum = distances.square()?.sum_dim(dims, keepdim)?;
+        sum.div(count.saturating_sub(correction) as f32)
+    }
+
+    /// Computes the standard deviation along dimensions, the root of [`Tensor::var`], as `torch.std`.
+    ///
+    /// # Errors
+    /// As [`Tensor::sum_dim`].
+    pub fn std(&self, dims: &[isize], correction: usize, keepdim: bool) -> Result<Tensor> {
+        self.var(dims, correction, keepdim)?.sqrt()
+    }
+
+    /// Computes the p-norm along dimensions, as `torch.linalg.vector_norm`: for p = 2 the root of the
+    /// sum of squares, for infinity the largest magnitude, for 0 the count of elements other than 0.
+    /// The gradient at 0 is 0.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] for a negative p or NaN, and as [`Tensor::sum_dim`].
+    pub fn norm(&self, p: f32, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        if p.is_nan() || p < 0.0 {
+            return Err(AutogradError::Argument {
+                op: "norm",
+                reason: format!("p is {p}, expected at least 0"),
+            });
+        }
+        if p == 0.0 {
+            return self.ne(0.0)?.to_dtype(DType::F32)?.sum_dim(dims, keepdim);
+        }
+        if p.is_infinite() {
+            return self.abs()?.amax(dims, keepdim);
+        }
+        if p == 1.0 {
+            return self.abs()?.sum_dim(dims, keepdim);
+        }
+        if p == 2.0 {
+            let sum = self.square()?.sum_dim(dims, keepdim)?;
+            // The root's slope is infinite at 0; there the norm's is taken as 0.
+            let zero = sum.detach().eq(0.0)?;
+            return sum.masked_fill(&zero, 1.0)?.sqrt()?.masked_fill(&zero, 0.0);
+        }
+        let sum = self.abs()?.pow(p)?.sum_dim(dims, keepdim)?;
+        sum.pow(1.0 / p)
+    }
+
+    /// Computes log(sum exp(x)) along dimensions from the distances to the largest element, as
+    /// `torch.logsumexp`.
+    ///
+    /// # Errors
+    /// As [`Tensor::amax`].
+    pub fn logsumexp(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("logsumexp", dims, self.rank())?;
+        let top = self.detach().amax(dims, true)?;
+        let top = top.where_(&top.isfinite()?, 0.0)?;
+        let sum = self.sub(&top)?.exp()?.sum_dim(dims, true)?;
+        sum.log()?.add(&top)?.kept_or_not(&axes, keepdim)
+    }
+}
+
+/// The gradient of a product: that of a factor is the product of the others, which is only by way of
+/// a division where no other factor is 0.
+fn product_slope(x: &Tensor, axes: &[usize], dy: &Tensor) -> Result<Tensor> {
+    let dims: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
+    let is_zero = x.eq(0.0)?;
+    let others = x.masked_fill(&is_zero, 1.0)?;
+    let product = match dims.is_empty() {
+        true => others.clone(),
+        false => others.prod(&dims, true)?,
+    };
+    let zeros = is_zero.to_dtype(DType::F32)?.sum_dim_or_same(&dims)?;
+    let at_others = product.div(&others)?.where_(&zeros.eq(0.0)?, 0.0)?;
+    let at_zeros = product.expand_with("prod", x.shape(), Samples::None)?;
+    let at_zeros = at_zeros.where_(&zeros.eq(1.0)?, 0.0)?;
+    dy.mul(at_zeros.where_(&is_zero, &at_others)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::{check, input, message};
+
+    fn of(values: &[f32], shape: &[usize]) -> Tensor {
+        let ctx = hlx_core::testing::contexts()[0].clone();
+        Tensor::from_slice(&ctx, values, shape).expect("uploads")
+    }
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let x = [input(1, &[2, 3, 4])];
+        check("amax", &x, |x| x[0].amax(&[1], false));
+        check("amin", &x, |x| x[0].amin(&[0, -1], true));
+        check("prod", &x, |x| x[0].prod(&[1], false));
+        check("var", &x, |x| x[0].var(&[-1], 1, false));
+        check("std", &x, |x| x[0].std(&[0, 2], 0, true));
+        check("norm", &x, |x| x[0].norm(2.0, &[1], false));
+        check("norm", &x, |x| x[0].norm(3.0, &[1], false));
+        check("norm", &x, |x| x[0].norm(1.0, &[], false));
+        check("logsumexp", &x, |x| x[0].logsumexp(&[1], false));
+    }
+
+    #[test]
+    fn equal_extremes_share_and_zeros_have_the_others() -> Result<()> {
+        let x = of(&[1.0, 3.0, 3.0], &[3]).with_gradient();
+        x.amax(&[], false)?.backward()?;
+        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.5, 0.5]);
+        let x = of(&[2.0, 0.0, 3.0, 0.0, 0.0, 4.0], &[2, 3]).with_gradient();
+        x.prod(&[1], false)?.sum()?.backward()?;
+        assert_eq!(
+            x.grad().expect("one").to_vec()?,
+            [0.0, 6.0, 0.0, 0.0, 0.0, 0.0]
+        );
+        let x = of(&[0.0, 0.0], &[2]).with_gradient();
+        x.norm(2.0, &[], false)?.backward()?;
+        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn places_and_truths() -> Result<()> {
+        let x = of(&[1.0, 5.0, 5.0, 0.0, -2.0, f32::NAN], &[2, 3]);
+        assert_eq!(x.argmax(Some(1), false)?.to_ids()?, [1, 2]);
+        assert_eq!(x.argmin(None, false)?.to_ids()?, [5]);
+        assert_eq!(
+            x.any(&[0], false)?.to_string(),
+            "tensor([True, True, True], dtype=bool)"
+        );
+        assert_eq!(x.all(&[], false)?.to_string(), "tensor(False, dtype=bool)");
+        let text = message(of(&[], &[0]).amax(&[], false));
+        assert!(text.contains("no elements to reduce"), "{text}");
+        Ok(())
+    }
+}
