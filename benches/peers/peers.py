@@ -136,8 +136,10 @@ class Side:
         return f"PyTorch {torch.__version__}, {name}, {build}"
 
     def allow_tf32(self, allow):
-        # One switch for products; cuDNN has no part in a transformer's step.
+        # A switch for products and one for cuDNN's convolutions, whose fastest kernel is looked for.
         torch.set_float32_matmul_precision("high" if allow else "highest")
+        torch.backends.cudnn.allow_tf32 = allow
+        torch.backends.cudnn.benchmark = True
 
     def sync(self):
         if self.cuda:
@@ -295,6 +297,24 @@ class Side:
         a, b, y = (self.values(rows, cols) for _ in range(3))
         condition = a > 0
         return lambda: torch.where(condition, a, b, out=y)
+
+    def op_conv2d_forward(self, n, c, d, size, kernel):
+        x, w = self.values(n, c, size, size), self.values(d, c, kernel, kernel)
+        return lambda: F.conv2d(x, w, padding=kernel // 2)
+
+    def convolution_backward(self, n, c, d, size, kernel, mask):
+        x, w = self.values(n, c, size, size), self.values(d, c, kernel, kernel)
+        dy = torch.empty_like(F.conv2d(x, w, padding=kernel // 2)).uniform_(-1.0, 1.0)
+        one, padding = [1, 1], [kernel // 2, kernel // 2]
+        return lambda: torch.ops.aten.convolution_backward(
+            dy, x, w, None, one, padding, one, False, [0, 0], 1, mask
+        )
+
+    def op_conv2d_backward_input(self, *sizes):
+        return self.convolution_backward(*sizes, [True, False, False])
+
+    def op_conv2d_backward_weight(self, *sizes):
+        return self.convolution_backward(*sizes, [False, True, False])
 
     def op_embedding_forward(self, n, vocabulary, width):
         ids, w = self.ids(n, vocabulary), self.values(vocabulary, width)

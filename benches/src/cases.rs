@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use hlx_core::{Context, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
-pub const FAMILIES: [&str; 13] = [
+pub const FAMILIES: [&str; 14] = [
     "matmul",
     "softmax",
     "layer_norm",
@@ -16,6 +16,7 @@ pub const FAMILIES: [&str; 13] = [
     "embedding",
     "elementwise",
     "strided",
+    "conv2d",
     "tree_digest",
     "step",
 ];
@@ -119,6 +120,10 @@ impl Case {
             "matmul" | "matmul_tn" | "matmul_nt" | "linear" | "linear_gelu" | "weight_gradient" => {
                 Amount::Flops(2.0 * s[0] * s[1] * s[2])
             }
+            // A product of the weight with every patch, forward and for either gradient.
+            "conv2d_forward" | "conv2d_backward_input" | "conv2d_backward_weight" => {
+                Amount::Flops(2.0 * s[0] * s[1] * s[2] * s[3] * s[3] * s[4] * s[4])
+            }
             // B, T, H, D: products over the pairs at or below the diagonal, 2 forward, 5 backward.
             "attention_forward" => Amount::Flops(2.0 * 2.0 * attention_pairs(&s)),
             "attention_backward" => Amount::Flops(2.0 * 5.0 * attention_pairs(&s)),
@@ -163,8 +168,8 @@ fn attention_pairs(s: &[f64]) -> f64 {
 ///
 /// `transposed` and `permuted` (B, T, H, D to B, H, T, D) write contiguous copies, `cat` joins the two
 /// halves of the columns, `add_row` adds a row to every row, and `add_transposed` the transposed
-/// operand.
-const OPERATIONS: [(&str, usize, &str); 32] = [
+/// operand. Convolutions have samples, channels of both sides, and the extents of images and kernels.
+const OPERATIONS: [(&str, usize, &str); 35] = [
     ("matmul", 3, "matmul"),
     ("matmul_tn", 3, "matmul"),
     ("matmul_nt", 3, "matmul"),
@@ -196,6 +201,9 @@ const OPERATIONS: [(&str, usize, &str); 32] = [
     ("add_row", 2, "strided"),
     ("add_transposed", 2, "strided"),
     ("where", 2, "strided"),
+    ("conv2d_forward", 5, "conv2d"),
+    ("conv2d_backward_input", 5, "conv2d"),
+    ("conv2d_backward_weight", 5, "conv2d"),
     ("tree_digest", 1, "tree_digest"),
 ];
 
@@ -264,6 +272,23 @@ pub fn cases(scale: Scale) -> Vec<Case> {
     for shape in heads {
         cases.push(Case::new("attention_forward", shape));
         cases.push(Case::new("attention_backward", shape));
+    }
+    // The 3 x 3 kernels of ResNet, and one of its 1 x 1.
+    let images: &[[usize; 5]] = match scale {
+        Scale::Gpu => &[
+            [32, 64, 64, 56, 3],
+            [32, 128, 128, 28, 3],
+            [32, 256, 256, 14, 3],
+            [32, 512, 512, 7, 3],
+            [32, 256, 64, 56, 1],
+        ],
+        Scale::Processor => &[[8, 64, 64, 56, 3], [8, 256, 256, 14, 3]],
+        Scale::Small => &[[2, 8, 8, 7, 3]],
+    };
+    for shape in images {
+        for op in OPERATIONS.iter().filter(|(_, count, _)| *count == 5) {
+            cases.push(Case::new(op.0, shape));
+        }
     }
     let parameters = match scale {
         Scale::Gpu => 85_842_432,

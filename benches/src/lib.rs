@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cases;
+pub mod convolution;
 pub mod exhaustive;
 pub mod facts;
 pub mod measure;

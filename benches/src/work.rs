@@ -17,13 +17,14 @@ use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
 use hlx_kernels::{KernelError, elementwise};
 
 use crate::cases::Case;
+use crate::convolution::convolution;
 use crate::strided::strided;
 
 /// The launches of one run of an operation.
 pub type Launches = Box<dyn Fn() -> Result<(), KernelError>>;
 
 /// Shards of a batch, as a training run has them by default.
-const SHARDS: usize = 8;
+pub(crate) const SHARDS: usize = 8;
 const EPSILON: f32 = 1e-5;
 
 /// An integer spread over all 32 bits (the finalizer of MurmurHash3).
@@ -67,6 +68,7 @@ pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
     let op = case.op.as_str();
     match case.sizes[..] {
         _ if case.family() == "strided" => strided(ctx, op, &case.sizes),
+        [n, c, d, extent, kernel] => convolution(ctx, op, [n, c, d, extent, kernel]),
         [m, n, k] if case.family() == "matmul" => product(ctx, op, [m, n, k]),
         [n, vocabulary, width] => embedding(ctx, op, [n, vocabulary, width]),
         [batch, time, heads, head_width] => {

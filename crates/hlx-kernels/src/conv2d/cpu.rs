@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::patches::Patches;
 use crate::matmul::MatMul;
 use crate::matmul::cpu::matmul_of;
-use crate::matmul::pack::{Matrices, Panel, Source};
+use crate::matmul::pack::{Matrices, Operand, Panel, Source, pack};
 
 /// The weight of each group, the same for all samples; a matrix of the batch is a group of a sample.
 #[derive(Clone, Copy)]
@@ -31,14 +31,16 @@ struct Pixels<'a> {
 impl Source for Pixels<'_> {
     fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
         let groups = self.patches.groups;
-        let image = (batch_idx / groups, batch_idx % groups);
-        let rows = to.chunks_exact_mut(panel.width).take(panel.k_count);
-        for (k, row) in rows.enumerate() {
+        let (sample, group) = (batch_idx / groups, batch_idx % groups);
+        let first_plane = self.patches.first_plane(sample, group);
+        let pixel = self.patches.pixel(panel.first);
+        let mut tap = self.patches.tap(panel.k_first);
+        for row in to.chunks_exact_mut(panel.width).take(panel.k_count) {
             let (row, rest) = row.split_at_mut(panel.count);
             rest.fill(0.0);
-            let tap = panel.k_first + k;
             self.patches
-                .gather(self.images, image, tap, panel.first, row);
+                .gather(self.images, first_plane, tap, pixel, row);
+            tap = self.patches.tap_after(tap);
         }
     }
 }
@@ -117,18 +119,20 @@ struct Gradients<'a> {
 
 impl Source for Gradients<'_> {
     fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
-        to[..panel.k_count * panel.width].fill(0.0);
         let Terms { groups, pixels, .. } = self.terms;
         self.terms.for_each(
             batch_idx,
             &panel,
             pixels,
             |(sample, group), pixel, k, count| {
-                for i in 0..panel.count {
-                    let plane = (sample * groups + group) * self.rows + panel.first + i;
-                    let from = &self.dy[plane * pixels + pixel..][..count];
-                    store_column(from, &panel, (k, i), to);
-                }
+                let plane = (sample * groups + group) * self.rows + panel.first;
+                let rows = Operand {
+                    data: &self.dy[plane * pixels..][..panel.count * pixels],
+                    stride: pixels,
+                    k_contiguous: true,
+                };
+                let part = part_of(panel, pixel, count);
+                pack(rows, part, &mut to[k * panel.width..]);
             },
         );
     }
@@ -146,25 +150,41 @@ impl Source for Taps<'_> {
     fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
         /// Pixels gathered at a time.
         const RUN: usize = 128;
-        to[..panel.k_count * panel.width].fill(0.0);
-        let mut run = [0.0; RUN];
-        self.terms
-            .for_each(batch_idx, &panel, RUN, |image, pixel, k, count| {
-                let run = &mut run[..count];
-                for i in 0..panel.count {
+        /// Vectors of the widest panel.
+        const WIDEST: usize = 32;
+        let mut rows = [0.0; RUN * WIDEST];
+        self.terms.for_each(
+            batch_idx,
+            &panel,
+            RUN,
+            |(sample, group), pixel, k, count| {
+                let first_plane = self.patches.first_plane(sample, group);
+                let pixel = self.patches.pixel(pixel);
+                let mut tap = self.patches.tap(panel.first);
+                for row in rows.chunks_exact_mut(RUN).take(panel.count) {
+                    let row = &mut row[..count];
                     self.patches
-                        .gather(self.images, image, panel.first + i, pixel, run);
-                    store_column(run, &panel, (k, i), to);
+                        .gather(self.images, first_plane, tap, pixel, row);
+                    tap = self.patches.tap_after(tap);
                 }
-            });
+                let rows = Operand {
+                    data: &rows,
+                    stride: RUN,
+                    k_contiguous: true,
+                };
+                pack(rows, part_of(panel, 0, count), &mut to[k * panel.width..]);
+            },
+        );
     }
 }
 
-/// Stores a stretch of vector `i` of a panel from place k on.
-fn store_column(from: &[f32], panel: &Panel, (k, i): (usize, usize), to: &mut [f32]) {
-    let to = to[k * panel.width + i..].iter_mut().step_by(panel.width);
-    for (to, from) in to.zip(from) {
-        *to = *from;
+/// Terms of a panel whose vectors are the first of an operand of their own.
+fn part_of(panel: Panel, k_first: usize, k_count: usize) -> Panel {
+    Panel {
+        first: 0,
+        k_first,
+        k_count,
+        ..panel
     }
 }
 

@@ -22,6 +22,13 @@ pub(super) struct Patches {
     pub divide: [usize; 2],
 }
 
+/// A tap: its channel in the group, and its place (ky, kx) in the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tap {
+    pub channel: usize,
+    pub at: [usize; 2],
+}
+
 impl Patches {
     /// The patches of the input that an output pixel sees.
     pub fn forward(spec: &Conv2d, output: [usize; 2]) -> Self {
@@ -68,28 +75,57 @@ impl Patches {
         self.image[0] * self.image[1]
     }
 
-    /// Gathers tap `tap` (channel, ky, kx) of the pixels from `first` on, of one sample and group.
+    /// A tap by its number.
+    pub fn tap(&self, index: usize) -> Tap {
+        let (channel, tap) = (index / self.n_taps(), index % self.n_taps());
+        Tap {
+            channel,
+            at: [tap / self.taps[1], tap % self.taps[1]],
+        }
+    }
+
+    /// The tap after this one; a division would take longer than gathering a few pixels.
+    pub fn tap_after(&self, mut tap: Tap) -> Tap {
+        tap.at[1] += 1;
+        if tap.at[1] == self.taps[1] {
+            tap.at = [tap.at[0] + 1, 0];
+            if tap.at[0] == self.taps[0] {
+                tap.at[0] = 0;
+                tap.channel += 1;
+            }
+        }
+        tap
+    }
+
+    /// A pixel by its number.
+    pub fn pixel(&self, index: usize) -> [usize; 2] {
+        [index / self.pixels[1], index % self.pixels[1]]
+    }
+
+    /// The first plane that a group of a sample sees.
+    pub fn first_plane(&self, sample_idx: usize, group_idx: usize) -> usize {
+        sample_idx * self.channels + group_idx * (self.channels / self.groups)
+    }
+
+    /// Gathers a tap of the pixels from one on, in the planes from `first_plane` on.
     pub fn gather(
         &self,
         images: &[f32],
-        (sample_idx, group_idx): (usize, usize),
-        tap: usize,
-        first: usize,
+        first_plane: usize,
+        tap: Tap,
+        [mut y, mut x]: [usize; 2],
         out: &mut [f32],
     ) {
-        let (channel, tap) = (tap / self.n_taps(), tap % self.n_taps());
-        let (ky, kx) = (tap / self.taps[1], tap % self.taps[1]);
-        let of_group = self.channels / self.groups;
-        let plane_idx = sample_idx * self.channels + group_idx * of_group + channel;
-        let plane = &images[plane_idx * self.plane()..][..self.plane()];
+        let plane = &images[(first_plane + tap.channel) * self.plane()..][..self.plane()];
+        let [ky, kx] = tap.at;
         let [_, width] = self.pixels;
-        let (mut y, mut x) = (first / width, first % width);
         let mut rest = out;
         while !rest.is_empty() {
             let (run, after) = rest.split_at_mut(rest.len().min(width - x));
             match self.place(0, y, ky) {
                 Some(row) => {
-                    self.gather_row(&plane[row * self.image[1]..][..self.image[1]], x, kx, run)
+                    let row = &plane[row * self.image[1]..][..self.image[1]];
+                    self.gather_row(row, x, kx, run);
                 }
                 None => run.fill(0.0),
             }
@@ -100,7 +136,10 @@ impl Patches {
     /// The place along an axis of a pixel's tap, if it is inside.
     fn place(&self, axis: usize, pixel: usize, tap: usize) -> Option<usize> {
         let at = usize::try_from(self.unbounded(axis, pixel, tap)).ok()?;
-        let (place, rest) = (at / self.divide[axis], at % self.divide[axis]);
+        let (place, rest) = match self.divide[axis] {
+            1 => (at, 0),
+            divide => (at / divide, at % divide),
+        };
         (rest == 0 && place < self.image[axis]).then_some(place)
     }
 
@@ -119,16 +158,22 @@ impl Patches {
         }
         // Pixel x + i is at `at + i scale`; those from `begin` to `end` are inside.
         let (at, scale) = (self.unbounded(1, x, kx), self.scale[1]);
-        let reach = |place: isize| ((place - at + scale - 1) / scale).clamp(0, out.len() as isize);
-        let begin = if at >= 0 { 0 } else { reach(0) as usize };
-        let end = if at >= image.len() as isize {
-            0
-        } else {
-            reach(image.len() as isize) as usize
+        let reach = |place: usize| -> usize {
+            let ahead = (place as isize - at).max(0);
+            let pixels = match scale {
+                1 => ahead,
+                _ => (ahead + scale - 1) / scale,
+            };
+            out.len().min(pixels as usize)
         };
-        let begin = begin.min(end);
-        out[..begin].fill(0.0);
-        out[end..].fill(0.0);
+        let (begin, end) = (reach(0), reach(image.len()));
+        // Most runs are inside from end to end; filling nothing takes as long as copying a run.
+        if begin > 0 {
+            out[..begin].fill(0.0);
+        }
+        if end < out.len() {
+            out[end..].fill(0.0);
+        }
         if begin == end {
             return;
         }

@@ -66,7 +66,7 @@ impl Source for Matrices<'_> {
 }
 
 /// Packs a panel as `[k][width]` into the front of `to`.
-fn pack(from: Operand, panel: Panel, to: &mut [f32]) {
+pub(crate) fn pack(from: Operand, panel: Panel, to: &mut [f32]) {
     let to = &mut to[..panel.k_count * panel.width];
     if panel.count < panel.width {
         to.fill(0.0);
