@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hlx_autograd::{Activation, BackwardPlan, DType, Gradient, Result, Tensor};
+use hlx_autograd::{Activation, BackwardPlan, ConvOptions, DType, Gradient, Result, Tensor};
 use hlx_core::Context;
 
 /// Tensors of one context.
@@ -16,6 +16,8 @@ struct Operands {
     one: Tensor,
     /// \[4\].
     ids: Tensor,
+    /// \[1, 1, 2, 2\].
+    image: Tensor,
     /// \[4, 4\].
     mask: Tensor,
 }
@@ -31,6 +33,7 @@ impl Operands {
             row: values(&[4]),
             one: values(&[1]),
             ids: Tensor::ids(ctx, &[0, 1, 2, 3], &[4]).expect("uploads"),
+            image: values(&[1, 1, 2, 2]),
             mask: Tensor::ones(ctx, &[4, 4], DType::Bool).expect("memory"),
         }
     }
@@ -47,7 +50,7 @@ type Case = (
 const RIGHT: &str = "the right operand";
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 30] = [
+const CASES: [Case; 33] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -71,6 +74,13 @@ const CASES: [Case; 30] = [
     }),
     ("mse", ["mse", "the target"], |x, y| x.matrix.mse(&y.matrix)),
     ("mse_scaled", ["mse", "scale"], |x, y| x.matrix.mse_scaled(&x.matrix, &y.one)),
+    ("conv2d", ["conv2d", "weight"], |x, y| x.image.conv2d(&y.image, None, &ConvOptions::default())),
+    ("conv1d", ["conv2d", "weight"], |x, y| {
+        x.image.select(0, 0)?.conv1d(&y.image.select(0, 0)?, None, &ConvOptions::default())
+    }),
+    ("conv_transpose2d", ["conv_transpose2d", "weight"], |x, y| {
+        x.image.conv_transpose2d(&y.image, None, &ConvOptions::default(), [0, 0])
+    }),
     ("where_", ["where", "the condition"], |x, y| x.matrix.where_(&y.mask, 0.0)),
     ("masked_fill", ["masked_fill", "the mask"], |x, y| x.matrix.masked_fill(&y.mask, 0.0)),
     ("masked_select", ["masked_select", "the mask"], |x, y| x.matrix.masked_select(&y.mask)),

@@ -1,0 +1,404 @@
+//! Convolutions, forward and transposed. Their derivatives are convolutions again, and so have
+//! derivatives themselves.
+//!
+//! Three maps make all of it. With y = C(x, w) a convolution, T(y, w) is the map that turns the
+//! gradient of y into that of x (a transposed convolution), and W(x, y) makes that of w. Each is linear
+//! in both arguments, and the gradients of each are the other two.
+
+use hlx_kernels::conv2d::{
+    Conv2d, conv_transpose2d_forward, conv2d_backward_bias, conv2d_backward_input,
+    conv2d_backward_weight, conv2d_forward,
+};
+
+use crate::samples::Samples;
+use crate::{AutogradError, Backward, DType, Input, Result, Tensor};
+
+/// How the taps of a convolution lie; pairs are of height and width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvOptions {
+    /// Pixels from one patch to the next.
+    pub stride: [usize; 2],
+    /// Zeros around the image, on each side.
+    pub padding: [usize; 2],
+    /// Pixels from one tap to the next.
+    pub dilation: [usize; 2],
+    /// Parts that the channels of both sides are cut into; a part sees its counterpart alone.
+    pub groups: usize,
+}
+
+impl Default for ConvOptions {
+    /// Stride 1, no padding, dilation 1, one group: PyTorch's defaults.
+    fn default() -> Self {
+        Self {
+            stride: [1, 1],
+            padding: [0, 0],
+            dilation: [1, 1],
+            groups: 1,
+        }
+    }
+}
+
+impl Tensor {
+    /// Convolves images \[N, C, H, W\] with weights \[O, C / groups, h, w\] and adds a bias \[O\], as
+    /// `torch.nn.functional.conv2d`. Each element is one chain over channels and taps in the weight's
+    /// order; the weight's gradient is summed by shards over samples and pixels in order.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for options that do not
+    /// fit the shapes.
+    pub fn conv2d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: &ConvOptions,
+    ) -> Result<Tensor> {
+        const OP: &str = "conv2d";
+        let spec = spec_of(OP, self, weight, options)?;
+        correlation(OP, self, weight, bias, spec)
+    }
+
+    /// Convolves signals \[N, C, L\] with weights \[O, C / groups, l\], as `torch.nn.functional.conv1d`:
+    /// the second of each pair of the options counts.
+    ///
+    /// # Errors
+    /// As [`Tensor::conv2d`].
+    pub fn conv1d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: &ConvOptions,
+    ) -> Result<Tensor> {
+        let flat = ConvOptions {
+            stride: [1, options.stride[1]],
+            padding: [0, options.padding[1]],
+            dilation: [1, options.dilation[1]],
+            groups: options.groups,
+        };
+        let (x, weight) = (self.unsqueeze(-2)?, weight.unsqueeze(-2)?);
+        x.conv2d(&weight, bias, &flat)?.squeeze(-2)
+    }
+
+    /// Convolves images \[N, O, H, W\] backward with weights \[O, C / groups, h, w\] and adds a bias
+    /// \[C\], as `torch.nn.functional.conv_transpose2d`: the gradient of [`Tensor::conv2d`] by its
+    /// input, with `output_padding` more rows and columns at the end.
+    ///
+    /// # Errors
+    /// As [`Tensor::conv2d`].
+    pub fn conv_transpose2d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: &ConvOptions,
+        output_padding: [usize; 2],
+    ) -> Result<Tensor> {
+        const OP: &str = "conv_transpose2d";
+        let &[batch, out_channels, height, width] = self.shape() else {
+            return Err(self.shape_error(OP, "the input", "[N, C, H, W]"));
+        };
+        let &[outer, per_group, kh, kw] = weight.shape() else {
+            return Err(weight.shape_error(OP, "weight", "[C, O / groups, h, w]"));
+        };
+        if outer != out_channels {
+            let expected = format!("[{out_channels}, O / groups, h, w]");
+            return Err(weight.shape_error(OP, "weight", expected));
+        }
+        let extent = |axis: usize, n: usize, taps: usize| {
+            let reach = options.dilation[axis] * taps.saturating_sub(1) + output_padding[axis] + 1;
+            (n.saturating_sub(1) * options.stride[axis] + reach)
+                .checked_sub(2 * options.padding[axis])
+        };
+        let (Some(h), Some(w)) = (extent(0, height, kh), extent(1, width, kw)) else {
+            return Err(AutogradError::Argument {
+                op: OP,
+                reason: format!("padding {:?} leaves no output", options.padding),
+            });
+        };
+        let spec = Conv2d {
+            batch,
+            in_channels: per_group * options.groups,
+            out_channels,
+            groups: options.groups,
+            input: [h, w],
+            kernel: [kh, kw],
+            stride: options.stride,
+            padding: options.padding,
+            dilation: options.dilation,
+        };
+        transposed(OP, self, weight, bias, spec)
+    }
+}
+
+fn spec_of(op: &'static str, x: &Tensor, weight: &Tensor, options: &ConvOptions) -> Result<Conv2d> {
+    let &[batch, in_channels, height, width] = x.shape() else {
+        return Err(x.shape_error(op, "the input", "[N, C, H, W]"));
+    };
+    let groups = options.groups.max(1);
+    match weight.shape() {
+        &[out_channels, per_group, kh, kw] if per_group * groups == in_channels => Ok(Conv2d {
+            batch,
+            in_channels,
+            out_channels,
+            groups: options.groups,
+            input: [height, width],
+            kernel: [kh, kw],
+            stride: options.stride,
+            padding: options.padding,
+            dilation: options.dilation,
+        }),
+        _ => {
+            let expected = format!("[O, {}, h, w]", in_channels / groups);
+            Err(weight.shape_error(op, "weight", expected))
+        }
+    }
+}
+
+fn check(
+    op: &'static str,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<(&Tensor, usize)>,
+) -> Result<()> {
+    let bias_only = bias.map(|(bias, _)| bias);
+    x.same_context(op, [("weight", Some(weight)), ("bias", bias_only)])?;
+    x.expect_type(op, "the input", DType::F32)?;
+    weight.expect_type(op, "weight", DType::F32)?;
+    match bias {
+        Some((bias, channels)) => bias.expect_shape(op, "bias", &[channels]),
+        None => Ok(()),
+    }
+}
+
+/// Samples of images: those of the first dimension stay, others are lost.
+fn samples_of(x: &Tensor) -> Samples {
+    x.samples().moved(|axis| (axis == 0).then_some(0))
+}
+
+/// The gradient of a bias: a sum over samples and pixels.
+fn add_bias_gradient(
+    pass: &mut Backward<'_>,
+    bias: Option<&Input>,
+    dy: &Tensor,
+    spec: Conv2d,
+    batch: crate::Batch,
+) -> Result<()> {
+    let Some(bias) = bias.filter(|bias| bias.requires_grad()) else {
+        return Ok(());
+    };
+    if pass.is_recorded() {
+        return pass.add_tensor(bias, &dy.sum_dim(&[0, 2, 3], false)?);
+    }
+    let values = dy.buffer()?;
+    pass.parameter(bias, batch, |ctx, target, shards| {
+        conv2d_backward_bias(
+            ctx,
+            &values,
+            &target.buffer,
+            shards,
+            target.accumulate,
+            &spec,
+        )
+    })
+}
+
+/// y = C(x, w) + bias.
+fn correlation(
+    op: &'static str,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    spec: Conv2d,
+) -> Result<Tensor> {
+    check(op, x, weight, bias.map(|bias| (bias, spec.out_channels)))?;
+    let [h, w] = spec.output()?;
+    let shape = [spec.batch, spec.out_channels, h, w];
+    let ctx = x.context();
+    let y = ctx.alloc(shape.iter().product())?;
+    let bias_values = bias.map(Tensor::buffer).transpose()?;
+    let (x_values, weight_values) = (x.buffer()?, weight.buffer()?);
+    conv2d_forward(
+        ctx,
+        &x_values,
+        &weight_values,
+        bias_values.as_ref(),
+        &y,
+        &spec,
+    )?;
+    let inputs: Vec<&Tensor> = [x, weight].into_iter().chain(bias).collect();
+    let places = [x.input(), weight.input()];
+    let saved = [
+        weight.requires_grad().then(|| x.clone()),
+        x.requires_grad().then(|| weight.clone()),
+    ];
+    let (bias, batch) = (bias.map(Tensor::input), x.batch());
+    let output = Tensor::of_rule(op, &inputs, (y, &shape), move |pass, dy, _| {
+        add_bias_gradient(pass, bias.as_ref(), dy, spec, batch)?;
+        if let Some(x) = &saved[0] {
+            add_weight_gradient(pass, &places[1], (x, dy), spec, batch)?;
+        }
+        match &saved[1] {
+            Some(weight) => pass.add_tensor(&places[0], &input_gradient(dy, weight, spec)?),
+            None => Ok(()),
+        }
+    })?;
+    Ok(output.with_samples_of(samples_of(x)))
+}
+
+/// x = T(y, w) + bias.
+fn transposed(
+    op: &'static str,
+    y: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    spec: Conv2d,
+) -> Result<Tensor> {
+    check(op, y, weight, bias.map(|bias| (bias, spec.in_channels)))?;
+    let shape = [spec.batch, spec.in_channels, spec.input[0], spec.input[1]];
+    let ctx = y.context();
+    let x = ctx.alloc(shape.iter().product())?;
+    let (y_values, weight_values) = (y.buffer()?, weight.buffer()?);
+    match bias {
+        Some(bias) => {
+            let bias = Some(bias.buffer()?);
+            conv_transpose2d_forward(ctx, &y_values, &weight_values, bias.as_ref(), &x, &spec)?;
+        }
+        None => conv2d_backward_input(ctx, &y_values, &weight_values, &x, &spec)?,
+    }
+    let inputs: Vec<&Tensor> = [y, weight].into_iter().chain(bias).collect();
+    let places = [y.input(), weight.input()];
+    let saved = [
+        weight.requires_grad().then(|| y.clone()),
+        y.requires_grad().then(|| weight.clone()),
+    ];
+    let (bias, batch, samples) = (bias.map(Tensor::input), y.batch(), samples_of(y));
+    let output = Tensor::of_rule(op, &inputs, (x, &shape), move |pass, dx, _| {
+        if let Some(bias) = bias.as_ref().filter(|bias| bias.requires_grad()) {
+            match pass.is_recorded() {
+                true => pass.add_tensor(bias, &dx.sum_dim(&[0, 2, 3], false)?)?,
+                false => pass.add_expanded(bias, &[spec.in_channels, 1, 1], dx, samples)?,
+            }
+        }
+        if let Some(y) = &saved[0] {
+            add_weight_gradient(pass, &places[1], (dx, y), spec, batch)?;
+        }
+        match &saved[1] {
+            Some(weight) => {
+                pass.add_tensor(&places[0], &correlation("conv2d", dx, weight, None, spec)?)
+            }
+            None => Ok(()),
+        }
+    })?;
+    Ok(output.with_samples_of(samples))
+}
+
+fn input_gradient(dy: &Tensor, weight: &Tensor, spec: Conv2d) -> Result<Tensor> {
+    transposed("conv2d_backward_input", dy, weight, None, spec)
+}
+
+/// Adds W(x, y) to a weight's gradient: by the shard rule, or as an operation in a recorded pass.
+fn add_weight_gradient(
+    pass: &mut Backward<'_>,
+    weight: &Input,
+    (x, y): (&Tensor, &Tensor),
+    spec: Conv2d,
+    batch: crate::Batch,
+) -> Result<()> {
+    if pass.is_recorded() {
+        return pass.add_tensor(weight, &weight_gradient(x, y, spec)?);
+    }
+    let (x, y) = (x.buffer()?, y.buffer()?);
+    pass.parameter(weight, batch, |ctx, target, shards| {
+        let accumulate = target.accumulate;
+        conv2d_backward_weight(ctx, &x, &y, &target.buffer, shards, accumulate, &spec)
+    })
+}
+
+/// w = W(x, y), with its own derivatives.
+fn weight_gradient(x: &Tensor, y: &Tensor, spec: Conv2d) -> Result<Tensor> {
+    let per_group = spec.in_channels / spec.groups.max(1);
+    let shape = [spec.out_channels, per_group, spec.kernel[0], spec.kernel[1]];
+    let ctx = x.context();
+    let w = ctx.alloc(shape.iter().product())?;
+    conv2d_backward_weight(ctx, &x.buffer()?, &y.buffer()?, &w, 1, false, &spec)?;
+    let places = [x.input(), y.input()];
+    let saved = [
+        y.requires_grad().then(|| x.clone()),
+        x.requires_grad().then(|| y.clone()),
+    ];
+    let op = "conv2d_backward_weight";
+    let output = Tensor::of_rule(op, &[x, y], (w, &shape), move |pass, dw, _| {
+        if let Some(y) = &saved[1] {
+            pass.add_tensor(&places[0], &input_gradient(y, dw, spec)?)?;
+        }
+        match &saved[0] {
+            Some(x) => pass.add_tensor(&places[1], &correlation("conv2d", x, dw, None, spec)?),
+            None => Ok(()),
+        }
+    })?;
+    Ok(output.with_samples_of(Samples::Lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::{check, input, message};
+    use crate::tape::enable_grad;
+
+    fn options() -> ConvOptions {
+        ConvOptions {
+            stride: [2, 1],
+            padding: [1, 0],
+            dilation: [1, 2],
+            groups: 2,
+        }
+    }
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let x = [
+            input(1, &[2, 4, 5, 6]),
+            input(2, &[6, 2, 3, 2]),
+            input(3, &[6]),
+        ];
+        check("conv2d", &x, |x| {
+            x[0].conv2d(&x[1], Some(&x[2]), &options())
+        });
+        let x = [
+            input(4, &[2, 6, 3, 4]),
+            input(5, &[6, 2, 3, 2]),
+            input(6, &[4]),
+        ];
+        check("conv_transpose2d", &x, |x| {
+            x[0].conv_transpose2d(&x[1], Some(&x[2]), &options(), [1, 0])
+        });
+        let x = [input(7, &[2, 3, 7]), input(8, &[4, 3, 3])];
+        check("conv1d", &x, |x| {
+            x[0].conv1d(&x[1], None, &ConvOptions::default())
+        });
+    }
+
+    #[test]
+    fn a_second_derivative_is_made_of_convolutions() {
+        let x = [input(1, &[2, 2, 4, 4]), input(2, &[3, 2, 2, 2])];
+        check("conv2d", &x, |x| {
+            enable_grad(|| {
+                let image = match x[0].requires_grad() {
+                    true => x[0].clone(),
+                    false => x[0].with_gradient(),
+                };
+                let y = image.conv2d(&x[1], None, &ConvOptions::default())?.tanh()?;
+                let slope = y.square()?.sum()?.gradients(&[&image], true)?.remove(0);
+                slope.expect("the image is used").square()?.sum()
+            })
+        });
+    }
+
+    #[test]
+    fn unfitting_weights_are_refused() {
+        let (x, w) = (input(1, &[1, 3, 4, 4]), input(2, &[2, 2, 3, 3]));
+        let text = message(x.conv2d(&w, None, &ConvOptions::default()));
+        assert_eq!(
+            text,
+            "conv2d: weight has shape [2, 2, 3, 3], expected [O, 3, h, w]"
+        );
+    }
+}

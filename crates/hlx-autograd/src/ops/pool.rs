@@ -1,0 +1,283 @@
+//! Pooling and interpolation of images \[.., H, W\]: the dimensions before are planes of their own.
+//!
+//! Averages and interpolations are linear: their second derivative is their first. A maximum's second
+//! derivative goes through the places that it chose.
+
+use hlx_core::{Buffer, Context};
+use hlx_kernels::KernelError;
+use hlx_kernels::interpolate::{
+    Interpolate2d, Interpolation, interpolate2d_backward, interpolate2d_forward,
+};
+use hlx_kernels::pool::{
+    AvgDivisor, Pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool2d_forward,
+    avg_pool2d_backward, avg_pool2d_forward, max_pool2d_forward,
+};
+
+use crate::{DType, Result, Tensor};
+
+/// The windows of a pooling; pairs are of height and width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Elements of a window.
+    pub kernel: [usize; 2],
+    /// Elements from one window to the next.
+    pub stride: [usize; 2],
+    /// Elements outside of the plane on each side.
+    pub padding: [usize; 2],
+    /// Elements from one of a window to the next; 1 for averages.
+    pub dilation: [usize; 2],
+    /// Windows that pass the end count.
+    pub ceil_mode: bool,
+}
+
+impl PoolOptions {
+    /// Square windows that touch: PyTorch's defaults.
+    pub fn square(size: usize) -> Self {
+        Self {
+            kernel: [size; 2],
+            stride: [size; 2],
+            padding: [0; 2],
+            dilation: [1; 2],
+            ceil_mode: false,
+        }
+    }
+}
+
+/// A linear map of planes.
+#[derive(Clone, Copy)]
+struct Linear {
+    op: &'static str,
+    kind: Kind,
+    planes: usize,
+    input: [usize; 2],
+    output: [usize; 2],
+    /// The map is applied the other way round, as its gradient is.
+    transposed: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Average(PoolOptions, AvgDivisor),
+    Adaptive,
+    Interpolated(Interpolation),
+}
+
+impl Linear {
+    fn launch(&self, ctx: &Context, x: &Buffer, y: &Buffer) -> Result<(), KernelError> {
+        let Self {
+            planes,
+            input,
+            output,
+            ..
+        } = *self;
+        match (self.kind, self.transposed) {
+            (Kind::Average(options, divisor), false) => {
+                avg_pool2d_forward(ctx, x, y, divisor, &pool_of(options, planes, input))
+            }
+            (Kind::Average(options, divisor), true) => {
+                avg_pool2d_backward(ctx, x, y, divisor, &pool_of(options, planes, input))
+            }
+            (Kind::Adaptive, false) => {
+                adaptive_avg_pool2d_forward(ctx, x, y, planes, input, output)
+            }
+            (Kind::Adaptive, true) => {
+                adaptive_avg_pool2d_backward(ctx, x, y, planes, input, output)
+            }
+            (Kind::Interpolated(mode), transposed) => {
+                let spec = Interpolate2d {
+                    planes,
+                    input,
+                    output,
+                    mode,
+                    scale_factor: None,
+                };
+                match transposed {
+                    false => interpolate2d_forward(ctx, x, y, &spec),
+                    true => interpolate2d_backward(ctx, x, y, &spec),
+                }
+            }
+        }
+    }
+
+    fn apply(self, x: &Tensor) -> Result<Tensor> {
+        let to = if self.transposed {
+            self.input
+        } else {
+            self.output
+        };
+        let rank = x.rank();
+        let shape = [&x.shape()[..rank - 2], &to].concat();
+        let ctx = x.context();
+        let y = ctx.alloc(shape.iter().product())?;
+        self.launch(ctx, &x.buffer()?, &y)?;
+        let (place, samples) = (x.input(), x.samples());
+        let gradient = Self {
+            transposed: !self.transposed,
+            ..self
+        };
+        let y = Tensor::of_rule(self.op, &[x], (y, &shape), move |pass, dy, _| {
+            pass.add_tensor(&place, &gradient.apply(dy)?)
+        })?;
+        Ok(y.with_samples_of(samples.moved(|axis| (axis + 2 < rank).then_some(axis))))
+    }
+}
+
+fn pool_of(options: PoolOptions, planes: usize, input: [usize; 2]) -> Pool2d {
+    Pool2d {
+        planes,
+        input,
+        kernel: options.kernel,
+        stride: options.stride,
+        padding: options.padding,
+        dilation: options.dilation,
+        ceil_mode: options.ceil_mode,
+    }
+}
+
+impl Tensor {
+    /// The planes of an image: their number, height and width.
+    fn planes(&self, op: &'static str) -> Result<(usize, [usize; 2])> {
+        self.expect_type(op, "the input", DType::F32)?;
+        match self.shape() {
+            &[ref leading @ .., height, width] => Ok((leading.iter().product(), [height, width])),
+            _ => Err(self.shape_error(op, "the input", "[.., H, W]")),
+        }
+    }
+
+    /// Computes the largest element of each window, as `torch.nn.functional.max_pool2d`: NaN if one is,
+    /// and of equal ones the first has the gradient.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for windows that do not
+    /// fit.
+    pub fn max_pool2d(&self, options: &PoolOptions) -> Result<Tensor> {
+        const OP: &str = "max_pool2d";
+        let (planes, input) = self.planes(OP)?;
+        let spec = pool_of(*options, planes, input);
+        let [h, w] = spec.output()?;
+        let ctx = self.context();
+        let values = ctx.alloc(planes * h * w)?;
+        let places = ctx.alloc_typed(DType::U32, planes * h * w)?;
+        max_pool2d_forward(ctx, &self.buffer()?, &values, &places, &spec)?;
+        let rank = self.rank();
+        let samples = self
+            .samples()
+            .moved(|axis| (axis + 2 < rank).then_some(axis));
+        let shape = [&self.shape()[..rank - 2], &[h, w]].concat();
+        if !self.requires_grad() {
+            let values = Tensor::from_buffer(ctx, values, &shape)?;
+            return Ok(values.with_samples_of(samples));
+        }
+        let places = Tensor::from_buffer(ctx, places, &[planes, h * w])?;
+        let (place, from) = (self.input(), self.shape().to_vec());
+        let y = Tensor::of_rule(OP, &[self], (values, &shape), move |pass, dy, _| {
+            let zeros = Tensor::zeros(dy.context(), &[planes, input[0] * input[1]], DType::F32)?;
+            let dy = dy.reshape(&[planes, h * w])?;
+            let dx = zeros.scatter_add(1, &places, &dy)?;
+            pass.add_tensor(&place, &dx.reshape(&from)?)
+        })?;
+        Ok(y.with_samples_of(samples))
+    }
+
+    /// Computes the average of each window, as `torch.nn.functional.avg_pool2d`.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool2d`].
+    pub fn avg_pool2d(&self, options: &PoolOptions, divisor: AvgDivisor) -> Result<Tensor> {
+        const OP: &str = "avg_pool2d";
+        let (planes, input) = self.planes(OP)?;
+        let output = pool_of(*options, planes, input).output()?;
+        let map = Linear {
+            op: OP,
+            kind: Kind::Average(*options, divisor),
+            planes,
+            input,
+            output,
+            transposed: false,
+        };
+        map.apply(self)
+    }
+
+    /// Computes averages over windows that give planes of `output`, as
+    /// `torch.nn.functional.adaptive_avg_pool2d`.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool2d`].
+    pub fn adaptive_avg_pool2d(&self, output: [usize; 2]) -> Result<Tensor> {
+        const OP: &str = "adaptive_avg_pool2d";
+        let (planes, input) = self.planes(OP)?;
+        let map = Linear {
+            op: OP,
+            kind: Kind::Adaptive,
+            planes,
+            input,
+            output,
+            transposed: false,
+        };
+        map.apply(self)
+    }
+
+    /// Samples planes to `output`, as `torch.nn.functional.interpolate(size=..)`.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool2d`].
+    pub fn interpolate(&self, output: [usize; 2], mode: Interpolation) -> Result<Tensor> {
+        const OP: &str = "interpolate";
+        let (planes, input) = self.planes(OP)?;
+        let map = Linear {
+            op: OP,
+            kind: Kind::Interpolated(mode),
+            planes,
+            input,
+            output,
+            transposed: false,
+        };
+        map.apply(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::test_support::{check, input};
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        let x = [input(1, &[2, 3, 5, 6])];
+        let options = PoolOptions {
+            stride: [1, 2],
+            padding: [1, 0],
+            ..PoolOptions::square(2)
+        };
+        // Values further apart than the steps of the check, so that none changes the largest.
+        let apart: Vec<f32> = (0..180).map(|i| (i * 77 % 180) as f32 / 8.0).collect();
+        let apart = Tensor::from_slice(x[0].context(), &apart, x[0].shape()).expect("uploads");
+        check("max_pool2d", &[apart], |x| x[0].max_pool2d(&options));
+        for divisor in [AvgDivisor::Padded, AvgDivisor::Inside] {
+            check("avg_pool2d", &x, |x| {
+                x[0].avg_pool2d(&options, divisor)?.gelu()
+            });
+        }
+        check("adaptive_avg_pool2d", &x, |x| {
+            x[0].adaptive_avg_pool2d([2, 4])?.gelu()
+        });
+        for mode in [
+            Interpolation::Nearest,
+            Interpolation::Bilinear,
+            Interpolation::BilinearAligned,
+        ] {
+            check("interpolate", &x, |x| {
+                x[0].interpolate([8, 4], mode)?.gelu()
+            });
+        }
+    }
+
+    #[test]
+    fn the_first_of_equal_ones_has_the_gradient() -> Result<()> {
+        let ctx = hlx_core::testing::contexts()[0].clone();
+        let x = Tensor::from_slice(&ctx, &[1.0, 3.0, 3.0, 0.0], &[1, 2, 2])?.with_gradient();
+        x.max_pool2d(&PoolOptions::square(2))?.sum()?.backward()?;
+        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 1.0, 0.0, 0.0]);
+        Ok(())
+    }
+}
