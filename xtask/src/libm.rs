@@ -117,10 +117,11 @@ fn calls(code: &str) -> Vec<&'static str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();
     for method in METHODS {
-        // `self.log(..)` is some type's own method.
-        let as_method = code
-            .match_indices(&format!(".{method}("))
-            .any(|(at, _)| !code[..at].ends_with("self"));
+        // `self.log(..)` is some type's own method, and `x.log()?` a tensor's: no float is a result.
+        let opening = format!(".{method}(");
+        let as_method = code.match_indices(&opening).any(|(at, _)| {
+            !code[..at].ends_with("self") && !is_result(&code[at + opening.len()..])
+        });
         let as_path = ["f32::", "f64::"].iter().any(|start| {
             let pattern = format!("{start}{method}");
             code.match_indices(&pattern)
@@ -133,9 +134,31 @@ fn calls(code: &str) -> Vec<&'static str> {
     found
 }
 
+/// Whether a call, of which this is what follows its opening parenthesis, ends with `?`.
+fn is_result(rest: &str) -> bool {
+    let mut depth = 1;
+    for (at, character) in rest.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return rest[at + 1..].starts_with('?');
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::{calls, check_source};
+
+    #[test]
+    fn a_tensors_methods_are_results() {
+        assert!(calls("dy.mul(x.log()?)?.exp()?").is_empty());
+        assert_eq!(calls("let y = Some(x.exp())?;"), ["exp"]);
+    }
 
     #[test]
     fn finds_methods_and_paths_and_nothing_else() {

@@ -174,7 +174,12 @@ impl Tensor {
             if extent == 0 {
                 continue;
             }
-            let shift = shift.rem_euclid(extent as isize) as usize;
+            let forward = shift.unsigned_abs() % extent;
+            let shift = if shift < 0 && forward > 0 {
+                extent - forward
+            } else {
+                forward
+            };
             let end = rolled.narrow(dim, extent - shift, shift)?;
             let start = rolled.narrow(dim, 0, extent - shift)?;
             rolled = Tensor::cat(&[&end, &start], dim)?;
