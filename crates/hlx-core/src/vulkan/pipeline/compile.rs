@@ -115,6 +115,12 @@ pub(super) fn compile(
         robustness = robustness.storage_buffers(behavior);
         info = info.push_next(&mut robustness);
     }
+    // A cache read from disk gives NVIDIA's driver 580 the pipeline of the same module without these
+    // flags: a cut launch then wrote its first range alone (seen on an H200).
+    let cache = match stage.based || stage.robust.is_some() {
+        true => vk::PipelineCache::null(),
+        false => cache.handle(),
+    };
     let vulkan = &device.device;
     let mut pipeline = vk::Pipeline::null();
     // SAFETY: module and layout are alive, the structures live through the call, and the cache
@@ -122,7 +128,7 @@ pub(super) fn compile(
     let result = unsafe {
         (vulkan.fns().v1_0.create_compute_pipelines)(
             vulkan.handle(),
-            cache.handle(),
+            cache,
             1,
             &info,
             std::ptr::null(),
