@@ -61,7 +61,14 @@ const PARTS: [Part; 4] = [
     Part {
         checker: Checker::Miri,
         about: "layouts, and a kernel in small sizes",
-        arguments: &["-p", "hlx-kernels", "--lib", "--", "transpose", "layout"],
+        arguments: &[
+            "-p",
+            "hlx-kernels",
+            "--lib",
+            "--",
+            "transpose::tests",
+            "layout::tests",
+        ],
     },
     Part {
         checker: Checker::ThreadSanitizer,
