@@ -86,7 +86,7 @@ macro_rules! define_kinds {
         multiversion! {
             fn chunk_f32<A>(operation: Binary, a: &[u32], b: &[u32], y: &mut [u32]) {
                 match operation {
-                    $(Binary::$variant => { $(each2(a, b, y, formulas::$f32::<A>);)? })+
+                    $(Binary::$variant => { $(each2!(a, b, y, formulas::$f32::<A>);)? })+
                 }
             }
         }
@@ -94,7 +94,7 @@ macro_rules! define_kinds {
         multiversion! {
             fn chunk_i32(operation: Binary, a: &[u32], b: &[u32], y: &mut [u32]) {
                 match operation {
-                    $(Binary::$variant => { $(each2(a, b, y, formulas::$i32);)? })+
+                    $(Binary::$variant => { $(each2!(a, b, y, formulas::$i32);)? })+
                 }
             }
         }
@@ -102,7 +102,7 @@ macro_rules! define_kinds {
         multiversion! {
             fn chunk_u32(operation: Binary, a: &[u32], b: &[u32], y: &mut [u32]) {
                 match operation {
-                    $(Binary::$variant => { $(each2(a, b, y, formulas::$u32);)? })+
+                    $(Binary::$variant => { $(each2!(a, b, y, formulas::$u32);)? })+
                 }
             }
         }

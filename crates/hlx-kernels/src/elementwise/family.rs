@@ -49,21 +49,30 @@ impl Word for bool {
     }
 }
 
-/// `y[i] = f(x[i])` over words.
-#[inline(always)]
-pub(super) fn each1<T: Value, R: Word>(x: &[u32], y: &mut [u32], f: impl Fn(T) -> R) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = f(T::of_word(*x)).word();
-    }
+/// `y[i] = f(x[i])` over words, for the bodies of `multiversion!` functions; with `with p`,
+/// `f(x[i], p)`. A macro, because the formula is called in the body itself so: by way of a closure or a
+/// function's name as a value, a long one is compiled apart, for the baseline.
+macro_rules! each1 {
+    ($x:expr, $y:expr, $f:expr $(, with $parameters:expr)?) => {
+        for (y, x) in $y.iter_mut().zip($x) {
+            let value = $crate::elementwise::family::Value::of_word(*x);
+            *y = $crate::elementwise::family::Word::word($f(value $(, $parameters)?));
+        }
+    };
 }
+pub(super) use each1;
 
-/// `y[i] = f(a[i], b[i])` over words.
-#[inline(always)]
-pub(super) fn each2<T: Value, R: Word>(a: &[u32], b: &[u32], y: &mut [u32], f: impl Fn(T, T) -> R) {
-    for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
-        *y = f(T::of_word(*a), T::of_word(*b)).word();
-    }
+/// `y[i] = f(a[i], b[i])` over words, likewise.
+macro_rules! each2 {
+    ($a:expr, $b:expr, $y:expr, $f:expr) => {
+        for ((y, a), b) in $y.iter_mut().zip($a).zip($b) {
+            let left = $crate::elementwise::family::Value::of_word(*a);
+            let right = $crate::elementwise::family::Value::of_word(*b);
+            *y = $crate::elementwise::family::Word::word($f(left, right));
+        }
+    };
 }
+pub(super) use each2;
 
 /// An operation with the types that it takes and gives.
 pub(super) struct Typed {

@@ -59,10 +59,10 @@ impl From<[u32; 2]> for Parameters {
 /// Runs a formula over words, with the parameters where it takes them.
 macro_rules! over {
     ($x:ident, $y:ident, $parameters:ident, $formula:expr) => {
-        each1($x, $y, $formula)
+        each1!($x, $y, $formula)
     };
     ($x:ident, $y:ident, $parameters:ident, $formula:expr, with) => {
-        each1($x, $y, |x| $formula(x, $parameters))
+        each1!($x, $y, $formula, with $parameters)
     };
 }
 
@@ -154,9 +154,9 @@ multiversion! {
     /// `chunk_f32`, in vectors.
     fn chunk_within<A>(operation: Unary, x: &[u32], y: &mut [u32]) {
         match operation {
-            Unary::Sin => each1(x, y, A::sin_within),
-            Unary::Cos => each1(x, y, A::cos_within),
-            _ => each1(x, y, A::tan_within),
+            Unary::Sin => each1!(x, y, A::sin_within),
+            Unary::Cos => each1!(x, y, A::cos_within),
+            _ => each1!(x, y, A::tan_within),
         }
     }
 }
