@@ -27,10 +27,14 @@ pub(super) fn ceil(x: f32) -> f32 {
     if x > whole { whole + 1.0 } else { whole }
 }
 
-/// From 2^23 on floats are whole, and a sum is rounded to them, ties to even.
+/// Up where the fraction is above a half, or a half beside an odd number. Not by adding 2^23 and taking
+/// it off again: LLVM compiled that for AVX-512 to x itself in a loop's tail.
 #[inline(always)]
 pub(super) fn round(x: f32) -> f32 {
-    const WHOLE_FROM: f32 = 8_388_608.0;
-    let rounded = copysign((abs(x) + WHOLE_FROM) - WHOLE_FROM, x);
-    if abs(x) < WHOLE_FROM { rounded } else { x }
+    let whole = trunc(x);
+    let fraction = abs(x - whole);
+    let half = trunc(whole * 0.5);
+    let up = fraction > 0.5 || (fraction == 0.5 && half + half != whole);
+    let rounded = if up { abs(whole) + 1.0 } else { abs(whole) };
+    copysign(rounded, x)
 }
