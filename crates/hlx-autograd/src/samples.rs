@@ -40,6 +40,11 @@ impl Samples {
         }
     }
 
+    /// After an operation that mixes or picks along a dimension: lost if they lie along it.
+    pub(crate) fn unless_along(self, axis: usize) -> Self {
+        self.moved(|at| (at != axis).then_some(at))
+    }
+
     /// After the operand was broadcast to `rank` dimensions, from `own`.
     pub(crate) fn broadcast(self, own: usize, rank: usize) -> Self {
         self.moved(|axis| Some(axis + rank - own))

@@ -5,13 +5,23 @@
 //! 0 or is not written. Where several indices choose one element, `scatter` writes the last one in
 //! row-major order, and additions follow that order.
 
-use hlx_core::Bool;
+use hlx_core::{Bool, Buffer, Context};
 use hlx_kernels::elementwise::Band;
-use hlx_kernels::indexing;
+use hlx_kernels::{KernelError, Operand, indexing};
 
 use super::movement::axis_of;
-
 use crate::{AutogradError, DType, Result, Tensor};
+
+/// A kernel that writes or adds by index: context, target, its shape, axis, index, source, flag.
+type Writer = fn(
+    &Context,
+    &Buffer,
+    &[usize],
+    usize,
+    Operand<'_>,
+    Operand<'_>,
+    Option<&Buffer>,
+) -> Result<(), KernelError>;
 
 fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
     match index.dtype() {
@@ -53,7 +63,7 @@ impl Tensor {
             let dx = Tensor::zeros(dy.context(), &shape, dy.dtype())?;
             pass.add_tensor(&x, &dx.scatter_add(axis as isize, &places, dy)?)
         })?;
-        Ok(gathered.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(gathered.with_samples_of(self.samples().unless_along(axis)))
     }
 
     /// Takes the slices at the indices along a dimension, as `torch.index_select`; the index has one
@@ -84,7 +94,26 @@ impl Tensor {
             let dx = Tensor::zeros(dy.context(), &from, dy.dtype())?;
             pass.add_tensor(&x, &dx.index_add(axis as isize, &index, dy)?)
         })?;
-        Ok(chosen.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(chosen.with_samples_of(self.samples().unless_along(axis)))
+    }
+
+    /// The frame of operations that write into a copy by index: checks the operands, launches `kernel`,
+    /// and returns the axis and the copy.
+    fn written(
+        &self,
+        op: &'static str,
+        dim: isize,
+        (index, source): (&Tensor, &Tensor),
+        kernel: Writer,
+    ) -> Result<(usize, Buffer)> {
+        check_index(op, index)?;
+        let others = [("the index", Some(index)), ("the source", Some(source))];
+        self.same_context(op, others)?;
+        let axis = axis_of(op, dim, self.rank())?;
+        let (ctx, out) = (self.context(), self.copied()?);
+        let (flag, places, from) = (ctx.flag(op)?, index.operand(), source.operand());
+        kernel(ctx, &out, self.shape(), axis, places, from, Some(&flag))?;
+        Ok((axis, out))
     }
 
     /// Returns a copy with `source[i]` written at `i with index[i] in the place of dim`, as
@@ -94,16 +123,8 @@ impl Tensor {
     /// As [`Tensor::gather`].
     pub fn scatter(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter";
-        check_index(OP, index)?;
-        self.same_context(
-            OP,
-            [("the index", Some(index)), ("the source", Some(source))],
-        )?;
-        let axis = axis_of(OP, dim, self.rank())?;
-        let (ctx, out) = (self.context(), self.copied()?);
-        let (flag, places) = (ctx.flag(OP)?, index.operand());
-        let (shape, from) = (self.shape(), source.operand());
-        indexing::scatter(ctx, &out, shape, axis, places, from, Some(&flag))?;
+        let (axis, out) = self.written(OP, dim, (index, source), indexing::scatter)?;
+        let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let given = source.shape().to_vec();
         let inputs = [self, source];
@@ -119,7 +140,7 @@ impl Tensor {
             }
             Ok(())
         })?;
-        Ok(written.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(written.with_samples_of(self.samples().unless_along(axis)))
     }
 
     /// Returns a copy with `source[i]` added at `i with index[i] in the place of dim`, in row-major
@@ -129,16 +150,8 @@ impl Tensor {
     /// As [`Tensor::gather`].
     pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter_add";
-        check_index(OP, index)?;
-        self.same_context(
-            OP,
-            [("the index", Some(index)), ("the source", Some(source))],
-        )?;
-        let axis = axis_of(OP, dim, self.rank())?;
-        let (ctx, out) = (self.context(), self.copied()?);
-        let (flag, places) = (ctx.flag(OP)?, index.operand());
-        let (shape, from) = (self.shape(), source.operand());
-        indexing::scatter_add(ctx, &out, shape, axis, places, from, Some(&flag))?;
+        let (axis, out) = self.written(OP, dim, (index, source), indexing::scatter_add)?;
+        let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let given = source.shape().to_vec();
         let inputs = [self, source];
@@ -149,7 +162,7 @@ impl Tensor {
             }
             pass.add_tensor(&x, dy)
         })?;
-        Ok(added.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(added.with_samples_of(self.samples().unless_along(axis)))
     }
 
     /// Returns a copy with the slices of `source` added at the indices along a dimension, in their
@@ -159,16 +172,8 @@ impl Tensor {
     /// As [`Tensor::gather`].
     pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_add";
-        check_index(OP, index)?;
-        self.same_context(
-            OP,
-            [("the index", Some(index)), ("the source", Some(source))],
-        )?;
-        let axis = axis_of(OP, dim, self.rank())?;
-        let (ctx, out) = (self.context(), self.copied()?);
-        let (flag, places) = (ctx.flag(OP)?, index.operand());
-        let (shape, from) = (self.shape(), source.operand());
-        indexing::index_add(ctx, &out, shape, axis, places, from, Some(&flag))?;
+        let (axis, out) = self.written(OP, dim, (index, source), indexing::index_add)?;
+        let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let inputs = [self, source];
         let added = Tensor::of_rule(OP, &inputs, (out, shape), move |pass, dy, _| {
@@ -177,7 +182,7 @@ impl Tensor {
             }
             pass.add_tensor(&x, dy)
         })?;
-        Ok(added.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(added.with_samples_of(self.samples().unless_along(axis)))
     }
 
     /// Takes the elements where a mask of this shape holds, as `torch.masked_select`. Their number is
@@ -201,7 +206,7 @@ impl Tensor {
     }
 
     /// A copy of the elements in row-major order.
-    pub(crate) fn copied(&self) -> Result<hlx_core::Buffer> {
+    pub(crate) fn copied(&self) -> Result<Buffer> {
         let out = self
             .context()
             .alloc_typed(self.dtype(), self.n_elements())?;
@@ -303,7 +308,7 @@ impl Tensor {
             (out, self.shape()),
             move |pass, dy, _| pass.add_tensor(&x, &dy.flip(&dims)?.cumsum(dims[0])?.flip(&dims)?),
         )?;
-        Ok(sums.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(sums.with_samples_of(self.samples().unless_along(axis)))
     }
 
     /// Computes the running products along a dimension, as `torch.cumprod`. The gradient divides by
@@ -323,7 +328,7 @@ impl Tensor {
             let sums = terms.flip(&dims)?.cumsum(dims[0])?.flip(&dims)?;
             pass.add_tensor(&place, &sums.div(&x)?)
         })?;
-        Ok(products.with_samples_of(self.samples().moved(|at| (at != axis).then_some(at))))
+        Ok(products.with_samples_of(self.samples().unless_along(axis)))
     }
 
     /// The matrices with zeros above a diagonal, as `torch.tril`.

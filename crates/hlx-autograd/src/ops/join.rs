@@ -68,7 +68,7 @@ impl Tensor {
         }
         let inputs: Vec<&Tensor> = parts.iter().collect();
         let samples = Samples::join(parts.iter().map(Tensor::samples));
-        let samples = samples.moved(|at| (at != axis).then_some(at));
+        let samples = samples.unless_along(axis);
         let joined = match dtype.is_float() {
             true => Tensor::of_rule(OP, &inputs, (out, &shape), move |pass, dy, _| {
                 for (input, start, end) in &places {

@@ -309,7 +309,7 @@ impl Tensor {
         for &dim in dims {
             let axis = axis_of("flip", dim, self.rank())?;
             layout = moved("flip", layout.flip(axis))?;
-            samples = samples.moved(|at| (at != axis).then_some(at));
+            samples = samples.unless_along(axis);
         }
         let (x, dims) = (self.input(), dims.to_vec());
         self.moved_to("flip", layout, samples, move |pass, dy| {
@@ -325,7 +325,7 @@ impl Tensor {
     pub fn unfold(&self, dim: isize, size: usize, step: usize) -> Result<Tensor> {
         let axis = axis_of("unfold", dim, self.rank())?;
         let layout = moved("unfold", self.layout().unfold(axis, size, step))?;
-        let samples = self.samples().moved(|at| (at != axis).then_some(at));
+        let samples = self.samples().unless_along(axis);
         let (x, from) = (self.input(), self.shape().to_vec());
         self.moved_to("unfold", layout, samples, move |pass, dy| {
             let windows = dy.shape()[axis];
