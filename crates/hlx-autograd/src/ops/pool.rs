@@ -10,10 +10,10 @@ use hlx_kernels::interpolate::{
 };
 use hlx_kernels::pool::{
     AvgDivisor, Pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool2d_forward,
-    avg_pool2d_backward, avg_pool2d_forward, max_pool2d_forward,
+    avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward, max_pool2d_forward,
 };
 
-use crate::{DType, Result, Tensor};
+use crate::{DType, Gradient, Result, Tensor};
 
 /// The windows of a pooling; pairs are of height and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,12 +168,17 @@ impl Tensor {
             let values = Tensor::from_buffer(ctx, values, &shape)?;
             return Ok(values.with_samples_of(samples));
         }
-        let places = Tensor::from_buffer(ctx, places, &[planes, h * w])?;
         let (place, from) = (self.input(), self.shape().to_vec());
         let y = Tensor::of_rule(OP, &[self], (values, &shape), move |pass, dy, _| {
+            if !pass.is_recorded() {
+                let dx = pass.context().alloc(from.iter().product())?;
+                max_pool2d_backward(pass.context(), &dy.buffer()?, &places, &dx, &spec)?;
+                return pass.add(&place, Gradient::owned(dx));
+            }
+            let chosen = Tensor::from_buffer(dy.context(), places.clone(), &[planes, h * w])?;
             let zeros = Tensor::zeros(dy.context(), &[planes, input[0] * input[1]], DType::F32)?;
             let dy = dy.reshape(&[planes, h * w])?;
-            let dx = zeros.scatter_add(1, &places, &dy)?;
+            let dx = zeros.scatter_add(1, &chosen, &dy)?;
             pass.add_tensor(&place, &dx.reshape(&from)?)
         })?;
         Ok(y.with_samples_of(samples))
