@@ -5,7 +5,8 @@ mod pending;
 mod transfer;
 
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use pending::PendingDownload;
 
@@ -13,9 +14,10 @@ use crate::cpu_stream::CpuStream;
 use crate::device::DeviceInfo;
 use crate::dtype::DType;
 use crate::error::CoreError;
+use crate::fusion::{CpuBody, Fusable};
 use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, Launch, check_bindings};
-use crate::memory::{BlockSource, Buffer, MemoryStatistics, TensorPool};
+use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
 use crate::probe_report::ProbeReport;
 use crate::timing::{TimingCollector, TimingReport, Work};
 use crate::tuning::Tuning;
@@ -39,6 +41,8 @@ struct Inner {
     info: DeviceInfo,
     probe: ProbeReport,
     flags: flags::Flags,
+    /// The changes in place of the graph that is being recorded.
+    changes: Mutex<Vec<NotedChange>>,
 }
 
 /// The stream of either kind of device; both have the same methods.
@@ -69,6 +73,7 @@ impl Context {
                 info,
                 probe,
                 flags: flags::Flags::default(),
+                changes: Mutex::default(),
             }),
         }
     }
@@ -243,10 +248,38 @@ impl Context {
     where
         F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
     {
+        self.launch_any(&launch, (work, None), || Box::new(cpu))
+    }
+
+    /// As [`Context::launch`], of a launch that becomes part of a chain where a graph is recorded
+    /// and [`Tuning::chains`] is on. `fusable` is called only then.
+    ///
+    /// # Errors
+    /// As [`Context::launch`].
+    pub fn launch_fusable<F>(
+        &self,
+        launch: Launch<'_>,
+        fusable: impl FnOnce() -> Option<Arc<dyn Fusable>>,
+        cpu: F,
+    ) -> Result<(), CoreError>
+    where
+        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
+    {
+        let joins = self.tuning.chains && self.is_recording();
+        let fusable = joins.then(fusable).flatten();
+        self.launch_any(&launch, (launch.work(), fusable), || Box::new(cpu))
+    }
+
+    fn launch_any(
+        &self,
+        launch: &Launch<'_>,
+        (work, fusable): (Work, Option<Arc<dyn Fusable>>),
+        cpu: impl FnOnce() -> CpuBody,
+    ) -> Result<(), CoreError> {
         check_bindings(launch.name, launch.bindings, self.source())?;
         match self.stream() {
-            Stream::Vulkan(stream) => stream.launch(&launch, work, self.pace()),
-            Stream::Cpu(stream) => stream.launch(&launch, work, cpu),
+            Stream::Vulkan(stream) => stream.launch(launch, work, (self.pace(), fusable)),
+            Stream::Cpu(stream) => stream.launch(launch, work, (cpu(), fusable)),
         }
     }
 
@@ -272,10 +305,11 @@ impl Context {
     }
 
     /// Runs `body` with its launches recorded instead of run, and returns them as a graph beside
-    /// the body's result. On a Vulkan device launches that do not depend on each other run side
-    /// by side, and buffers allocated inside get their memory at the end: one whose handle is
+    /// the body's result. Buffers allocated inside get their memory at the end: one whose handle is
     /// still held keeps its own, also after the graph is dropped; the others share what all graphs
-    /// work in. The graph owns the buffers from outside that its launches use. Uploads, downloads
+    /// work in. On a Vulkan device launches that do not depend on each other run side by side.
+    /// Chains of element-wise launches become one launch each ([`Tuning::chains`]), and what only
+    /// they read is not stored. The graph owns the buffers from outside that its launches use. Uploads, downloads
     /// and replays inside are errors, and so is whatever another thread does on this context
     /// meanwhile.
     ///
@@ -289,9 +323,10 @@ impl Context {
             self.prepare_flags()?;
         }
         match self.stream() {
-            Stream::Vulkan(stream) => stream.begin_recording(self.pace())?,
-            Stream::Cpu(stream) => stream.begin_recording()?,
+            Stream::Vulkan(stream) => stream.begin_recording(self.pace(), self.tuning.chains)?,
+            Stream::Cpu(stream) => stream.begin_recording(self.tuning.chains)?,
         }
+        self.changes().clear();
         let guard = RecordingGuard(self);
         let result = body()?;
         std::mem::forget(guard);
@@ -299,7 +334,23 @@ impl Context {
             Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording()?),
             Stream::Cpu(stream) => Launches::Cpu(stream.end_recording()?),
         };
-        Ok((Graph::new(self.clone(), launches), result))
+        let changes = std::mem::take(&mut *self.changes());
+        Ok((Graph::new(self.clone(), launches, changes), result))
+    }
+
+    /// Notes that elements of a buffer are changed in place, so that [`Buffer::changed_after`] tells
+    /// those who have kept it; while a graph is recorded, at every replay as well. `rebased`: see
+    /// [`Buffer::rebased_after`].
+    pub fn note_change(&self, buffer: &Buffer, elements: Range<usize>, rebased: bool) {
+        let noted = buffer.note_change(elements, rebased);
+        if self.is_recording() {
+            self.changes().push(noted);
+        }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Vec<NotedChange>> {
+        let changes = self.inner.changes.lock();
+        changes.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a graph is being recorded.
@@ -307,9 +358,9 @@ impl Context {
         on_stream!(self, stream => stream.is_recording())
     }
 
-    /// Whether buffers are being given their memory by the launches that touch them, as while a
-    /// graph is recorded on a Vulkan device: values are then gone after their last launch, however
-    /// long their handle is held.
+    /// Whether values that are read again much later should be computed again: while a graph is
+    /// recorded on a Vulkan device. A buffer's words are free there after its last launch,
+    /// however long its handle is held; so they are on the CPU, whose memory is seldom short.
     pub fn plans_memory(&self) -> bool {
         !self.is_cpu() && self.is_recording()
     }

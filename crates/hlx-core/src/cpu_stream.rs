@@ -1,5 +1,6 @@
 //! The stream of the CPU device: launches run one after the other, each on all worker threads.
 
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Instant;
@@ -7,10 +8,15 @@ use std::time::Instant;
 use rayon::ThreadPool;
 
 use crate::error::CoreError;
+use crate::fusion::{CHAIN_NAME, Chain, CpuBody, Fusable, Limits, Node, Planned, fuse};
 use crate::launch::{Binding, CpuBindings, CpuLaunch, Launch};
-use crate::memory::{BlockMemory, BlockSource, Buffer, MemoryStatistics, TensorPool};
+use crate::memory::{
+    BlockMemory, BlockSource, Buffer, Lifetimes, MemoryPlan, MemoryStatistics, PlannedMemory,
+    TensorPool,
+};
 use crate::recording::RecordingThread;
 use crate::timing::{TimingCollector, Work};
+use crate::view::{Access, View};
 
 /// The stream. Its lock is held while a launch runs, so that no two touch the memory at once.
 pub(crate) struct CpuStream {
@@ -27,18 +33,31 @@ struct State {
     timing: bool,
 }
 
-/// A graph being recorded. Its buffers come from a pool of its own, so that replays never touch
-/// what others were given.
+/// A graph being recorded; its buffers get their places when it ends.
 struct Recording {
     thread: RecordingThread,
-    pool: Arc<TensorPool>,
-    launches: Vec<CpuLaunch>,
+    /// Whether chains of launches are joined.
+    fuses: bool,
+    plan: Arc<MemoryPlan>,
+    launches: Vec<Recorded>,
+    /// The buffers from outside, by block and first word. The graph owns them.
+    inputs: HashMap<(u64, usize), Buffer>,
 }
 
-/// The launches of a recorded graph, and the pool of the buffers they work in.
+/// A launch of a graph being recorded.
+struct Recorded {
+    kind: (&'static str, Work),
+    views: Vec<View>,
+    body: CpuBody,
+    fusable: Option<Arc<dyn Fusable>>,
+}
+
+/// The launches of a recorded graph, and the memory that they work in.
 pub(crate) struct CpuGraph {
     launches: Arc<[CpuLaunch]>,
-    pool: Arc<TensorPool>,
+    memory: PlannedMemory,
+    /// Buffers from outside that the launches use.
+    _inputs: Vec<Buffer>,
 }
 
 impl CpuGraph {
@@ -49,7 +68,87 @@ impl CpuGraph {
 
     /// The memory of the buffers that the graph allocated.
     pub fn memory(&self) -> MemoryStatistics {
-        self.pool.statistics()
+        self.memory.statistics
+    }
+}
+
+impl Recording {
+    fn add(&mut self, launch: Recorded, bindings: &[Binding<'_>]) {
+        for buffer in bindings.iter().map(Binding::buffer) {
+            if !buffer.is_unplaced() {
+                let place = (buffer.block().id, buffer.offset());
+                self.inputs.entry(place).or_insert_with(|| buffer.clone());
+            }
+        }
+        self.launches.push(launch);
+    }
+
+    /// Joins what can be joined, and gives each buffer its place; those whose handles are still held
+    /// get it in `pool`.
+    fn finish(self, pool: &Arc<TensorPool>) -> Result<CpuGraph, CoreError> {
+        let launches = match self.fuses {
+            true => joined(self.launches, &self.plan.dropped()),
+            false => self.launches,
+        };
+        let mut lifetimes = Lifetimes::new();
+        for (at, launch) in launches.iter().enumerate() {
+            for view in &launch.views {
+                let life = lifetimes.entry(view.block_id()).or_insert((at, at));
+                life.1 = at;
+            }
+        }
+        let memory = self.plan.place(&lifetimes, pool)?;
+        let ready = |launch: Recorded| CpuLaunch::new(launch.kind, &launch.views, launch.body);
+        let launches: Result<Vec<CpuLaunch>, CoreError> = launches.into_iter().map(ready).collect();
+        Ok(CpuGraph {
+            launches: launches?.into(),
+            memory,
+            _inputs: self.inputs.into_values().collect(),
+        })
+    }
+}
+
+/// The launches with chains of them as one each.
+fn joined(launches: Vec<Recorded>, dropped: &HashSet<u64>) -> Vec<Recorded> {
+    let accesses: Vec<Vec<Access>> = launches
+        .iter()
+        .map(|launch| launch.views.iter().map(View::access).collect())
+        .collect();
+    let nodes = launches.iter().zip(&accesses);
+    let nodes: Vec<Node<'_>> = nodes
+        .map(|(launch, accesses)| Node {
+            accesses,
+            fusable: launch.fusable.as_ref(),
+        })
+        .collect();
+    let planned = fuse(&nodes, &|block| dropped.contains(&block), Limits::NONE);
+    let mut launches: Vec<Option<Recorded>> = launches.into_iter().map(Some).collect();
+    planned
+        .into_iter()
+        .filter_map(|planned| match planned {
+            Planned::Alone(at) => launches[at].take(),
+            Planned::Chain(chain) => Some(Recorded::of_chain(&chain, &launches)),
+        })
+        .collect()
+}
+
+impl Recorded {
+    fn of_chain(chain: &Chain, launches: &[Option<Self>]) -> Self {
+        let of = |&(launch, binding): &(usize, usize)| {
+            Some(launches[launch].as_ref()?.views[binding].clone())
+        };
+        let views: Vec<View> = chain.bindings.iter().filter_map(of).collect();
+        let flops = chain.members.iter().filter_map(|&at| launches[at].as_ref());
+        let work = Work {
+            bytes: views.iter().map(View::bytes).sum(),
+            flops: flops.map(|launch| launch.kind.1.flops).sum(),
+        };
+        Self {
+            kind: (CHAIN_NAME, work),
+            views,
+            body: chain.on_cpu(),
+            fusable: None,
+        }
     }
 }
 
@@ -105,52 +204,66 @@ impl CpuStream {
     }
 
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
-        let pool = match &self.lock("alloc")?.recording {
-            Some(recording) => Arc::clone(&recording.pool),
-            None => Arc::clone(&self.pool),
-        };
-        pool.allocate(len)
+        match &self.lock("alloc")?.recording {
+            Some(recording) => Ok(recording.plan.allocate(len)),
+            None => self.pool.allocate(len),
+        }
     }
 
     /// Runs a launch, or keeps it for the graph being recorded. The caller has checked it.
-    pub fn launch<F>(&self, launch: &Launch<'_>, work: Work, body: F) -> Result<(), CoreError>
-    where
-        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    {
-        self.run_or_record((launch.name, work), launch.bindings, body)
+    pub fn launch(
+        &self,
+        launch: &Launch<'_>,
+        work: Work,
+        (body, fusable): (CpuBody, Option<Arc<dyn Fusable>>),
+    ) -> Result<(), CoreError> {
+        let kind = (launch.name, work);
+        self.run_or_record(kind, launch.bindings, body, fusable)
     }
 
     pub fn fill(&self, buffer: &Buffer, word: u32) -> Result<(), CoreError> {
         let bindings = [Binding::Write(buffer)];
-        self.run_or_record(("fill", Work::of(&bindings)), &bindings, move |bindings| {
+        let body = move |bindings: &mut CpuBindings<'_>| {
             let ([], [out]) = bindings.split();
             out.fill(f32::from_bits(word));
-        })
+        };
+        let kind = ("fill", Work::of(&bindings));
+        self.run_or_record(kind, &bindings, Box::new(body), None)
     }
 
     pub fn copy(&self, source: &Buffer, target: &Buffer) -> Result<(), CoreError> {
         let bindings = [Binding::Read(source), Binding::Write(target)];
-        self.run_or_record(("copy", Work::of(&bindings)), &bindings, |bindings| {
+        let body = |bindings: &mut CpuBindings<'_>| {
             let ([source], [target]) = bindings.split();
             target.copy_from_slice(source);
-        })
+        };
+        let kind = ("copy", Work::of(&bindings));
+        self.run_or_record(kind, &bindings, Box::new(body), None)
     }
 
-    fn run_or_record<F>(
+    fn run_or_record(
         &self,
         kind: (&'static str, Work),
         bindings: &[Binding<'_>],
-        body: F,
-    ) -> Result<(), CoreError>
-    where
-        F: Fn(&mut CpuBindings<'_>) + Send + Sync + 'static,
-    {
+        body: CpuBody,
+        fusable: Option<Arc<dyn Fusable>>,
+    ) -> Result<(), CoreError> {
         let mut state = self.lock(kind.0)?;
-        let pool = state.recording.as_ref().map(|recording| &recording.pool);
-        let ready = CpuLaunch::new(kind, bindings, pool, Box::new(body))?;
+        let views: Vec<View> = bindings.iter().map(View::of).collect();
         match &mut state.recording {
-            Some(recording) => recording.launches.push(ready),
-            None => self.run(&Arc::from([ready]), state.timing),
+            Some(recording) => {
+                let launch = Recorded {
+                    kind,
+                    views,
+                    body,
+                    fusable,
+                };
+                recording.add(launch, bindings);
+            }
+            None => {
+                let ready = CpuLaunch::new(kind, &views, body)?;
+                self.run(&Arc::from([ready]), state.timing);
+            }
         }
         Ok(())
     }
@@ -208,25 +321,23 @@ impl CpuStream {
     }
 
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
-    pub fn begin_recording(&self) -> Result<(), CoreError> {
+    pub fn begin_recording(&self, fuses: bool) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
         state.recording = Some(Recording {
             thread: RecordingThread::current(),
-            pool: TensorPool::new(Arc::clone(&self.source)),
+            fuses,
+            plan: MemoryPlan::new(Arc::clone(&self.source)),
             launches: Vec::new(),
+            inputs: HashMap::new(),
         });
         Ok(())
     }
 
-    /// Ends the graph.
+    /// Ends the graph; its buffers get their places.
     pub fn end_recording(&self) -> Result<CpuGraph, CoreError> {
         let recording = self.state().recording.take();
-        let Recording { pool, launches, .. } =
-            recording.ok_or_else(RecordingThread::none_recording)?;
-        Ok(CpuGraph {
-            launches: launches.into(),
-            pool,
-        })
+        let recording = recording.ok_or_else(RecordingThread::none_recording)?;
+        recording.finish(&self.pool)
     }
 
     pub fn abandon_recording(&self) {

@@ -37,8 +37,9 @@ use crate::error::CoreError;
 use crate::launch::{Binding, check_bindings};
 use crate::memory::Buffer;
 use crate::timing::Work;
+use crate::view::View;
 use crate::vulkan::{
-    Arguments, Groups, Measured, Pipeline, Recorded, Recorder, View, VulkanDevice, VulkanStream,
+    Arguments, Groups, Measured, Pipeline, Recorded, Recorder, VulkanDevice, VulkanStream,
 };
 
 fn stream<'a>(context: &'a Context, what: &str) -> Result<&'a VulkanStream, CoreError> {

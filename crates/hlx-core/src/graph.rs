@@ -3,7 +3,7 @@
 use crate::context::{Context, Stream};
 use crate::cpu_stream::CpuGraph;
 use crate::error::CoreError;
-use crate::memory::MemoryStatistics;
+use crate::memory::{MemoryStatistics, NotedChange};
 use crate::vulkan::VulkanGraph;
 
 /// Launches recorded by [`Context::record`], with all buffers that they touch.
@@ -12,6 +12,8 @@ use crate::vulkan::VulkanGraph;
 pub struct Graph {
     launches: Launches,
     context: Context,
+    /// What the launches change in place, of buffers that others may have kept.
+    changes: Vec<NotedChange>,
 }
 
 pub(crate) enum Launches {
@@ -20,8 +22,12 @@ pub(crate) enum Launches {
 }
 
 impl Graph {
-    pub(crate) fn new(context: Context, launches: Launches) -> Self {
-        Self { launches, context }
+    pub(crate) fn new(context: Context, launches: Launches, changes: Vec<NotedChange>) -> Self {
+        Self {
+            launches,
+            context,
+            changes,
+        }
     }
 
     /// Runs the launches after all work launched so far.
@@ -29,6 +35,7 @@ impl Graph {
     /// # Errors
     /// [`CoreError::DeviceLost`] or the driver's error.
     pub fn replay(&self) -> Result<(), CoreError> {
+        self.changes.iter().for_each(NotedChange::again);
         match (&self.launches, self.context.stream()) {
             (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph),
             (Launches::Cpu(graph), Stream::Cpu(stream)) => stream.replay(graph),

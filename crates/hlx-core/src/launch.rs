@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use crate::dtype::{DType, Element};
 use crate::error::CoreError;
-use crate::memory::{Block, BlockMemory, BlockSource, Buffer, TensorPool};
+use crate::fusion::CpuBody;
+use crate::memory::{Block, BlockMemory, BlockSource, Buffer};
 use crate::shader::Shader;
 use crate::timing::Work;
+use crate::view::View;
 
 /// A buffer argument and what the kernel does with it.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +163,15 @@ pub struct WriteSlice<'a> {
 }
 
 impl<'a> ReadSlice<'a> {
+    /// No words; `split` never returns it, as it has counted the slots.
+    fn empty() -> Self {
+        Self {
+            words: &[],
+            len: 0,
+            dtype: DType::F32,
+        }
+    }
+
     /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -177,6 +188,15 @@ impl<'a> ReadSlice<'a> {
 }
 
 impl WriteSlice<'_> {
+    /// As [`ReadSlice::empty`].
+    fn empty() -> Self {
+        Self {
+            words: &mut [],
+            len: 0,
+            dtype: DType::F32,
+        }
+    }
+
     /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -231,45 +251,44 @@ impl CpuBindings<'_> {
             "launch has {} read and {count} written bindings, the CPU body takes {R} and {W}",
             self.slots.len() - count,
         );
-        let mut reads = self.slots.iter().filter(|slot| !slot.writes);
-        let mut writes = self.slots.iter().filter(|slot| slot.writes);
-        let read_slices = std::array::from_fn(|_| {
-            let slot = reads.next().copied().unwrap_or(EMPTY);
-            // SAFETY: the launch holds the buffer's memory alive; `Launch::check` proved that
+        let (mut reads, mut writes) = (self.reads(), self.writes());
+        (
+            std::array::from_fn(|_| reads.next().unwrap_or_else(ReadSlice::empty)),
+            std::array::from_fn(|_| writes.next().unwrap_or_else(WriteSlice::empty)),
+        )
+    }
+
+    /// Returns the slices of words as [`CpuBindings::split`] does, however many there are.
+    pub fn split_all(&mut self) -> (Vec<&[f32]>, Vec<&mut [f32]>) {
+        (
+            self.reads().map(|read| read.words).collect(),
+            self.writes().map(|write| write.words).collect(),
+        )
+    }
+
+    /// The read slots.
+    fn reads(&self) -> impl Iterator<Item = ReadSlice<'_>> {
+        let slots = self.slots.iter().filter(|slot| !slot.writes);
+        slots.map(|slot| ReadSlice {
+            // SAFETY: the launch holds the buffer's memory alive; `check_bindings` proved that
             // no written range overlaps it; the stream runs one launch at a time.
-            let words = unsafe { std::slice::from_raw_parts(slot.pointer, slot.words) };
-            ReadSlice {
-                words,
-                len: slot.len,
-                dtype: slot.dtype,
-            }
-        });
-        let write_slices = std::array::from_fn(|_| {
-            let slot = writes.next().copied().unwrap_or(EMPTY);
-            // SAFETY: as above; each written slot is visited once a call, and `&mut self` keeps
-            // the slices of two calls apart.
-            let words = unsafe { std::slice::from_raw_parts_mut(slot.pointer, slot.words) };
-            WriteSlice {
-                words,
-                len: slot.len,
-                dtype: slot.dtype,
-            }
-        });
-        (read_slices, write_slices)
+            words: unsafe { std::slice::from_raw_parts(slot.pointer, slot.words) },
+            len: slot.len,
+            dtype: slot.dtype,
+        })
+    }
+
+    /// The written slots; callers have `&mut self` and visit each once.
+    fn writes(&self) -> impl Iterator<Item = WriteSlice<'_>> {
+        let slots = self.slots.iter().filter(|slot| slot.writes);
+        slots.map(|slot| WriteSlice {
+            // SAFETY: as above; the callers' `&mut self` keeps the slices of two calls apart.
+            words: unsafe { std::slice::from_raw_parts_mut(slot.pointer, slot.words) },
+            len: slot.len,
+            dtype: slot.dtype,
+        })
     }
 }
-
-/// A slot of no words, which `split` never returns: it has counted the slots.
-const EMPTY: Slot = Slot {
-    pointer: std::ptr::NonNull::dangling().as_ptr(),
-    words: 0,
-    len: 0,
-    dtype: DType::F32,
-    writes: false,
-};
-
-/// The CPU body of a launch.
-pub(crate) type CpuBody = Box<dyn Fn(&mut CpuBindings<'_>) + Send + Sync>;
 
 /// A launch made ready for the CPU: its body, and its slots with the memory they point into.
 pub(crate) struct CpuLaunch {
@@ -278,74 +297,46 @@ pub(crate) struct CpuLaunch {
     slots: Vec<Slot>,
     body: CpuBody,
     /// Keeps the memory alive as long as the launch may run.
-    _memory: Vec<Held>,
+    _blocks: Vec<Arc<Block>>,
 }
 
-/// What a launch keeps of a bound buffer.
-enum Held {
-    /// Its block alone: its words may go to another buffer after the launch.
-    Block { _block: Arc<Block> },
-    /// The buffer: a graph may be replayed, and reads or writes the words again.
-    Buffer { _buffer: Buffer },
-}
-
-impl Held {
-    /// Keeps what a launch needs of `buffer`. A launch of a graph, which allocates from
-    /// `graph_pool`, keeps buffers from outside; those of the pool nobody else is given.
-    fn of(buffer: &Buffer, graph_pool: Option<&Arc<TensorPool>>) -> Self {
-        match graph_pool {
-            Some(pool) if !buffer.is_from(pool) => Self::Buffer {
-                _buffer: buffer.clone(),
-            },
-            _ => Self::Block {
-                _block: Arc::clone(buffer.block()),
-            },
-        }
-    }
-}
-
-// SAFETY: the slots point into blocks that `_memory` keeps alive; they are read and written
+// SAFETY: the slots point into blocks that `_blocks` keeps alive; they are read and written
 // only while the launch runs, one launch at a time.
 unsafe impl Send for CpuLaunch {}
 // SAFETY: as above.
 unsafe impl Sync for CpuLaunch {}
 
 impl CpuLaunch {
-    /// Makes a launch ready; `graph_pool` is the pool of the graph that it is recorded into.
+    /// Makes a launch ready, whose buffers have their places.
     pub fn new(
         (name, work): (&'static str, Work),
-        bindings: &[Binding<'_>],
-        graph_pool: Option<&Arc<TensorPool>>,
+        views: &[View],
         body: CpuBody,
     ) -> Result<Self, CoreError> {
-        let mut slots = Vec::with_capacity(bindings.len());
-        for binding in bindings {
-            let buffer = binding.buffer();
-            let BlockMemory::Cpu(memory) = &buffer.block().memory else {
-                return Err(CoreError::invalid(
-                    name,
-                    "a buffer of a Vulkan device on the CPU",
-                ));
+        let mut slots = Vec::with_capacity(views.len());
+        let mut blocks = Vec::with_capacity(views.len());
+        for view in views {
+            let (block, start) = view.placed();
+            let BlockMemory::Cpu(memory) = &block.memory else {
+                let reason =
+                    "a buffer of a Vulkan device, or of a recording that failed, on the CPU";
+                return Err(CoreError::invalid(name, reason));
             };
-            let pointer = memory.at(buffer.offset());
             slots.push(Slot {
-                pointer,
-                words: buffer.words(),
-                len: buffer.len(),
-                dtype: buffer.dtype(),
-                writes: binding.writes(),
+                pointer: memory.at(start),
+                words: view.len,
+                len: view.elements,
+                dtype: view.dtype,
+                writes: view.writes,
             });
+            blocks.push(Arc::clone(block));
         }
-        let memory = bindings
-            .iter()
-            .map(|binding| Held::of(binding.buffer(), graph_pool))
-            .collect();
         Ok(Self {
             name,
             work,
             slots,
             body,
-            _memory: memory,
+            _blocks: blocks,
         })
     }
 

@@ -18,6 +18,7 @@ mod dispatch;
 mod dtype;
 mod error;
 pub mod files;
+pub mod fusion;
 mod graph;
 mod launch;
 mod memory;
@@ -34,6 +35,7 @@ mod timing;
 mod tuning;
 #[doc(hidden)] // For the code that `multiversion!` makes.
 pub mod underflow;
+mod view;
 mod vulkan;
 
 pub use context::{Context, PendingDownload};
@@ -48,7 +50,10 @@ pub use graph::Graph;
 pub use launch::{
     Binding, CpuBindings, Launch, ReadSlice, WriteSlice, as_u32, groups_1d, push_bytes,
 };
-pub use memory::{ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words};
+pub use memory::{
+    ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words, last_moment,
+    next_moment,
+};
 #[doc(hidden)]
 pub use peak::MULTIPLY_ADD;
 pub use probe_report::{ProbeCheck, ProbeReport};

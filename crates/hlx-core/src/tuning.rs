@@ -23,6 +23,8 @@ pub struct Tuning {
     pub submission_ms: f64,
     /// Element-by-element kernels.
     pub maps: MapTuning,
+    /// Whether chains of element-wise launches are joined when a graph is recorded.
+    pub chains: bool,
     /// Kernels that hold rows in registers; empty, or rows longer than the last entry: rows are
     /// read once for each pass. Software drivers would compile the unrolled kernels for minutes.
     pub held_rows: Vec<RowCut>,
@@ -64,6 +66,9 @@ pub struct MapTuning {
     /// Whether lengths that are multiples of four take a pipeline of their own, without the code
     /// for single elements (GELU of 2^26 elements: 136 us instead of 146).
     pub whole_vectors: bool,
+    /// Elements of a result from which an operand that is contiguous along another dimension is
+    /// copied first, by tiles: its neighbours would be read from as many cache lines.
+    pub copy_turned_from: usize,
 }
 
 /// How row kernels cut rows of up to so many columns into workgroups.
@@ -169,7 +174,12 @@ impl Tuning {
                 two_vectors_from: 1 << 23,
                 // Software drivers gain nothing from a second pipeline.
                 whole_vectors: gpu,
+                copy_turned_from: match info.kind {
+                    DeviceKind::Cpu => 0,
+                    _ => 1 << 20,
+                },
             },
+            chains: true,
             held_rows: if gpu { held_rows() } else { Vec::new() },
             streamed_rows: streamed_rows(gpu),
             columns: columns(gpu, &[(1023, 8), (usize::MAX, 16)]),

@@ -1,9 +1,10 @@
 //! A buffer: a window of device memory that holds elements of one type.
 
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
 
-use super::{Block, TensorPool};
+use super::{Block, Changes, TensorPool};
 use crate::dtype::DType;
 use crate::error::CoreError;
 
@@ -15,6 +16,7 @@ pub(crate) struct Allocation {
     pub block: Arc<Block>,
     pub offset: usize,
     pub words: usize,
+    pub changes: Changes,
 }
 
 impl Drop for Allocation {
@@ -56,6 +58,7 @@ impl Buffer {
             block,
             offset: 0,
             words,
+            changes: Changes::default(),
         };
         Self::whole(allocation, len)
     }
@@ -144,17 +147,42 @@ impl Buffer {
             && other.offset() < self.offset() + self.words()
     }
 
+    /// Notes that elements of this range are changed in place from now on. `rebased` tells that views
+    /// of them made before no longer know how their values came about. Whoever changes values that
+    /// others may have kept does so through [`Context::note_change`](crate::Context::note_change),
+    /// which also remembers changes that a graph makes.
+    pub(crate) fn note_change(&self, elements: Range<usize>, rebased: bool) -> NotedChange {
+        let words = self.words_of(&elements);
+        self.allocation.changes.note(words.clone(), rebased);
+        NotedChange {
+            allocation: Arc::downgrade(&self.allocation),
+            words,
+        }
+    }
+
+    /// Whether elements of this range were changed in place after a moment
+    /// ([`last_moment`](crate::last_moment)).
+    pub fn changed_after(&self, moment: u64, elements: Range<usize>) -> bool {
+        let words = self.words_of(&elements);
+        self.allocation.changes.after(moment, &words, false)
+    }
+
+    /// As [`Buffer::changed_after`], by a change that left views without their history.
+    pub fn rebased_after(&self, moment: u64, elements: Range<usize>) -> bool {
+        let words = self.words_of(&elements);
+        self.allocation.changes.after(moment, &words, true)
+    }
+
+    /// The words of the allocation that elements of this window touch.
+    fn words_of(&self, elements: &Range<usize>) -> Range<usize> {
+        let per_word = self.dtype.per_word();
+        let first = self.offset + elements.start / per_word;
+        first..self.offset + elements.end.div_ceil(per_word)
+    }
+
     /// The block that the words lie in; a planned buffer's own until it has its place.
     pub(crate) fn block(&self) -> &Arc<Block> {
         self.allocation.block.placed().0
-    }
-
-    /// Whether the memory was taken from this pool.
-    pub(crate) fn is_from(&self, pool: &Arc<TensorPool>) -> bool {
-        self.allocation
-            .pool
-            .as_ref()
-            .is_some_and(|own| Arc::ptr_eq(own, pool))
     }
 
     /// Whether this is a buffer of a graph that is being recorded, which has no memory yet.
@@ -169,6 +197,21 @@ impl Buffer {
     /// The first word's place in the block.
     pub(crate) fn offset(&self) -> usize {
         self.allocation.block.placed().1 + self.offset
+    }
+}
+
+/// A change in place that a recorded graph makes at every replay; it keeps no memory.
+pub(crate) struct NotedChange {
+    allocation: Weak<Allocation>,
+    words: Range<usize>,
+}
+
+impl NotedChange {
+    /// Notes the change once more. The tape is not walked by a replay: what was recorded stays.
+    pub fn again(&self) {
+        if let Some(allocation) = self.allocation.upgrade() {
+            allocation.changes.note(self.words.clone(), false);
+        }
     }
 }
 

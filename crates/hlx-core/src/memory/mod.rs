@@ -3,6 +3,7 @@
 mod arena;
 mod block;
 mod buffer;
+mod changes;
 mod plan;
 mod pool;
 
@@ -10,6 +11,9 @@ pub use arena::MemoryArena;
 pub(crate) use block::{Block, BlockAllocator, BlockMemory, BlockSource, HostAllocator, Placement};
 pub(crate) use buffer::Allocation;
 pub use buffer::Buffer;
+pub(crate) use buffer::NotedChange;
+pub(crate) use changes::Changes;
+pub use changes::{last_moment, next_moment};
 pub(crate) use plan::{Lifetimes, MemoryPlan, PlannedMemory};
 pub use pool::{MemoryStatistics, TensorPool};
 

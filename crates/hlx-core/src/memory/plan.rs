@@ -5,12 +5,12 @@
 //! buffer's words are free for others after the last launch that touches it, however long the
 //! program keeps its handle.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{
-    Allocation, Block, BlockMemory, BlockSource, Buffer, MemoryStatistics, Placement, TensorPool,
-    align_words,
+    Allocation, Block, BlockMemory, BlockSource, Buffer, Changes, MemoryStatistics, Placement,
+    TensorPool, align_words,
 };
 use crate::error::CoreError;
 
@@ -69,11 +69,19 @@ impl MemoryPlan {
             block: Arc::clone(&block),
             offset: 0,
             words,
+            changes: Changes::default(),
         };
         let buffer = Buffer::whole(allocation, len);
         self.buffers()
             .push((block, Arc::downgrade(buffer.allocation())));
         buffer
+    }
+
+    /// The blocks of buffers whose handles are gone: once the graph has run, nobody reads them.
+    pub fn dropped(&self) -> HashSet<u64> {
+        let buffers = self.buffers();
+        let dropped = buffers.iter().filter(|(_, kept)| kept.strong_count() == 0);
+        dropped.map(|(block, _)| block.id).collect()
     }
 
     /// Gives every buffer its place: those whose handles are still held lie in `pool`, the

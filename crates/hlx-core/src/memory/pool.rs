@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Allocation, BlockSource, Buffer, MemoryArena, align_words};
+use super::{Allocation, BlockSource, Buffer, Changes, MemoryArena, align_words};
 use crate::error::CoreError;
 
 /// The smallest block that is allocated: 32 MiB.
@@ -71,6 +71,7 @@ impl TensorPool {
                 block,
                 offset,
                 words,
+                changes: Changes::default(),
             },
             len,
         ))

@@ -7,65 +7,24 @@ use ash::vk;
 use vulkano::VulkanObject;
 
 use super::VulkanDevice;
-use super::hazards::Range;
 use super::pace::Groups;
 use crate::error::CoreError;
-use crate::launch::Binding;
 use crate::memory::{ALIGNMENT_WORDS, Block, BlockMemory};
+use crate::view::View;
 
-/// A window of memory and what a command does with it. It keeps the memory alive, not the
-/// buffer, whose words may go to another one once the command has run. A caller that submits
-/// a command buffer more than once keeps the buffers.
-pub(crate) struct View {
-    block: Arc<Block>,
-    offset: usize,
-    pub(super) len: usize,
-    pub reads: bool,
-    pub writes: bool,
-}
-
-impl View {
-    pub fn of(binding: &Binding<'_>) -> Self {
-        let buffer = binding.buffer();
-        Self {
-            block: Arc::clone(buffer.block()),
-            offset: buffer.offset(),
-            len: buffer.words(),
-            reads: binding.reads(),
-            writes: binding.writes(),
-        }
-    }
-
-    pub fn block_id(&self) -> u64 {
-        self.block.placed().0.id
-    }
-
-    /// The words, where they lie now: a planned buffer's own until it has its place.
-    pub(super) fn range(&self) -> Range {
-        let (block, offset) = self.block.placed();
-        let start = offset + self.offset;
-        Range {
-            block: block.id,
-            start,
-            end: start + self.len,
-        }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.len as u64 * 4
-    }
-
-    /// The window's Vulkan buffer and its first byte, with the block that owns them.
-    pub(super) fn place(&self, name: &str) -> Result<(vk::Buffer, u64, &Arc<Block>), CoreError> {
-        let (block, offset) = self.block.placed();
-        let BlockMemory::Vulkan(memory) = &block.memory else {
-            return Err(CoreError::invalid(
-                name,
-                "a buffer of the CPU device, or of a recording that failed, on a Vulkan device",
-            ));
-        };
-        Ok((memory.handle(), (offset + self.offset) as u64 * 4, block))
-    }
+/// The Vulkan buffer of a window and its first byte, with the block that owns them.
+pub(super) fn place<'a>(
+    view: &'a View,
+    name: &str,
+) -> Result<(vk::Buffer, u64, &'a Arc<Block>), CoreError> {
+    let (block, start) = view.placed();
+    let BlockMemory::Vulkan(memory) = &block.memory else {
+        return Err(CoreError::invalid(
+            name,
+            "a buffer of the CPU device, or of a recording that failed, on a Vulkan device",
+        ));
+    };
+    Ok((memory.handle(), start as u64 * 4, block))
 }
 
 /// What a dispatch works on.

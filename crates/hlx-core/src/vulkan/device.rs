@@ -21,6 +21,7 @@ use super::pipeline::PipelineStore;
 use super::{instance, translate, translate_validated};
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
+use crate::fusion::Limits;
 use crate::memory::{BlockAllocator, BlockMemory};
 
 /// Whether the device's own instructions are HLX's arithmetic: 1 where they are, 0 where kernels
@@ -291,6 +292,17 @@ impl VulkanDevice {
     pub fn native_arithmetic(&self) -> bool {
         let modes = self.modes.get();
         modes.is_some_and(|modes| modes.native_fma != 0 && modes.native_flush != 0)
+    }
+
+    /// What one launch may bind and be given.
+    pub fn limits(&self) -> Limits {
+        let properties = self.device.physical_device().properties();
+        let stage = properties.max_per_stage_descriptor_storage_buffers;
+        let set = properties.max_descriptor_set_storage_buffers;
+        Limits {
+            bindings: stage.min(set) as usize,
+            push_bytes: properties.max_push_constants_size as usize,
+        }
     }
 
     /// The device's pipelines; one lock for all contexts.

@@ -1,18 +1,6 @@
 //! Which dispatch must wait: ranges read and written since the last barrier.
 
-/// A range of words of one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
-    pub block: u64,
-    pub start: usize,
-    pub end: usize,
-}
-
-impl Range {
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.block == other.block && self.start < other.end && other.start < self.end
-    }
-}
+use crate::view::Range;
 
 /// What is under way since the last barrier. A barrier costs 2.1 us on an H200 and a dispatch
 /// without one 0.16 us, so only a hazard brings one.

@@ -19,7 +19,7 @@ mod timestamps;
 
 use vulkano::{Validated, VulkanError};
 
-pub(crate) use arguments::{Arguments, View};
+pub(crate) use arguments::Arguments;
 pub(crate) use device::{Modes, VulkanDevice, list};
 pub use instance::validation_messages;
 pub(crate) use pace::{Groups, Pace};

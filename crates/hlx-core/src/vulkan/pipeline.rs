@@ -93,15 +93,15 @@ fn mode_constants(modes: &Modes) -> [(u32, u32); 2] {
 }
 
 impl PipelineRequest {
-    /// The pipeline of a launch; `based` if it is cut by ranges of workgroups.
-    pub fn of(launch: &Launch<'_>, device: &VulkanDevice, based: bool) -> Self {
+    /// The pipeline of a launch over so many windows; `based` if it is cut by ranges of workgroups.
+    pub fn of(launch: &Launch<'_>, bindings: usize, device: &VulkanDevice, based: bool) -> Self {
         let mut specialization = launch.specialization.to_vec();
         // The probe, which finds the modes, runs without.
         specialization.extend(device.modes.get().into_iter().flat_map(mode_constants));
         Self {
             shader: ByAddress(launch.shader),
             specialization,
-            bindings: launch.bindings.len(),
+            bindings,
             push_bytes: launch.push.len(),
             based,
         }

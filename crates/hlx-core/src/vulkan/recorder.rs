@@ -8,9 +8,9 @@ use ash::vk;
 use vulkano::VulkanObject;
 use vulkano::command_buffer::pool::{CommandPool, CommandPoolAlloc};
 
-use super::arguments::{Arguments, View, check};
+use super::arguments::{Arguments, check, place};
 use super::descriptors::DescriptorSets;
-use super::hazards::{Hazards, Range};
+use super::hazards::Hazards;
 use super::pace::Groups;
 use super::pipeline::Pipeline;
 use super::recorded::{Parts, Recorded};
@@ -20,6 +20,7 @@ use super::{VulkanDevice, check_raw};
 use crate::error::CoreError;
 use crate::memory::Block;
 use crate::timing::Work;
+use crate::view::{Range, View};
 
 /// A command buffer being recorded.
 pub(crate) struct Recorder {
@@ -298,7 +299,7 @@ impl Recorder {
 
     /// Keeps the window's block alive; returns its Vulkan buffer and the window's first byte.
     fn keep(&mut self, name: &str, view: &View) -> Result<(vk::Buffer, u64), CoreError> {
-        let (buffer, offset, block) = view.place(name)?;
+        let (buffer, offset, block) = place(view, name)?;
         self.blocks
             .entry(block.id)
             .or_insert_with(|| Arc::clone(block));

@@ -4,23 +4,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::arguments::{Arguments, View, check};
+use super::arguments::{Arguments, check};
 use super::pace::Groups;
 use super::pipeline::{PipelineRequest, Pipelines};
 use super::recorded::Recorded;
 use super::recorder::{Measured, Recorder};
-use super::schedule::{Access, schedule};
+use super::schedule::schedule;
 use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
+use crate::fusion::{CHAIN_NAME, Chain, Fusable, Node, Planned, fuse};
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
 use crate::timing::Work;
+use crate::view::{Access, View};
 
 /// The launches of a graph.
 pub(super) struct Recording {
     device: Arc<VulkanDevice>,
     pace: Pace,
     timing: bool,
+    /// Whether chains of launches are joined.
+    fuses: bool,
     operations: Vec<Operation>,
     /// Places the buffers that the graph allocates.
     plan: Arc<MemoryPlan>,
@@ -35,6 +39,8 @@ struct Operation {
     work: Work,
     action: Action,
     arguments: Vec<View>,
+    /// Of a launch that may be joined with others.
+    fusable: Option<Arc<dyn Fusable>>,
 }
 
 enum Action {
@@ -55,12 +61,13 @@ impl Recording {
         device: &Arc<VulkanDevice>,
         source: &Arc<BlockSource>,
         pace: Pace,
-        timing: bool,
+        (timing, fuses): (bool, bool),
     ) -> Self {
         Self {
             device: Arc::clone(device),
             pace,
             timing,
+            fuses,
             operations: Vec::new(),
             plan: MemoryPlan::new(Arc::clone(source)),
             inputs: HashMap::new(),
@@ -87,32 +94,47 @@ impl Recording {
         }
     }
 
-    pub fn dispatch(&mut self, launch: &Launch<'_>, work: Work) -> Result<(), CoreError> {
+    pub fn dispatch(
+        &mut self,
+        launch: &Launch<'_>,
+        work: Work,
+        fusable: Option<Arc<dyn Fusable>>,
+    ) -> Result<(), CoreError> {
         let arguments: Vec<View> = launch.bindings.iter().map(View::of).collect();
-        check(
-            &self.device,
-            launch.name,
-            &arguments,
-            launch.push,
-            launch.groups,
-        )?;
+        let mut operation = self.operation(launch, work, arguments)?;
+        operation.fusable = fusable;
         if launch.groups.contains(&0) {
             return Ok(());
         }
         self.keep_inputs(launch.bindings);
+        self.operations.push(operation);
+        Ok(())
+    }
+
+    /// A launch over these windows in the place of its bindings.
+    fn operation(
+        &self,
+        launch: &Launch<'_>,
+        work: Work,
+        arguments: Vec<View>,
+    ) -> Result<Operation, CoreError> {
+        let (device, name) = (&self.device, launch.name);
+        check(device, name, &arguments, launch.push, launch.groups)?;
         let ranges = self.pace.cut(launch, work);
-        self.operations.push(Operation {
-            name: launch.name,
+        let based = ranges.len() > 1;
+        let request = PipelineRequest::of(launch, arguments.len(), device, based);
+        Ok(Operation {
+            name,
             work,
             action: Action::Dispatch {
-                request: PipelineRequest::of(launch, &self.device, ranges.len() > 1),
+                request,
                 push: launch.push.to_vec(),
                 groups: launch.groups,
                 ranges,
             },
             arguments,
-        });
-        Ok(())
+            fusable: None,
+        })
     }
 
     pub fn fill(&mut self, buffer: &Buffer, word: u32) {
@@ -134,13 +156,73 @@ impl Recording {
             work: Work::of(bindings),
             action,
             arguments: bindings.iter().map(View::of).collect(),
+            fusable: None,
         });
     }
 
+    /// Joins chains of launches.
+    fn join(&mut self) -> Result<(), CoreError> {
+        let accesses = self.accesses();
+        let nodes = self.operations.iter().zip(&accesses);
+        let nodes: Vec<Node<'_>> = nodes
+            .map(|(operation, accesses)| Node {
+                accesses,
+                fusable: operation.fusable.as_ref(),
+            })
+            .collect();
+        let dropped = self.plan.dropped();
+        let limits = self.device.limits();
+        let planned = fuse(&nodes, &|block| dropped.contains(&block), limits);
+        let mut taken: Vec<Option<Operation>> = Vec::new();
+        taken.extend(self.operations.drain(..).map(Some));
+        for planned in planned {
+            let operation = match planned {
+                Planned::Alone(at) => taken[at].take(),
+                Planned::Chain(chain) => Some(self.joined(&chain, &taken)?),
+            };
+            self.operations.extend(operation);
+        }
+        Ok(())
+    }
+
+    fn joined(
+        &self,
+        chain: &Chain,
+        operations: &[Option<Operation>],
+    ) -> Result<Operation, CoreError> {
+        let of = |&(launch, binding): &(usize, usize)| {
+            Some(operations[launch].as_ref()?.arguments[binding].clone())
+        };
+        let arguments: Vec<View> = chain.bindings.iter().filter_map(of).collect();
+        let members = chain.members.iter();
+        let members = members.filter_map(|&at| operations[at].as_ref());
+        let work = Work {
+            bytes: arguments.iter().map(View::bytes).sum(),
+            flops: members.map(|operation| operation.work.flops).sum(),
+        };
+        let joined = chain.join()?;
+        let launch = Launch {
+            name: CHAIN_NAME,
+            shader: joined.shader,
+            specialization: &joined.specialization,
+            bindings: &[],
+            push: &joined.push,
+            groups: joined.groups,
+        };
+        self.operation(&launch, work, arguments)
+    }
+
+    fn accesses(&self) -> Vec<Vec<Access>> {
+        self.operations.iter().map(Operation::accesses).collect()
+    }
+
     /// Writes the graph; buffers whose handles are still held get their place in `pool`.
-    pub fn finish(self, pool: &Arc<TensorPool>) -> Result<Finished, CoreError> {
-        let accesses: Vec<Vec<Access>> = self.operations.iter().map(Operation::accesses).collect();
-        let (order, levels) = schedule(&accesses);
+    pub fn finish(mut self, pool: &Arc<TensorPool>) -> Result<Finished, CoreError> {
+        let recorded = self.operations.len();
+        if self.fuses {
+            self.join()?;
+        }
+        let (order, levels) = schedule(&self.accesses());
         let memory = self.plan.place(&self.lifetimes(&levels), pool)?;
         let pipelines = self.device.pipelines().prepare(
             &self.device,
@@ -152,6 +234,7 @@ impl Recording {
         }
         let segments = writer.finish()?;
         tracing::debug!(
+            recorded,
             launches = self.operations.len(),
             barriers = segments.iter().map(Recorded::barriers).sum::<usize>(),
             levels = levels.iter().max().map_or(0, |level| level + 1),
@@ -289,11 +372,7 @@ impl<'a> Writer<'a> {
 
 impl Operation {
     fn accesses(&self) -> Vec<Access> {
-        let access = |view: &View| Access {
-            range: view.range(),
-            writes: view.writes,
-        };
-        self.arguments.iter().map(access).collect()
+        self.arguments.iter().map(View::access).collect()
     }
 
     fn request(&self) -> Option<&PipelineRequest> {

@@ -4,19 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::hazards::Range;
+use crate::view::Access;
 
 /// How many levels before the recording's front a launch may run. Without a bound, work whose
 /// inputs have long been there (values computed again for the backward pass) would move to the
 /// graph's start and keep its results in memory from there on.
 const LOOKAHEAD: usize = 2;
-
-/// What a launch does to a range of words.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
-    pub range: Range,
-    pub writes: bool,
-}
 
 /// Puts launches in an order that does what the given one does: by levels, and within a level
 /// those first on which the longest chain of others waits, so that the rest fills the device
@@ -65,6 +58,7 @@ fn levels<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Range;
 
     fn access(block: u64, start: usize, writes: bool) -> Access {
         let end = start + 64;

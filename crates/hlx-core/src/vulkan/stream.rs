@@ -6,7 +6,7 @@ mod transfer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::transfer::ReadBack;
-use super::arguments::{Arguments, View};
+use super::arguments::Arguments;
 use super::device::HostMemory;
 use super::pace::submissions;
 use super::pipeline::PipelineRequest;
@@ -17,10 +17,12 @@ use super::staging::Staging;
 use super::submissions::Submissions;
 use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
+use crate::fusion::Fusable;
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, PlannedMemory, TensorPool};
 use crate::recording::RecordingThread;
 use crate::timing::{TimingCollector, Work};
+use crate::view::View;
 
 /// Eager launches gathered before they are submitted, so that the device starts early.
 const LAUNCHES_PER_SUBMISSION: usize = 96;
@@ -178,14 +180,20 @@ impl VulkanStream {
 
     /// Launches a kernel of the program, or keeps it for the graph being recorded. The caller has
     /// checked it.
-    pub fn launch(&self, launch: &Launch<'_>, work: Work, pace: Pace) -> Result<(), CoreError> {
+    pub fn launch(
+        &self,
+        launch: &Launch<'_>,
+        work: Work,
+        (pace, fusable): (Pace, Option<Arc<dyn Fusable>>),
+    ) -> Result<(), CoreError> {
         let mut state = self.lock(launch.name)?;
         if let Some((_, recording)) = &mut state.recording {
-            return recording.dispatch(launch, work);
+            return recording.dispatch(launch, work, fusable);
         }
         state.pace = pace;
         let ranges = pace.cut(launch, work);
-        let request = PipelineRequest::of(launch, &self.device, ranges.len() > 1);
+        let bindings = launch.bindings.len();
+        let request = PipelineRequest::of(launch, bindings, &self.device, ranges.len() > 1);
         let pipeline = self.device.pipelines().get(&self.device, &request)?;
         let views: Vec<View> = launch.bindings.iter().map(View::of).collect();
         for range in ranges {
@@ -234,9 +242,10 @@ impl VulkanStream {
     }
 
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
-    pub fn begin_recording(&self, pace: Pace) -> Result<(), CoreError> {
+    pub fn begin_recording(&self, pace: Pace, fuses: bool) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
-        let recording = Recording::new(&self.device, &self.source, pace, state.timing);
+        let options = (state.timing, fuses);
+        let recording = Recording::new(&self.device, &self.source, pace, options);
         state.recording = Some((RecordingThread::current(), recording));
         Ok(())
     }

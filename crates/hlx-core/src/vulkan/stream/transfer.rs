@@ -4,7 +4,7 @@ use super::{State, VulkanStream};
 use crate::error::CoreError;
 use crate::launch::Binding;
 use crate::memory::Buffer;
-use crate::vulkan::View;
+use crate::view::View;
 use crate::vulkan::device::HostMemory;
 use crate::vulkan::staging::{HostRange, Staging};
 

@@ -1,0 +1,98 @@
+//! A launch's window of memory and what it does with it.
+
+use std::sync::Arc;
+
+use crate::dtype::DType;
+use crate::launch::Binding;
+use crate::memory::Block;
+
+/// A range of words of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Range {
+    pub block: u64,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Range {
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.block == other.block && self.start < other.end && other.start < self.end
+    }
+}
+
+/// What a launch does to a range of words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub range: Range,
+    pub writes: bool,
+}
+
+impl Access {
+    /// Whether the order of both matters: they share a word that one of them writes.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        (self.writes || other.writes) && self.range.overlaps(&other.range)
+    }
+}
+
+/// A window of memory and what a command does with it. It keeps the memory alive, not the
+/// buffer, whose words may go to another one once the command has run. A caller that submits
+/// a command buffer more than once keeps the buffers.
+#[derive(Clone)]
+pub(crate) struct View {
+    block: Arc<Block>,
+    offset: usize,
+    /// In words.
+    pub len: usize,
+    pub reads: bool,
+    pub writes: bool,
+    /// The number of elements.
+    pub elements: usize,
+    pub dtype: DType,
+}
+
+impl View {
+    pub fn of(binding: &Binding<'_>) -> Self {
+        let buffer = binding.buffer();
+        Self {
+            block: Arc::clone(buffer.block()),
+            offset: buffer.offset(),
+            len: buffer.words(),
+            reads: binding.reads(),
+            writes: binding.writes(),
+            elements: buffer.len(),
+            dtype: buffer.dtype(),
+        }
+    }
+
+    pub fn block_id(&self) -> u64 {
+        self.block.placed().0.id
+    }
+
+    /// The block and the word in it, where they lie now: a planned buffer's own block until it has
+    /// its place.
+    pub fn placed(&self) -> (&Arc<Block>, usize) {
+        let (block, offset) = self.block.placed();
+        (block, offset + self.offset)
+    }
+
+    /// The words, likewise.
+    pub fn range(&self) -> Range {
+        let (block, start) = self.placed();
+        Range {
+            block: block.id,
+            start,
+            end: start + self.len,
+        }
+    }
+
+    pub fn access(&self) -> Access {
+        Access {
+            range: self.range(),
+            writes: self.writes,
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.len as u64 * 4
+    }
+}
