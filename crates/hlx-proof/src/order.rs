@@ -8,6 +8,7 @@
 
 mod any_axes;
 mod attention;
+mod norms;
 mod reductions;
 mod tree;
 

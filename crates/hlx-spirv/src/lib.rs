@@ -4,6 +4,7 @@
 //! - [`interface`] returns what a launch must bind: storage buffers and push constants;
 //! - [`with_float_controls`] adds the float-control modes that a device supports;
 //! - [`arithmetic`] finds what HLX's arithmetic forbids in a shader (docs/numerics.md);
+//! - [`join`] makes modules of the functions of others;
 //! - [`push_constants`] lays a shader's push-constant block out as words.
 //!
 //! Modules may come from outside: every function returns an error for malformed words and none
@@ -12,6 +13,7 @@
 pub mod arithmetic;
 mod float_controls;
 mod interface;
+pub mod join;
 mod read;
 mod types;
 

@@ -13,12 +13,12 @@ use super::tree::{Tree, terms};
 use super::{Masks, assert_order, plain};
 
 /// Terms of two pieces and a part of one.
-const PIECES: usize = 2 * 4096 + 300;
+pub(super) const PIECES: usize = 2 * 4096 + 300;
 
 impl Masks {
     /// Pairs within a piece, across its lanes, and between pieces: all pairs of so many terms are too
     /// many.
-    fn of_pieces() -> Self {
+    pub(super) fn of_pieces() -> Self {
         let ends = [
             0,
             1,
@@ -44,7 +44,7 @@ impl Masks {
 }
 
 /// Compares the sizes of the subtrees that the pairs reveal with the specified ones.
-fn assert_sizes<B>(name: &str, masks: &Masks, specified: &Tree, body: B, first: usize)
+pub(super) fn assert_sizes<B>(name: &str, masks: &Masks, specified: &Tree, body: B, first: usize)
 where
     B: Fn(&Context, &mut TestMemory) -> Result<Buffer, KernelError>,
 {
