@@ -50,6 +50,10 @@ layout(push_constant) uniform Push {
     uint first_x;
     uint step_y;
     uint step_x;
+    // Rows of a plane's pixels; of the weight's gradient, the runs of a z and those of a sample.
+    uint height;
+    uint runs;
+    uint sample_runs;
 } push;
 
 // n / d for n < 2^31 by a multiplication: magic is floor(2^32 (2^shift - d) / d) + 1 for the

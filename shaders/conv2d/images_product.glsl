@@ -44,7 +44,7 @@ vec4 load_rows(uint row, uint k) {
     return v;
 }
 
-vec4 load_columns(Place p) {
+vec4 load_columns(uint l, Place p) {
     vec4 v = vec4(0.0);
     if (p.k >= push.k) return v;
     Part tap = tap_part(p.k);

@@ -7,6 +7,6 @@
 #define THREAD_N 4
 #define WARP_M 4
 #define WARP_N 8
-#define K_STEP 16
-#define LANES 4
+#define K_STEP 8
+#define LANES 2
 #include "weight_product.glsl"

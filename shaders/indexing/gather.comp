@@ -6,11 +6,15 @@
 // flag[0] becomes the lowest row-major number of such an index: an integer minimum shows no order.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint BITS = 32u;  // of an element: 32, 16 or 8
 layout(constant_id = 1) const uint FLAGGED = 0u;
+// Four elements a thread, one behind the other along the last dimension: 1 by a vector of indices,
+// 2 by one index, from a vector of x.
+layout(constant_id = 2) const uint QUADS = 0u;
 
 layout(push_constant) uniform Push {
     uint count;  // elements of the result
@@ -24,37 +28,68 @@ layout(push_constant) uniform Push {
     uint index_strides[8];
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };
-layout(set = 0, binding = 1) readonly restrict buffer Index { uint index[]; };
-layout(set = 0, binding = 2) restrict buffer Flag { uint flag[]; };
-layout(set = 0, binding = 3) writeonly restrict buffer Result { uint result[]; };
+layout(set = 0, binding = 0) readonly buffer X { uint x[]; };
+layout(set = 0, binding = 0) readonly buffer XVectors { uvec4 x_vectors[]; };
+layout(set = 0, binding = 1) readonly buffer Index { uint index[]; };
+layout(set = 0, binding = 1) readonly buffer IndexVectors { uvec4 index_vectors[]; };
+layout(set = 0, binding = 2) buffer Flag { uint flag[]; };
+layout(set = 0, binding = 3) writeonly buffer Result { uint result[]; };
+layout(set = 0, binding = 3) writeonly buffer ResultVectors { uvec4 result_vectors[]; };
 
 const uint A_WORD = 32u / BITS;
 
-uint element(uint number) {
-    uint place = push.x_first;
-    uint index_place = push.index_first;
+// Where an element's line of x begins, and where its index lies.
+uvec2 places_of(uint number) {
+    uvec2 place = uvec2(push.x_first, push.index_first);
     uint rest = number;
     for (uint d = push.n_dims; d > 0u; --d) {
         uint above = d > 1u ? rest / push.extents[d - 1u] : 0u;
         uint at = rest - above * push.extents[d - 1u];
-        place += at * push.x_strides[d - 1u];
-        index_place += at * push.index_strides[d - 1u];
+        place += at * uvec2(push.x_strides[d - 1u], push.index_strides[d - 1u]);
         rest = above;
     }
-    uint row = index[index_place];
-    if (row >= push.n) {
-        if (FLAGGED != 0u) atomicMin(flag[0], number);
-        return 0u;
+    return place;
+}
+
+bool is_valid(uint row, uint number) {
+    if (row < push.n) return true;
+    if (FLAGGED != 0u) atomicMin(flag[0], number);
+    return false;
+}
+
+uint element(uint number) {
+    uvec2 place = places_of(number);
+    uint row = index[place.y];
+    if (!is_valid(row, number)) return 0u;
+    place.x += row * push.axis_stride;
+    if (BITS == 32u) return x[place.x];
+    uint word = x[place.x / A_WORD];
+    return (word >> (BITS * (place.x % A_WORD))) & ((1u << (BITS & 31u)) - 1u);
+}
+
+// The elements from `number`, a multiple of four, on.
+uvec4 quad(uint number) {
+    uvec4 elements = uvec4(0u);
+    uvec2 place = places_of(number);
+    if (QUADS == 2u) {
+        uint row = index[place.y];
+        if (is_valid(row, number)) elements = x_vectors[(place.x + row * push.axis_stride) >> 2];
+        return elements;
     }
-    place += row * push.axis_stride;
-    if (BITS == 32u) return x[place];
-    uint word = x[place / A_WORD];
-    return (word >> (BITS * (place % A_WORD))) & ((1u << (BITS & 31u)) - 1u);
+    uvec4 rows = index_vectors[place.y >> 2];
+    uint step = push.x_strides[push.n_dims - 1u];
+    [[unroll]] for (uint i = 0u; i < 4u; ++i)
+        if (is_valid(rows[i], number + i))
+            elements[i] = x[place.x + i * step + rows[i] * push.axis_stride];
+    return elements;
 }
 
 void main() {
     uint word = hlx_group() * 256u + gl_LocalInvocationID.x;
+    if (QUADS != 0u) {
+        if (4u * word < push.count) result_vectors[word] = quad(4u * word);
+        return;
+    }
     uint first = word * A_WORD;
     if (first >= push.count) return;
     uint packed = 0u;

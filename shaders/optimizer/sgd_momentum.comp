@@ -1,9 +1,20 @@
-// Stochastic gradient descent with momentum; formulas in sgd.glsl.
+// Stochastic gradient descent with momentum, as torch.optim.SGD:
+//   d = clip g + lambda p;   m = mu m + (1 - dampening) d, without dampening in the first step
+//   d = m, or d + mu m with NESTEROV;   p = p - lr d.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 #include "hyper.glsl"
-#define HLX_MOMENTUM
-#include "sgd.glsl"
+
+layout(constant_id = 0) const uint NESTEROV = 0u;
+
+void advance(uint at, float gradient, inout float p, inout float m, inout float unused, inout float unused_too) {
+    precise float d = hlx_fma(WEIGHT_DECAY, p, clipped(at, gradient));
+    m = hlx_fma(MOMENTUM, m, hlx_mul(FRESH, d));
+    d = NESTEROV != 0u ? hlx_fma(MOMENTUM, m, d) : m;
+    p = hlx_fma(NEGATIVE_RATE, d, p);
+}
+
+#define HLX_STATES 1
 #include "step.glsl"

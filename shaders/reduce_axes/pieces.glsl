@@ -43,7 +43,7 @@ layout(push_constant) uniform Push {
     uint origin;   // the first term's number
     uint n_kept;   // dimensions that are kept; those that are reduced follow
     uint n_dims;
-    uint magic;    // division by the innermost reduced extent (reduce_axes/pass.rs)
+    uint magic;    // division by the innermost reduced extent (crate::division)
     uint shift;
     uint extents[8];
     uint strides[8];

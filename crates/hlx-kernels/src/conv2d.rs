@@ -12,7 +12,9 @@
 //!   This is also the transposed convolution, whose chains may start from a bias.
 //! - Gradient of the weight: `dweight[s, co, c, ky, kx]` is the chain of
 //!   `fma(dy[n, co, oy, ox], x~[n, c, iy, ix], acc)` over (n, oy, ox), n counting the samples of shard
-//!   s, from +0 or from what is stored.
+//!   s, from +0 or from what is stored. If OH OW is at least 512, each sample's pixels are cut into the
+//!   fewest runs of at most 1,024 and of equal lengths, rounded up to a multiple of 4; each run is a
+//!   chain from +0, and the chains are added in order to +0 or to what is stored.
 //! - Gradient of the bias: `dbias[s, co]` is the chain of additions of dy over the same (n, oy, ox).
 //!
 //! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
@@ -25,7 +27,7 @@ mod patches;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Binding, Buffer, Context};
+use hlx_core::{Buffer, Context};
 
 use crate::elementwise::copy_strided;
 use crate::error::{KernelError, check_len, check_that};
@@ -312,11 +314,7 @@ pub fn conv2d_backward_weight(
         rows: co,
         terms: ci * area(spec.kernel),
     };
-    let target = match accumulate {
-        true => Binding::ReadWrite(dweight),
-        false => Binding::Write(dweight),
-    };
-    product.launch_weight(ctx, dy, x, target, shards)
+    product.launch_weight(ctx, dy, x, (dweight, accumulate), shards)
 }
 
 /// Computes the gradient of the bias, a partial sum a shard of `batch / shards` samples, into dbias

@@ -1,9 +1,10 @@
-//! Normal random values, drawn on the host: initial weights.
+//! Normal and uniform random values, drawn on the host: initial weights.
 //!
 //! Elements 4j to 4j + 3 come from the Philox block with the counter (j, 0, 0, purpose): two
-//! pairs of normal values (Box and Muller), times the standard deviation.
+//! pairs of normal values (Box and Muller), times the standard deviation; or four uniform values,
+//! fma(u, 2 bound, -bound) with u of 24 bits in [0, 1).
 
-use hlx_core::arith::{FloatOps, philox4x32};
+use hlx_core::arith::{FloatOps, philox4x32, uniform};
 
 /// Blocks drawn side by side, each in a lane of the vector registers.
 const LANES: usize = 16;
@@ -25,6 +26,29 @@ multiversion! {
             draw_lanes::<A>(key, purpose, deviation, block, &mut drawn);
             values.copy_from_slice(&drawn[..values.len()]);
             block = block.wrapping_add(LANES as u32);
+        }
+    }
+}
+
+multiversion! {
+    /// Draws the uniform values of the blocks from `first_block` on into `values`, from -bound to
+    /// below bound; the last block may be cut short.
+    ///
+    /// Call it under [`hlx_core::cpu::with_flush`].
+    pub fn draw_uniform<A>(
+        key: [u32; 2],
+        purpose: u32,
+        bound: f32,
+        first_block: u32,
+        values: &mut [f32],
+    ) {
+        let width = A::mul(2.0, bound);
+        for (block_idx, values) in values.chunks_mut(4).enumerate() {
+            let block = first_block.wrapping_add(block_idx as u32);
+            let words = philox4x32([block, 0, 0, purpose], key);
+            for (value, word) in values.iter_mut().zip(words) {
+                *value = A::fma(uniform(word), width, -bound);
+            }
         }
     }
 }
@@ -62,6 +86,22 @@ mod tests {
     use super::*;
     use hlx_core::arith::normal_pair;
     use hlx_core::cpu::with_flush;
+
+    #[test]
+    fn uniform_blocks_are_those_of_their_counters() {
+        let (key, purpose, bound) = ([7, 9], 0x8000_0003, 0.3);
+        let mut values = vec![0.0; 4 * 100 + 3];
+        with_flush(|| draw_uniform(key, purpose, bound, 5, &mut values));
+        for (block, four) in values.chunks(4).enumerate() {
+            let words = philox4x32([5 + block as u32, 0, 0, purpose], key);
+            for (value, word) in four.iter().zip(words) {
+                // Exact in f64, so that one rounding is the fused multiply-add's.
+                let unit = f64::from(word >> 8) / f64::from(1 << 24);
+                let exact = unit * f64::from(2.0 * bound) - f64::from(bound);
+                assert_eq!(value.to_bits(), (exact as f32).to_bits());
+            }
+        }
+    }
 
     #[test]
     fn blocks_are_those_of_their_counters() {

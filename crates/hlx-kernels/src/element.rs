@@ -10,8 +10,9 @@ use hlx_core::DType;
 /// The key of every NaN, above all others.
 pub(crate) const NAN_KEY: u32 = u32::MAX;
 
-/// The type of a widened element.
-pub(crate) fn widened(dtype: DType) -> DType {
+/// The type that values of a type are computed in, that of widened elements: f32 for floats, else 32
+/// bits of the same sign.
+pub(crate) fn compute_type(dtype: DType) -> DType {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => DType::F32,
         DType::I32 | DType::I8 => DType::I32,
@@ -23,8 +24,12 @@ pub(crate) fn widened(dtype: DType) -> DType {
 pub(crate) fn gather(dtype: DType, words: &[u32], start: usize, stride: isize, out: &mut [u32]) {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => each(words, start, stride, out, |word| word),
-        DType::F16 => each(cast_slice(words), start, stride, out, from_f16),
-        DType::BF16 => each(cast_slice(words), start, stride, out, from_bf16),
+        DType::F16 => each(cast_slice(words), start, stride, out, |half: u16| {
+            from_f16(half.into())
+        }),
+        DType::BF16 => each(cast_slice(words), start, stride, out, |half: u16| {
+            from_bf16(half.into())
+        }),
         DType::I8 => each(cast_slice(words), start, stride, out, |byte: i8| {
             i32::from(byte) as u32
         }),
@@ -48,25 +53,29 @@ fn each<T: Copy>(x: &[T], start: usize, stride: isize, out: &mut [u32], widen: i
     }
 }
 
-/// The bits of the f32 with the value of an f16.
-fn from_f16(half: u16) -> u32 {
-    let (sign, magnitude) = (u32::from(half & 0x8000) << 16, u32::from(half & 0x7fff));
-    let bits = match magnitude {
-        0 => 0,
-        1..0x0400 => {
-            let top = magnitude.ilog2();
-            (top + 103) << 23 | (magnitude << (23 - top) & 0x007f_ffff)
-        }
-        0x7c00.. => magnitude << 13 | 0x7f80_0000,
-        _ => (magnitude << 13) + 0x3800_0000,
-    };
-    sign | bits
+/// The bits of the f32 with the value of an f16, without a branch, so that compilers make vectors of
+/// it.
+#[inline(always)]
+pub(crate) fn from_f16(bits: u32) -> u32 {
+    let magnitude = bits & 0x7fff;
+    // A subnormal is a count of 2^-24.
+    let tiny = (magnitude as f32 * f32::from_bits(0x3380_0000)).to_bits();
+    let normal = (magnitude << 13) + 0x3800_0000;
+    let value = if magnitude < 0x0400 { tiny } else { normal };
+    let special = (magnitude << 13) | 0x7f80_0000;
+    let value = if magnitude >= 0x7c00 { special } else { value };
+    value | ((bits & 0x8000) << 16)
 }
 
 /// The bits of the f32 with the value of a bf16; a subnormal is a zero of its sign.
-fn from_bf16(half: u16) -> u32 {
-    let kept = if half & 0x7f80 == 0 { 0x8000 } else { 0xffff };
-    u32::from(half & kept) << 16
+#[inline(always)]
+pub(crate) fn from_bf16(bits: u32) -> u32 {
+    let kept = if bits & 0x7f80 == 0 {
+        bits & 0x8000
+    } else {
+        bits
+    };
+    kept << 16
 }
 
 /// An unsigned integer that orders widened elements as their numbers: one key for both zeros, and
@@ -116,7 +125,7 @@ mod tests {
     fn every_f16_and_bf16_widens_to_its_value() {
         for bits in 0..=u16::MAX {
             let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
-            let half = f32::from_bits(from_f16(bits));
+            let half = f32::from_bits(from_f16(bits.into()));
             let (exponent, fraction) = (bits >> 10 & 31, f64::from(bits & 0x3ff));
             let want = match exponent {
                 0 => fraction * 2.0_f64.powi(-24),
@@ -132,7 +141,7 @@ mod tests {
             let upper = f32::from_bits(u32::from(bits) << 16);
             let want = if upper.is_subnormal() { 0.0 } else { upper };
             let want = want.copysign(sign as f32).to_bits();
-            assert_eq!(from_bf16(bits), want, "bf16 {bits:#x}");
+            assert_eq!(from_bf16(bits.into()), want, "bf16 {bits:#x}");
         }
     }
 

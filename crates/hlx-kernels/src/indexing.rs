@@ -131,6 +131,28 @@ impl Picks {
         })
     }
 
+    /// How the shader takes four words at a time: 0 not at all, 1 by a vector of indices, 2 by one
+    /// index, from a vector of x.
+    fn quads(&self) -> u32 {
+        let Some(inner) = self.walk.shape.len().checked_sub(1) else {
+            return 0;
+        };
+        if !self.walk.shape[inner].is_multiple_of(4) {
+            return 0;
+        }
+        // Whether every line begins at a whole vector.
+        let aligned = |k: usize| {
+            let strides = &self.walk.strides[k][..inner];
+            self.walk.offsets[k].is_multiple_of(4) && strides.iter().all(|stride| stride % 4 == 0)
+        };
+        let [x_step, index_step] = [0, 1].map(|k| self.walk.strides[k][inner]);
+        match (x_step, index_step) {
+            (_, 1) if aligned(1) => 1,
+            (1, 0) if aligned(0) && self.axis_stride % 4 == 0 => 2,
+            _ => 0,
+        }
+    }
+
     fn push(&self) -> gather_shader::Push {
         let array = |strides: &[isize]| {
             let mut words = [0; 8];
@@ -193,10 +215,19 @@ fn gather_named(
         None => ctx.alloc_typed(DType::U32, 1)?,
     };
     let push = picks.push();
+    let quads = match dtype.size() {
+        4 => picks.quads(),
+        _ => 0,
+    };
+    let vector = if quads == 0 { 1 } else { 4 };
     let launch = Launch {
         name,
         shader: &gather_shader::SHADER,
-        specialization: &[(0, 8 * dtype.size() as u32), (1, u32::from(flagged))],
+        specialization: &[
+            (0, 8 * dtype.size() as u32),
+            (1, u32::from(flagged)),
+            (2, quads),
+        ],
         bindings: &[
             Binding::Read(&x_part),
             Binding::Read(&index_part),
@@ -204,7 +235,7 @@ fn gather_named(
             Binding::Write(out),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(out.words().div_ceil(GROUP_THREADS)),
+        groups: groups_1d(out.words().div_ceil(vector * GROUP_THREADS)),
     };
     ctx.launch(launch, move |bindings| {
         let ([x, index], [flag, out]) = bindings.split::<2, 2>();

@@ -11,7 +11,9 @@ extern crate hlx_core;
 
 #[macro_use]
 mod macros;
+mod chain;
 mod columns;
+mod division;
 mod element;
 mod error;
 mod layout;
@@ -21,6 +23,7 @@ mod terms;
 
 pub mod activation;
 pub mod attention;
+pub mod batch_norm;
 pub mod conv2d;
 pub mod cross_entropy;
 pub mod draw;
@@ -37,8 +40,10 @@ pub mod optimizer;
 #[doc(hidden)] // For `hlx-contract` alone.
 pub mod plain;
 pub mod pool;
+pub mod recurrent;
 pub mod reduce;
 pub mod reduce_axes;
+pub mod rms_norm;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
@@ -51,6 +56,8 @@ pub use layout::{Layout, MAX_RANK, Operand, Walk, broadcast_shape, row_major};
 
 /// The digests of every shader's source and module, a line each: what this build computes with.
 pub const SHADER_DIGESTS: &str = include_str!("../spv/digests.txt");
+#[doc(hidden)] // For tests.
+pub use chain::modules as chain_modules;
 // For the launchers of crates above, which report the same errors in the same words.
 #[doc(hidden)]
 pub use error::{check_len, check_that};

@@ -6,13 +6,20 @@
 //! [`Map::launch`], which takes other arguments too. Both sides compute each element on its own, so
 //! windows, chunks and threads change no bit.
 
+use std::sync::Arc;
+
+use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, CpuBindings, Launch, Shader};
 use rayon::prelude::*;
 
+use crate::chain::{Chunk, Formula, Step};
 use crate::error::{KernelError, check_len};
 
 /// Elements of one task of the CPU device: 64 KiB an operand, which stays in a core's cache.
 pub(crate) const CHUNK: usize = 1 << 14;
+
+/// Elements that share a word of [`Arg::Blocks`]: parameters begin at multiples of it.
+pub(crate) const BLOCK: usize = ALIGNMENT_WORDS;
 
 /// Workgroups in one direction of a launch that every device takes.
 pub(crate) const MAX_GROUPS: usize = 65_535;
@@ -33,6 +40,8 @@ pub(crate) enum Arg<'a> {
     Each(&'static str, Binding<'a>),
     /// A short read-only buffer of the given length that every index reads whole.
     Whole(&'static str, &'a Buffer, usize),
+    /// A read-only buffer of one word for each [`BLOCK`] of elements.
+    Blocks(&'static str, &'a Buffer),
 }
 
 /// An element-by-element kernel, without its operands.
@@ -76,7 +85,10 @@ impl<'a> Map<'a> {
             Arg::Each(x_name, Binding::Read(x)),
             Arg::Each(y_name, Binding::Write(y)),
         ];
-        self.launch(ctx, &args, move |bindings| {
+        let words: Chunk = Arc::new(move |inputs: &[&[u32]], out: &mut [u32]| {
+            chunk(cast_slice(inputs[0]), cast_slice_mut(out));
+        });
+        self.launch_step(ctx, &args, Some((1, words)), move |bindings| {
             let ([x], [y]) = bindings.split::<1, 1>();
             chunks1(x, y, chunk);
         })
@@ -98,7 +110,11 @@ impl<'a> Map<'a> {
             Arg::Each(b_name, Binding::Read(b)),
             Arg::Each(y_name, Binding::Write(y)),
         ];
-        self.launch(ctx, &args, move |bindings| {
+        let words: Chunk = Arc::new(move |inputs: &[&[u32]], out: &mut [u32]| {
+            let [a, b] = [inputs[0], inputs[1]].map(cast_slice);
+            chunk(a, b, cast_slice_mut(out));
+        });
+        self.launch_step(ctx, &args, Some((2, words)), move |bindings| {
             let (inputs, [y]) = bindings.split::<2, 1>();
             chunks2(inputs, y, chunk);
         })
@@ -114,13 +130,33 @@ impl<'a> Map<'a> {
         args: &[Arg<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
+        self.launch_step(ctx, args, None, body)
+    }
+
+    /// As [`Map::launch`]; with the formula of so many operands over words, the launch may become
+    /// part of a chain.
+    fn launch_step(
+        &self,
+        ctx: &Context,
+        args: &[Arg<'_>],
+        words: Option<(usize, Chunk)>,
+        body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
         let len = self.common_len(args)?;
-        for (start, count) in windows(len, ALIGNMENT_WORDS, ctx.max_binding_words()) {
+        let by_block = args.iter().any(|arg| matches!(arg, Arg::Blocks(..)));
+        // A window of blocks' words begins where a binding may.
+        let unit = if by_block {
+            BLOCK * ALIGNMENT_WORDS
+        } else {
+            ALIGNMENT_WORDS
+        };
+        for (start, count) in windows(len, unit, ctx.max_binding_words()) {
             let buffers = args
                 .iter()
                 .map(|arg| match arg {
                     Arg::Each(_, binding) => binding.buffer().slice(start, count),
                     Arg::Whole(_, buffer, _) => Ok((*buffer).clone()),
+                    Arg::Blocks(_, buffer) => buffer.slice(start / BLOCK, count.div_ceil(BLOCK)),
                 })
                 .collect::<Result<Vec<_>, _>>()?;
             let bindings: Vec<Binding<'_>> = args
@@ -129,7 +165,9 @@ impl<'a> Map<'a> {
                 .map(|(arg, buffer)| match arg {
                     Arg::Each(_, Binding::Write(_)) => Binding::Write(buffer),
                     Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
-                    Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) => Binding::Read(buffer),
+                    Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) | Arg::Blocks(..) => {
+                        Binding::Read(buffer)
+                    }
                 })
                 .collect();
             let vectors = if self.pairs {
@@ -154,7 +192,15 @@ impl<'a> Map<'a> {
                 push: bytemuck::cast_slice(&push),
                 groups: hlx_core::groups_1d(count.div_ceil(4 * vectors * GROUP_THREADS)),
             };
-            ctx.launch(launch, body)?;
+            let step = || {
+                let formula = Formula {
+                    shader: self.shader,
+                    constants: self.specialization.to_vec(),
+                };
+                let words = words.clone().filter(|_| self.pairs)?;
+                Step::dense_f32(ctx, formula, count, self.parameters, words).fusable(ctx)
+            };
+            ctx.launch_fusable(launch, step, body)?;
         }
         Ok(())
     }
@@ -171,9 +217,16 @@ impl<'a> Map<'a> {
                 Arg::Whole(name, buffer, expected) => {
                     check_len(self.name, name, buffer, *expected)?;
                 }
+                Arg::Blocks(..) => {}
             }
         }
-        Ok(len.unwrap_or(0))
+        let len = len.unwrap_or(0);
+        for arg in args {
+            if let Arg::Blocks(name, buffer) = arg {
+                check_len(self.name, name, buffer, len.div_ceil(BLOCK))?;
+            }
+        }
+        Ok(len)
     }
 }
 

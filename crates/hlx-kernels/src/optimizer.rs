@@ -1,278 +1,201 @@
-//! Optimizer steps: SGD with momentum, Adam, AdamW, and the factor that clips a gradient.
+//! Optimizer steps, and the factor that clips a gradient.
 //!
-//! The formulas are torch.optim's (SGD with dampening 0 and without Nesterov; Adam without
-//! amsgrad). Each element on its own, in HLX arithmetic, `g` first multiplied by `clip`:
+//! The formulas are torch.optim's (Adam without amsgrad), Lion's those of its paper. Each element on
+//! its own, in HLX arithmetic; `g` is first multiplied by `clip` and held within the value's limit:
 //!
 //! | step | chain |
 //! |---|---|
-//! | SGD | `d = fma(lambda, p, clip g)`; with momentum `m = fma(mu, m, d)`, `d = m`; `p = fma(-lr, d, p)` |
-//! | Adam | `g = fma(lambda, p, clip g)`, then as below |
-//! | AdamW | `g = clip g`, `p = (1 - lr lambda) p`, then as below |
+//! | SGD | `d = fma(lambda, p, g)`; with momentum `m = fma(mu, m, (1 - dampening) d)`, without dampening at first; `d = m`, or by Nesterov `d = fma(mu, m, d)`; `p = fma(-lr, d, p)` |
+//! | Adam | `g = fma(lambda, p, g)`, then as below |
+//! | AdamW | `p = (1 - lr lambda) p`, then as below |
 //! | both | `m = fma(1 - beta1, g - m, m)`; `v = fma((1 - beta2) g, g, beta2 v)`; `p = fma(-lr / (1 - beta1^t), m / fma(sqrt v, 1 / sqrt(1 - beta2^t), eps), p)` |
+//! | Adagrad | `g = fma(lambda, p, g)`; `s = fma(g, g, s)`; `p = fma(-lr, g / (sqrt s + eps), p)` |
+//! | RMSprop | `g = fma(lambda, p, g)`; `s = fma((1 - alpha) g, g, alpha s)`; `r = s`, or centered `mean = fma(1 - alpha, g - mean, mean)`, `r = max(fma(-mean, mean, s), 0)`; `d = g / (sqrt r + eps)`; with momentum `m = fma(mu, m, d)`, `d = m`; `p = fma(-lr, d, p)` |
+//! | Lion | `u = sign(fma(1 - beta1, g - m, m))`; `m = fma(1 - beta2, g - m, m)`; `p = fma(-lr, u, (1 - lr lambda) p)` |
+//! | Muon | [`muon`] |
 //!
-//! The numbers of the step ([`Hyper`]) and the clip factor lie in device buffers, so that a
-//! recorded step can be replayed with the next step's numbers.
+//! The numbers of the step ([`Hyper`], a row a group of parameters) and the clip factor lie in
+//! device buffers, so that a recorded step can be replayed with the next step's numbers. One launch
+//! updates parameters of several groups: a table names the row of each block of 64 elements.
 
-use hlx_core::arith::{add, div, sqrt, sub};
+mod formulas;
+mod frame;
+mod hyper;
+pub mod muon;
+
+use hlx_core::arith::{add, div};
 use hlx_core::{Binding, Buffer, Context, Launch, push_bytes};
-use rayon::prelude::*;
 
+use self::formulas::{
+    adagrad_chunk, adam_chunk, lion_chunk, rmsprop_chunk, sgd_chunk, sgd_momentum_chunk,
+};
+use self::frame::Step;
+pub use self::frame::{Groups, SKIPPED, Update};
+pub use self::hyper::{HYPER_LEN, Hyper, power};
 use crate::error::{KernelError, check_len};
-use crate::map::{Arg, CHUNK, Map};
 
 shader!(sgd_shader, "optimizer/sgd");
 shader!(sgd_momentum_shader, "optimizer/sgd_momentum");
 shader!(adam_shader, "optimizer/adam");
+shader!(adagrad_shader, "optimizer/adagrad");
+shader!(rmsprop_shader, "optimizer/rmsprop");
+shader!(rmsprop_momentum_shader, "optimizer/rmsprop_momentum");
+shader!(rmsprop_centered_shader, "optimizer/rmsprop_centered");
+shader!(rmsprop_both_shader, "optimizer/rmsprop_centered_momentum");
+shader!(lion_shader, "optimizer/lion");
 shader!(clip_shader, "optimizer/clip_factor");
 
-/// Words of the buffer that holds a [`Hyper`].
-pub const HYPER_LEN: usize = 10;
-
-/// The numbers of one optimizer step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hyper {
-    /// The step's number, from 1 (for the bias corrections of Adam).
-    pub step: u64,
-    /// lr
-    pub learning_rate: f64,
-    /// mu of SGD; 0 for none.
-    pub momentum: f64,
-    /// lambda
-    pub weight_decay: f64,
-    /// Decay of the first moment.
-    pub beta1: f64,
-    /// Decay of the second moment.
-    pub beta2: f64,
-    /// eps
-    pub epsilon: f64,
-}
-
-impl Default for Hyper {
-    /// PyTorch's defaults of Adam, at step 1, without weight decay.
-    fn default() -> Self {
-        Self {
-            step: 1,
-            learning_rate: 1e-3,
-            momentum: 0.0,
-            weight_decay: 0.0,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-        }
-    }
-}
-
-impl Hyper {
-    /// Returns the words that the steps read, f32 bits to be uploaded with `upload_u32`.
-    ///
-    /// Computed in f64 from the five operations that IEEE 754 rounds correctly, so equal on
-    /// every machine, and rounded once to f32 (a subnormal result becomes zero).
-    pub fn to_words(&self) -> [u32; HYPER_LEN] {
-        let correction1 = 1.0 - power(self.beta1, self.step);
-        let correction2 = 1.0 - power(self.beta2, self.step);
-        [
-            -self.learning_rate,
-            self.momentum,
-            self.weight_decay,
-            1.0 - self.learning_rate * self.weight_decay,
-            1.0 - self.beta1,
-            self.beta2,
-            1.0 - self.beta2,
-            -self.learning_rate / correction1,
-            1.0 / correction2.sqrt(),
-            self.epsilon,
-        ]
-        .map(|value| {
-            let rounded = value as f32;
-            if rounded.is_subnormal() {
-                0
-            } else {
-                rounded.to_bits()
-            }
-        })
-    }
-}
-
-/// `base^exponent` by squaring: `f64::powi` promises no bits.
-fn power(base: f64, mut exponent: u64) -> f64 {
-    let (mut square, mut result) = (base, 1.0);
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            result *= square;
-        }
-        square *= square;
-        exponent >>= 1;
-    }
-    result
-}
-
-/// The words of a [`Hyper`], as the CPU twins read them.
-#[derive(Clone, Copy)]
-struct Numbers {
-    clip: f32,
-    negative_rate: f32,
-    momentum: f32,
-    weight_decay: f32,
-    keep: f32,
-    one_minus_beta1: f32,
-    beta2: f32,
-    one_minus_beta2: f32,
-    negative_step: f32,
-    inverse_root: f32,
-    epsilon: f32,
-}
-
-impl Numbers {
-    fn new(hyper: &[f32], clip: &[f32]) -> Self {
-        Self {
-            clip: clip[0],
-            negative_rate: hyper[0],
-            momentum: hyper[1],
-            weight_decay: hyper[2],
-            keep: hyper[3],
-            one_minus_beta1: hyper[4],
-            beta2: hyper[5],
-            one_minus_beta2: hyper[6],
-            negative_step: hyper[7],
-            inverse_root: hyper[8],
-            epsilon: hyper[9],
-        }
-    }
-}
-
-/// Updates `params` (and `momentum`, zeros before the first step) by stochastic gradient descent:
-/// `torch.optim.SGD`.
-///
-/// `hyper` holds [`Hyper::to_words`], `clip` one factor that multiplies the gradients.
+/// Updates the parameters by stochastic gradient descent: `torch.optim.SGD` without momentum.
 ///
 /// # Errors
 /// A shape error if the lengths differ, or the device's error; so for all steps.
-pub fn sgd_step(
-    ctx: &Context,
-    params: &Buffer,
-    grads: &Buffer,
-    momentum: Option<&Buffer>,
-    hyper: &Buffer,
-    clip: &Buffer,
-) -> Result<(), KernelError> {
-    let mut args = vec![
-        Arg::Each("grads", Binding::Read(grads)),
-        Arg::Whole("hyper", hyper, HYPER_LEN),
-        Arg::Whole("clip", clip, 1),
-        Arg::Each("params", Binding::ReadWrite(params)),
-    ];
-    let shader = match momentum {
-        None => &sgd_shader::SHADER,
-        Some(momentum) => {
-            args.push(Arg::Each("momentum", Binding::ReadWrite(momentum)));
-            &sgd_momentum_shader::SHADER
-        }
-    };
-    let map = Map {
+pub fn sgd_step(ctx: &Context, update: &Update<'_>) -> Result<(), KernelError> {
+    let step = Step {
         name: "sgd_step",
-        shader,
-        specialization: &[],
-        pairs: false,
-        parameters: &[],
+        shader: &sgd_shader::SHADER,
+        variant: None,
     };
-    if momentum.is_none() {
-        return map.launch(ctx, &args, |bindings| {
-            let ([grads, hyper, clip], [params]) = bindings.split::<3, 1>();
-            let numbers = Numbers::new(hyper, clip);
-            params
-                .par_chunks_mut(CHUNK)
-                .zip(grads.par_chunks(CHUNK))
-                .for_each(|(params, grads)| sgd_chunk(numbers, grads, params));
-        });
-    }
-    map.launch(ctx, &args, |bindings| {
-        let ([grads, hyper, clip], [params, momentum]) = bindings.split::<3, 2>();
-        let numbers = Numbers::new(hyper, clip);
-        params
-            .par_chunks_mut(CHUNK)
-            .zip(momentum.par_chunks_mut(CHUNK))
-            .zip(grads.par_chunks(CHUNK))
-            .for_each(|((params, momentum), grads)| {
-                sgd_momentum_chunk(numbers, grads, params, momentum);
-            });
+    step.launch(
+        ctx,
+        update,
+        [("params", update.params)],
+        |n, grads, [params]| {
+            sgd_chunk(n, grads, params);
+        },
+    )
+}
+
+/// Updates the parameters and their `momentum` (zeros before the first step): `torch.optim.SGD`
+/// with momentum, by Nesterov's rule if `nesterov`.
+pub fn sgd_momentum_step(
+    ctx: &Context,
+    update: &Update<'_>,
+    momentum: &Buffer,
+    nesterov: bool,
+) -> Result<(), KernelError> {
+    let step = Step {
+        name: "sgd_step",
+        shader: &sgd_momentum_shader::SHADER,
+        variant: Some(u32::from(nesterov)),
+    };
+    let written = [("params", update.params), ("momentum", momentum)];
+    step.launch(ctx, update, written, move |n, grads, [params, momentum]| {
+        sgd_momentum_chunk(n, nesterov, grads, params, momentum);
     })
 }
 
-/// Updates `params` and the moments `m` and `v` (zeros before the first step): `torch.optim.Adam`,
-/// with weight decay added to the gradient.
-#[allow(clippy::too_many_arguments)] // Every one is a buffer of the step.
+/// Updates the parameters and the moments `m` and `v` (zeros before the first step):
+/// `torch.optim.Adam`, with weight decay added to the gradient.
 pub fn adam_step(
     ctx: &Context,
-    params: &Buffer,
-    grads: &Buffer,
+    update: &Update<'_>,
     m: &Buffer,
     v: &Buffer,
-    hyper: &Buffer,
-    clip: &Buffer,
 ) -> Result<(), KernelError> {
-    adam(
-        ctx,
-        "adam_step",
-        false,
-        [params, m, v],
-        [grads, hyper, clip],
-    )
+    adam(ctx, "adam_step", false, update, [m, v])
 }
 
-/// Updates `params` and the moments `m` and `v`: `torch.optim.AdamW`, with weight decay that
+/// Updates the parameters and the moments `m` and `v`: `torch.optim.AdamW`, with weight decay that
 /// shrinks the parameters (Loshchilov and Hutter, 2019).
-#[allow(clippy::too_many_arguments)] // Every one is a buffer of the step.
 pub fn adamw_step(
     ctx: &Context,
-    params: &Buffer,
-    grads: &Buffer,
+    update: &Update<'_>,
     m: &Buffer,
     v: &Buffer,
-    hyper: &Buffer,
-    clip: &Buffer,
 ) -> Result<(), KernelError> {
-    adam(
-        ctx,
-        "adamw_step",
-        true,
-        [params, m, v],
-        [grads, hyper, clip],
-    )
+    adam(ctx, "adamw_step", true, update, [m, v])
 }
 
 fn adam(
     ctx: &Context,
     name: &'static str,
     decoupled: bool,
-    [params, m, v]: [&Buffer; 3],
-    [grads, hyper, clip]: [&Buffer; 3],
+    update: &Update<'_>,
+    [m, v]: [&Buffer; 2],
 ) -> Result<(), KernelError> {
-    let map = Map {
+    let step = Step {
         name,
         shader: &adam_shader::SHADER,
-        specialization: &[(0, u32::from(decoupled))],
-        pairs: false,
-        parameters: &[],
+        variant: Some(u32::from(decoupled)),
     };
-    let args = [
-        Arg::Each("grads", Binding::Read(grads)),
-        Arg::Whole("hyper", hyper, HYPER_LEN),
-        Arg::Whole("clip", clip, 1),
-        Arg::Each("params", Binding::ReadWrite(params)),
-        Arg::Each("m", Binding::ReadWrite(m)),
-        Arg::Each("v", Binding::ReadWrite(v)),
-    ];
-    map.launch(ctx, &args, move |bindings| {
-        let ([grads, hyper, clip], [params, m, v]) = bindings.split::<3, 3>();
-        let numbers = Numbers::new(hyper, clip);
-        params
-            .par_chunks_mut(CHUNK)
-            .zip(m.par_chunks_mut(CHUNK))
-            .zip(v.par_chunks_mut(CHUNK))
-            .zip(grads.par_chunks(CHUNK))
-            .for_each(|(((params, m), v), grads)| {
-                adam_chunk(numbers, decoupled, grads, params, m, v);
-            });
+    let written = [("params", update.params), ("m", m), ("v", v)];
+    step.launch(ctx, update, written, move |n, grads, [params, m, v]| {
+        adam_chunk(n, decoupled, grads, params, m, v);
+    })
+}
+
+/// Updates the parameters and the sum of their squared gradients: `torch.optim.Adagrad`, whose rate
+/// the caller divides by `1 + (t - 1) lr_decay`.
+pub fn adagrad_step(ctx: &Context, update: &Update<'_>, sum: &Buffer) -> Result<(), KernelError> {
+    let step = Step {
+        name: "adagrad_step",
+        shader: &adagrad_shader::SHADER,
+        variant: None,
+    };
+    let written = [("params", update.params), ("sum", sum)];
+    step.launch(ctx, update, written, |n, grads, [params, sum]| {
+        adagrad_chunk(n, grads, params, sum);
+    })
+}
+
+/// Updates the parameters and the mean `square` of their squared gradients, `momentum` and the
+/// `mean` of the gradients if given (zeros before the first step): `torch.optim.RMSprop`, alpha
+/// being beta2, centered with `mean`.
+pub fn rmsprop_step(
+    ctx: &Context,
+    update: &Update<'_>,
+    square: &Buffer,
+    momentum: Option<&Buffer>,
+    mean: Option<&Buffer>,
+) -> Result<(), KernelError> {
+    let step = |shader| Step {
+        name: "rmsprop_step",
+        shader,
+        variant: None,
+    };
+    let (params, square) = (("params", update.params), ("square", square));
+    match (momentum, mean) {
+        (None, None) => {
+            let step = step(&rmsprop_shader::SHADER);
+            step.launch(ctx, update, [params, square], |n, g, [p, s]| {
+                rmsprop_chunk(n, g, p, s, &mut [], &mut []);
+            })
+        }
+        (Some(momentum), None) => {
+            let step = step(&rmsprop_momentum_shader::SHADER);
+            let written = [params, square, ("momentum", momentum)];
+            step.launch(ctx, update, written, |n, g, [p, s, m]| {
+                rmsprop_chunk(n, g, p, s, m, &mut []);
+            })
+        }
+        (None, Some(mean)) => {
+            let step = step(&rmsprop_centered_shader::SHADER);
+            let written = [params, square, ("mean", mean)];
+            step.launch(ctx, update, written, |n, g, [p, s, mean]| {
+                rmsprop_chunk(n, g, p, s, &mut [], mean);
+            })
+        }
+        (Some(momentum), Some(mean)) => {
+            let step = step(&rmsprop_both_shader::SHADER);
+            let written = [params, square, ("momentum", momentum), ("mean", mean)];
+            step.launch(ctx, update, written, |n, g, [p, s, m, mean]| {
+                rmsprop_chunk(n, g, p, s, m, mean);
+            })
+        }
+    }
+}
+
+/// Updates the parameters and the mean `m` of their gradients (zeros before the first step): Lion
+/// (Chen et al. 2023, algorithm 2).
+pub fn lion_step(ctx: &Context, update: &Update<'_>, m: &Buffer) -> Result<(), KernelError> {
+    let step = Step {
+        name: "lion_step",
+        shader: &lion_shader::SHADER,
+        variant: None,
+    };
+    let written = [("params", update.params), ("m", m)];
+    step.launch(ctx, update, written, |n, grads, [params, m]| {
+        lion_chunk(n, grads, params, m);
     })
 }
 
@@ -304,45 +227,6 @@ pub fn clip_factor(
         out[0] = if ratio >= 1.0 { 1.0 } else { ratio };
     })?;
     Ok(())
-}
-
-multiversion! {
-    fn sgd_chunk<A>(numbers: Numbers, grads: &[f32], params: &mut [f32]) {
-        for (p, g) in params.iter_mut().zip(grads) {
-            let d = A::fma(numbers.weight_decay, *p, A::mul(numbers.clip, *g));
-            *p = A::fma(numbers.negative_rate, d, *p);
-        }
-    }
-}
-
-multiversion! {
-    fn sgd_momentum_chunk<A>(n: Numbers, grads: &[f32], params: &mut [f32], momentum: &mut [f32]) {
-        for ((p, m), g) in params.iter_mut().zip(momentum).zip(grads) {
-            *m = A::fma(n.momentum, *m, A::fma(n.weight_decay, *p, A::mul(n.clip, *g)));
-            *p = A::fma(n.negative_rate, *m, *p);
-        }
-    }
-}
-
-multiversion! {
-    fn adam_chunk<A>(
-        n: Numbers,
-        decoupled: bool,
-        grads: &[f32],
-        params: &mut [f32],
-        m: &mut [f32],
-        v: &mut [f32],
-    ) {
-        for (((p, m), v), g) in params.iter_mut().zip(m).zip(v).zip(grads) {
-            let clipped = A::mul(n.clip, *g);
-            let g = if decoupled { clipped } else { A::fma(n.weight_decay, *p, clipped) };
-            let kept = if decoupled { A::mul(n.keep, *p) } else { *p };
-            *m = A::fma(n.one_minus_beta1, sub(g, *m), *m);
-            *v = A::fma(A::mul(n.one_minus_beta2, g), g, A::mul(n.beta2, *v));
-            let denominator = A::fma(sqrt(*v), n.inverse_root, n.epsilon);
-            *p = A::fma(n.negative_step, div(*m, denominator), kept);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -217,7 +217,8 @@ pub fn column_sum(
 }
 
 multiversion! {
-    fn sum_columns(x: &[f32], cols: usize, first_col: usize, out: &mut [f32]) {
+    /// Adds the rows of x to out, in order, from a column on; -0 ends as +0.
+    pub(crate) fn sum_columns(x: &[f32], cols: usize, first_col: usize, out: &mut [f32]) {
         let n = out.len();
         for row in x.chunks_exact(cols) {
             for (total, x) in out.iter_mut().zip(&row[first_col..first_col + n]) {

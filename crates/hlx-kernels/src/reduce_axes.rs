@@ -23,18 +23,19 @@
 
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 
-use crate::element::widened;
+use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::Operand;
 use crate::map::{GROUP_THREADS, windows};
 use crate::terms::{PIECE, Terms, check_axis, check_operand, fits, part};
 
 mod cpu;
+mod fold;
 mod pass;
 #[cfg(test)]
 mod tests;
 
-use cpu::{Fold, Outcome, Step};
+use fold::{Fold, Outcome, Step};
 
 shader!(words_shader, "reduce_axes/words");
 shader!(places_shader, "reduce_axes/places");
@@ -70,7 +71,7 @@ impl Reduction {
         match (self, x) {
             (Self::ArgMax | Self::ArgMin, _) => DType::U32,
             (Self::Any | Self::All, _) => DType::Bool,
-            _ => widened(x),
+            _ => compute_type(x),
         }
     }
 

@@ -12,7 +12,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, Context, CpuBindings, DType, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use crate::element::{gather as widen, order_key, widened};
+use crate::element::{compute_type, gather as widen, order_key};
 use crate::error::{KernelError, check_len, check_that};
 use crate::indexing::gather;
 use crate::layout::{Layout, Operand};
@@ -250,7 +250,7 @@ impl Sort {
         let mut words = vec![0; self.terms.n];
         let (_, stride) = self.terms.reduced.innermost();
         widen(self.dtype, x, self.terms.place(line, 0), stride, &mut words);
-        let dtype = widened(self.dtype);
+        let dtype = compute_type(self.dtype);
         let pair = |(place, word): (usize, &u32)| {
             u64::from(order_key(dtype, *word) ^ self.flip) << 32 | place as u64
         };

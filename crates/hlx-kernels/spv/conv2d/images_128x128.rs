@@ -30,4 +30,7 @@ pub struct Push {
     pub first_x: u32,
     pub step_y: u32,
     pub step_x: u32,
+    pub height: u32,
+    pub runs: u32,
+    pub sample_runs: u32,
 }

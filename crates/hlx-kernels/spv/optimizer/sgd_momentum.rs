@@ -4,4 +4,6 @@
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Push {
     pub count: u32,
+    pub row: u32,
+    pub rows: u32,
 }

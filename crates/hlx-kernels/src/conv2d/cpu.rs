@@ -3,10 +3,11 @@
 use hlx_core::cpu::simd_level;
 use rayon::prelude::*;
 
-use super::patches::Patches;
+use super::patches::{Patches, Runs};
 use crate::matmul::MatMul;
 use crate::matmul::cpu::matmul_of;
 use crate::matmul::pack::{Matrices, Operand, Panel, Source, pack};
+use crate::reduce::sum_columns;
 
 /// The weight of each group, the same for all samples; a matrix of the batch is a group of a sample.
 #[derive(Clone, Copy)]
@@ -77,13 +78,15 @@ pub(super) fn product(
     matmul_of(simd_level(), &shape, weights, images, None, y);
 }
 
-/// How the terms of a weight's gradient, the pixels of a shard's samples in order, lie in memory: a
+/// How the terms of a weight's gradient, pixels of a shard's samples in order, lie in memory: a
 /// matrix of the batch is a group of a shard.
 #[derive(Clone, Copy)]
 struct Terms {
     samples: usize,
     groups: usize,
     pixels: usize,
+    /// The sample of the shard and the pixel that the first term is.
+    first: [usize; 2],
 }
 
 impl Terms {
@@ -97,10 +100,11 @@ impl Terms {
         mut visit: impl FnMut((usize, usize), usize, usize, usize),
     ) {
         let (shard, group) = (batch_idx / self.groups, batch_idx % self.groups);
+        let [first_sample, first_pixel] = self.first;
         let mut done = 0;
         while done < panel.k_count {
-            let term = panel.k_first + done;
-            let (sample, pixel) = (term / self.pixels, term % self.pixels);
+            let term = first_pixel + panel.k_first + done;
+            let (sample, pixel) = (first_sample + term / self.pixels, term % self.pixels);
             let left = (panel.k_count - done).min(self.pixels - pixel);
             let count = left.min(longest);
             visit((shard * self.samples + sample, group), pixel, done, count);
@@ -197,21 +201,50 @@ pub(super) fn weight_product(
     accumulate: bool,
     dweight: &mut [f32],
 ) {
-    let terms = Terms {
-        samples,
-        groups: patches.groups,
-        pixels: patches.n_pixels(),
+    let pixels = patches.n_pixels();
+    let product = |first: [usize; 2], count: usize, accumulate: bool, out: &mut [f32]| {
+        let terms = Terms {
+            samples,
+            groups: patches.groups,
+            pixels,
+            first,
+        };
+        let shape = MatMul {
+            batch: shards * patches.groups,
+            accumulate,
+            ..MatMul::new(rows, columns, count)
+        };
+        let gradients = Gradients { terms, rows, dy };
+        let taps = Taps {
+            terms,
+            patches,
+            images,
+        };
+        matmul_of(simd_level(), &shape, gradients, taps, None, out);
     };
-    let shape = MatMul {
-        batch: shards * patches.groups,
-        accumulate,
-        ..MatMul::new(rows, columns, samples * terms.pixels)
+    let Some(runs) = Runs::of(pixels) else {
+        return product([0, 0], samples * pixels, accumulate, dweight);
     };
-    let gradients = Gradients { terms, rows, dy };
-    let taps = Taps {
-        terms,
-        patches,
-        images,
-    };
-    matmul_of(simd_level(), &shape, gradients, taps, None, dweight);
+    let mut of_run = Vec::new();
+    for run in 0..samples * runs.of_sample {
+        let pixel = run % runs.of_sample * runs.length;
+        let count = runs.length.min(pixels - pixel);
+        let first = [run / runs.of_sample, pixel];
+        if run == 0 && !accumulate {
+            // 0 + x is x: no chain ends in -0.
+            product(first, count, false, dweight);
+            continue;
+        }
+        of_run.resize(dweight.len(), 0.0);
+        product(first, count, false, &mut of_run);
+        add_to(dweight, &of_run);
+    }
+}
+
+/// Adds the sums of a run: `sum = sum + x`, -0 to +0.
+fn add_to(sums: &mut [f32], of_run: &[f32]) {
+    /// Elements of one task.
+    const TASK: usize = 1 << 14;
+    let parts = sums.par_chunks_mut(TASK).zip(of_run.par_chunks(TASK));
+    parts.for_each(|(sums, of_run)| sum_columns(of_run, of_run.len(), 0, sums));
 }

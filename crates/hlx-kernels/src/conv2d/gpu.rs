@@ -3,11 +3,12 @@
 use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes};
 
 use super::cpu;
-use super::patches::Patches;
+use super::patches::{Patches, Runs};
 use crate::KernelError;
 use crate::map::MAX_GROUPS;
 use crate::matmul::MatMul;
 use crate::matmul::table::Tile;
+use crate::reduce::column_sum;
 
 shader!(images_128x128, "conv2d/images_128x128");
 shader!(images_64x128, "conv2d/images_64x128");
@@ -37,6 +38,17 @@ struct Grid {
     shape: MatMul,
     shader: &'static Shader,
     tile: &'static Tile,
+    /// Vectors are loaded of the first operand, stored of the result.
+    vectors: [bool; 2],
+    start: u32,
+    /// An even number of steps.
+    even: bool,
+    /// Constants 6 and on, which the weight's shaders have of their own.
+    own: Vec<bool>,
+    /// Runs of a z and those of a sample.
+    runs: [usize; 2],
+    /// Multiply-adds of a column.
+    column_terms: usize,
 }
 
 /// Where the shaders' chains start: constant 4.
@@ -73,9 +85,13 @@ impl Product {
             shape,
             shader: images_shader(tile),
             tile,
+            vectors: [terms, pixels].map(|n| n.is_multiple_of(4)),
+            start: bias.map_or(START_ZERO, |_| START_BIAS),
+            even: terms.is_multiple_of(2 * terms_a_step(tile)),
+            own: Vec::new(),
+            runs: [1, 1],
+            column_terms: rows * terms,
         };
-        let vectors = [terms, pixels].map(|n| u32::from(n.is_multiple_of(4)));
-        let start = bias.map_or(START_ZERO, |_| START_BIAS);
         // Without a bias any readable buffer is bound and not read.
         let bindings = [
             Binding::Read(weight),
@@ -84,20 +100,80 @@ impl Product {
             Binding::Write(y),
         ];
         let has_bias = bias.is_some();
-        self.launch_grid(ctx, &grid, (vectors, start), &bindings, move |bindings| {
+        self.launch_grid(ctx, &grid, &bindings, move |bindings| {
             let ([weight, images, bias], [y]) = bindings.split::<3, 1>();
             let bias = has_bias.then_some(bias);
             cpu::product(patches, [rows, terms], [weight, images], bias, y);
         })
     }
 
-    /// Launches `dweight[s, g, m, k]`, the chain over a shard's pixels, from zero or what is stored.
+    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored.
     pub fn launch_weight(
         &self,
         ctx: &Context,
         dy: &Buffer,
         images: &Buffer,
-        dweight: Binding<'_>,
+        (dweight, accumulate): (&Buffer, bool),
+        shards: usize,
+    ) -> Result<(), KernelError> {
+        let samples = self.batch / shards;
+        let runs = Runs::of(self.patches.n_pixels());
+        let of_shard = runs.map_or(1, |runs| samples * runs.of_sample);
+        let whole = self.weight_shape(shards, samples);
+        let one = runs.is_none() || of_shard == 1 && !accumulate;
+        if ctx.is_cpu() || one || fills(ctx, &whole) {
+            let start = if accumulate { START_STORED } else { START_ZERO };
+            let grid = self.weight_grid(ctx, whole, of_shard, start);
+            return self.launch_weight_grid(ctx, &grid, [dy, images], dweight, shards);
+        }
+        // Too few tiles for the device: each run's sums are stored, then added in order.
+        let size = dweight.len() / shards;
+        let n_runs = shards * of_shard;
+        let of_runs = ctx.alloc(n_runs * size)?;
+        let apart = self.weight_shape(n_runs, 1);
+        let grid = self.weight_grid(ctx, apart, 1, START_ZERO);
+        self.launch_weight_grid(ctx, &grid, [dy, images], &of_runs, shards)?;
+        column_sum(ctx, &of_runs, dweight, shards, of_shard, size, accumulate)
+    }
+
+    /// The product of a weight's gradient in `parts`, each of the terms of so many samples or of a run.
+    fn weight_shape(&self, parts: usize, samples: usize) -> MatMul {
+        let pixels = self.patches.n_pixels();
+        let terms = Runs::of(pixels).map_or(samples * pixels, |runs| runs.length);
+        MatMul {
+            batch: parts * self.patches.groups,
+            ..MatMul::new(self.rows, self.terms, terms)
+        }
+    }
+
+    /// The grid of a weight's gradient whose z are of `runs` runs each.
+    fn weight_grid(&self, ctx: &Context, shape: MatMul, runs: usize, start: u32) -> Grid {
+        let (tile, [_, width]) = (weight_tile(ctx, &shape), self.patches.pixels);
+        let pixels = self.patches.n_pixels();
+        let cut = Runs::of(pixels);
+        let ragged = cut.is_some_and(|cut| !pixels.is_multiple_of(cut.length));
+        let across = cut.is_none();
+        // A chain from a stored value is not cut; totals start from it.
+        let summed = !across && (runs > 1 || start != START_ZERO);
+        Grid {
+            shader: weight_shader(tile),
+            tile,
+            vectors: [pixels, self.terms].map(|n| n.is_multiple_of(4)),
+            start,
+            even: shape.k.is_multiple_of(2 * terms_a_step(tile)) && !ragged,
+            own: vec![summed, across, width.is_multiple_of(4)],
+            runs: [runs, cut.map_or(1, |cut| cut.of_sample)],
+            column_terms: self.rows * if across { shape.k } else { runs * shape.k },
+            shape,
+        }
+    }
+
+    fn launch_weight_grid(
+        &self,
+        ctx: &Context,
+        grid: &Grid,
+        [dy, images]: [&Buffer; 2],
+        dweight: &Buffer,
         shards: usize,
     ) -> Result<(), KernelError> {
         let Self {
@@ -106,23 +182,14 @@ impl Product {
             terms,
             ..
         } = *self;
+        let accumulate = grid.start == START_STORED;
         let samples = self.batch / shards;
-        let pixels = patches.n_pixels();
-        let shape = MatMul {
-            batch: shards * patches.groups,
-            ..MatMul::new(rows, terms, samples * pixels)
+        let target = match accumulate {
+            true => Binding::ReadWrite(dweight),
+            false => Binding::Write(dweight),
         };
-        let tile = tile_of(ctx, &shape);
-        let grid = Grid {
-            shape,
-            shader: weight_shader(tile),
-            tile,
-        };
-        let vectors = [pixels, terms].map(|n| u32::from(n.is_multiple_of(4)));
-        let accumulate = matches!(dweight, Binding::ReadWrite(_));
-        let start = if accumulate { START_STORED } else { START_ZERO };
-        let bindings = [Binding::Read(dy), Binding::Read(images), dweight];
-        self.launch_grid(ctx, &grid, (vectors, start), &bindings, move |bindings| {
+        let bindings = [Binding::Read(dy), Binding::Read(images), target];
+        self.launch_grid(ctx, grid, &bindings, move |bindings| {
             let ([dy, images], [dweight]) = bindings.split::<2, 1>();
             let sizes = ([rows, terms], [samples, shards]);
             cpu::weight_product(patches, sizes.0, sizes.1, [dy, images], accumulate, dweight);
@@ -134,7 +201,6 @@ impl Product {
         &self,
         ctx: &Context,
         grid: &Grid,
-        ([vector_a, vector_c], start): ([u32; 2], u32),
         bindings: &[Binding<'_>],
         body: impl Fn(&mut CpuBindings<'_>) + Copy + Send + Sync + 'static,
     ) -> Result<(), KernelError> {
@@ -142,23 +208,26 @@ impl Product {
             shape,
             shader,
             tile,
+            ..
         } = grid;
-        let even = shape.k.is_multiple_of(2 * tile.k_step);
-        let specialization = [
-            (0, self.patches.divide[0] as u32),
-            (1, self.patches.divide[1] as u32),
+        let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
+        let [vector_a, vector_c] = grid.vectors.map(u32::from);
+        let mut specialization = vec![
+            (0, divide_y),
+            (1, divide_x),
             (2, vector_a),
             (3, vector_c),
-            (4, start),
-            (5, u32::from(even)),
+            (4, grid.start),
+            (5, u32::from(grid.even)),
         ];
+        specialization.extend((6..).zip(grid.own.iter().map(|&own| u32::from(own))));
         let (columns, matrices) = match ctx.is_cpu() {
             true => (shape.n, shape.batch),
             false => (MAX_GROUPS * tile.columns, MAX_GROUPS),
         };
         for z_first in (0..shape.batch).step_by(matrices) {
             for column_first in (0..shape.n).step_by(columns) {
-                let push = self.push(shape, column_first, z_first);
+                let push = self.push(grid, column_first, z_first);
                 let n = columns.min(shape.n - column_first);
                 let z = matrices.min(shape.batch - z_first);
                 let launch = Launch {
@@ -171,7 +240,7 @@ impl Product {
                         .map(|groups| groups as u32),
                 };
                 let work = Work {
-                    flops: 2 * (z * n) as u64 * (shape.m * shape.k) as u64,
+                    flops: 2 * (z * n) as u64 * grid.column_terms as u64,
                     ..launch.work()
                 };
                 ctx.launch_counted(launch, work, body)?;
@@ -181,8 +250,9 @@ impl Product {
     }
 
     /// The push constants of either shader.
-    fn push(&self, shape: &MatMul, column_first: usize, z_first: usize) -> Push {
-        let p = &self.patches;
+    fn push(&self, grid: &Grid, column_first: usize, z_first: usize) -> Push {
+        let (p, shape) = (&self.patches, &grid.shape);
+        let [runs, sample_runs] = grid.runs.map(|runs| runs as u32);
         let pixels = Divisor::new(p.n_pixels());
         let width = Divisor::new(p.pixels[1]);
         let taps = Divisor::new(p.n_taps());
@@ -215,6 +285,9 @@ impl Product {
             first_x: p.first[1] as u32,
             step_y: p.step[0] as u32,
             step_x: p.step[1] as u32,
+            height: p.pixels[0] as u32,
+            runs,
+            sample_runs,
         }
     }
 }
@@ -223,6 +296,34 @@ impl Product {
 fn tile_of(ctx: &Context, shape: &MatMul) -> &'static Tile {
     let n = shape.n.min(MAX_GROUPS * 64);
     Tile::choose(ctx, &MatMul { n, ..*shape })
+}
+
+/// The tile of a weight's gradient: 64 x 64 wherever a larger one would do. Larger tiles leave a
+/// processor one workgroup, which waits for its loads.
+fn weight_tile(ctx: &Context, shape: &MatMul) -> &'static Tile {
+    let tile = tile_of(ctx, shape);
+    match tile.rows {
+        64.. => Tile::of_size(64, 64).unwrap_or(tile),
+        _ => tile,
+    }
+}
+
+/// Whether a product's tiles keep every processor busy.
+fn fills(ctx: &Context, shape: &MatMul) -> bool {
+    /// Workgroups a processor that hide each other's waiting.
+    const TOGETHER: usize = 4;
+    let tile = weight_tile(ctx, shape);
+    let tiles = shape.m.div_ceil(tile.rows) * shape.n.div_ceil(tile.columns);
+    shape.batch * tiles >= TOGETHER * ctx.tuning().processors
+}
+
+/// Terms of a step. Loads from images take turns with the arithmetic of other workgroups, so half of a
+/// product's 64 x 64 tile, which leaves room in shared memory for twice as many, is faster here.
+fn terms_a_step(tile: &Tile) -> usize {
+    match (tile.rows, tile.columns) {
+        (64, 64) => 8,
+        _ => tile.k_step,
+    }
 }
 
 fn images_shader(tile: &Tile) -> &'static Shader {

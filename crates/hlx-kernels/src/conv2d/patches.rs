@@ -22,6 +22,35 @@ pub(super) struct Patches {
     pub divide: [usize; 2],
 }
 
+/// How the terms of a weight's gradient, a sample's pixels, are cut into runs: each run is a chain of
+/// its own, and a shard's runs are added in order. Planes of fewer pixels are not cut, and a shard's
+/// samples are one chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Runs {
+    /// Pixels of a run; the last of a sample may have fewer.
+    pub length: usize,
+    /// Runs of a sample.
+    pub of_sample: usize,
+}
+
+impl Runs {
+    /// The runs of planes of so many pixels, `None` where samples are not cut apart.
+    pub fn of(pixels: usize) -> Option<Self> {
+        /// Shorter runs cost more in additions than they bring in parallel work.
+        const SHORTEST: usize = 512;
+        const LONGEST: usize = 1024;
+        if pixels < SHORTEST {
+            return None;
+        }
+        // Whole vectors of four.
+        let length = pixels
+            .div_ceil(pixels.div_ceil(LONGEST))
+            .next_multiple_of(4);
+        let of_sample = pixels.div_ceil(length);
+        Some(Self { length, of_sample })
+    }
+}
+
 /// A tap: its channel in the group, and its place (ky, kx) in the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tap {

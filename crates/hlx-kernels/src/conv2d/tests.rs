@@ -161,15 +161,26 @@ impl Case {
         for (shard, channel, tap) in each(shards, self.spec.out_channels, self.spec.kernel) {
             for c in 0..ci {
                 let at = shard * self.weight.len() + self.weight_at(channel, c, tap);
-                let mut acc = dweight[at];
+                let pixels = self.output[0] * self.output[1];
+                // Planes of 512 pixels are cut: a run is a chain of its own, added to the total.
+                let cut = (pixels >= 512).then(|| {
+                    let runs = pixels.div_ceil(1024);
+                    pixels.div_ceil(runs).next_multiple_of(4)
+                });
+                let mut total = dweight[at];
+                let mut acc = if cut.is_some() { 0.0 } else { total };
                 for (n, _, pixel) in each(samples, 1, self.output) {
                     let n = shard * samples + n;
                     let place = self.seen(pixel, tap);
                     let first = channel / co * ci;
                     let x = place.map_or(0.0, |at| self.x[self.x_at(n, first + c, at)]);
                     acc = arith::fma(self.dy[self.y_at(n, channel, pixel)], x, acc);
+                    let done = pixel[0] * self.output[1] + pixel[1] + 1;
+                    if cut.is_some_and(|run| done.is_multiple_of(run) || done == pixels) {
+                        (total, acc) = (total + acc, 0.0);
+                    }
                 }
-                dweight[at] = arith::pos0(acc);
+                dweight[at] = arith::pos0(if cut.is_some() { total } else { acc });
             }
         }
         for (shard, channel, _) in each(shards, self.spec.out_channels, [1, 1]) {
@@ -291,6 +302,75 @@ fn every_shape_has_the_bits_of_the_written_chains() {
             &case.chains(has_bias, shards, accumulate),
         );
     }
+}
+
+#[test]
+fn runs_of_large_planes_have_the_bits_of_the_written_chains() {
+    const ONE: [usize; 2] = [1, 1];
+    let large = |sizes, input, kernel: [usize; 2], stride| {
+        let padding = [kernel[0] / 2, kernel[1] / 2];
+        shape(sizes, [input, kernel, stride, padding, ONE])
+    };
+    let specs = [
+        large([2, 3, 4, 1], [24, 24], [3, 3], ONE), // One run a sample, rows of whole vectors.
+        large([4, 2, 6, 2], [41, 37], [3, 2], ONE), // Two runs, the last of them shorter.
+        large([2, 2, 3, 1], [80, 57], [1, 3], [2, 1]), // Three, and a stride.
+    ];
+    for (i, spec) in specs.into_iter().enumerate() {
+        let case = Case::new(spec, values);
+        for (shards, accumulate) in [(1, i == 1), (2, i != 1)] {
+            let [want, _] = with_flush(|| case.backward_parameters(shards, accumulate));
+            // With one processor its tiles are enough, and a workgroup adds the runs; with many,
+            // they are stored.
+            for processors in [1, 1 << 14] {
+                let name = format!("{spec:?}, {shards} shards, {processors} processors");
+                let got = run_everywhere(&name, |ctx, mem| {
+                    let mut tuning = ctx.tuning().clone();
+                    tuning.processors = processors;
+                    let ctx = &ctx.with_tuning(tuning)?;
+                    let [x, _, dy] = case.operands(ctx, mem)?;
+                    let [start, _] = case.starts(shards, accumulate);
+                    let dweight = match accumulate {
+                        true => mem.input(ctx, &start)?,
+                        false => mem.output(ctx, start.len())?,
+                    };
+                    conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, accumulate, &spec)?;
+                    Ok(vec![dweight])
+                });
+                for (at, (got, want)) in got[0].iter().zip(&want).enumerate() {
+                    assert_eq!(
+                        canonical_bits(*got),
+                        canonical_bits(*want),
+                        "{name}: element {at}: {got:e}, chain {want:e}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_samples_runs_do_not_depend_on_the_pass_that_holds_it() {
+    let spec = shape([4, 2, 3, 1], [[32, 32], [3, 3], [1, 1], [1, 1], [1, 1]]);
+    let case = Case::new(spec, normal);
+    let weights = run_everywhere("conv2d runs by passes", |ctx, mem| {
+        let [x, _, dy] = case.operands(ctx, mem)?;
+        let whole = mem.output(ctx, spec.weight_len())?;
+        let parts = mem.output(ctx, spec.weight_len())?;
+        conv2d_backward_weight(ctx, &x, &dy, &whole, 1, false, &spec)?;
+        for (first, count, accumulate) in [(0, 1, false), (1, 3, true)] {
+            let part = Conv2d {
+                batch: count,
+                ..spec
+            };
+            let [x_len, y_len] = [spec.input_len() / 4, spec.output_len(case.output) / 4];
+            let x = x.slice(first * x_len, count * x_len)?;
+            let dy = dy.slice(first * y_len, count * y_len)?;
+            conv2d_backward_weight(ctx, &x, &dy, &parts, 1, accumulate, &part)?;
+        }
+        Ok(vec![whole, parts])
+    });
+    assert_eq!(weights[0], weights[1]);
 }
 
 #[test]

@@ -16,9 +16,11 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::DType;
 
+use crate::element::{compute_type, from_bf16, from_f16};
+
 /// How a buffer's elements are loaded or stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
     /// As values of a type.
     Of(DType),
     /// Two bytes as they are.
@@ -61,15 +63,6 @@ impl Form {
     }
 }
 
-/// The type that values of a type are computed in: f32 for floats, else 32 bits of the same sign.
-pub(crate) fn compute_type(dtype: DType) -> DType {
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
-        DType::I32 | DType::I8 => DType::I32,
-        DType::U32 | DType::U8 | DType::Bool => DType::U32,
-    }
-}
-
 /// Applies a function to every word.
 #[inline(always)]
 fn each(words: &mut [u32], f: impl Fn(u32) -> u32) {
@@ -83,7 +76,7 @@ fn float(f: impl Fn(u32) -> f32) -> impl Fn(u32) -> u32 {
 
 multiversion! {
     /// Makes values of the compute type of elements' bits, in place.
-    pub(super) fn decode(form: Form, compute: DType, words: &mut [u32]) {
+    pub(crate) fn decode(form: Form, compute: DType, words: &mut [u32]) {
         let to_float = compute == DType::F32;
         match form {
             Form::Of(DType::F16) => each(words, from_f16),
@@ -101,7 +94,7 @@ multiversion! {
 
 multiversion! {
     /// Makes elements' bits of values of the compute type, in place.
-    pub(super) fn encode(form: Form, compute: DType, words: &mut [u32]) {
+    pub(crate) fn encode(form: Form, compute: DType, words: &mut [u32]) {
         let from_float = compute == DType::F32;
         match form {
             Form::Of(DType::F16) => each(words, to_f16),
@@ -123,30 +116,6 @@ multiversion! {
             _ => {}
         }
     }
-}
-
-/// The bits of the f32 with the value of an f16.
-#[inline(always)]
-fn from_f16(bits: u32) -> u32 {
-    let magnitude = bits & 0x7fff;
-    // A subnormal is a count of 2^-24.
-    let tiny = (magnitude as f32 * f32::from_bits(0x3380_0000)).to_bits();
-    let normal = (magnitude << 13) + 0x3800_0000;
-    let value = if magnitude < 0x0400 { tiny } else { normal };
-    let special = (magnitude << 13) | 0x7f80_0000;
-    let value = if magnitude >= 0x7c00 { special } else { value };
-    value | ((bits & 0x8000) << 16)
-}
-
-/// The bits of the f32 with the value of a bf16.
-#[inline(always)]
-fn from_bf16(bits: u32) -> u32 {
-    let kept = if bits & 0x7f80 == 0 {
-        bits & 0x8000
-    } else {
-        bits
-    };
-    kept << 16
 }
 
 /// The bits of the f16 nearest to an f32. Below 2^-14 an f16 counts steps of 2^-24, the distance of
@@ -209,7 +178,7 @@ pub(crate) fn bits_of(dtype: DType, value: f64) -> u32 {
 
 /// Writes the low bits of words as elements of 4, 2 or 1 bytes; spare bytes of the last word are
 /// zero.
-pub(super) fn pack(form: Form, values: &[u32], out: &mut [u32]) {
+pub(crate) fn pack(form: Form, values: &[u32], out: &mut [u32]) {
     match form.per_word() {
         1 => out.copy_from_slice(values),
         2 => low_bits(values, cast_slice_mut::<u32, u16>(out), |word| word as u16),
@@ -226,7 +195,7 @@ fn low_bits<T: Copy + Default>(values: &[u32], out: &mut [T], cut: impl Fn(u32) 
 }
 
 /// Reads elements' bits from their places.
-pub(super) fn gather(form: Form, words: &[u32], places: &Places<'_>, out: &mut [u32]) {
+pub(crate) fn gather(form: Form, words: &[u32], places: &Places<'_>, out: &mut [u32]) {
     match form.per_word() {
         1 => places.read(words, out),
         2 => places.read(cast_slice::<u32, u16>(words), out),
@@ -235,7 +204,7 @@ pub(super) fn gather(form: Form, words: &[u32], places: &Places<'_>, out: &mut [
 }
 
 /// Where a stretch of an operand's elements lies: dimensions outermost first.
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     /// The extents.
     pub shape: &'a [usize],
     /// The strides.
@@ -277,7 +246,7 @@ impl Places<'_> {
 
 /// Reads evenly spaced elements.
 #[inline(always)]
-pub(super) fn read_run<T: Copy, U: From<T> + Copy>(
+pub(crate) fn read_run<T: Copy, U: From<T> + Copy>(
     source: &[T],
     first: usize,
     stride: isize,

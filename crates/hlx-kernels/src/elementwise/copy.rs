@@ -12,8 +12,9 @@ mod moves;
 
 use hlx_core::{Buffer, Context, DType};
 
-use super::convert::{Form, compute_type};
+use super::convert::Form;
 use super::frame::Elements;
+use crate::element::compute_type;
 use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand, broadcast_shape};
 use moves::Move;

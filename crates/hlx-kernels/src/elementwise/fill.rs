@@ -6,7 +6,8 @@ use hlx_core::{
 };
 use rayon::prelude::*;
 
-use super::convert::{Form, bits_of, compute_type, encode, pack};
+use super::convert::{Form, bits_of, encode, pack};
+use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::map::{GROUP_THREADS, windows};
 

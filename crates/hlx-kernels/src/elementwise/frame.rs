@@ -3,6 +3,8 @@
 //!
 //! Every element is computed on its own, so windows, pieces and threads change no bit.
 
+use std::sync::Arc;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, Shader};
 use rayon::prelude::*;
@@ -11,6 +13,7 @@ use super::convert::{Form, Places, decode, encode, gather, pack};
 use super::copy::copy_strided;
 use super::strided::{Axes, joint};
 use crate::KernelError;
+use crate::chain::{Cut, Formula, Step, StepOperand};
 use crate::layout::{Layout, Operand};
 use crate::map::{CHUNK, GROUP_THREADS, vectors_a_thread, windows};
 
@@ -62,11 +65,11 @@ impl<const N: usize> Elements<'_, N> {
             return Ok(());
         }
         let axes = Axes::over(layouts.each_ref());
-        let turned = (0..N).find(|&k| ctx.is_cpu() && axes.turned(k).is_some());
-        if let Some(k) = turned {
+        let count = axes.count();
+        let copies = count >= ctx.tuning().maps.copy_turned_from;
+        if let Some(k) = (0..N).find(|&k| copies && axes.turned(k).is_some()) {
             return self.with_copy(ctx, k, out, chunk);
         }
-        let count = axes.count();
         if axes.shape.len() > 1 {
             return self.window(ctx, axes, out, chunk);
         }
@@ -80,8 +83,7 @@ impl<const N: usize> Elements<'_, N> {
         Ok(())
     }
 
-    /// With a contiguous copy of operand `k`, whose neighbours a processor would read from as many
-    /// cache lines.
+    /// With a contiguous copy of operand `k`, whose neighbours would be read from as many cache lines.
     fn with_copy(
         &self,
         ctx: &Context,
@@ -132,20 +134,49 @@ impl<const N: usize> Elements<'_, N> {
             push: cast_slice(&push),
             groups: hlx_core::groups_1d(out.len().div_ceil(4 * vectors * GROUP_THREADS)),
         };
-        let task = Task {
+        let task = Arc::new(Task {
             dense: std::array::from_fn(|k| is_dense(&axes, k)),
             axes,
             forms: self.forms,
             out_form: self.out_form,
             compute: self.compute,
-        };
-        let len = out.len();
-        ctx.launch(launch, move |bindings| {
+        });
+        let (len, own) = (out.len(), Arc::clone(&task));
+        let step = || self.step(ctx, &task.axes, len, chunk).fusable(ctx);
+        ctx.launch_fusable(launch, step, move |bindings| {
             let (inputs, [out]) = bindings.split::<N, 1>();
             let inputs = inputs.map(cast_slice::<f32, u32>);
-            task.run(inputs, cast_slice_mut(out), len, chunk);
+            own.run(inputs, cast_slice_mut(out), len, chunk);
         })?;
         Ok(())
+    }
+
+    /// The launch as part of a chain.
+    fn step(
+        &self,
+        ctx: &Context,
+        axes: &Axes<N>,
+        len: usize,
+        chunk: impl Fn([&[u32]; N], &mut [u32]) + Send + Sync + 'static,
+    ) -> Step {
+        let operand = |k: usize| StepOperand {
+            form: self.forms[k],
+            strides: axes.strides[k].clone(),
+            offset: axes.offsets[k],
+        };
+        Step {
+            formula: Formula {
+                shader: self.shader,
+                constants: Vec::new(),
+            },
+            compute: self.compute,
+            shape: axes.shape.clone(),
+            operands: (0..N).map(operand).collect(),
+            out_form: self.out_form,
+            parameters: self.parameters.to_vec(),
+            chunk: Arc::new(move |inputs, out| chunk(std::array::from_fn(|k| inputs[k]), out)),
+            cut: Cut::of(ctx, len),
+        }
     }
 
     fn specialization(

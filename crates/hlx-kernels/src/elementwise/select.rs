@@ -3,10 +3,11 @@
 
 use hlx_core::{Buffer, Context, DType};
 
-use super::convert::{Form, bits_of, compute_type};
+use super::convert::{Form, bits_of};
 use super::copy::copy_strided;
 use super::frame::Elements;
 use super::strided::{Axes, joint};
+use crate::element::compute_type;
 use crate::error::{KernelError, check_that};
 use crate::layout::{Layout, Operand};
 

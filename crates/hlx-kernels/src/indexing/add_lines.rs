@@ -5,6 +5,7 @@
 //! [`super::scatter_add`].
 
 use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::arith;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
@@ -15,6 +16,13 @@ use crate::layout::{Layout, Operand, Walk};
 use crate::terms::{PIECE, check_fits, fits, part};
 
 shader!(shader, "indexing/add_lines");
+shader!(held_shader, "indexing/add_lines_held");
+
+/// Targets of a line that `add_lines_held.comp` has room for.
+const MOST_HELD: usize = 4096;
+
+/// Rounds that the shaders count; a line takes at most one a position.
+const MOST_ROUNDS: usize = 1 << 24;
 
 /// Threads of a workgroup.
 const GROUP: usize = 256;
@@ -84,7 +92,8 @@ impl Lines {
         }
         let groups = self.lines.div_ceil(self.columns());
         let numbers = u32::try_from(self.lines * self.positions).is_ok();
-        let room = self.walk.shape.len() <= MAX_DIMS && numbers && fits(ctx, target);
+        let rounds = self.positions < MOST_ROUNDS;
+        let room = self.walk.shape.len() <= MAX_DIMS && numbers && rounds && fits(ctx, target);
         room && groups >= 2 * ctx.tuning().processors
     }
 
@@ -139,9 +148,13 @@ impl Lines {
             None => ctx.alloc_typed(DType::U32, 1)?,
         };
         let (push, columns) = (self.push(), self.columns());
+        let held = columns == 1 && !many && self.n <= MOST_HELD;
         let launch = Launch {
             name: NAME,
-            shader: &shader::SHADER,
+            shader: match held {
+                true => &held_shader::SHADER,
+                false => &shader::SHADER,
+            },
             specialization: &[
                 (0, u32::from(self.float)),
                 (1, u32::from(flagged)),
@@ -181,6 +194,10 @@ impl Lines {
         let blocks = target.par_chunks_mut(self.n * inner).enumerate();
         let bad = blocks.map(|(outer, block)| {
             let mut bad = NO_BAD_INDEX;
+            if self.positions <= PIECE && inner == 1 {
+                let bad = self.add_line(self.places(outer), index, source, block);
+                return bad.map_or(NO_BAD_INDEX, |p| (outer * self.positions + p) as u32);
+            }
             let mut chains = Chains::new(self.float, 1, block);
             let lines = (outer * inner..(outer + 1) * inner).map(|line| self.places(line));
             let lines: Vec<[usize; 3]> = lines.collect();
@@ -200,6 +217,44 @@ impl Lines {
             bad
         });
         bad.min().unwrap_or(NO_BAD_INDEX)
+    }
+
+    /// Adds the positions of one line, each target of which has one piece; returns the first position
+    /// of a bad index. Turning -0 into +0 each time gives the chain that does it at its end.
+    fn add_line(
+        &self,
+        [_, at, from]: [usize; 3],
+        index: &[u32],
+        source: &[u32],
+        targets: &mut [u32],
+    ) -> Option<usize> {
+        let [_, index_stride, source_stride] = self.axis_strides;
+        let mut bad = None;
+        let mut add = |p: usize, row: u32, word: u32| match targets.get_mut(row as usize) {
+            Some(total) if self.float => {
+                let sum = f32::from_bits(*total) + f32::from_bits(word);
+                *total = arith::pos0(sum).to_bits();
+            }
+            Some(total) => *total = total.wrapping_add(word),
+            None => bad = bad.or(Some(p)),
+        };
+        if (index_stride, source_stride) == (1, 1) {
+            let positions = index[at..].iter().zip(&source[from..]).take(self.positions);
+            positions
+                .enumerate()
+                .for_each(|(p, (row, word))| add(p, *row, *word));
+            return bad;
+        }
+        for p in 0..self.positions {
+            let along = |stride: isize| p as isize * stride;
+            let row = index[at.wrapping_add_signed(along(index_stride))];
+            add(
+                p,
+                row,
+                source[from.wrapping_add_signed(along(source_stride))],
+            );
+        }
+        bad
     }
 
     /// Where a line begins in target, index and source.

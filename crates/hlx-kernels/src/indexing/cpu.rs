@@ -97,6 +97,15 @@ fn gather_run<T: Pod>(
             let along = (index[at] as usize).wrapping_mul(axis_stride);
             slots.copy_from_slice(&x[place.wrapping_add(along)..][..slots.len()]);
         }
+        (0, 1) if axis_stride == 1 && place.checked_add(n).is_some_and(|end| end <= x.len()) => {
+            let line = &x[place..][..n];
+            for (i, (slot, row)) in slots.iter_mut().zip(&index[at..]).enumerate() {
+                *slot = line.get(*row as usize).copied().unwrap_or_else(|| {
+                    bad = bad.or(Some(i));
+                    T::zeroed()
+                });
+            }
+        }
         (0 | 1, 1) => {
             for (i, (slot, row)) in slots.iter_mut().zip(&index[at..]).enumerate() {
                 if !pick(i, slot, *row, x_step as usize) && bad.is_none() {

@@ -18,12 +18,16 @@ fn indices_of(shape: &[usize]) -> Vec<Vec<usize>> {
 
 #[test]
 fn gathering_picks_by_index_along_any_axis() {
-    let cases: [(&[usize], usize, &[usize]); 5] = [
+    let cases: [(&[usize], usize, &[usize]); 8] = [
         (&[7], 0, &[20]),
         (&[5, 9], 0, &[11, 9]),
         (&[5, 9], 1, &[4, 30]),
         (&[3, 4, 5], 1, &[2, 9, 5]),
         (&[40, 1000], 1, &[40, 33]),
+        // Whole vectors of indices.
+        (&[6, 8], 1, &[5, 4]),
+        (&[6, 8], 0, &[9, 8]),
+        (&[3, 4, 12], 1, &[3, 9, 8]),
     ];
     for (shape, axis, index_shape) in cases {
         let data = normal(1, shape.iter().product());
@@ -89,6 +93,48 @@ fn indices_out_of_range_read_as_zero_and_set_the_flag() {
     assert_eq!(got[0], want);
     assert_eq!(got[1], want);
     assert_eq!(got[2][0].to_bits(), 2, "the first index out of range");
+}
+
+#[test]
+fn index_select_copies_rows_of_whole_vectors() {
+    // Contiguous rows, a part of longer rows, and one that starts between vectors.
+    for (from, row) in [((0, 12), 12), ((4, 8), 12), ((3, 8), 12), ((0, 8), 9)] {
+        let data = normal(5, 10 * row);
+        let index = [3_u32, 9, 10, 0, 3, u32::MAX];
+        let x_layout = Layout::contiguous(&[10, row]).expect("a shape");
+        let x_layout = x_layout
+            .slice(1, (from.0, from.0 + from.1, 1))
+            .expect("a part");
+        let len = index.len() * from.1;
+        let got = run_everywhere("index_select", |ctx, memory| {
+            let buffer = &memory.input(ctx, &data)?;
+            let places = memory.input_u32(ctx, &index)?;
+            let places = places.view_as(DType::U32, index.len())?;
+            let out = memory.output(ctx, len)?;
+            let flag = memory.input_u32(ctx, &[NO_BAD_INDEX])?;
+            let flag_word = flag.view_as(DType::U32, 1)?;
+            let x = Operand {
+                buffer,
+                layout: &x_layout,
+            };
+            let line = Layout::contiguous(&[index.len()])?;
+            let index = Operand {
+                buffer: &places,
+                layout: &line,
+            };
+            index_select(ctx, x, 0, index, &out, Some(&flag_word))?;
+            Ok(vec![out, flag])
+        });
+        for (number, &found) in got[0].iter().enumerate() {
+            let (at, column) = (index[number / from.1] as usize, number % from.1);
+            let want = match at < 10 {
+                true => data[at * row + from.0 + column],
+                false => 0.0,
+            };
+            assert_eq!(found, want, "{from:?} of {row}: {number}");
+        }
+        assert_eq!(got[1][0].to_bits() as usize, 2 * from.1);
+    }
 }
 
 #[test]

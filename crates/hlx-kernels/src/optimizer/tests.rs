@@ -1,103 +1,310 @@
-//! Tests of the optimizers: torch.optim's formulas in f64, windows, and a recorded step.
+//! Tests of the optimizers: torch.optim's formulas in f64, groups, windows, and a recorded step.
 
 use super::*;
-use crate::testing::{assert_close, normal, own_contexts, run_everywhere, run_on_each, values};
+use crate::testing::{
+    TestMemory, assert_close, normal, own_contexts, run_everywhere, run_on_each, values,
+};
 
 const STEPS: u64 = 5;
 const CLIP: f32 = 0.75;
+/// Below some of the clipped gradients' magnitudes.
+const LIMIT: f64 = 1.25;
 const SIZES: [usize; 5] = [1, 31, 33, 1009, 5000];
 
+/// The variants of the steps; the flags are momentum, Nesterov and centered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Sgd,
-    SgdMomentum,
+    SgdMomentum { nesterov: bool },
     Adam,
     AdamW,
+    Adagrad,
+    RmsProp { momentum: bool, centered: bool },
+    Lion,
+}
+
+const RMSPROP: [Kind; 4] = [
+    Kind::RmsProp {
+        momentum: false,
+        centered: false,
+    },
+    Kind::RmsProp {
+        momentum: true,
+        centered: false,
+    },
+    Kind::RmsProp {
+        momentum: false,
+        centered: true,
+    },
+    Kind::RmsProp {
+        momentum: true,
+        centered: true,
+    },
+];
+
+fn kinds() -> Vec<Kind> {
+    let mut kinds = vec![
+        Kind::Sgd,
+        Kind::SgdMomentum { nesterov: false },
+        Kind::SgdMomentum { nesterov: true },
+        Kind::Adam,
+        Kind::AdamW,
+        Kind::Adagrad,
+        Kind::Lion,
+    ];
+    kinds.extend(RMSPROP);
+    kinds
 }
 
 fn hyper(kind: Kind, step: u64) -> Hyper {
+    let with_momentum = matches!(
+        kind,
+        Kind::SgdMomentum { .. } | Kind::RmsProp { momentum: true, .. }
+    );
     Hyper {
         step,
         // A rate that moves, as a schedule does.
         learning_rate: 0.01 / step as f64,
-        momentum: if kind == Kind::SgdMomentum { 0.9 } else { 0.0 },
+        momentum: if with_momentum { 0.9 } else { 0.0 },
+        dampening: if kind == (Kind::SgdMomentum { nesterov: false }) {
+            0.3
+        } else {
+            0.0
+        },
         weight_decay: 0.1,
+        clip_value: LIMIT,
         ..Hyper::default()
     }
 }
 
 fn gradient(step: u64, n: usize) -> Vec<f32> {
-    normal(100 + step, n)
+    // Twice as large, so that some are clipped by their value.
+    normal(100 + step, n).iter().map(|g| 2.0 * g).collect()
 }
 
-/// torch.optim's update of one element in f64.
-fn reference(kind: Kind, p: &mut f64, m: &mut f64, v: &mut f64, g: f64, h: Hyper) {
-    let mut g = f64::from(CLIP) * g;
+/// An element and its state in f64.
+#[derive(Clone, Copy, Default)]
+struct Element {
+    p: f64,
+    a: f64,
+    b: f64,
+    c: f64,
+}
+
+/// The published update of one element in f64.
+fn reference(kind: Kind, e: &mut Element, g: f64, h: Hyper) {
+    let mut g = (f64::from(CLIP) * g).clamp(-h.clip_value, h.clip_value);
+    if matches!(kind, Kind::AdamW | Kind::Lion) {
+        e.p *= 1.0 - h.learning_rate * h.weight_decay;
+    } else {
+        g += h.weight_decay * e.p;
+    }
+    let d = match kind {
+        Kind::Sgd => g,
+        Kind::SgdMomentum { nesterov } => {
+            let fresh = if h.step > 1 { 1.0 - h.dampening } else { 1.0 };
+            e.a = h.momentum * e.a + fresh * g;
+            if nesterov { g + h.momentum * e.a } else { e.a }
+        }
+        Kind::Adam | Kind::AdamW => {
+            e.a = h.beta1 * e.a + (1.0 - h.beta1) * g;
+            e.b = h.beta2 * e.b + (1.0 - h.beta2) * g * g;
+            let correction1 = 1.0 - h.beta1.powf(h.step as f64);
+            let correction2 = 1.0 - h.beta2.powf(h.step as f64);
+            e.a / correction1 / (e.b.sqrt() / correction2.sqrt() + h.epsilon)
+        }
+        Kind::Adagrad => {
+            e.a += g * g;
+            g / (e.a.sqrt() + h.epsilon)
+        }
+        Kind::RmsProp { momentum, centered } => {
+            e.a = h.beta2 * e.a + (1.0 - h.beta2) * g * g;
+            e.c = h.beta2 * e.c + (1.0 - h.beta2) * g;
+            let spread = if centered { e.a - e.c * e.c } else { e.a };
+            let d = g / (spread.sqrt() + h.epsilon);
+            e.b = h.momentum * e.b + d;
+            if momentum { e.b } else { d }
+        }
+        Kind::Lion => {
+            let u = h.beta1 * e.a + (1.0 - h.beta1) * g;
+            e.a = h.beta2 * e.a + (1.0 - h.beta2) * g;
+            u.signum()
+        }
+    };
+    e.p -= h.learning_rate * d;
+}
+
+/// Launches a step over parameters and three buffers of state, of which it takes what it needs.
+fn launch(
+    ctx: &Context,
+    kind: Kind,
+    update: &Update<'_>,
+    [a, b, c]: [&Buffer; 3],
+) -> Result<(), KernelError> {
     match kind {
-        Kind::AdamW => *p *= 1.0 - h.learning_rate * h.weight_decay,
-        _ => g += h.weight_decay * *p,
+        Kind::Sgd => sgd_step(ctx, update),
+        Kind::SgdMomentum { nesterov } => sgd_momentum_step(ctx, update, a, nesterov),
+        Kind::Adam => adam_step(ctx, update, a, b),
+        Kind::AdamW => adamw_step(ctx, update, a, b),
+        Kind::Adagrad => adagrad_step(ctx, update, a),
+        Kind::RmsProp { momentum, centered } => {
+            rmsprop_step(ctx, update, a, momentum.then_some(b), centered.then_some(c))
+        }
+        Kind::Lion => lion_step(ctx, update, a),
     }
-    if matches!(kind, Kind::Sgd | Kind::SgdMomentum) {
-        *m = h.momentum * *m + g;
-        *p -= h.learning_rate * *m;
-        return;
-    }
-    *m = h.beta1 * *m + (1.0 - h.beta1) * g;
-    *v = h.beta2 * *v + (1.0 - h.beta2) * g * g;
-    let correction1 = 1.0 - h.beta1.powf(h.step as f64);
-    let correction2 = 1.0 - h.beta2.powf(h.step as f64);
-    let denominator = v.sqrt() / correction2.sqrt() + h.epsilon;
-    *p -= h.learning_rate / correction1 * *m / denominator;
+}
+
+/// Zeros for the state.
+fn state(ctx: &Context, mem: &mut TestMemory, n: usize) -> Result<[Buffer; 3], KernelError> {
+    let zeros = vec![0.0; n];
+    Ok([
+        mem.input(ctx, &zeros)?,
+        mem.input(ctx, &zeros)?,
+        mem.input(ctx, &zeros)?,
+    ])
 }
 
 fn five_steps(kind: Kind, initial: &[f32]) -> Vec<Vec<f32>> {
     let n = initial.len();
     run_everywhere(&format!("{kind:?}"), |ctx, mem| {
         let params = mem.input(ctx, initial)?;
-        let (m, v) = (
-            mem.input(ctx, &vec![0.0; n])?,
-            mem.input(ctx, &vec![0.0; n])?,
-        );
+        let [a, b, c] = state(ctx, mem, n)?;
         let clip = mem.input(ctx, &[CLIP])?;
         for step in 1..=STEPS {
             let grads = mem.input(ctx, &gradient(step, n))?;
             let hyper = mem.input_u32(ctx, &hyper(kind, step).to_words())?;
-            match kind {
-                Kind::Sgd => sgd_step(ctx, &params, &grads, None, &hyper, &clip)?,
-                Kind::SgdMomentum => {
-                    sgd_step(ctx, &params, &grads, Some(&m), &hyper, &clip)?;
-                }
-                Kind::Adam => adam_step(ctx, &params, &grads, &m, &v, &hyper, &clip)?,
-                Kind::AdamW => adamw_step(ctx, &params, &grads, &m, &v, &hyper, &clip)?,
-            }
+            let update = Update::new(&params, &grads, &hyper, &clip);
+            launch(ctx, kind, &update, [&a, &b, &c])?;
         }
-        Ok(vec![params, m, v])
+        Ok(vec![params, a, b, c])
     })
 }
 
 #[test]
 fn five_steps_follow_torch_in_f64() {
-    for kind in [Kind::Sgd, Kind::SgdMomentum, Kind::Adam, Kind::AdamW] {
+    for kind in kinds() {
         for n in SIZES {
             let initial = normal(1, n);
             let got = five_steps(kind, &initial);
-            let mut params: Vec<f64> = initial.iter().map(|p| f64::from(*p)).collect();
-            let (mut m, mut v) = (vec![0.0; n], vec![0.0; n]);
+            let start = |p: &f32| Element {
+                p: f64::from(*p),
+                ..Element::default()
+            };
+            let mut elements: Vec<Element> = initial.iter().map(start).collect();
             for step in 1..=STEPS {
-                let grads = gradient(step, n);
-                for i in 0..n {
-                    let g = f64::from(grads[i]);
-                    let (p, m, v) = (&mut params[i], &mut m[i], &mut v[i]);
-                    reference(kind, p, m, v, g, hyper(kind, step));
+                for (e, g) in elements.iter_mut().zip(gradient(step, n)) {
+                    reference(kind, e, f64::from(g), hyper(kind, step));
                 }
             }
-            assert_close(&format!("{kind:?}"), &got[0], &params, 1e-6, 1e-6);
+            let of = |part: fn(&Element) -> f64| elements.iter().map(part).collect::<Vec<f64>>();
+            assert_close(&format!("{kind:?}"), &got[0], &of(|e| e.p), 4e-6, 2e-6);
             if kind != Kind::Sgd {
-                assert_close(&format!("{kind:?} m"), &got[1], &m, 1e-5, 1e-6);
-                assert_close(&format!("{kind:?} v"), &got[2], &v, 1e-5, 1e-9);
+                assert_close(
+                    &format!("{kind:?} first state"),
+                    &got[1],
+                    &of(|e| e.a),
+                    1e-5,
+                    1e-6,
+                );
+            }
+            if matches!(
+                kind,
+                Kind::Adam | Kind::AdamW | Kind::RmsProp { momentum: true, .. }
+            ) {
+                assert_close(
+                    &format!("{kind:?} second state"),
+                    &got[2],
+                    &of(|e| e.b),
+                    1e-4,
+                    1e-6,
+                );
+            }
+            if matches!(kind, Kind::RmsProp { centered: true, .. }) {
+                assert_close(&format!("{kind:?} mean"), &got[3], &of(|e| e.c), 1e-5, 1e-6);
             }
         }
     }
+}
+
+/// Blocks of several groups in one launch have the bits of a launch a group, and those that are
+/// skipped keep what they have.
+#[test]
+fn groups_have_the_numbers_of_their_rows() {
+    const N: usize = 3 * 64 * 400 + 37; // More than one piece of the CPU device, and a tail.
+    let n_blocks = N.div_ceil(64);
+    let group_of: Vec<u32> = (0..n_blocks as u32)
+        .map(|block| match block % 11 {
+            0..=3 => 0,
+            4 | 9 => SKIPPED,
+            5..=7 => 1,
+            _ => 2,
+        })
+        .collect();
+    let numbers = |kind, group: u32| Hyper {
+        learning_rate: 0.01 * f64::from(group + 1),
+        weight_decay: 0.2 * f64::from(group),
+        ..hyper(kind, 2)
+    };
+    let initial = normal(1, N);
+    for kind in [Kind::AdamW, Kind::Sgd, RMSPROP[3]] {
+        let run = |groups: Option<Vec<u32>>, group: u32| {
+            run_everywhere("groups", |ctx, mem| {
+                let params = mem.input(ctx, &initial)?;
+                let [a, b, c] = state(ctx, mem, N)?;
+                let (grads, clip) = (mem.input(ctx, &gradient(2, N))?, mem.input(ctx, &[CLIP])?);
+                let rows: Vec<u32> = (0..3).flat_map(|g| numbers(kind, g).to_words()).collect();
+                let hyper = mem.input_u32(ctx, &rows)?;
+                let table = groups
+                    .as_ref()
+                    .map(|words| mem.input_u32(ctx, words))
+                    .transpose()?;
+                let update = Update {
+                    groups: table.as_ref().map_or(Groups::One(group), Groups::ByBlock),
+                    ..Update::new(&params, &grads, &hyper, &clip)
+                };
+                launch(ctx, kind, &update, [&a, &b, &c])?;
+                Ok(vec![params, a, b, c])
+            })
+        };
+        let together = run(Some(group_of.clone()), 0);
+        let apart: Vec<_> = (0..3).map(|group| run(None, group)).collect();
+        for (output, words) in together.iter().enumerate() {
+            for (i, word) in words.iter().enumerate() {
+                let expected = match group_of[i / 64] {
+                    SKIPPED if output == 0 => initial[i],
+                    SKIPPED => 0.0,
+                    group => apart[group as usize][output][i],
+                };
+                assert_eq!(
+                    word.to_bits(),
+                    expected.to_bits(),
+                    "{kind:?} {output} at {i}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_table_or_numbers_that_do_not_fit_are_refused() {
+    let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
+    let message = |n_hyper: usize, groups: Option<usize>, row: u32| {
+        let words = |n: usize| ctx.buffer_u32(&vec![0; n]);
+        let made = [words(130), words(130), words(n_hyper), words(1)].map(|b| b.expect("memory"));
+        let [params, grads, hyper, clip] = &made;
+        let table = groups.map(|n| words(n).expect("memory"));
+        let update = Update {
+            groups: table.as_ref().map_or(Groups::One(row), Groups::ByBlock),
+            ..Update::new(params, grads, hyper, clip)
+        };
+        sgd_step(&ctx, &update).expect_err("refused").to_string()
+    };
+    let expected = "sgd_step: hyper has 10 words, expected rows of 16 up to row 0";
+    assert_eq!(message(10, None, 0), expected);
+    let expected = "sgd_step: hyper has 16 words, expected rows of 16 up to row 1";
+    assert_eq!(message(16, None, 1), expected);
+    let expected = "sgd_step: groups has 2 elements, expected 3";
+    assert_eq!(message(16, Some(2), 0), expected);
 }
 
 /// A step recorded once and replayed with the next step's numbers is the step itself.
@@ -107,40 +314,57 @@ fn a_recorded_step_follows_its_hyper_buffer() {
     let eager = five_steps(Kind::AdamW, &initial);
     let replayed = run_on_each("adamw_step", &own_contexts(), |ctx, mem| {
         let params = mem.input(ctx, &initial)?;
-        let (m, v) = (
-            mem.input(ctx, &vec![0.0; n])?,
-            mem.input(ctx, &vec![0.0; n])?,
-        );
+        let [m, v, unused] = state(ctx, mem, n)?;
         let (grads, clip) = (mem.output(ctx, n)?, mem.input(ctx, &[CLIP])?);
         let words = mem.input_u32(ctx, &[0; HYPER_LEN])?;
-        let (graph, ()) = ctx.record(|| adamw_step(ctx, &params, &grads, &m, &v, &words, &clip))?;
+        let update = Update::new(&params, &grads, &words, &clip);
+        let (graph, ()) = ctx.record(|| adamw_step(ctx, &update, &m, &v))?;
         for step in 1..=STEPS {
             ctx.upload_f32(&grads, &gradient(step, n))?;
             ctx.upload_u32(&words, &hyper(Kind::AdamW, step).to_words())?;
             graph.replay()?;
         }
-        Ok(vec![params, m, v])
+        Ok(vec![params, m, v, unused])
     });
     assert_eq!(eager, replayed);
 }
 
-/// Large, tiny and zero gradients: equal bits everywhere, nothing but finite numbers.
+/// Large, tiny and zero gradients: equal bits everywhere, and nothing but finite numbers where the
+/// squares are.
 #[test]
 fn extreme_gradients_stay_finite() {
     let n = 1000;
-    let got = run_everywhere("adamw_step", |ctx, mem| {
-        let params = mem.input(ctx, &values(2, n))?;
-        let grads = mem.input(ctx, &values(3, n))?;
-        let (m, v) = (
-            mem.input(ctx, &vec![0.0; n])?,
-            mem.input(ctx, &vec![0.0; n])?,
-        );
-        let hyper = mem.input_u32(ctx, &hyper(Kind::AdamW, 1).to_words())?;
-        let clip = mem.input(ctx, &[1.0])?;
-        adamw_step(ctx, &params, &grads, &m, &v, &hyper, &clip)?;
-        Ok(vec![params, m, v])
-    });
-    assert!(got.iter().flatten().all(|x| x.is_finite()));
+    for kind in kinds() {
+        let got = run_everywhere(&format!("{kind:?}"), |ctx, mem| {
+            let params = mem.input(ctx, &values(2, n))?;
+            let grads = mem.input(ctx, &values(3, n))?;
+            let [a, b, c] = state(ctx, mem, n)?;
+            let hyper = mem.input_u32(ctx, &hyper(kind, 1).to_words())?;
+            let clip = mem.input(ctx, &[1.0])?;
+            let update = Update::new(&params, &grads, &hyper, &clip);
+            launch(ctx, kind, &update, [&a, &b, &c])?;
+            Ok(vec![params, a, b, c])
+        });
+        assert!(got[0].iter().all(|x| x.is_finite()), "{kind:?}");
+    }
+}
+
+/// A gradient that is not a number shows, whatever clips it.
+#[test]
+fn a_gradient_of_nan_reaches_the_parameter() {
+    for kind in kinds() {
+        let got = run_everywhere(&format!("{kind:?}"), |ctx, mem| {
+            let params = mem.input(ctx, &[1.0])?;
+            let grads = mem.input(ctx, &[f32::NAN])?;
+            let [a, b, c] = state(ctx, mem, 1)?;
+            let hyper = mem.input_u32(ctx, &hyper(kind, 1).to_words())?;
+            let clip = mem.input(ctx, &[1.0])?;
+            let update = Update::new(&params, &grads, &hyper, &clip);
+            launch(ctx, kind, &update, [&a, &b, &c])?;
+            Ok(vec![params, a, b, c])
+        });
+        assert!(got[0][0].is_nan(), "{kind:?}");
+    }
 }
 
 #[test]

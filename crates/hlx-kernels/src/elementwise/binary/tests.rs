@@ -453,3 +453,28 @@ fn shapes_and_types_that_do_not_fit_are_refused_in_one_line() {
         "bitwise_and: compute type is f32, for which the operation is not defined"
     );
 }
+
+#[test]
+fn an_operand_that_is_copied_first_changes_no_bit() {
+    let (a, b) = (normal(1, 40 * 36), normal(2, 40 * 36));
+    let outputs = run_everywhere("add of a turned operand", |ctx, mem| {
+        let (a, b) = (mem.input(ctx, &a)?, mem.input(ctx, &b)?);
+        let straight = Layout::contiguous(&[40, 36])?;
+        let turned = Layout::contiguous(&[36, 40])?.permute(&[1, 0]);
+        let turned = turned.expect("two dimensions");
+        let operand = |buffer, layout| Operand { buffer, layout };
+        let mut outputs = Vec::new();
+        for copy_turned_from in [0, usize::MAX] {
+            let mut tuning = ctx.tuning().clone();
+            tuning.maps.copy_turned_from = copy_turned_from;
+            let ctx = &ctx.with_tuning(tuning)?;
+            let y = mem.output(ctx, 40 * 36)?;
+            let operands = (operand(&a, &straight), operand(&b, &turned));
+            binary(ctx, Binary::Add, DType::F32, operands.0, operands.1, &y)?;
+            outputs.push(y);
+        }
+        Ok(outputs)
+    });
+    assert_eq!(outputs[0], outputs[1]);
+    assert_eq!(outputs[0][36 + 2], a[36 + 2] + b[2 * 40 + 1]);
+}

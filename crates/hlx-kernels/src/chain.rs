@@ -1,0 +1,169 @@
+//! Chains of element-wise launches joined into one when a graph is recorded.
+//!
+//! The launchers over `elements.glsl` and `map.glsl` describe each launch as a [`Step`]: its formula,
+//! its operands' places and types, its result's type. `plan.rs` makes of a chain of steps one walk
+//! over their elements; `module.rs` writes the shader, of the formulas' functions in the modules of
+//! the single operations, and `cpu.rs` runs the steps piece by piece. A result that goes from one step
+//! to the next is rounded to the type that it would be stored in, and every step computes what it
+//! computes by itself, so a chain has the bits of its launches.
+
+mod cpu;
+mod formula;
+mod module;
+mod plan;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use hlx_core::fusion::{CpuBody, Fusable, Joined, Limits, Link};
+use hlx_core::{Context, CoreError, DType, Shader, groups_1d};
+
+use crate::elementwise::convert::Form;
+use crate::map::{GROUP_THREADS, vectors_a_thread};
+pub(crate) use formula::Formula;
+use plan::Plan;
+
+pub use module::modules;
+
+/// Computes words of the compute type from as many of each operand.
+pub(crate) type Chunk = Arc<dyn Fn(&[&[u32]], &mut [u32]) + Send + Sync>;
+
+/// A launch that may become part of a chain.
+pub(crate) struct Step {
+    pub formula: Formula,
+    pub compute: DType,
+    /// The extents of the walk over the elements, outermost first.
+    pub shape: Vec<usize>,
+    pub operands: Vec<StepOperand>,
+    /// How results are stored.
+    pub out_form: Form,
+    /// The parameters of the formula.
+    pub parameters: Vec<u32>,
+    /// The formula on the CPU.
+    pub chunk: Chunk,
+    pub cut: Cut,
+}
+
+/// Where an operand's elements lie in its window, and how they are loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct StepOperand {
+    pub form: Form,
+    pub strides: Vec<isize>,
+    pub offset: usize,
+}
+
+/// How the elements are cut into threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cut {
+    /// Vectors of four of a thread.
+    vectors: u32,
+    /// Whether there are only whole vectors.
+    whole: bool,
+    /// Whether the device fuses and flushes by itself; otherwise software drivers compile one copy
+    /// of the formulas sooner than four.
+    native: bool,
+}
+
+impl Cut {
+    /// The cut of a launch over so many elements.
+    pub fn of(ctx: &Context, len: usize) -> Self {
+        Self {
+            vectors: vectors_a_thread(ctx, len) as u32,
+            whole: len.is_multiple_of(4) && ctx.tuning().maps.whole_vectors,
+            native: ctx.native_arithmetic(),
+        }
+    }
+}
+
+impl StepOperand {
+    /// Whether the elements of the whole walk lie one behind the other, from the first on.
+    fn is_dense(&self, shape: &[usize]) -> bool {
+        let dense = crate::layout::row_major(shape);
+        let mut dimensions = shape.iter().zip(self.strides.iter().zip(&dense));
+        let in_order = dimensions.all(|(&n, (found, expected))| n == 1 || found == expected);
+        in_order && self.offset == 0
+    }
+}
+
+impl Step {
+    /// A step of contiguous f32 operands, over `map.glsl`.
+    pub fn dense_f32(
+        ctx: &Context,
+        formula: Formula,
+        len: usize,
+        parameters: &[u32],
+        (operands, chunk): (usize, Chunk),
+    ) -> Self {
+        let operand = StepOperand {
+            form: Form::Of(DType::F32),
+            strides: vec![1],
+            offset: 0,
+        };
+        Self {
+            formula,
+            compute: DType::F32,
+            shape: vec![len],
+            operands: vec![operand; operands],
+            out_form: Form::Of(DType::F32),
+            parameters: parameters.to_vec(),
+            chunk,
+            cut: Cut::of(ctx, len),
+        }
+    }
+
+    /// Itself as what a recording keeps; `None` if the formula cannot leave its shader.
+    pub fn fusable(self, ctx: &Context) -> Option<Arc<dyn Fusable>> {
+        let joins = ctx.is_cpu() || self.formula.source().is_some();
+        joins.then(|| Arc::new(self) as Arc<dyn Fusable>)
+    }
+}
+
+impl Fusable for Step {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    fn is_each(&self, operand: usize) -> bool {
+        let operand = self.operands.get(operand);
+        operand.is_some_and(|operand| operand.is_dense(&self.shape))
+    }
+
+    fn joins(&self, chain: &[Link], limits: Limits) -> bool {
+        // The CPU device has no limit, and reads no shader.
+        let fits = |plan: &Plan<'_>| plan.push_words().saturating_mul(4) <= limits.push_bytes;
+        Plan::of(chain).is_some_and(|plan| limits.push_bytes == usize::MAX || fits(&plan))
+    }
+
+    fn join(&self, chain: &[Link]) -> Result<Joined, CoreError> {
+        let plan = Plan::of(chain).ok_or_else(|| fault("a chain without a walk over all of it"))?;
+        let vectors = self.cut.vectors as usize;
+        let threads = self.elements().div_ceil(4 * vectors);
+        Ok(Joined {
+            shader: module::shader(&plan)?,
+            specialization: Vec::new(),
+            push: bytemuck::cast_slice(&plan.push()).to_vec(),
+            groups: groups_1d(threads.div_ceil(GROUP_THREADS)),
+        })
+    }
+
+    fn join_on_cpu(&self, chain: &[Link]) -> CpuBody {
+        match Plan::of(chain) {
+            Some(plan) => cpu::body(&plan),
+            // `joins` has seen the plan.
+            None => Box::new(|_| {}),
+        }
+    }
+}
+
+fn fault(reason: &str) -> CoreError {
+    CoreError::invalid("chain", reason)
+}
+
+/// A shader's address, which is one for each.
+fn address(shader: &'static Shader) -> usize {
+    std::ptr::from_ref(shader).addr()
+}

@@ -1,0 +1,142 @@
+//! The numbers of an optimizer's step: a row of words for each group of parameters.
+
+/// Words of the row that holds a [`Hyper`].
+pub const HYPER_LEN: usize = 16;
+
+/// The numbers of one optimizer step, for one group of parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hyper {
+    /// The step's number, from 1 (for the bias corrections of Adam).
+    pub step: u64,
+    /// lr
+    pub learning_rate: f64,
+    /// Multiplies the rate of the step, and not that of a decoupled weight decay.
+    pub step_factor: f64,
+    /// mu of SGD, RMSprop and Muon; 0 for none.
+    pub momentum: f64,
+    /// The part of a gradient that SGD's momentum leaves out, from the second step on.
+    pub dampening: f64,
+    /// lambda
+    pub weight_decay: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// eps
+    pub epsilon: f64,
+    /// The largest magnitude of a gradient's element; infinity for no limit.
+    pub clip_value: f64,
+}
+
+impl Default for Hyper {
+    /// PyTorch's defaults of Adam, at step 1, without weight decay.
+    fn default() -> Self {
+        Self {
+            step: 1,
+            learning_rate: 1e-3,
+            step_factor: 1.0,
+            momentum: 0.0,
+            dampening: 0.0,
+            weight_decay: 0.0,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            clip_value: f64::INFINITY,
+        }
+    }
+}
+
+impl Hyper {
+    /// Returns the row that the steps read, f32 bits to be uploaded with `upload_u32`.
+    ///
+    /// Computed in f64 from the five operations that IEEE 754 rounds correctly, so equal on
+    /// every machine, and rounded once to f32 (a subnormal result becomes zero).
+    pub fn to_words(&self) -> [u32; HYPER_LEN] {
+        let correction1 = 1.0 - power(self.beta1, self.step);
+        let correction2 = 1.0 - power(self.beta2, self.step);
+        let rate = self.learning_rate * self.step_factor;
+        let fresh = if self.step > 1 {
+            1.0 - self.dampening
+        } else {
+            1.0
+        };
+        [
+            -rate,
+            self.momentum,
+            self.weight_decay,
+            1.0 - self.learning_rate * self.weight_decay,
+            1.0 - self.beta1,
+            self.beta2,
+            1.0 - self.beta2,
+            -rate / correction1,
+            1.0 / correction2.sqrt(),
+            self.epsilon,
+            fresh,
+            self.clip_value,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+        ]
+        .map(|value| {
+            let rounded = value as f32;
+            if rounded.is_subnormal() {
+                0
+            } else {
+                rounded.to_bits()
+            }
+        })
+    }
+}
+
+/// `base^exponent` by squaring: `f64::powi` promises no bits.
+pub fn power(base: f64, mut exponent: u64) -> f64 {
+    let (mut square, mut result) = (base, 1.0);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        exponent >>= 1;
+    }
+    result
+}
+
+/// The words of a [`Hyper`] and the clip factor, as the CPU twins read them.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    pub clip: f32,
+    pub negative_rate: f32,
+    pub momentum: f32,
+    pub weight_decay: f32,
+    pub keep: f32,
+    pub one_minus_beta1: f32,
+    pub beta2: f32,
+    pub one_minus_beta2: f32,
+    pub negative_step: f32,
+    pub inverse_root: f32,
+    pub epsilon: f32,
+    pub fresh: f32,
+    pub limit: f32,
+}
+
+impl Numbers {
+    /// Reads a row.
+    pub fn new(hyper: &[f32], clip: &[f32]) -> Self {
+        Self {
+            clip: clip[0],
+            negative_rate: hyper[0],
+            momentum: hyper[1],
+            weight_decay: hyper[2],
+            keep: hyper[3],
+            one_minus_beta1: hyper[4],
+            beta2: hyper[5],
+            one_minus_beta2: hyper[6],
+            negative_step: hyper[7],
+            inverse_root: hyper[8],
+            epsilon: hyper[9],
+            fresh: hyper[10],
+            limit: hyper[11],
+        }
+    }
+}

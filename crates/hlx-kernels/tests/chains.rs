@@ -1,0 +1,182 @@
+//! Chains of element-wise launches, joined into one launch when a graph is recorded: their results
+//! have the bits of the single launches, for random chains over all types, broadcasts and strides.
+
+mod chains {
+    pub mod program;
+}
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use chains::program::Program;
+use hlx_core::testing::{left_out, own_contexts};
+use hlx_core::{Buffer, Context, DType, DeviceKind, Tuning};
+use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
+use hlx_kernels::elementwise::{add, mul, scale};
+use hlx_kernels::{KernelError, chain_modules};
+
+/// Random chains on every device; a software driver compiles each of them for a second or more.
+const CHAINS: u64 = 1000;
+const CHAINS_ON_SOFTWARE: u64 = 8;
+
+fn chains_on(ctx: &Context) -> u64 {
+    let all = std::env::var_os("HLX_EXHAUSTIVE").is_some();
+    match ctx.info().kind {
+        DeviceKind::VulkanSoftware if !all => {
+            left_out(
+                "992 of 1,000 random chains",
+                "a software driver compiles each for seconds; HLX_EXHAUSTIVE=1 runs them",
+            );
+            CHAINS_ON_SOFTWARE
+        }
+        _ => CHAINS,
+    }
+}
+
+/// The words of a buffer, with one NaN for all of f32.
+fn words(ctx: &Context, buffer: &Buffer) -> Vec<u32> {
+    let mut words = ctx.download_u32(buffer).expect("download");
+    if buffer.dtype() == DType::F32 {
+        let is_nan = |word: &&mut u32| **word & 0x7fff_ffff > 0x7f80_0000;
+        words
+            .iter_mut()
+            .filter(is_nan)
+            .for_each(|word| *word = 0x7fc0_0000);
+    }
+    words
+}
+
+#[test]
+fn random_chains_have_the_bits_of_their_launches() {
+    for ctx in own_contexts() {
+        let (mut launched, mut recorded) = (0, 0);
+        for seed in 0..chains_on(&ctx) {
+            let program = Program::random(seed);
+            let inputs = program.inputs(&ctx).expect("inputs");
+            let alone = program.run(&ctx, &inputs).expect("single launches");
+            let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(&ctx, kept)).collect();
+            let (graph, kept) = ctx.record(|| program.run(&ctx, &inputs)).expect("recorded");
+            graph.replay().expect("replayed");
+            for (number, (kept, want)) in kept.iter().zip(&want).enumerate() {
+                let found = words(&ctx, kept);
+                let first = found
+                    .iter()
+                    .zip(want)
+                    .position(|(found, want)| found != want);
+                assert_eq!(
+                    first,
+                    None,
+                    "{}: seed {seed}, result {number}: {program:?}",
+                    ctx.info()
+                );
+            }
+            launched += graph.len();
+            recorded += program.steps.len();
+        }
+        // Copies of transposed operands and results of other lengths stay launches of their own.
+        assert!(
+            2 * launched < recorded,
+            "{launched} of {recorded} launches on {}",
+            ctx.info()
+        );
+    }
+    validate(&chain_modules());
+}
+
+/// spirv-val accepts every module.
+fn validate(modules: &[&[u8]]) {
+    for bytes in modules {
+        match spirv_val(bytes) {
+            Ok(found) => assert_eq!(found, None),
+            Err(error) => return left_out("spirv-val", &format!("it does not start: {error}")),
+        }
+    }
+}
+
+fn spirv_val(bytes: &[u8]) -> std::io::Result<Option<String>> {
+    let mut child = Command::new("spirv-val")
+        .args(["--target-env", "vulkan1.2", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(bytes)?;
+    }
+    let output = child.wait_with_output()?;
+    let messages = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    Ok((!output.status.success()).then_some(messages))
+}
+
+/// `y = gelu(2 a + b)` and the gradient of an activation, over the kernels of contiguous operands.
+fn dense_chain(ctx: &Context, [a, b]: [&Buffer; 2]) -> Result<Vec<Buffer>, KernelError> {
+    let n = a.len();
+    let [twice, sum, y, dy] = [(); 4].map(|()| ctx.alloc(n));
+    let (twice, sum, y, dy) = (twice?, sum?, y?, dy?);
+    scale(ctx, a, 2.0, &twice)?;
+    add(ctx, &twice, b, &sum)?;
+    activation_forward(ctx, Activation::Gelu, &sum, &y)?;
+    activation_backward(ctx, Activation::Silu, &sum, &y, &dy)?;
+    let out = ctx.alloc(n)?;
+    mul(ctx, &dy, b, &out)?;
+    Ok(vec![out, y])
+}
+
+#[test]
+fn kernels_of_contiguous_operands_are_joined() {
+    for ctx in own_contexts() {
+        for n in [1, 5, 2048, 2051] {
+            let data: Vec<f32> = hlx_kernels::testing::values(n as u64, 2 * n);
+            let a = ctx.buffer_f32(&data[..n]).expect("a");
+            let b = ctx.buffer_f32(&data[n..]).expect("b");
+            let want = dense_chain(&ctx, [&a, &b]).expect("single launches");
+            let (graph, found) = ctx
+                .record(|| dense_chain(&ctx, [&a, &b]))
+                .expect("recorded");
+            assert_eq!(graph.len(), 1, "{}", ctx.info());
+            graph.replay().expect("replayed");
+            for (found, want) in found.iter().zip(&want) {
+                assert_eq!(words(&ctx, found), words(&ctx, want), "{}", ctx.info());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tuning_turns_chains_off() {
+    for ctx in own_contexts() {
+        let tuning = Tuning {
+            chains: false,
+            ..ctx.tuning().clone()
+        };
+        let ctx = ctx.with_tuning(tuning).expect("a tuning");
+        let a = ctx.buffer_f32(&[1.0, 2.0, 3.0]).expect("a");
+        let (graph, _) = ctx
+            .record(|| dense_chain(&ctx, [&a, &a.clone()]))
+            .expect("recorded");
+        assert_eq!(graph.len(), 5, "{}", ctx.info());
+    }
+}
+
+#[test]
+fn a_replay_computes_from_what_its_operands_then_hold() {
+    for ctx in own_contexts() {
+        let (a, b) = (
+            ctx.buffer_f32(&[1.0; 7]).expect("a"),
+            ctx.buffer_f32(&[2.0; 7]).expect("b"),
+        );
+        let (graph, kept) = ctx
+            .record(|| dense_chain(&ctx, [&a, &b]))
+            .expect("recorded");
+        for seed in 0..3 {
+            let data = hlx_kernels::testing::normal(seed, 14);
+            ctx.upload_f32(&a, &data[..7]).expect("upload");
+            ctx.upload_f32(&b, &data[7..]).expect("upload");
+            graph.replay().expect("replayed");
+            let want = dense_chain(&ctx, [&a, &b]).expect("single launches");
+            for (found, want) in kept.iter().zip(&want) {
+                assert_eq!(words(&ctx, found), words(&ctx, want), "{}", ctx.info());
+            }
+        }
+    }
+}

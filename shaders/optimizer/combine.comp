@@ -1,0 +1,14 @@
+// One combination of a Newton-Schulz step: y = fma(ALPHA, x, BETA y).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#define HLX_IN_PLACE
+#include "../include/map.glsl"
+
+// The bits of two floats.
+layout(constant_id = 0) const uint ALPHA = 0u;
+layout(constant_id = 1) const uint BETA = 0u;
+
+float apply(float x, float y) {
+    return hlx_fma(uintBitsToFloat(ALPHA), x, hlx_mul(uintBitsToFloat(BETA), y));
+}
