@@ -4,10 +4,12 @@
 //! seed and `i` alone, on every device.
 
 use hlx_core::{Buffer, Context, DType, Element};
+use hlx_kernels::Layout;
 use hlx_kernels::elementwise::{self, Band, Distribution, Draw};
 
 use crate::input::Input;
 use crate::samples::Samples;
+use crate::tensor::check_count;
 use crate::{AutogradError, Result, Tensor};
 
 /// Distinguishes the draws of this file from those of weights and dropouts of the same seed.
@@ -18,15 +20,12 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of elements.
+    #[doc = example!(
+        "let x = Tensor::from_vec(&ctx, vec![1_i32, 2, 3, 4], &[2, 2])?;",
+        "assert_eq!((x.shape(), x.dtype()), (&[2, 2][..], DType::I32));"
+    )]
     pub fn from_vec<T: Element>(ctx: &Context, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
-        if shape.iter().product::<usize>() != elements.len() {
-            return Err(AutogradError::Shape {
-                op: "from_vec",
-                argument: "the tensor",
-                found: shape.to_vec(),
-                expected: format!("one of {} elements", elements.len()),
-            });
-        }
+        check_count("from_vec", elements.len(), shape)?;
         Self::constant_of(ctx, ctx.buffer_of(&elements)?, shape)
     }
 
@@ -39,6 +38,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!("assert_eq!(Tensor::zeros(&ctx, &[2], DType::F32)?.to_vec()?, [0.0, 0.0]);")]
     pub fn zeros(ctx: &Context, shape: &[usize], dtype: DType) -> Result<Self> {
         Self::full(ctx, shape, 0.0, dtype)
     }
@@ -47,6 +47,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!("assert_eq!(Tensor::ones(&ctx, &[2], DType::F32)?.to_vec()?, [1.0, 1.0]);")]
     pub fn ones(ctx: &Context, shape: &[usize], dtype: DType) -> Result<Self> {
         Self::full(ctx, shape, 1.0, dtype)
     }
@@ -55,8 +56,11 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(
+        "assert_eq!(Tensor::full(&ctx, &[2], 7.0, DType::U8)?.to_elements::<u8>()?, [7, 7]);"
+    )]
     pub fn full(ctx: &Context, shape: &[usize], value: f32, dtype: DType) -> Result<Self> {
-        let buffer = ctx.alloc_typed(dtype, shape.iter().product())?;
+        let buffer = ctx.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
         ctx.fill(&buffer, word_of(value, dtype))?;
         Self::constant_of(ctx, buffer, shape)
     }
@@ -68,10 +72,18 @@ impl Tensor {
         Self::constant_of(ctx, buffer, &[])
     }
 
+    /// A whole number without dimensions, as u32.
+    pub(crate) fn whole_u32(ctx: &Context, value: u32) -> Result<Self> {
+        let buffer = ctx.alloc_typed(DType::U32, 1)?;
+        ctx.fill(&buffer, value)?;
+        Self::constant_of(ctx, buffer, &[])
+    }
+
     /// Makes zeros of this tensor's shape and type.
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(x: "assert_eq!(x.zeros_like()?.shape(), x.shape());")]
     pub fn zeros_like(&self) -> Result<Self> {
         Self::zeros(self.context(), self.shape(), self.dtype())
     }
@@ -80,6 +92,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(x: "assert_eq!(x.ones_like()?.to_vec()?, [1.0; 6]);")]
     pub fn ones_like(&self) -> Result<Self> {
         Self::ones(self.context(), self.shape(), self.dtype())
     }
@@ -89,8 +102,17 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] for a step of 0 or away from `end`.
-    pub fn arange(ctx: &Context, start: f32, end: f32, step: f32) -> Result<Self> {
-        let count = (f64::from(end) - f64::from(start)) / f64::from(step);
+    #[doc = example!(
+        "assert_eq!(Tensor::arange(&ctx, 0.0, 2.0, 0.5)?.to_vec()?, [0.0, 0.5, 1.0, 1.5]);"
+    )]
+    pub fn arange(
+        ctx: &Context,
+        start: impl Into<f64>,
+        end: impl Into<f64>,
+        step: impl Into<f64>,
+    ) -> Result<Self> {
+        let (start, end, step) = (start.into(), end.into(), step.into());
+        let count = (end - start) / step;
         if !count.is_finite() || count < 0.0 {
             return Err(AutogradError::Argument {
                 op: "arange",
@@ -99,7 +121,7 @@ impl Tensor {
         }
         let n = count.ceil() as usize;
         let out = ctx.alloc(n)?;
-        elementwise::arange(ctx, start.into(), step.into(), &out)?;
+        elementwise::arange(ctx, start, step, &out)?;
         Self::constant_of(ctx, out, &[n])
     }
 
@@ -108,6 +130,9 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(
+        "assert_eq!(Tensor::linspace(&ctx, 0.0, 1.0, 3)?.to_vec()?, [0.0, 0.5, 1.0]);"
+    )]
     pub fn linspace(ctx: &Context, start: f32, end: f32, count: usize) -> Result<Self> {
         let out = ctx.alloc(count)?;
         elementwise::linspace(ctx, start, end, &out)?;
@@ -118,22 +143,35 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!("assert_eq!(Tensor::eye(&ctx, 2)?.to_vec()?, [1.0, 0.0, 0.0, 1.0]);")]
     pub fn eye(ctx: &Context, n: usize) -> Result<Self> {
-        let out = ctx.alloc(n * n)?;
+        Self::eye_of(ctx, n, n)
+    }
+
+    /// Makes a matrix \[rows, columns\] with ones on its diagonal, as `torch.eye(n, m)`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn eye_of(ctx: &Context, rows: usize, columns: usize) -> Result<Self> {
+        let out = ctx.alloc(rows * columns)?;
         let diagonal = Band {
-            rows: n,
-            columns: n,
+            rows,
+            columns,
             low: Some(0),
             high: Some(0),
         };
         elementwise::band(ctx, diagonal, &out)?;
-        Self::constant_of(ctx, out, &[n, n])
+        Self::constant_of(ctx, out, &[rows, columns])
     }
 
     /// Draws values uniformly from [0, 1), multiples of 2^-24, as `torch.rand`.
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(
+        "let x = Tensor::rand(&ctx, &[1000], 7)?;",
+        "assert!((x.mean()?.item::<f32>()? - 0.5).abs() < 0.05);"
+    )]
     pub fn rand(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
         let uniform = Distribution::Uniform {
             low: 0.0,
@@ -146,6 +184,10 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(
+        "let x = Tensor::randn(&ctx, &[1000], 7)?;",
+        "assert!(x.mean()?.item::<f32>()?.abs() < 0.1);"
+    )]
     pub fn randn(ctx: &Context, shape: &[usize], seed: u64) -> Result<Self> {
         let normal = Distribution::Normal {
             mean: 0.0,
@@ -158,6 +200,10 @@ impl Tensor {
     ///
     /// # Errors
     /// A kernel error for an empty range.
+    #[doc = example!(
+        "let die = Tensor::randint(&ctx, 1, 7, &[100], 7)?;",
+        "assert!(die.to_elements::<i32>()?.iter().all(|face| (1..7).contains(face)));"
+    )]
     pub fn randint(ctx: &Context, low: i32, high: i32, shape: &[usize], seed: u64) -> Result<Self> {
         let integers = Distribution::Integers {
             low: low.into(),
@@ -170,6 +216,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A kernel error unless the probability lies in [0, 1].
+    #[doc = example!("assert_eq!(Tensor::bernoulli(&ctx, 0.25, &[4], 7)?.dtype(), DType::Bool);")]
     pub fn bernoulli(ctx: &Context, p: f32, shape: &[usize], seed: u64) -> Result<Self> {
         Self::drawn(ctx, shape, DType::Bool, seed, Distribution::Bernoulli { p })
     }
@@ -181,7 +228,7 @@ impl Tensor {
         seed: u64,
         distribution: Distribution,
     ) -> Result<Self> {
-        let out = ctx.alloc_typed(dtype, shape.iter().product())?;
+        let out = ctx.alloc_typed(dtype, Layout::contiguous(shape)?.n_elements())?;
         let draw = Draw {
             seed,
             stream: 0,
@@ -202,8 +249,8 @@ fn word_of(value: f32, dtype: DType) -> u32 {
         DType::BF16 => half(half::bf16::from_f32(value).stored().to_bits()),
         DType::I32 => (value as i32).cast_unsigned(),
         DType::U32 => value as u32,
-        DType::I8 => byte((value as i8).cast_unsigned()),
-        DType::U8 => byte(value as u8),
+        // Numbers out of range wrap, as in PyTorch.
+        DType::I8 | DType::U8 => byte(value as i64 as u8),
         DType::Bool => byte(u8::from(value != 0.0)),
     }
 }

@@ -63,11 +63,11 @@ pub enum AutogradError {
         /// What is known of the samples.
         reason: &'static str,
     },
-    /// A parameter that an operation has made, such as a reshaped one, in a pass over a part of a
-    /// shard: the sum of its gradient cannot go on from the pass before.
+    /// A parameter that an operation has made, such as a reshaped one, or that has hooks, in a pass
+    /// over a part of a shard: the sum of its gradient cannot go on from the pass before.
     #[error(
-        "{op}: the parameter is made by an operation, so that a pass over a part of a shard cannot \
-         continue the sum of its gradient; use passes of whole shards"
+        "{op}: the parameter is made by an operation or has hooks, so that a pass over a part of a \
+         shard cannot continue the sum of its gradient; use passes of whole shards"
     )]
     DerivedParameter {
         /// The operation that has the parameter.
@@ -80,6 +80,40 @@ pub enum AutogradError {
         op: &'static str,
         /// What was found and what was expected.
         reason: String,
+    },
+    /// A saved tensor was changed in place before the backward pass read it.
+    #[error(
+        "{op}: the tensor {tensor} was changed in place after it was saved; change a copy, or \
+         after the backward pass"
+    )]
+    Changed {
+        /// The operation that saved it.
+        op: &'static str,
+        /// Its shape and where it comes from.
+        tensor: String,
+    },
+    /// A change in place of a leaf, or of a view of one, that the tape would have to follow.
+    #[error(
+        "{op}: the tensor {tensor} is a leaf that requires a gradient, or a view of one; change it \
+         within no_grad"
+    )]
+    LeafInPlace {
+        /// The operation.
+        op: &'static str,
+        /// Its shape and where it comes from.
+        tensor: String,
+    },
+    /// The tensor's memory was changed in place through another view, by an operation with a
+    /// derivative, so that its place on the tape no longer tells how its values came about.
+    #[error(
+        "{op}: the tensor {tensor} was changed in place through another handle or view, which has \
+         the history of its values; use that one, or detach this one"
+    )]
+    History {
+        /// The operation.
+        op: &'static str,
+        /// Its shape and where it comes from.
+        tensor: String,
     },
     /// A second derivative of an operation whose derivative is a kernel of its own.
     #[error("backward: {op} has no second derivative")]

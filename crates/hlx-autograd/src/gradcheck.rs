@@ -43,6 +43,7 @@ impl Default for GradCheck {
 /// # Errors
 /// [`AutogradError::GradCheck`] for the first derivative that differs, and whatever the
 /// operation reports.
+#[doc = example!(x: "gradcheck(\"square\", &[x], |x| x[0].square(), &GradCheck::default())?;")]
 pub fn gradcheck(
     op: &str,
     inputs: &[Tensor],

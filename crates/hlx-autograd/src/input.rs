@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use hlx_core::Buffer;
 
+use crate::Result;
+use crate::hook::Hooks;
 use crate::tape::Node;
 use crate::tensor::Tensor;
 
@@ -27,18 +29,38 @@ enum Place {
 /// A tensor whose gradient is wanted, and that gradient.
 pub(crate) struct Leaf {
     pub name: String,
+    pub shape: Vec<usize>,
+    /// What sees its gradient at the end of each pass.
+    pub hooks: Hooks,
     slot: Mutex<Slot>,
 }
+
+/// Gives the buffer that a parameter's gradient is written into, when a backward pass first reaches
+/// the parameter.
+pub type GradientSource = Arc<dyn Fn() -> Result<Buffer> + Send + Sync>;
 
 /// A leaf's gradient.
 pub(crate) struct Slot {
     pub buffer: Option<Buffer>,
+    /// Gives the buffer, until it is there.
+    source: Option<GradientSource>,
     /// The buffer is the caller's: gradients are written into it, never replaced.
     pub external: bool,
     /// The gradient with its own place on the tape, where the pass was recorded.
     pub tensor: Option<Tensor>,
     /// The buffer holds a gradient (while a graph is recorded: will hold one when it is replayed).
     pub filled: bool,
+}
+
+impl Slot {
+    /// Takes the caller's buffer, if there is one to be taken.
+    pub(crate) fn fetch(&mut self) -> Result<()> {
+        if let Some(source) = &self.source {
+            self.buffer = Some(source()?);
+            self.source = None;
+        }
+        Ok(())
+    }
 }
 
 impl Leaf {
@@ -62,21 +84,24 @@ impl Input {
         }
     }
 
-    /// A leaf; its gradient is written into `gradient`, or into a buffer of its own.
-    pub(crate) fn leaf(name: &str, gradient: Option<Buffer>, n_elements: usize) -> Self {
+    /// A leaf; its gradient is written into the buffer that `source` gives, or into one of its own.
+    pub(crate) fn leaf(name: &str, source: Option<GradientSource>, shape: &[usize]) -> Self {
         let slot = Slot {
-            external: gradient.is_some(),
-            buffer: gradient,
+            external: source.is_some(),
+            buffer: None,
+            source,
             tensor: None,
             filled: false,
         };
         let leaf = Leaf {
             name: name.to_owned(),
+            shape: shape.to_vec(),
+            hooks: Hooks::default(),
             slot: Mutex::new(slot),
         };
         Self {
             place: Place::Leaf(Arc::new(leaf)),
-            n_elements,
+            n_elements: shape.iter().product(),
         }
     }
 
@@ -128,7 +153,16 @@ impl Input {
         }
     }
 
-    /// What debugging output calls it.
+    /// The hooks on its gradient; `None` for constants.
+    pub(crate) fn hooks(&self) -> Option<&Hooks> {
+        match &self.place {
+            Place::Constant => None,
+            Place::Leaf(leaf) => Some(&leaf.hooks),
+            Place::Operation(node) => Some(&node.hooks),
+        }
+    }
+
+    /// What errors and debugging output call it.
     pub(crate) fn description(&self) -> &str {
         match &self.place {
             Place::Constant => "constant",

@@ -4,11 +4,11 @@
 //! new tensors and, where an input requires a gradient, put on the tape how to differentiate
 //! themselves. [`Tensor::backward`] walks the tape in reverse.
 //!
-//! ```no_run
+//! ```
 //! use hlx_autograd::Tensor;
 //! use hlx_core::Context;
 //!
-//! let ctx = Context::open("auto")?;
+//! let ctx = Context::open("cpu")?;
 //! let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0], &[3])?.with_gradient();
 //! let loss = x.mul(&x)?.sum()?;
 //! loss.backward()?;
@@ -21,11 +21,28 @@
 //! shard rule of [`BackwardPlan`]. A whole forward and backward can be recorded with
 //! `Context::record` and replayed, as nothing in it waits for the device.
 
+/// A documentation test of some lines on the CPU device; with `x:`, x is \[\[1, 2, 3\], \[4, 5, 6\]\].
+macro_rules! example {
+    (x: $($line:literal),+) => {
+        example!("let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;", $($line),+)
+    };
+    ($($line:expr),+) => {
+        concat!(
+            "\n```\n# use hlx_autograd::*;\n# let ctx = hlx_core::Context::open(\"cpu\")?;\n",
+            $($line, "\n",)+
+            "# Ok::<(), AutogradError>(())\n```",
+        )
+    };
+}
+
 mod backward;
 mod create;
+mod device;
 mod display;
 mod error;
 mod gradcheck;
+mod hook;
+mod in_place;
 mod input;
 mod ops;
 mod samples;
@@ -42,8 +59,12 @@ pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
 pub use hlx_kernels::elementwise::{Binary, Unary};
 pub use hlx_kernels::interpolate::Interpolation;
 pub use hlx_kernels::pool::AvgDivisor;
-pub use input::Input;
-pub use ops::{ConvOptions, DropoutMask, Operand, Padding, PoolOptions};
+pub use hook::Hook;
+pub use input::{GradientSource, Input};
+pub use ops::{
+    BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, LossReduction, Operand,
+    Padding, PoolOptions, Recurrence, Rounding, RunningStatistics,
+};
 pub use samples::{Batch, Samples};
 pub use tape::{enable_grad, gradients_enabled, no_grad};
 pub use tensor::Tensor;

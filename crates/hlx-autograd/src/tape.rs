@@ -1,12 +1,14 @@
 //! The tape: one node an operation, numbered in the order of the forward pass.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+use hlx_core::{Context, next_moment};
 
 use crate::Result;
 use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
+use crate::hook::Hooks;
 use crate::tensor::Tensor;
 
 /// How an operation differentiates itself with kernels: it takes the gradient of its output and
@@ -43,12 +45,16 @@ impl Rule {
 
 /// One operation on the tape.
 pub(crate) struct Node {
-    /// Increases in the order of the forward pass, so that consumers have larger numbers than
-    /// producers.
+    /// The moment at which the operation was done, which increases in the order of the forward pass:
+    /// consumers have larger numbers than producers.
     pub id: u64,
     pub op: &'static str,
+    /// Where the output is.
+    pub ctx: Context,
     /// The output's extents.
     pub shape: Vec<usize>,
+    /// What sees the output's gradient when it is complete.
+    pub hooks: Hooks,
     /// Taken by the backward pass.
     derivative: Mutex<Option<Derivative>>,
 }
@@ -64,17 +70,18 @@ pub(crate) struct Derivative {
 impl Node {
     pub(crate) fn new(
         op: &'static str,
+        ctx: Context,
         shape: &[usize],
         producers: Vec<Arc<Node>>,
         rule: Rule,
     ) -> Self {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let derivative = Derivative { rule, producers };
         Self {
-            id,
+            id: next_moment(),
             op,
+            ctx,
             shape: shape.to_vec(),
+            hooks: Hooks::default(),
             derivative: Mutex::new(Some(derivative)),
         }
     }
@@ -136,11 +143,16 @@ thread_local! {
 }
 
 /// Whether operations on this thread go on the tape.
+#[doc = example!("assert!(gradients_enabled() && !no_grad(gradients_enabled));")]
 pub fn gradients_enabled() -> bool {
     GRADIENTS.get()
 }
 
 /// Runs a closure with the tape, within [`no_grad`] too, as `torch.enable_grad`.
+#[doc = example!(
+    x: "let x = x.with_gradient();",
+    "assert!(no_grad(|| enable_grad(|| x.square()))?.requires_grad());"
+)]
 pub fn enable_grad<R>(body: impl FnOnce() -> R) -> R {
     with(true, body)
 }
@@ -148,6 +160,10 @@ pub fn enable_grad<R>(body: impl FnOnce() -> R) -> R {
 /// Runs a closure without the tape: its results require no gradient and save nothing.
 ///
 /// The setting is this thread's and is restored when the closure ends, by a panic too.
+#[doc = example!(
+    x: "let x = x.with_gradient();",
+    "assert!(!no_grad(|| x.square())?.requires_grad());"
+)]
 pub fn no_grad<R>(body: impl FnOnce() -> R) -> R {
     with(false, body)
 }

@@ -1,19 +1,21 @@
 //! `Tensor`: a typed, strided array on a device, with its place on the tape.
 
+mod check;
+mod read;
+mod taped;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, DType, Element};
-use hlx_kernels::elementwise::copy_strided;
-use hlx_kernels::{Layout, Operand};
+use hlx_core::{Buffer, Context, DType, last_moment};
+use hlx_kernels::Layout;
 
 use crate::Result;
-use crate::backward::{Backward, Gradient};
 use crate::error::AutogradError;
-use crate::input::{Input, Leaf};
+use crate::input::{GradientSource, Input, Leaf};
 use crate::samples::{Batch, Samples};
 use crate::saved::{Recipe, Saved};
-use crate::tape::{Node, Rule, gradients_enabled};
+pub(crate) use check::check_count;
 
 /// An array on a device. Clones share the memory and the place on the tape.
 #[derive(Clone)]
@@ -26,6 +28,12 @@ struct Inner {
     layout: Layout,
     samples: Samples,
     input: Input,
+    /// The moment at which the values were made; views have that of what they view.
+    born: u64,
+    /// The moment at which the place on the tape told how the values came about.
+    placed: u64,
+    /// Whether the memory is that of a leaf.
+    of_leaf: bool,
     /// How to compute the values again from what is saved anyway, if that is cheap.
     recipe: OnceLock<Recipe>,
 }
@@ -35,6 +43,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of values.
+    #[doc = example!(
+        "let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0, 4.0], &[2, 2])?;",
+        "assert_eq!(x.shape(), [2, 2]);"
+    )]
     pub fn from_slice(ctx: &Context, values: &[f32], shape: &[usize]) -> Result<Self> {
         check_count("from_slice", values.len(), shape)?;
         Self::from_buffer(ctx, ctx.buffer_f32(values)?, shape)
@@ -44,6 +56,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the number of ids.
+    #[doc = example!("assert_eq!(Tensor::ids(&ctx, &[3, 1], &[2])?.to_ids()?, [3, 1]);")]
     pub fn ids(ctx: &Context, ids: &[u32], shape: &[usize]) -> Result<Self> {
         check_count("ids", ids.len(), shape)?;
         Self::from_buffer(ctx, ctx.buffer_u32(ids)?, shape)
@@ -53,58 +66,114 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the shape's product is not the buffer's length.
+    #[doc = example!(
+        "let x = Tensor::from_buffer(&ctx, ctx.buffer_f32(&[1.0, 2.0])?, &[2, 1])?;",
+        "assert_eq!(x.to_vec()?, [1.0, 2.0]);"
+    )]
     pub fn from_buffer(ctx: &Context, buffer: Buffer, shape: &[usize]) -> Result<Self> {
         check_count("from_buffer", buffer.len(), shape)?;
         let input = Input::constant(buffer.len());
         Self::dense_over(ctx, buffer, shape, Samples::None, input)
     }
 
-    /// Wraps a named parameter and the buffer that its gradient is written into, such as a
-    /// window of the one flat gradient buffer of a model.
+    /// Wraps a named parameter. Its gradient is written into the buffer that `gradient` gives when a
+    /// backward pass first reaches the parameter, such as a window of the one flat gradient buffer of
+    /// a model: who never goes backward needs none.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the length of both buffers.
+    /// [`AutogradError::Shape`] if the shape's product is not the length of `values`. A backward pass
+    /// fails with what `gradient` answers.
+    #[doc = example!(
+        "let gradient = ctx.alloc(2)?;",
+        "let own = gradient.clone();",
+        "let w = Tensor::parameter(&ctx, \"w\", ctx.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(own.clone())), &[2])?;",
+        "w.square()?.sum()?.backward()?;",
+        "assert_eq!(ctx.download_f32(&gradient)?, [2.0, 4.0]);"
+    )]
     pub fn parameter(
         ctx: &Context,
         name: &str,
         values: Buffer,
-        gradient: Buffer,
+        gradient: GradientSource,
         shape: &[usize],
     ) -> Result<Self> {
         check_count("parameter", values.len(), shape)?;
-        check_count("parameter gradient", gradient.len(), shape)?;
-        let input = Input::leaf(name, Some(gradient), values.len());
+        let expected = values.len();
+        let checked = move || {
+            let buffer = gradient()?;
+            check_count("parameter gradient", buffer.len(), &[expected])?;
+            Ok(buffer)
+        };
+        let input = Input::leaf(name, Some(Arc::new(checked)), shape);
         Self::dense_over(ctx, values, shape, Samples::None, input)
     }
 
     /// Returns a leaf over the same memory whose gradient is collected, as PyTorch's
     /// `detach().requires_grad_()`.
     #[must_use]
+    #[doc = example!(x: "assert!(x.with_gradient().requires_grad());")]
     pub fn with_gradient(&self) -> Self {
-        self.at(Input::leaf("(unnamed)", None, self.n_elements()))
+        self.at(Input::leaf("(unnamed)", None, self.shape()))
     }
 
     /// Returns a tensor over the same memory that is no part of the tape.
     #[must_use]
+    #[doc = example!(x: "assert!(!x.with_gradient().exp()?.detach().requires_grad());")]
     pub fn detach(&self) -> Self {
         self.at(Input::constant(self.n_elements()))
     }
 
     /// The same memory at another place of the tape.
-    fn at(&self, input: Input) -> Self {
-        self.view(self.0.layout.clone(), self.0.samples, input)
+    pub(crate) fn at(&self, input: Input) -> Self {
+        self.with_layout(self.0.layout.clone(), self.0.samples, input)
     }
 
-    /// Other places in the same memory, at a place of the tape.
-    pub(crate) fn view(&self, layout: Layout, samples: Samples, input: Input) -> Self {
+    /// Other places in the same memory, at a place of the tape that tells how the values came about.
+    pub(crate) fn with_layout(&self, layout: Layout, samples: Samples, input: Input) -> Self {
         Self(Arc::new(Inner {
             ctx: self.0.ctx.clone(),
             storage: self.0.storage.clone(),
             layout,
             samples,
+            of_leaf: self.0.of_leaf || input.as_leaf().is_some(),
             input,
+            born: self.0.born,
+            placed: last_moment(),
             recipe: OnceLock::new(),
         }))
+    }
+
+    /// The same values of the same history, with the samples of a batch elsewhere.
+    fn with_samples_at(&self, samples: Samples) -> Self {
+        Self(Arc::new(Inner {
+            ctx: self.0.ctx.clone(),
+            storage: self.0.storage.clone(),
+            layout: self.0.layout.clone(),
+            samples,
+            input: self.0.input.clone(),
+            recipe: OnceLock::new(),
+            ..*self.0
+        }))
+    }
+
+    /// The same memory, whose values have just been changed by an operation at this place of the tape.
+    pub(crate) fn changed_by(&self, input: Input, samples: Samples) -> Self {
+        Self(Arc::new(Inner {
+            ctx: self.0.ctx.clone(),
+            storage: self.0.storage.clone(),
+            layout: self.0.layout.clone(),
+            samples,
+            input,
+            born: last_moment(),
+            placed: last_moment(),
+            of_leaf: self.0.of_leaf,
+            recipe: OnceLock::new(),
+        }))
+    }
+
+    /// The same values as made now: a gradient that a hook has given is none that was saved.
+    pub(crate) fn as_new(&self) -> Self {
+        self.changed_by(self.input(), self.samples())
     }
 
     /// States that the samples of a batch lie along a dimension, one index each. The batch of a
@@ -113,100 +182,15 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] if the tensor has no such dimension.
+    #[doc = example!(
+        x: "assert_eq!(x.with_samples(0)?.samples(), Samples::Along { axis: 0, each: 1 });"
+    )]
     pub fn with_samples(&self, axis: usize) -> Result<Self> {
         if axis >= self.rank() {
             let expected = format!("one with a dimension {axis}");
             return Err(self.shape_error("with_samples", "the tensor", expected));
         }
-        let input = self.input();
-        Ok(self.view(self.0.layout.clone(), Samples::along(axis), input))
-    }
-
-    /// Makes the output of an operation and puts on the tape how to differentiate it.
-    ///
-    /// `backward` takes the output's gradient and hands each input's to the pass (see
-    /// [`Backward`]). It goes on the tape, with all it captures, only if one of `inputs` requires a
-    /// gradient and this thread is not within [`no_grad`](crate::no_grad). Capture the buffers that
-    /// the derivative reads and [`Tensor::input`] of the others: captured tensors keep their memory.
-    /// To save the output itself, capture its buffer: the tensor would keep itself alive.
-    ///
-    /// The output's samples are those of the inputs, if they agree; an operation that moves them
-    /// says so with [`Tensor::with_samples_of`].
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] if the shape's product is not the buffer's length,
-    /// [`AutogradError::Context`] if the inputs are not of one context.
-    pub fn from_operation(
-        op: &'static str,
-        inputs: &[&Tensor],
-        buffer: Buffer,
-        shape: &[usize],
-        backward: impl FnOnce(&mut Backward<'_>, Gradient) -> Result<()> + Send + 'static,
-    ) -> Result<Self> {
-        check_count(op, buffer.len(), shape)?;
-        let rule = || Rule::Once(Box::new(backward));
-        let input = Self::place(op, inputs, (shape, buffer.len()), rule)?;
-        let samples = Samples::join(inputs.iter().map(|input| input.samples()));
-        let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
-        Self::dense_over(inputs[0].context(), buffer, shape, samples, input)
-    }
-
-    /// The output of an operation whose derivative is made of operations: `rule(pass, dy, None)` hands
-    /// the gradients of the inputs to the pass.
-    pub(crate) fn of_rule(
-        op: &'static str,
-        inputs: &[&Tensor],
-        output: (Buffer, &[usize]),
-        rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        Self::of_saving_rule(op, inputs, output, false, rule)
-    }
-
-    /// As [`Tensor::of_rule`], of a rule that gets the output too: `rule(pass, dy, Some(y))`.
-    pub(crate) fn of_output_rule(
-        op: &'static str,
-        inputs: &[&Tensor],
-        output: (Buffer, &[usize]),
-        rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        Self::of_saving_rule(op, inputs, output, true, rule)
-    }
-
-    fn of_saving_rule(
-        op: &'static str,
-        inputs: &[&Tensor],
-        (buffer, shape): (Buffer, &[usize]),
-        saves_output: bool,
-        rule: impl Fn(&mut Backward<'_>, &Tensor, Option<&Tensor>) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        check_count(op, buffer.len(), shape)?;
-        let samples = Samples::join(inputs.iter().map(|input| input.samples()));
-        let samples = samples.moved(|axis| Some(axis).filter(|&axis| axis < shape.len()));
-        let (ctx, len) = (inputs[0].context(), buffer.len());
-        let constant = Input::constant(len);
-        let values = Self::dense_over(ctx, buffer, shape, samples, constant)?;
-        let output = saves_output.then(|| values.clone());
-        let rule = Arc::new(rule);
-        let input = Self::place(op, inputs, (shape, len), || Rule::Tensors { rule, output })?;
-        Ok(values.at(input))
-    }
-
-    /// The place on the tape of an operation's output: a node if a gradient is wanted.
-    pub(crate) fn place(
-        op: &'static str,
-        inputs: &[&Tensor],
-        (shape, n_elements): (&[usize], usize),
-        rule: impl FnOnce() -> Rule,
-    ) -> Result<Input> {
-        let others = inputs.iter().map(|input| ("an input", Some(*input)));
-        inputs[0].same_context(op, others)?;
-        let tracked = gradients_enabled() && inputs.iter().any(|input| input.requires_grad());
-        if !tracked {
-            return Ok(Input::constant(n_elements));
-        }
-        let producers = inputs.iter().filter_map(|input| input.0.input.node());
-        let node = Node::new(op, shape, producers.cloned().collect(), rule());
-        Ok(Input::operation(node, n_elements))
+        Ok(self.with_samples_at(Samples::along(axis)))
     }
 
     /// A buffer's elements in row-major order.
@@ -222,18 +206,21 @@ impl Tensor {
             storage: buffer,
             layout: Layout::contiguous(shape)?,
             samples,
+            of_leaf: input.as_leaf().is_some(),
             input,
+            born: last_moment(),
+            placed: last_moment(),
             recipe: OnceLock::new(),
         })))
     }
 
     /// The tensor with its samples where an operation has moved them.
+    #[doc = example!(x: "assert_eq!(x.with_samples_of(Samples::Lost).samples(), Samples::Lost);")]
     pub fn with_samples_of(self, samples: Samples) -> Self {
         if samples == self.samples() {
             return self;
         }
-        let input = self.input();
-        self.view(self.0.layout.clone(), samples, input)
+        self.with_samples_at(samples)
     }
 
     /// Notes how to compute these values again from what the backward pass has anyway.
@@ -247,118 +234,97 @@ impl Tensor {
 
     /// Saves the values for a backward pass, as cheaply as that can be.
     pub(crate) fn save(&self) -> Result<Saved> {
-        Ok(Saved::of(&self.0.ctx, &self.buffer()?, self.0.recipe.get()))
+        Saved::of(self, self.0.recipe.get())
+    }
+
+    /// Saves the values themselves, which [`Tensor::buffer`] has returned, for a backward pass.
+    pub(crate) fn keep(&self, values: &Buffer) -> Saved {
+        Saved::kept(values.clone(), self.described())
+    }
+
+    /// Whether an element was changed in place after a moment, of values that were made by then.
+    pub(crate) fn changed_since(&self, moment: u64) -> bool {
+        let (first, end) = self.0.layout.span();
+        self.0.born <= moment && self.0.storage.changed_after(moment, first..end)
+    }
+
+    /// Whether the memory is that of a leaf, so that a change in place would change the leaf.
+    pub(crate) fn is_of_leaf(&self) -> bool {
+        self.0.of_leaf
+    }
+
+    /// Checks that no change in place through another view, with a derivative, has left this tensor
+    /// with a history that is not that of its values.
+    pub(crate) fn check_history(&self, op: &'static str) -> Result<()> {
+        let (first, end) = self.0.layout.span();
+        if !self.0.storage.rebased_after(self.0.placed, first..end) {
+            return Ok(());
+        }
+        let tensor = self.described();
+        Err(AutogradError::History { op, tensor })
+    }
+
+    /// What errors call the tensor: its shape and where it comes from.
+    pub(crate) fn described(&self) -> String {
+        format!("{:?} of {}", self.shape(), self.0.input.description())
     }
 
     /// The device's context.
+    #[doc = example!(x: "assert!(x.context().is_same(&ctx));")]
     pub fn context(&self) -> &Context {
         &self.0.ctx
     }
 
-    /// The elements in row-major order: the tensor's own memory if they lie so, else a copy.
-    ///
-    /// # Errors
-    /// What the device reports.
-    pub fn buffer(&self) -> Result<Buffer> {
-        let layout = &self.0.layout;
-        let unit = ALIGNMENT_WORDS * self.dtype().per_word();
-        if layout.is_contiguous() && layout.offset().is_multiple_of(unit) {
-            let (offset, len) = (layout.offset(), self.n_elements());
-            return Ok(self.0.storage.slice(offset, len)?);
-        }
-        let out = self.0.ctx.alloc_typed(self.dtype(), self.n_elements())?;
-        copy_strided(&self.0.ctx, self.operand(), &out)?;
-        Ok(out)
-    }
-
-    /// The memory and the elements' places in it, for kernels that take strides.
-    pub fn operand(&self) -> Operand<'_> {
-        Operand {
-            buffer: &self.0.storage,
-            layout: &self.0.layout,
-        }
-    }
-
     /// Where the elements lie in memory.
+    #[doc = example!(x: "assert_eq!(x.transpose(0, 1)?.layout().strides(), [1, 3]);")]
     pub fn layout(&self) -> &Layout {
         &self.0.layout
     }
 
     /// Where the samples of a batch lie.
+    #[doc = example!(x: "assert_eq!(x.samples(), Samples::None);")]
     pub fn samples(&self) -> Samples {
         self.0.samples
     }
 
     /// The extents, outermost first; empty for a scalar.
+    #[doc = example!(x: "assert_eq!(x.shape(), [2, 3]);")]
     pub fn shape(&self) -> &[usize] {
         self.0.layout.shape()
     }
 
     /// The number of dimensions.
+    #[doc = example!(x: "assert_eq!(x.rank(), 2);")]
     pub fn rank(&self) -> usize {
         self.0.layout.rank()
     }
 
     /// The number of elements.
+    #[doc = example!(x: "assert_eq!(x.n_elements(), 6);")]
     pub fn n_elements(&self) -> usize {
         self.0.layout.n_elements()
     }
 
     /// The type of the elements.
+    #[doc = example!(x: "assert_eq!(x.dtype(), DType::F32);")]
     pub fn dtype(&self) -> DType {
         self.0.storage.dtype()
     }
 
     /// Whether a backward pass through this tensor collects or passes on a gradient.
+    #[doc = example!(x: "assert!(!x.requires_grad() && x.with_gradient().exp()?.requires_grad());")]
     pub fn requires_grad(&self) -> bool {
         self.0.input.requires_grad()
     }
 
-    /// Downloads f32 values in row-major order; waits for the device.
-    ///
-    /// # Errors
-    /// [`AutogradError::DType`] for another type, and what the device reports.
-    pub fn to_vec(&self) -> Result<Vec<f32>> {
-        self.to_vec_of("to_vec")
-    }
-
-    /// Downloads ids in row-major order; waits for the device.
-    ///
-    /// # Errors
-    /// [`AutogradError::DType`] for another type, and what the device reports.
-    pub fn to_ids(&self) -> Result<Vec<u32>> {
-        self.to_vec_of("to_ids")
-    }
-
-    /// Downloads elements of any type in row-major order; waits for the device.
-    ///
-    /// # Errors
-    /// [`AutogradError::DType`] for another type, and what the device reports.
-    pub fn to_elements<T: Element>(&self) -> Result<Vec<T>> {
-        self.to_vec_of("to_elements")
-    }
-
-    /// Downloads the one element of a tensor, as `torch.Tensor.item`; waits for the device.
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] for more or fewer elements, [`AutogradError::DType`] for another type.
-    pub fn item<T: Element>(&self) -> Result<T> {
-        match self.to_vec_of("item")?.as_slice() {
-            &[element] => Ok(element),
-            _ => Err(self.shape_error("item", "the tensor", "one element")),
-        }
-    }
-
-    fn to_vec_of<T: Element>(&self, op: &'static str) -> Result<Vec<T>> {
-        self.expect_type(op, "the tensor", T::DTYPE)?;
-        if self.n_elements() == 0 {
-            return Ok(Vec::new());
-        }
-        Ok(self.0.ctx.download(&self.buffer()?)?)
-    }
-
     /// The gradient that backward passes have left in this leaf since [`Tensor::zero_grad`];
     /// `None` before, and for tensors that are no leaves.
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "assert!(x.grad().is_none());",
+        "x.sum()?.backward()?;",
+        "assert_eq!(x.grad().unwrap().to_vec()?, [1.0; 6]);"
+    )]
     pub fn grad(&self) -> Option<Tensor> {
         let slot = self.leaf()?.slot();
         if let Some(gradient) = &slot.tensor {
@@ -372,6 +338,12 @@ impl Tensor {
 
     /// Discards this leaf's gradient: the next backward pass overwrites it. Nothing is written to
     /// the device.
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "x.sum()?.backward()?;",
+        "x.zero_grad();",
+        "assert!(x.grad().is_none());"
+    )]
     pub fn zero_grad(&self) {
         if let Some(leaf) = self.leaf() {
             let mut slot = leaf.slot();
@@ -388,84 +360,9 @@ impl Tensor {
     }
 
     /// The tensor's place on the tape, without its values.
+    #[doc = example!(x: "assert_eq!(x.input().n_elements(), 6);")]
     pub fn input(&self) -> Input {
         self.0.input.clone()
-    }
-
-    /// Checks that an operation's other arguments are of this tensor's context.
-    pub(crate) fn same_context<'a>(
-        &self,
-        op: &'static str,
-        others: impl IntoIterator<Item = (&'static str, Option<&'a Tensor>)>,
-    ) -> Result<()> {
-        for (argument, other) in others {
-            let Some(other) = other.filter(|other| !other.context().is_same(self.context())) else {
-                continue;
-            };
-            return Err(AutogradError::Context {
-                op,
-                argument,
-                found: other.context().label().to_owned(),
-                expected: self.context().label().to_owned(),
-            });
-        }
-        Ok(())
-    }
-
-    pub(crate) fn expect_type(
-        &self,
-        op: &'static str,
-        argument: &'static str,
-        expected: DType,
-    ) -> Result<()> {
-        let found = self.dtype();
-        if found == expected {
-            return Ok(());
-        }
-        Err(AutogradError::DType {
-            op,
-            argument,
-            found,
-            expected,
-        })
-    }
-
-    /// Checks that this argument holds values of the given shape.
-    pub(crate) fn expect_shape(
-        &self,
-        op: &'static str,
-        argument: &'static str,
-        expected: &[usize],
-    ) -> Result<()> {
-        self.expect_type(op, argument, DType::F32)?;
-        if self.shape() == expected {
-            return Ok(());
-        }
-        Err(self.shape_error(op, argument, format!("{expected:?}")))
-    }
-
-    pub(crate) fn shape_error(
-        &self,
-        op: &'static str,
-        argument: &'static str,
-        expected: impl Into<String>,
-    ) -> AutogradError {
-        let found = self.shape().to_vec();
-        AutogradError::Shape {
-            op,
-            argument,
-            found,
-            expected: expected.into(),
-        }
-    }
-
-    /// Splits the shape into rows (all but the last extent) and columns (the last).
-    pub(crate) fn rows_and_columns(&self, op: &'static str) -> Result<(usize, usize)> {
-        self.expect_type(op, "the input", DType::F32)?;
-        match self.shape().split_last() {
-            Some((&columns, leading)) => Ok((leading.iter().product(), columns)),
-            None => Err(self.shape_error(op, "the input", "at least one dimension")),
-        }
     }
 
     /// How the rows of an operation over this input are cut into shards.
@@ -490,16 +387,4 @@ impl AsRef<Input> for Tensor {
     fn as_ref(&self) -> &Input {
         &self.0.input
     }
-}
-
-fn check_count(op: &'static str, found: usize, shape: &[usize]) -> Result<()> {
-    if shape.iter().product::<usize>() == found {
-        return Ok(());
-    }
-    Err(AutogradError::Shape {
-        op,
-        argument: "the tensor",
-        found: shape.to_vec(),
-        expected: format!("one of {found} elements"),
-    })
 }

@@ -1,5 +1,7 @@
 //! The backward pass as a whole: accumulation, order, shards, recording.
 
+use std::sync::Arc;
+
 use hlx_autograd::{AutogradError, BackwardPlan, Result, Tensor, no_grad};
 use hlx_core::{Context, Graph};
 
@@ -231,7 +233,13 @@ fn a_parameter_writes_its_gradient_where_it_is_told() -> Result<()> {
     let ctx = hlx_core::testing::cpu()?;
     let flat = ctx.buffer_f32(&[7.0; 66])?;
     let (values, gradient) = (ctx.buffer_f32(&[3.0, 4.0])?, flat.slice(64, 2)?);
-    let w = Tensor::parameter(&ctx, "w", values, gradient, &[2])?;
+    let w = Tensor::parameter(
+        &ctx,
+        "w",
+        values,
+        Arc::new(move || Ok(gradient.clone())),
+        &[2],
+    )?;
     w.mul(&w)?.sum()?.backward()?;
     assert_eq!(ctx.download_f32(&flat)?[62..], [7.0, 7.0, 6.0, 8.0]);
     w.sum()?.backward_with(&BackwardPlan::default())?;
@@ -299,7 +307,13 @@ fn a_parameter_of_two_operations_needs_the_whole_batch() -> Result<()> {
     let ctx = hlx_core::testing::cpu()?;
     let x = Tensor::from_slice(&ctx, &series(1, 12), &[4, 3])?.with_samples(0)?;
     let (values, gradient) = (ctx.buffer_f32(&series(2, 9))?, ctx.alloc(9)?);
-    let w = Tensor::parameter(&ctx, "tied", values, gradient, &[3, 3])?;
+    let w = Tensor::parameter(
+        &ctx,
+        "tied",
+        values,
+        Arc::new(move || Ok(gradient.clone())),
+        &[3, 3],
+    )?;
     let loss = || x.linear(&w, None)?.linear(&w, None)?.sum();
     let error = loss()?
         .backward_with(&plan(2, false))

@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
-use hlx_autograd::{Activation, BackwardPlan, ConvOptions, DType, Gradient, Result, Tensor};
+use hlx_autograd::{
+    Activation, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions, DType, Gradient,
+    LossReduction, Recurrence, Result, Tensor,
+};
 use hlx_core::Context;
 
 /// Tensors of one context.
@@ -48,9 +51,11 @@ type Case = (
 );
 
 const RIGHT: &str = "the right operand";
+const TARGET: &str = "the target";
+const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 33] = [
+const CASES: [Case; 49] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -72,11 +77,36 @@ const CASES: [Case; 33] = [
     ("cross_entropy_with_rows", ["cross_entropy", "scale"], |x, y| {
         Ok(x.matrix.cross_entropy_with_rows(&x.ids, &y.one, 0.0)?.0)
     }),
+    ("batch_norm", ["batch_norm", "weight"], |x, y| {
+        x.matrix.batch_norm(Some([&y.row, &x.row]), None, &BatchNormOptions::default())
+    }),
+    ("batch_norm_by", ["batch_norm", "variance"], |x, y| x.matrix.batch_norm_by(&x.row, &y.row, None, 1e-5)),
+    ("group_norm", ["group_norm", "bias"], |x, y| x.matrix.group_norm(2, Some([&x.row, &y.row]), 1e-5)),
+    ("rms_norm", ["rms_norm", "weight"], |x, y| x.matrix.rms_norm(&[4], Some(&y.row), 1e-5)),
+    ("mse_loss", ["mse_loss", TARGET], |x, y| x.matrix.mse_loss(&y.matrix, MEAN)),
+    ("l1_loss", ["l1_loss", TARGET], |x, y| x.matrix.l1_loss(&y.matrix, MEAN)),
+    ("huber_loss", ["huber_loss", TARGET], |x, y| x.matrix.huber_loss(&y.matrix, 1.0, MEAN)),
+    ("smooth_l1_loss", ["smooth_l1_loss", TARGET], |x, y| x.matrix.smooth_l1_loss(&y.matrix, 1.0, MEAN)),
+    ("binary_cross_entropy_with_logits", ["binary_cross_entropy_with_logits", "pos_weight"], |x, y| {
+        x.matrix.binary_cross_entropy_with_logits(&x.matrix, Some(&x.row), Some(&y.row), MEAN)
+    }),
+    ("kl_div", ["kl_div", TARGET], |x, y| x.matrix.kl_div(&y.matrix, false, MEAN)),
+    ("nll_loss", ["nll_loss", "targets"], |x, y| x.matrix.nll_loss(&y.ids, &CrossEntropyOptions::default())),
+    ("cross_entropy_loss", ["cross_entropy_loss", "weight"], |x, y| {
+        let options = CrossEntropyOptions { weight: Some(&y.row), ..CrossEntropyOptions::default() };
+        x.matrix.cross_entropy_loss(&x.ids, &options)
+    }),
+    ("loss_with_rows", ["loss_with_rows", "scale"], |x, y| Ok(x.matrix.loss_with_rows(&y.one)?.0)),
     ("mse", ["mse", "the target"], |x, y| x.matrix.mse(&y.matrix)),
     ("mse_scaled", ["mse", "scale"], |x, y| x.matrix.mse_scaled(&x.matrix, &y.one)),
     ("conv2d", ["conv2d", "weight"], |x, y| x.image.conv2d(&y.image, None, &ConvOptions::default())),
     ("conv1d", ["conv2d", "weight"], |x, y| {
         x.image.select(0, 0)?.conv1d(&y.image.select(0, 0)?, None, &ConvOptions::default())
+    }),
+    ("conv_transpose1d", ["conv_transpose2d", "weight"], |x, y| {
+        let weight = y.image.select(0, 0)?.transpose(0, 1)?;
+        let signal = x.image.select(0, 0)?;
+        signal.conv_transpose1d(&weight, None, &ConvOptions::default(), 0)
     }),
     ("conv_transpose2d", ["conv_transpose2d", "weight"], |x, y| {
         x.image.conv_transpose2d(&y.image, None, &ConvOptions::default(), [0, 0])
@@ -89,11 +119,27 @@ const CASES: [Case; 33] = [
     ("scatter", ["scatter", "the source"], |x, y| x.row.scatter(0, &x.ids, &y.row)),
     ("scatter_add", ["scatter_add", "the index"], |x, y| x.row.scatter_add(0, &y.ids, &x.row)),
     ("index_add", ["index_add", "the source"], |x, y| x.row.index_add(0, &x.ids, &y.row)),
+    ("lstm_scan", ["lstm_scan", "weight"], |x, y| {
+        let weight = y.row.unsqueeze(1)?;
+        Ok(x.matrix.unsqueeze(0)?.lstm_scan(recurrence(&weight), None)?.0)
+    }),
+    ("gru_scan", ["gru_scan", "the hidden state"], |x, y| {
+        let (gates, weight) = (x.matrix.narrow(1, 0, 3)?, x.row.narrow(0, 0, 3)?.unsqueeze(1)?);
+        gates.unsqueeze(0)?.gru_scan(recurrence(&weight), Some(&y.one.unsqueeze(0)?))
+    }),
     ("backward_from", ["backward_from", "the upstream gradient"], |x, y| {
         x.matrix.backward_from(&y.matrix, &BackwardPlan::default())?;
         Ok(x.matrix.clone())
     }),
 ];
+
+fn recurrence(weight: &Tensor) -> Recurrence<'_> {
+    Recurrence {
+        weight,
+        bias: None,
+        reverse: false,
+    }
+}
 
 /// Weight up, bias up, weight down, bias down and residual, each of the operands given.
 fn feed_forward(x: &Operands, from: [&Operands; 5]) -> Result<Tensor> {

@@ -1,5 +1,7 @@
 //! Passes that are recorded on the tape themselves: second derivatives, and gradients by tensors.
 
+use std::sync::Arc;
+
 use hlx_autograd::{
     AutogradError, BackwardPlan, GradCheck, Result, Tensor, enable_grad, gradcheck,
 };
@@ -137,6 +139,7 @@ fn broadcast_gradients(
         let n = values.n_elements();
         // A parameter's gradient buffer starts where a binding may start.
         let gradient = ctx.alloc(n)?;
+        let gradient = Arc::new(move || Ok(gradient.clone()));
         Tensor::parameter(ctx, "p", values.buffer()?, gradient, shape)
     };
     let column: &[usize] = if transposed { &[3, 1, 1] } else { &[3, 1] };

@@ -13,23 +13,28 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`](crate::AutogradError::DType) for ids, and what the device
     /// reports.
+    #[doc = example!(x: "assert_eq!(x.activation(Activation::Relu)?.to_vec()?, x.to_vec()?);")]
     pub fn activation(&self, kind: Activation) -> Result<Tensor> {
         self.expect_type("activation", "the input", DType::F32)?;
         let (ctx, values) = (self.context(), self.buffer()?);
         let y = ctx.alloc(values.len())?;
         activation_forward(ctx, kind, &values, &y)?;
+        let saved = self.keep(&values);
+        let again = saved.clone();
         let (place, x) = (self.input(), self.clone());
         let output = (y, self.shape());
         let y = Tensor::of_rule("activation", &[self], output, move |pass, dy, _| {
             if pass.is_recorded() {
                 return pass.add_tensor(&place, &slope(unary_of(kind), dy, &x)?);
             }
+            let values = saved.values()?;
             let dx = pass.context().alloc(values.len())?;
             activation_backward(pass.context(), kind, &values, &dy.buffer()?, &dx)?;
             pass.add(&place, Gradient::owned(dx))
         })?;
-        let (ctx, x) = (self.context().clone(), self.buffer()?);
+        let ctx = self.context().clone();
         Ok(y.with_recipe(Arc::new(move || {
+            let x = again.values()?;
             let y = ctx.alloc(x.len())?;
             activation_forward(&ctx, kind, &x, &y)?;
             Ok(y)

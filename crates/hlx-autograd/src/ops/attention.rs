@@ -2,6 +2,7 @@
 
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 
+use crate::saved::Saved;
 use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
@@ -14,6 +15,11 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\].
+    #[doc = example!(
+        "// One sample of 4 positions: queries, keys and values of 2 heads of width 3.",
+        "let qkv = Tensor::randn(&ctx, &[1, 4, 3 * 2 * 3], 7)?;",
+        "assert_eq!(qkv.attention(2)?.shape(), [1, 4, 6]);"
+    )]
     pub fn attention(&self, heads: usize) -> Result<Tensor> {
         self.expect_type("attention", "qkv", DType::F32)?;
         let expected = || format!("[batch, time, 3 x {heads} heads x head width]");
@@ -32,15 +38,18 @@ impl Tensor {
         let ctx = self.context();
         let o = ctx.alloc(batch * time * packed / 3)?;
         let stats = ctx.alloc(batch * heads * time * 2)?;
-        let (x, qkv, saved) = (self.input(), self.buffer()?, o.clone());
+        let qkv = self.buffer()?;
         attention_forward(ctx, &qkv, &o, &stats, &shape)?;
         let out_shape = [batch, time, packed / 3];
+        let output = Saved::kept(o.clone(), format!("{out_shape:?} of attention"));
+        let (x, qkv) = (self.input(), self.keep(&qkv));
         Tensor::from_operation("attention", &[self], o, &out_shape, move |pass, d_o| {
             let ctx = pass.context();
+            let (qkv, output) = (qkv.values()?, output.values()?);
             let delta = ctx.alloc(batch * heads * time)?;
             let dqkv = ctx.alloc(qkv.len())?;
             let d_o = &d_o.buffer()?;
-            attention_backward(ctx, &qkv, &saved, &stats, d_o, &delta, &dqkv, &shape)?;
+            attention_backward(ctx, &qkv, &output, &stats, d_o, &delta, &dqkv, &shape)?;
             pass.add(&x, Gradient::owned(dqkv))
         })
     }

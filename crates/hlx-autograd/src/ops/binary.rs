@@ -59,12 +59,12 @@ fn derivatives(operation: Binary) -> Option<[Derivative; 2]> {
             Of(|dy, [a, b], _| dy.neg()?.mul(a.floor_divide(b)?)),
         ],
         Binary::Maximum => [
-            Of(|dy, [a, b], _| share(dy, a, b, a.ge(b)?)),
-            Of(|dy, [a, b], _| share(dy, a, b, b.ge(a)?)),
+            Of(|dy, [a, b], _| share(dy, a, b, a.lt(b)?)),
+            Of(|dy, [a, b], _| share(dy, a, b, b.lt(a)?)),
         ],
         Binary::Minimum => [
-            Of(|dy, [a, b], _| share(dy, a, b, a.le(b)?)),
-            Of(|dy, [a, b], _| share(dy, a, b, b.le(a)?)),
+            Of(|dy, [a, b], _| share(dy, a, b, a.gt(b)?)),
+            Of(|dy, [a, b], _| share(dy, a, b, b.gt(a)?)),
         ],
         Binary::Pow => [
             Of(|dy, [a, b], _| {
@@ -78,17 +78,25 @@ fn derivatives(operation: Binary) -> Option<[Derivative; 2]> {
             }),
         ],
         Binary::Atan2 => [
-            Of(|dy, [a, b], _| dy.mul(b.div(a.square()?.add(b.square()?)?)?)),
-            Of(|dy, [a, b], _| dy.mul(a.neg()?.div(a.square()?.add(b.square()?)?)?)),
+            Of(|dy, [a, b], _| turned(dy, b, [a, b])),
+            Of(|dy, [a, b], _| turned(dy, &a.neg()?, [a, b])),
         ],
         _ => return None,
     })
 }
 
-/// The gradient of the operand that was chosen, half where both are equal.
-fn share(dy: &Tensor, a: &Tensor, b: &Tensor, chosen: Tensor) -> Result<Tensor> {
+/// dy c / (a^2 + b^2), and 0 at the origin, as in PyTorch.
+fn turned(dy: &Tensor, c: &Tensor, [a, b]: [&Tensor; 2]) -> Result<Tensor> {
+    let square = a.square()?.add(b.square()?)?;
+    let slope = c.div(&square)?.masked_fill(&square.eq(0.0)?, 0.0)?;
+    dy.mul(slope)
+}
+
+/// The gradient of an operand unless the other one was chosen: half where both are equal, and all of it
+/// beside NaN, as in PyTorch.
+fn share(dy: &Tensor, a: &Tensor, b: &Tensor, is_other: Tensor) -> Result<Tensor> {
     let share = dy.mul(0.5)?.where_(&a.eq(b)?, dy)?;
-    share.where_(&chosen, 0.0)
+    share.masked_fill(&is_other, 0.0)
 }
 
 impl Tensor {
@@ -97,6 +105,9 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if the shapes do not broadcast or there is no formula for the type,
     /// [`AutogradError::Context`], and what the device reports.
+    #[doc = example!(
+        x: "assert_eq!(x.binary(Binary::Maximum, 4.0)?.to_vec()?, [4.0, 4.0, 4.0, 4.0, 5.0, 6.0]);"
+    )]
     pub fn binary(&self, operation: Binary, other: impl Operand) -> Result<Tensor> {
         let op = operation.name();
         let other = other.beside(self)?;

@@ -11,6 +11,9 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(
+        x: "assert_eq!(x.to_dtype(DType::U8)?.to_elements::<u8>()?, [1, 2, 3, 4, 5, 6]);"
+    )]
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
         if self.dtype() == dtype {
             return Ok(self.clone());

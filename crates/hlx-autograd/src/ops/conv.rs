@@ -26,6 +26,18 @@ pub struct ConvOptions {
     pub groups: usize,
 }
 
+impl ConvOptions {
+    /// The options of a convolution of signals: the second of each pair.
+    fn flat(&self) -> Self {
+        Self {
+            stride: [1, self.stride[1]],
+            padding: [0, self.padding[1]],
+            dilation: [1, self.dilation[1]],
+            groups: self.groups,
+        }
+    }
+}
+
 impl Default for ConvOptions {
     /// Stride 1, no padding, dilation 1, one group: PyTorch's defaults.
     fn default() -> Self {
@@ -41,11 +53,18 @@ impl Default for ConvOptions {
 impl Tensor {
     /// Convolves images \[N, C, H, W\] with weights \[O, C / groups, h, w\] and adds a bias \[O\], as
     /// `torch.nn.functional.conv2d`. Each element is one chain over channels and taps in the weight's
-    /// order; the weight's gradient is summed by shards over samples and pixels in order.
+    /// order; the weight's gradient is summed by shards over samples and pixels in order. An image
+    /// \[C, H, W\] gives one.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for options that do not
     /// fit the shapes.
+    #[doc = example!(
+        "let image = Tensor::ones(&ctx, &[1, 1, 4, 4], DType::F32)?;",
+        "let weight = Tensor::ones(&ctx, &[2, 1, 3, 3], DType::F32)?;",
+        "let y = image.conv2d(&weight, None, &ConvOptions::default())?;",
+        "assert_eq!((y.shape(), y.to_vec()?[0]), (&[1, 2, 2, 2][..], 9.0));"
+    )]
     pub fn conv2d(
         &self,
         weight: &Tensor,
@@ -53,6 +72,15 @@ impl Tensor {
         options: &ConvOptions,
     ) -> Result<Tensor> {
         const OP: &str = "conv2d";
+        if self.rank() == 3 && weight.rank() == 4 {
+            return self.unsqueeze(0)?.conv2d(weight, bias, options)?.squeeze(0);
+        }
+        if self.is_half() && weight.dtype() == self.dtype() {
+            let convolve = |x: &Tensor, weight: &Tensor, bias: Option<&Tensor>| {
+                x.conv2d(weight, bias, options)
+            };
+            return self.weighted_in_f32(weight, bias, convolve);
+        }
         let spec = spec_of(OP, self, weight, options)?;
         correlation(OP, self, weight, bias, spec)
     }
@@ -62,20 +90,38 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::conv2d`].
+    #[doc = example!(
+        "let signal = Tensor::ones(&ctx, &[1, 1, 5], DType::F32)?;",
+        "let weight = Tensor::ones(&ctx, &[1, 1, 3], DType::F32)?;",
+        "let y = signal.conv1d(&weight, None, &ConvOptions::default())?;",
+        "assert_eq!(y.to_vec()?, [3.0, 3.0, 3.0]);"
+    )]
     pub fn conv1d(
         &self,
         weight: &Tensor,
         bias: Option<&Tensor>,
         options: &ConvOptions,
     ) -> Result<Tensor> {
-        let flat = ConvOptions {
-            stride: [1, options.stride[1]],
-            padding: [0, options.padding[1]],
-            dilation: [1, options.dilation[1]],
-            groups: options.groups,
-        };
         let (x, weight) = (self.unsqueeze(-2)?, weight.unsqueeze(-2)?);
-        x.conv2d(&weight, bias, &flat)?.squeeze(-2)
+        x.conv2d(&weight, bias, &options.flat())?.squeeze(-2)
+    }
+
+    /// Convolves signals \[N, O, L\] backward, as `torch.nn.functional.conv_transpose1d`: the second of
+    /// each pair of the options counts.
+    ///
+    /// # Errors
+    /// As [`Tensor::conv2d`].
+    pub fn conv_transpose1d(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: &ConvOptions,
+        output_padding: usize,
+    ) -> Result<Tensor> {
+        let (x, weight) = (self.unsqueeze(-2)?, weight.unsqueeze(-2)?);
+        let more = [0, output_padding];
+        x.conv_transpose2d(&weight, bias, &options.flat(), more)?
+            .squeeze(-2)
     }
 
     /// Convolves images \[N, O, H, W\] backward with weights \[O, C / groups, h, w\] and adds a bias
@@ -84,6 +130,12 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::conv2d`].
+    #[doc = example!(
+        "let image = Tensor::ones(&ctx, &[1, 1, 2, 2], DType::F32)?;",
+        "let weight = Tensor::ones(&ctx, &[1, 1, 2, 2], DType::F32)?;",
+        "let y = image.conv_transpose2d(&weight, None, &ConvOptions::default(), [0, 0])?;",
+        "assert_eq!(y.to_vec()?, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);"
+    )]
     pub fn conv_transpose2d(
         &self,
         weight: &Tensor,
@@ -92,6 +144,18 @@ impl Tensor {
         output_padding: [usize; 2],
     ) -> Result<Tensor> {
         const OP: &str = "conv_transpose2d";
+        if self.rank() == 3 && weight.rank() == 4 {
+            let y = self.unsqueeze(0)?;
+            return y
+                .conv_transpose2d(weight, bias, options, output_padding)?
+                .squeeze(0);
+        }
+        if self.is_half() && weight.dtype() == self.dtype() {
+            let convolve = |x: &Tensor, weight: &Tensor, bias: Option<&Tensor>| {
+                x.conv_transpose2d(weight, bias, options, output_padding)
+            };
+            return self.weighted_in_f32(weight, bias, convolve);
+        }
         let &[batch, out_channels, height, width] = self.shape() else {
             return Err(self.shape_error(OP, "the input", "[N, C, H, W]"));
         };
@@ -101,6 +165,15 @@ impl Tensor {
         if outer != out_channels {
             let expected = format!("[{out_channels}, O / groups, h, w]");
             return Err(weight.shape_error(OP, "weight", expected));
+        }
+        if (0..2).any(|axis| output_padding[axis] >= options.stride[axis].max(1)) {
+            let (more, stride) = (output_padding, options.stride);
+            return Err(AutogradError::Argument {
+                op: OP,
+                reason: format!(
+                    "output_padding is {more:?}, expected less than the stride {stride:?}"
+                ),
+            });
         }
         let extent = |axis: usize, n: usize, taps: usize| {
             let reach = options.dilation[axis] * taps.saturating_sub(1) + output_padding[axis] + 1;

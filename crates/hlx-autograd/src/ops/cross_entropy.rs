@@ -19,6 +19,13 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
     /// [`AutogradError::DType`](crate::AutogradError::DType).
+    #[doc = example!(
+        "let logits = Tensor::zeros(&ctx, &[2, 4], DType::F32)?.with_gradient();",
+        "let targets = Tensor::ids(&ctx, &[1, 3], &[2])?;",
+        "let scale = Tensor::full(&ctx, &[1], 0.5, DType::F32)?;",
+        "let loss = logits.cross_entropy(&targets, &scale, 0.0)?;",
+        "assert!((loss.item::<f32>()? - 1.386_294_4).abs() < 1e-6);"
+    )]
     pub fn cross_entropy(
         &self,
         targets: &Tensor,
@@ -35,6 +42,13 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::cross_entropy`].
+    #[doc = example!(
+        "let logits = Tensor::zeros(&ctx, &[2, 4], DType::F32)?;",
+        "let targets = Tensor::ids(&ctx, &[1, IGNORE_INDEX], &[2])?;",
+        "let scale = Tensor::ones(&ctx, &[1], DType::F32)?;",
+        "let (_, rows) = logits.cross_entropy_with_rows(&targets, &scale, 0.0)?;",
+        "assert_eq!(rows.to_vec()?[1], 0.0);"
+    )]
     pub fn cross_entropy_with_rows(
         &self,
         targets: &Tensor,
@@ -52,8 +66,7 @@ impl Tensor {
         scale.expect_shape("cross_entropy", "scale", &[1])?;
         let ctx = self.context();
         let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc(2 * rows)?);
-        let (logits, ids) = (self.buffer()?, targets.buffer()?);
-        let factor = scale.buffer()?;
+        let (logits, ids, factor) = (self.buffer()?, targets.buffer()?, scale.buffer()?);
         cross_entropy_forward(
             ctx,
             &logits,
@@ -67,10 +80,13 @@ impl Tensor {
         let total = scaled_sum(ctx, &losses, &factor)?;
         let row_losses = Tensor::from_buffer(ctx, losses, leading)?.with_samples_of(self.samples());
         let x = self.input();
+        let saved = [self.keep(&logits), targets.keep(&ids), scale.keep(&factor)];
         let loss =
             Tensor::from_operation("cross_entropy", &[self], total, &[], move |pass, dy| {
                 let ctx = pass.context();
-                let factor = upstream_factor(ctx, &factor, &dy)?;
+                let [logits, ids, scale] = &saved;
+                let (logits, ids) = (logits.values()?, ids.values()?);
+                let factor = upstream_factor(ctx, &scale.values()?, &dy)?;
                 let dx = ctx.alloc(logits.len())?;
                 cross_entropy_backward(
                     ctx,

@@ -20,16 +20,23 @@ pub struct DropoutMask {
 
 impl Tensor {
     /// Zeroes each element with probability p and scales the rest by 1 / (1 - p), as
-    /// `torch.nn.functional.dropout`; the input is \[B, T, C\].
+    /// `torch.nn.functional.dropout`; the first dimension counts samples.
     ///
     /// The mask is drawn again in the backward pass, which must come before the counter moves
     /// on. An element's draw depends on its sample and its place in it, not on the batch.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless there are three dimensions.
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a tensor without dimensions.
+    #[doc = example!(
+        "let x = Tensor::ones(&ctx, &[1, 2, 8], DType::F32)?;",
+        "let counter = ctx.buffer_u32(&[0, 0])?;",
+        "let mask = DropoutMask { p: 0.5, seed: 7, purpose: 0, counter };",
+        "let kept = x.dropout(&mask)?;",
+        "assert!(kept.to_vec()?.iter().all(|&value| value == 0.0 || value == 2.0));"
+    )]
     pub fn dropout(&self, mask: &DropoutMask) -> Result<Tensor> {
-        let &[batch, time, width] = self.shape() else {
-            return Err(self.shape_error("dropout", "the input", "[batch, time, width]"));
+        let Some((&batch, sample)) = self.shape().split_first() else {
+            return Err(self.shape_error("dropout", "the input", "at least one dimension"));
         };
         let DropoutMask {
             p,
@@ -42,8 +49,8 @@ impl Tensor {
             seed,
             purpose,
             batch,
-            time,
-            width,
+            time: 1,
+            width: sample.iter().product(),
         };
         let (counter, again) = (counter.clone(), counter.clone());
         self.map_or_rows(
@@ -74,6 +81,23 @@ mod tests {
         let x = input(1, &[2, 3, 7]);
         let mask = mask(&x, [5, 0]);
         check("dropout", &[x], |x| x[0].dropout(&mask));
+    }
+
+    #[test]
+    fn the_mask_depends_on_the_place_in_the_sample_and_on_no_shape() -> Result<()> {
+        let x = input(1, &[2, 3, 7]);
+        let expected = x.dropout(&mask(&x, [5, 0]))?.to_vec()?;
+        for shape in [&[2, 21][..], &[2, 7, 3, 1]] {
+            let again = x.reshape(shape)?;
+            let dropped = again.dropout(&mask(&x, [5, 0]))?;
+            assert_eq!(dropped.shape(), shape);
+            assert_eq!(dropped.to_vec()?, expected);
+        }
+        let scalar = x.sum()?.reshape(&[])?;
+        let error = scalar.dropout(&mask(&x, [5, 0])).expect_err("no samples");
+        let expected = "dropout: the input has shape [], expected at least one dimension";
+        assert_eq!(error.to_string(), expected);
+        Ok(())
     }
 
     #[test]

@@ -13,6 +13,10 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`](crate::AutogradError::DType) unless this tensor holds ids,
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless `weight` is a matrix.
+    #[doc = example!(
+        x: "let ids = Tensor::ids(&ctx, &[1, 0, 1], &[3])?;",
+        "assert_eq!(ids.embedding(&x)?.to_vec()?[..3], [4.0, 5.0, 6.0]);"
+    )]
     pub fn embedding(&self, weight: &Tensor) -> Result<Tensor> {
         self.same_context("embedding", [("weight", Some(weight))])?;
         self.expect_type("embedding", "the index", DType::U32)?;
@@ -24,9 +28,9 @@ impl Tensor {
         let (ids, y) = (self.buffer()?, ctx.alloc(n * width)?);
         embedding_forward(ctx, &ids, &weight.buffer()?, &y, n, vocabulary, width)?;
         let shape = [self.shape(), &[width]].concat();
-        let (batch, table) = (self.batch(), weight.input());
+        let (ids, batch, table) = (self.keep(&ids), self.batch(), weight.input());
         let y = Tensor::from_operation("embedding", &[weight], y, &shape, move |pass, dy| {
-            let (shards, dy) = (pass.shards(), &dy.buffer()?);
+            let (shards, dy, ids) = (pass.shards(), &dy.buffer()?, ids.values()?);
             let rows = n / shards;
             if sums_shards(pass.context(), shards, vocabulary)
                 && let Some(target) = pass.open_sum(&table, batch)?

@@ -19,6 +19,12 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    #[doc = example!(
+        x: "let up = Tensor::ones(&ctx, &[8, 3], DType::F32)?;",
+        "let down = Tensor::ones(&ctx, &[3, 8], DType::F32)?;",
+        "let y = x.feed_forward((&up, None), Activation::Relu, (&down, None), Some(&x))?;",
+        "assert_eq!(y.to_vec()?[0], 1.0 + 8.0 * 6.0);"
+    )]
     pub fn feed_forward(
         &self,
         up: (&Tensor, Option<&Tensor>),
@@ -56,7 +62,7 @@ impl Tensor {
         let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();
         let saved_active = down
             .reads_input()
-            .then(|| Saved::of(ctx, &active, Some(&recipe)));
+            .then(|| Saved::own(ctx, &active, &recipe));
         let saved_x = up.reads_input().then(|| self.save()).transpose()?;
         // The gradient of the hidden values is for the map up and for what is below it.
         let below = self.requires_grad() || up.requires_grad();

@@ -14,6 +14,40 @@ use crate::{AutogradError, DType, Gradient, Result, Tensor};
 type Launched = Result<(), KernelError>;
 
 impl Tensor {
+    /// Whether the elements have 16 bits: sums and products of them are computed in f32.
+    pub(super) fn is_half(&self) -> bool {
+        matches!(self.dtype(), DType::F16 | DType::BF16)
+    }
+
+    /// Computes in f32 and rounds the result to the elements' type, once.
+    pub(super) fn in_f32(
+        &self,
+        operation: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        operation(&self.to_dtype(DType::F32)?)?.to_dtype(self.dtype())
+    }
+
+    /// As [`Tensor::in_f32`], of an operation with a weight and a bias.
+    pub(super) fn weighted_in_f32(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        operation: impl FnOnce(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let bias = bias.map(|bias| bias.to_dtype(DType::F32)).transpose()?;
+        let weight = weight.to_dtype(DType::F32)?;
+        self.in_f32(|x| operation(x, &weight, bias.as_ref()))
+    }
+
+    /// Computes over a tensor without dimensions as over one of one, which PyTorch takes it for where
+    /// an operation names a dimension.
+    pub(super) fn as_vector(
+        &self,
+        operation: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        operation(&self.unsqueeze(0)?)?.squeeze(0)
+    }
+
     /// The frame of y = f(x) over f32 values, element by element or in rows, whose derivative is a
     /// kernel: `forward(ctx, x, y)` and `backward(ctx, dy, dx)` launch the kernels.
     pub(super) fn map_or_rows(

@@ -41,10 +41,21 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`] for an index of another type than i32 or u32, and a kernel error for
     /// shapes that do not fit.
+    #[doc = example!(
+        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2, 1])?;",
+        "assert_eq!(x.gather(1, &index)?.to_vec()?, [3.0, 4.0]);"
+    )]
     pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         const OP: &str = "gather";
         check_index(OP, index)?;
         self.same_context(OP, [("the index", Some(index))])?;
+        if self.rank() == 0 {
+            let places = index.flatten(0, -1)?;
+            return self
+                .unsqueeze(0)?
+                .gather(dim, &places)?
+                .reshape(index.shape());
+        }
         let axis = axis_of(OP, dim, self.rank())?;
         let ctx = self.context();
         let out = ctx.alloc_typed(self.dtype(), index.n_elements())?;
@@ -71,10 +82,17 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::gather`].
+    #[doc = example!(
+        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2])?;",
+        "assert_eq!(x.index_select(1, &index)?.to_vec()?, [3.0, 1.0, 6.0, 4.0]);"
+    )]
     pub fn index_select(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_select";
         check_index(OP, index)?;
         self.same_context(OP, [("the index", Some(index))])?;
+        if self.rank() == 0 {
+            return self.as_vector(|x| x.index_select(dim, index));
+        }
         let axis = axis_of(OP, dim, self.rank())?;
         let mut shape = self.shape().to_vec();
         shape[axis] = index.n_elements();
@@ -116,13 +134,31 @@ impl Tensor {
         Ok((axis, out))
     }
 
+    /// A write into a tensor without dimensions as one into one of one.
+    fn written_as_vector(
+        &self,
+        (index, source): (&Tensor, &Tensor),
+        write: impl FnOnce(&Tensor, &Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let (index, source) = (index.flatten(0, -1)?, source.flatten(0, -1)?);
+        self.as_vector(|x| write(x, &index, &source))
+    }
+
     /// Returns a copy with `source[i]` written at `i with index[i] in the place of dim`, as
     /// `torch.scatter`.
     ///
     /// # Errors
     /// As [`Tensor::gather`].
+    #[doc = example!(
+        x: "let index = Tensor::from_vec(&ctx, vec![2_i32, 0], &[2, 1])?;",
+        "let y = x.scatter(1, &index, &Tensor::zeros(&ctx, &[2, 1], DType::F32)?)?;",
+        "assert_eq!(y.to_vec()?, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);"
+    )]
     pub fn scatter(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter";
+        if self.rank() == 0 {
+            return self.written_as_vector((index, source), |x, i, y| x.scatter(dim, i, y));
+        }
         let (axis, out) = self.written(OP, dim, (index, source), indexing::scatter)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
@@ -148,8 +184,15 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::gather`].
+    #[doc = example!(
+        x: "let index = Tensor::from_vec(&ctx, vec![0_i32, 0, 0, 0, 0, 0], &[2, 3])?;",
+        "assert_eq!(x.scatter_add(1, &index, &x)?.to_vec()?[0], 1.0 + 6.0);"
+    )]
     pub fn scatter_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "scatter_add";
+        if self.rank() == 0 {
+            return self.written_as_vector((index, source), |x, i, y| x.scatter_add(dim, i, y));
+        }
         let (axis, out) = self.written(OP, dim, (index, source), indexing::scatter_add)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
@@ -170,8 +213,15 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::gather`].
+    #[doc = example!(
+        x: "let index = Tensor::from_vec(&ctx, vec![0_i32, 0], &[2])?;",
+        "assert_eq!(x.index_add(0, &index, &x)?.to_vec()?[..3], [6.0, 9.0, 12.0]);"
+    )]
     pub fn index_add(&self, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         const OP: &str = "index_add";
+        if self.rank() == 0 {
+            return self.written_as_vector((index, source), |x, i, y| x.index_add(dim, i, y));
+        }
         let (axis, out) = self.written(OP, dim, (index, source), indexing::index_add)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
@@ -185,24 +235,24 @@ impl Tensor {
         Ok(added.with_samples_of(self.samples().unless_along(axis)))
     }
 
-    /// Takes the elements where a mask of this shape holds, as `torch.masked_select`. Their number is
+    /// Takes the elements where a mask holds, as `torch.masked_select`; both broadcast. Their number is
     /// in the data: the host waits for the mask, and this cannot be recorded.
     ///
     /// # Errors
-    /// [`AutogradError::DType`] for another mask than `bool`, [`AutogradError::Shape`].
+    /// [`AutogradError::DType`] for another mask than `bool`, [`AutogradError::Argument`] if the shapes
+    /// do not broadcast.
+    #[doc = example!(x: "assert_eq!(x.masked_select(&x.gt(4.0)?)?.to_vec()?, [5.0, 6.0]);")]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         const OP: &str = "masked_select";
         self.same_context(OP, [("the mask", Some(mask))])?;
         mask.expect_type(OP, "the mask", DType::Bool)?;
-        if mask.shape() != self.shape() {
-            return Err(mask.shape_error(OP, "the mask", format!("{:?}", self.shape())));
-        }
+        let [x, mask] = super::frame::broadcast(OP, [("self", self), ("the mask", mask)])?;
         let held = mask.to_elements::<Bool>()?;
         let places = (0_u32..).zip(&held).filter(|(_, held)| bool::from(**held));
         let places: Vec<u32> = places.map(|(place, _)| place).collect();
         let n = places.len();
         let index = Tensor::from_vec(self.context(), places, &[n])?;
-        self.flatten(0, -1)?.index_select(0, &index)
+        x.flatten(0, -1)?.index_select(0, &index)
     }
 
     /// A copy of the elements in row-major order.
@@ -217,7 +267,9 @@ impl Tensor {
     /// Zeros of a shape with this tensor in their first corner.
     fn grown_to(&self, shape: &[usize]) -> Result<Tensor> {
         let sides = self.shape().iter().zip(shape).rev();
-        let widths: Vec<(usize, usize)> = sides.map(|(have, want)| (0, want - have)).collect();
+        let widths: Vec<(isize, isize)> = sides
+            .map(|(&have, &want)| (0, want as isize - have as isize))
+            .collect();
         self.pad(&widths, super::join::Padding::Constant(0.0))
     }
 }
@@ -228,6 +280,10 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
+    #[doc = example!(
+        x: "let (largest, places) = x.max_dim(1, false)?;",
+        "assert_eq!((largest.to_vec()?, places.to_ids()?), (vec![3.0, 6.0], vec![2, 2]));"
+    )]
     pub fn max_dim(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.at_place(dim, keepdim, self.argmax(Some(dim), true)?)
     }
@@ -237,11 +293,15 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
+    #[doc = example!(x: "assert_eq!(x.min_dim(0, false)?.0.to_vec()?, [1.0, 2.0, 3.0]);")]
     pub fn min_dim(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.at_place(dim, keepdim, self.argmin(Some(dim), true)?)
     }
 
     fn at_place(&self, dim: isize, keepdim: bool, places: Tensor) -> Result<(Tensor, Tensor)> {
+        if self.rank() == 0 {
+            return Ok((self.clone(), places));
+        }
         let values = self.gather(dim, &places)?;
         let values = values.with_samples_of(places.samples());
         match keepdim {
@@ -255,16 +315,57 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist.
+    #[doc = example!(
+        x: "let (sorted, places) = x.sort(1, true)?;",
+        "assert_eq!(sorted.to_vec()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);",
+        "assert_eq!(places.to_ids()?, [2, 1, 0, 2, 1, 0]);"
+    )]
     pub fn sort(&self, dim: isize, descending: bool) -> Result<(Tensor, Tensor)> {
-        let places = self.argsort(dim, descending)?;
-        Ok((self.gather(dim, &places)?, places))
+        if self.rank() == 0 {
+            let (values, places) = self.unsqueeze(0)?.sort(dim, descending)?;
+            return Ok((values.squeeze(0)?, places.squeeze(0)?));
+        }
+        const OP: &str = "sort";
+        let axis = axis_of(OP, dim, self.rank())?;
+        let (ctx, n) = (self.context(), self.n_elements());
+        let values = ctx.alloc_typed(self.dtype(), n)?;
+        let places = ctx.alloc_typed(DType::U32, n)?;
+        hlx_kernels::sort::sort(ctx, self.operand(), axis, descending, &values, &places)?;
+        let places = Tensor::from_buffer(ctx, places, self.shape())?;
+        Ok((self.taken_from(OP, axis, values, &places)?, places))
+    }
+
+    /// Elements taken from places along a dimension, no place twice in a line, with their gradient.
+    fn taken_from(
+        &self,
+        op: &'static str,
+        axis: usize,
+        values: Buffer,
+        places: &Tensor,
+    ) -> Result<Tensor> {
+        let output = (values, places.shape());
+        let samples = self.samples().unless_along(axis);
+        if !self.dtype().is_float() {
+            let values = Tensor::from_buffer(self.context(), output.0, output.1)?;
+            return Ok(values.with_samples_of(samples));
+        }
+        let (x, shape, places) = (self.input(), self.shape().to_vec(), places.clone());
+        let values = Tensor::of_rule(op, &[self], output, move |pass, dy, _| {
+            let dx = Tensor::zeros(dy.context(), &shape, dy.dtype())?;
+            pass.add_tensor(&x, &dx.scatter(axis as isize, &places, dy)?)
+        })?;
+        Ok(values.with_samples_of(samples))
     }
 
     /// Computes the places of the sorted elements along a dimension, as `torch.argsort(stable=True)`.
     ///
     /// # Errors
     /// As [`Tensor::sort`].
+    #[doc = example!(x: "assert_eq!(x.argsort(1, true)?.to_ids()?, [2, 1, 0, 2, 1, 0]);")]
     pub fn argsort(&self, dim: isize, descending: bool) -> Result<Tensor> {
+        if self.rank() == 0 {
+            return self.as_vector(|x| x.argsort(dim, descending));
+        }
         let axis = axis_of("argsort", dim, self.rank())?;
         let ctx = self.context();
         let places = ctx.alloc_typed(DType::U32, self.n_elements())?;
@@ -277,7 +378,12 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sort`], and a kernel error for more than there are.
+    #[doc = example!(x: "assert_eq!(x.topk(2, 1, true)?.0.to_vec()?, [3.0, 2.0, 6.0, 5.0]);")]
     pub fn topk(&self, k: usize, dim: isize, largest: bool) -> Result<(Tensor, Tensor)> {
+        if self.rank() == 0 {
+            let (values, places) = self.unsqueeze(0)?.topk(k, dim, largest)?;
+            return Ok((values.squeeze(0)?, places.squeeze(0)?));
+        }
         let axis = axis_of("topk", dim, self.rank())?;
         let mut shape = self.shape().to_vec();
         shape[axis] = k;
@@ -286,17 +392,34 @@ impl Tensor {
         let places = ctx.alloc_typed(DType::U32, n)?;
         hlx_kernels::sort::topk(ctx, self.operand(), k, axis, largest, &values, &places)?;
         let places = Tensor::from_buffer(ctx, places, &shape)?;
-        match self.requires_grad() {
-            true => Ok((self.gather(dim, &places)?, places)),
-            false => Ok((Tensor::from_buffer(ctx, values, &shape)?, places)),
+        Ok((self.taken_from("topk", axis, values, &places)?, places))
+    }
+
+    /// A running operation over the types and shapes that its kernel has: 16-bit floats in f32, smaller
+    /// integers and truth values in i32, a tensor without dimensions as one of one.
+    fn widened_scan(
+        &self,
+        operation: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Option<Result<Tensor>> {
+        match self.dtype() {
+            _ if self.rank() == 0 => Some(self.as_vector(operation)),
+            DType::F16 | DType::BF16 => Some(self.in_f32(operation)),
+            DType::I8 | DType::U8 | DType::Bool => {
+                Some(self.to_dtype(DType::I32).and_then(|x| operation(&x)))
+            }
+            _ => None,
         }
     }
 
-    /// Computes the running sums along a dimension, as `torch.cumsum`.
+    /// Computes the running sums along a dimension, as `torch.cumsum`. Types as for [`Tensor::sum`].
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist.
+    #[doc = example!(x: "assert_eq!(x.cumsum(1)?.to_vec()?, [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);")]
     pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
+        if let Some(widened) = self.widened_scan(|x| x.cumsum(dim)) {
+            return widened;
+        }
         let axis = axis_of("cumsum", dim, self.rank())?;
         let ctx = self.context();
         let out = ctx.alloc_typed(self.dtype(), self.n_elements())?;
@@ -311,22 +434,25 @@ impl Tensor {
         Ok(sums.with_samples_of(self.samples().unless_along(axis)))
     }
 
-    /// Computes the running products along a dimension, as `torch.cumprod`. The gradient divides by
-    /// the factors: a factor of 0 gives NaN.
+    /// Computes the running products along a dimension, as `torch.cumprod`; a factor of 0 has the
+    /// gradient that is due to it. Types as for [`Tensor::sum`].
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist.
+    #[doc = example!(x: "assert_eq!(x.cumprod(1)?.to_vec()?, [1.0, 2.0, 6.0, 4.0, 20.0, 120.0]);")]
     pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
+        if let Some(widened) = self.widened_scan(|x| x.cumprod(dim)) {
+            return widened;
+        }
         let axis = axis_of("cumprod", dim, self.rank())?;
         let ctx = self.context();
         let out = ctx.alloc_typed(self.dtype(), self.n_elements())?;
         hlx_kernels::scan::cumprod(ctx, self.operand(), axis, &out)?;
-        let (place, x, dims) = (self.input(), self.clone(), [axis as isize]);
+        let (place, x) = (self.input(), self.clone());
         let output = (out, self.shape());
         let products = Tensor::of_output_rule("cumprod", &[self], output, move |pass, dy, y| {
-            let terms = dy.mul(y.unwrap_or(dy))?;
-            let sums = terms.flip(&dims)?.cumsum(dims[0])?.flip(&dims)?;
-            pass.add_tensor(&place, &sums.div(&x)?)
+            let y = y.unwrap_or(dy);
+            pass.add_tensor(&place, &running_product_slope(&x, axis as isize, dy, y)?)
         })?;
         Ok(products.with_samples_of(self.samples().unless_along(axis)))
     }
@@ -335,6 +461,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] for fewer than two dimensions.
+    #[doc = example!(x: "assert_eq!(x.tril(0)?.to_vec()?, [1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);")]
     pub fn tril(&self, diagonal: isize) -> Result<Tensor> {
         self.banded("tril", (None, Some(diagonal as i64)))
     }
@@ -343,6 +470,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`] for fewer than two dimensions.
+    #[doc = example!(x: "assert_eq!(x.triu(0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 6.0]);")]
     pub fn triu(&self, diagonal: isize) -> Result<Tensor> {
         self.banded("triu", (Some(diagonal as i64), None))
     }
@@ -363,6 +491,21 @@ impl Tensor {
         let mask = Tensor::from_buffer(ctx, mask, &[rows, columns])?;
         self.where_(&mask, Tensor::zeros(ctx, &[], self.dtype())?)
     }
+}
+
+/// The gradient of running products y of x: the sum over all products that have a factor, each without
+/// it. Before the first 0 that is a quotient; the first 0 has the products of the other factors; and
+/// what comes after it is in products of 0 alone.
+fn running_product_slope(x: &Tensor, dim: isize, dy: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let later = |terms: Tensor| terms.flip(&[dim])?.cumsum(dim)?.flip(&[dim]);
+    let is_zero = x.eq(0.0)?;
+    let zeros = is_zero.to_dtype(DType::F32)?.cumsum(dim)?;
+    let first = is_zero.logical_and(zeros.eq(1.0)?)?;
+    let quotient = later(dy.mul(y)?)?.div(x.masked_fill(&is_zero, 1.0)?)?;
+    let others = x.masked_fill(&first, 1.0)?.cumprod(dim)?;
+    let at_first = later(dy.mul(others)?)?;
+    let before = quotient.where_(&zeros.eq(0.0)?, 0.0)?;
+    at_first.where_(&first, before)
 }
 
 #[cfg(test)]

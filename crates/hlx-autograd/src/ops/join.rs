@@ -28,8 +28,17 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] for no tensors or shapes that differ in another dimension.
+    #[doc = example!(x: "assert_eq!(Tensor::cat(&[&x, &x], 1)?.shape(), [2, 6]);")]
     pub fn cat(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
         const OP: &str = "cat";
+        // PyTorch passes over tensors of shape [0] beside others.
+        let is_nothing = |part: &Tensor| part.shape() == [0];
+        let mixed = tensors.iter().any(|part| part.rank() != 1);
+        let (nothing, kept): (Vec<&Tensor>, Vec<&Tensor>) = tensors
+            .iter()
+            .copied()
+            .partition(|part| mixed && is_nothing(part));
+        let tensors = kept.as_slice();
         let [first, others @ ..] = tensors else {
             return Err(refused(OP, "expected at least one tensor".to_owned()));
         };
@@ -66,7 +75,11 @@ impl Tensor {
             places.push((part.input(), start, end));
             start = end;
         }
-        let inputs: Vec<&Tensor> = parts.iter().collect();
+        let inputs: Vec<&Tensor> = parts.iter().chain(nothing.iter().copied()).collect();
+        let nothing: Vec<_> = nothing
+            .iter()
+            .map(|part| (part.input(), part.dtype()))
+            .collect();
         let samples = Samples::join(parts.iter().map(Tensor::samples));
         let samples = samples.unless_along(axis);
         let joined = match dtype.is_float() {
@@ -75,6 +88,9 @@ impl Tensor {
                     if input.requires_grad() {
                         pass.add_tensor(input, &dy.narrow(axis as isize, *start, end - start)?)?;
                     }
+                }
+                for (input, dtype) in &nothing {
+                    pass.add_tensor(input, &Tensor::zeros(dy.context(), &[0], *dtype)?)?;
                 }
                 Ok(())
             })?,
@@ -95,6 +111,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::cat`].
+    #[doc = example!(x: "assert_eq!(Tensor::stack(&[&x, &x], 0)?.shape(), [2, 2, 3]);")]
     pub fn stack(tensors: &[&Tensor], dim: isize) -> Result<Tensor> {
         let parts: Vec<Tensor> = tensors
             .iter()
@@ -104,12 +121,16 @@ impl Tensor {
     }
 
     /// Pads dimensions: `widths` are the elements before and after, of the last dimension first, as
-    /// `torch.nn.functional.pad` has them.
+    /// `torch.nn.functional.pad` has them; negative ones cut elements off.
     ///
     /// # Errors
     /// [`AutogradError::Argument`] for more widths than dimensions, a reflection of as many elements
-    /// as there are, or a replication of none.
-    pub fn pad(&self, widths: &[(usize, usize)], padding: Padding) -> Result<Tensor> {
+    /// as there are, a replication of none, or more elements cut off than there are.
+    #[doc = example!(
+        x: "let y = x.pad(&[(1, 0)], Padding::Constant(9.0))?;",
+        "assert_eq!(y.to_vec()?, [9.0, 1.0, 2.0, 3.0, 9.0, 4.0, 5.0, 6.0]);"
+    )]
+    pub fn pad(&self, widths: &[(isize, isize)], padding: Padding) -> Result<Tensor> {
         const OP: &str = "pad";
         if widths.len() > self.rank() {
             let reason = format!("{} widths, expected at most {}", widths.len(), self.rank());
@@ -117,11 +138,35 @@ impl Tensor {
         }
         let mut padded = self.clone();
         for (&(before, after), axis) in widths.iter().zip((0..self.rank()).rev()) {
-            if (before, after) != (0, 0) {
-                padded = padded.padded(axis, before, after, padding)?;
+            let more = (before.max(0).unsigned_abs(), after.max(0).unsigned_abs());
+            if more != (0, 0) {
+                padded = padded.padded(axis, more.0, more.1, padding)?;
             }
+            padded = padded.cut(
+                axis,
+                before.min(0).unsigned_abs(),
+                after.min(0).unsigned_abs(),
+            )?;
         }
         Ok(padded)
+    }
+
+    /// Without the first and the last elements along an axis.
+    fn cut(&self, axis: usize, before: usize, after: usize) -> Result<Tensor> {
+        if (before, after) == (0, 0) {
+            return Ok(self.clone());
+        }
+        let extent = self.shape()[axis];
+        match extent.checked_sub(before + after) {
+            Some(left) => self.narrow(axis as isize, before, left),
+            None => Err(refused(
+                "pad",
+                format!(
+                    "{} elements off dimension {axis} of {extent}",
+                    before + after
+                ),
+            )),
+        }
     }
 
     fn padded(&self, axis: usize, before: usize, after: usize, padding: Padding) -> Result<Tensor> {
@@ -162,6 +207,9 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or the lists differ in length.
+    #[doc = example!(
+        x: "assert_eq!(x.roll(&[1], &[1])?.to_vec()?, [3.0, 1.0, 2.0, 6.0, 4.0, 5.0]);"
+    )]
     pub fn roll(&self, shifts: &[isize], dims: &[isize]) -> Result<Tensor> {
         if shifts.len() != dims.len() {
             let reason = format!("{} shifts of {} dimensions", shifts.len(), dims.len());
@@ -192,6 +240,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] for fewer counts than dimensions, or too many dimensions.
+    #[doc = example!(x: "assert_eq!(x.repeat(&[2, 2])?.shape(), [4, 6]);")]
     pub fn repeat(&self, counts: &[usize]) -> Result<Tensor> {
         let Some(added) = counts.len().checked_sub(self.rank()) else {
             let reason = format!("{} counts, expected at least {}", counts.len(), self.rank());
@@ -213,6 +262,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist.
+    #[doc = example!(x: "assert_eq!(x.repeat_interleave(2, 0)?.shape(), [4, 3]);")]
     pub fn repeat_interleave(&self, count: usize, dim: isize) -> Result<Tensor> {
         let axis = axis_of("repeat_interleave", dim, self.rank())?;
         let mut shape = self.shape().to_vec();

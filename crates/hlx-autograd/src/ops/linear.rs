@@ -22,7 +22,7 @@ pub(super) struct SavedAffine {
     weight: Input,
     bias: Option<Input>,
     /// The weight's values, where a gradient of the input is computed.
-    values: Option<Buffer>,
+    values: Option<Saved>,
     k: usize,
     n: usize,
 }
@@ -62,7 +62,7 @@ impl<'a> Affine<'a> {
         Ok(SavedAffine {
             weight: self.weight.input(),
             bias: self.bias.map(Tensor::input),
-            values: input_gradient.then(|| self.weight.buffer()).transpose()?,
+            values: input_gradient.then(|| saved(self.weight)).transpose()?,
             k: self.k,
             n: self.n,
         })
@@ -134,10 +134,16 @@ impl SavedAffine {
     ) -> Result<()> {
         let product = MatMul::new(rows, self.k, self.n);
         if let Some(weight) = &self.values {
+            let weight = &weight.values()?;
             matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?;
         }
         Ok(())
     }
+}
+
+/// A weight's values.
+fn saved(weight: &Tensor) -> Result<Saved> {
+    Ok(weight.keep(&weight.buffer()?))
 }
 
 /// The addition of a residual in a product's epilogue.
@@ -153,7 +159,14 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    #[doc = example!(
+        x: "let weight = Tensor::ones(&ctx, &[4, 3], DType::F32)?;",
+        "assert_eq!(x.linear(&weight, None)?.to_vec()?[..4], [6.0; 4]);"
+    )]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        if self.is_half() && weight.dtype() == self.dtype() {
+            return self.weighted_in_f32(weight, bias, |x, weight, bias| x.linear(weight, bias));
+        }
         self.affine("linear", (weight, bias), None)
     }
 
@@ -161,6 +174,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    #[doc = example!(
+        x: "let weight = Tensor::eye(&ctx, 3)?;",
+        "assert_eq!(x.linear_add(&weight, None, &x)?.to_vec()?, x.mul(2.0)?.to_vec()?);"
+    )]
     pub fn linear_add(
         &self,
         weight: &Tensor,

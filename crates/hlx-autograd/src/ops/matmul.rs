@@ -13,15 +13,24 @@ impl Tensor {
     /// its dimension is dropped from the result. Each element is one chain of fused multiply-adds over
     /// K in order.
     ///
+    /// Operands of f16 or bf16 are multiplied in f32.
+    ///
     /// Where B is one matrix for all rows of A, its gradient is summed by the shard rule, over the
     /// rows in order.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and
     /// [`AutogradError::DType`](crate::AutogradError::DType) for other elements than f32.
+    #[doc = example!(
+        x: "let product = x.matmul(&x.transpose(0, 1)?)?;",
+        "assert_eq!(product.to_vec()?, [14.0, 32.0, 32.0, 77.0]);"
+    )]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         const OP: &str = "matmul";
         self.same_context(OP, [("the right operand", Some(other))])?;
+        if self.is_half() && other.dtype() == self.dtype() {
+            return self.in_f32(|x| x.matmul(&other.to_dtype(DType::F32)?));
+        }
         self.expect_type(OP, "the left operand", DType::F32)?;
         other.expect_type(OP, "the right operand", DType::F32)?;
         match (self.rank(), other.rank()) {
@@ -40,6 +49,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless both have one dimension.
+    #[doc = example!(
+        x: "let row = x.select(0, 0)?;",
+        "assert_eq!(row.outer(&row)?.to_vec()?, [1.0, 2.0, 3.0, 2.0, 4.0, 6.0, 3.0, 6.0, 9.0]);"
+    )]
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
         self.same_context("outer", [("the right operand", Some(other))])?;
         for (argument, vector) in [("the left operand", self), ("the right operand", other)] {
@@ -155,6 +168,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) for an expression that does not fit the operands.
+    #[doc = example!(
+        x: "let rows = Tensor::einsum(\"ij,ij->i\", &[&x, &x])?;",
+        "assert_eq!(rows.to_vec()?, [14.0, 77.0]);"
+    )]
     pub fn einsum(expression: &str, operands: &[&Tensor]) -> Result<Tensor> {
         super::einsum::einsum(expression, operands)
     }

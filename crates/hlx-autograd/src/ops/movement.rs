@@ -67,7 +67,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let output = (layout.shape(), layout.n_elements());
         let input = Tensor::place(op, &[self], output, || Rule::of(rule))?;
-        Ok(self.view(layout, samples, input))
+        Ok(self.with_layout(layout, samples, input))
     }
 
     /// Views the elements in another shape, in the same row-major order; where strides cannot say it,
@@ -75,15 +75,20 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the shape has another number of elements.
+    #[doc = example!(x: "assert_eq!(x.reshape(&[3, 2])?.to_vec()?, x.to_vec()?);")]
     pub fn reshape(&self, shape: &[usize]) -> Result<Tensor> {
         self.shaped("reshape", shape, true)
     }
 
-    /// As [`Tensor::reshape`], and never copies.
+    /// As [`Tensor::reshape`], and never copies, as `torch.Tensor.view`.
     ///
     /// # Errors
     /// [`AutogradError::Argument`] also where strides cannot say it.
-    pub fn view_as_shape(&self, shape: &[usize]) -> Result<Tensor> {
+    #[doc = example!(
+        x: "assert_eq!(x.view(&[6])?.shape(), [6]);",
+        "assert!(x.transpose(0, 1)?.view(&[6]).is_err());"
+    )]
+    pub fn view(&self, shape: &[usize]) -> Result<Tensor> {
         self.shaped("view", shape, false)
     }
 
@@ -114,6 +119,10 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(
+        x: "let turned = x.transpose(0, 1)?;",
+        "assert!(!turned.layout().is_contiguous() && turned.contiguous()?.layout().is_contiguous());"
+    )]
     pub fn contiguous(&self) -> Result<Tensor> {
         if self.layout().is_contiguous() {
             return Ok(self.clone());
@@ -136,6 +145,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if `order` is no permutation.
+    #[doc = example!(x: "assert_eq!(x.permute(&[1, 0])?.shape(), [3, 2]);")]
     pub fn permute(&self, order: &[isize]) -> Result<Tensor> {
         const OP: &str = "permute";
         let order: Vec<usize> = order
@@ -159,7 +169,13 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist.
+    #[doc = example!(
+        x: "assert_eq!(x.transpose(0, 1)?.to_vec()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);"
+    )]
     pub fn transpose(&self, first: isize, second: isize) -> Result<Tensor> {
+        if self.rank() == 0 && [first, second].iter().all(|dim| matches!(dim, 0 | -1)) {
+            return Ok(self.clone());
+        }
         let first = axis_of("transpose", first, self.rank())?;
         let second = axis_of("transpose", second, self.rank())?;
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
@@ -172,6 +188,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if an extent is neither 1 nor the shape's.
+    #[doc = example!(x: "assert_eq!(x.expand(&[4, 2, 3])?.shape(), [4, 2, 3]);")]
     pub fn expand(&self, shape: &[usize]) -> Result<Tensor> {
         let samples = self
             .samples()
@@ -200,6 +217,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if there is no such place.
+    #[doc = example!(x: "assert_eq!(x.unsqueeze(1)?.shape(), [2, 1, 3]);")]
     pub fn unsqueeze(&self, dim: isize) -> Result<Tensor> {
         let axis = axis_of("unsqueeze", dim, self.rank() + 1)?;
         let mut shape = self.shape().to_vec();
@@ -216,6 +234,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if there is no such dimension.
+    #[doc = example!(x: "assert_eq!(x.unsqueeze(1)?.squeeze(1)?.shape(), [2, 3]);")]
     pub fn squeeze(&self, dim: isize) -> Result<Tensor> {
         let axis = axis_of("squeeze", dim, self.rank())?;
         if self.shape()[axis] != 1 {
@@ -230,6 +249,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or they are out of order.
+    #[doc = example!(x: "assert_eq!(x.flatten(0, -1)?.shape(), [6]);")]
     pub fn flatten(&self, first: isize, last: isize) -> Result<Tensor> {
         const OP: &str = "flatten";
         if self.rank() == 0 {
@@ -257,6 +277,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist, the range is out of order, or the
     /// step is 0.
+    #[doc = example!(x: "assert_eq!(x.slice(1, 0..3, 2)?.to_vec()?, [1.0, 3.0, 4.0, 6.0]);")]
     pub fn slice(&self, dim: isize, range: std::ops::Range<usize>, step: usize) -> Result<Tensor> {
         let axis = axis_of("slice", dim, self.rank())?;
         let extent = self.shape()[axis];
@@ -268,6 +289,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if they do not lie in the dimension.
+    #[doc = example!(x: "assert_eq!(x.narrow(1, 1, 2)?.to_vec()?, [2.0, 3.0, 5.0, 6.0]);")]
     pub fn narrow(&self, dim: isize, start: usize, length: usize) -> Result<Tensor> {
         let axis = axis_of("narrow", dim, self.rank())?;
         let end = start.saturating_add(length);
@@ -278,6 +300,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the index is out of range.
+    #[doc = example!(x: "assert_eq!(x.select(0, 1)?.to_vec()?, [4.0, 5.0, 6.0]);")]
     pub fn select(&self, dim: isize, index: usize) -> Result<Tensor> {
         let axis = axis_of("select", dim, self.rank())?;
         let one = self.part(
@@ -293,6 +316,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or both are one.
+    #[doc = example!(x: "assert_eq!(x.diagonal(0, 0, 1)?.to_vec()?, [1.0, 5.0]);")]
     pub fn diagonal(&self, distance: isize, first: isize, second: isize) -> Result<Tensor> {
         let first = axis_of("diagonal", first, self.rank())?;
         let second = axis_of("diagonal", second, self.rank())?;
@@ -303,6 +327,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist.
+    #[doc = example!(x: "assert_eq!(x.flip(&[1])?.to_vec()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);")]
     pub fn flip(&self, dims: &[isize]) -> Result<Tensor> {
         let mut layout = self.layout().clone();
         let mut samples = self.samples();
@@ -322,7 +347,14 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist or is shorter, or the step is 0.
+    #[doc = example!(
+        x: "let windows = x.unfold(1, 2, 1)?;",
+        "assert_eq!((windows.shape(), windows.to_vec()?[..4].to_vec()), (&[2, 2, 2][..], vec![1.0, 2.0, 2.0, 3.0]));"
+    )]
     pub fn unfold(&self, dim: isize, size: usize, step: usize) -> Result<Tensor> {
+        if self.rank() == 0 {
+            return self.as_vector(|x| x.unfold(dim, size, step));
+        }
         let axis = axis_of("unfold", dim, self.rank())?;
         let layout = moved("unfold", self.layout().unfold(axis, size, step))?;
         let samples = self.samples().unless_along(axis);
@@ -342,6 +374,10 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if the dimension does not exist or the size is 0.
+    #[doc = example!(
+        x: "let parts = x.split(2, 1)?;",
+        "assert_eq!((parts[0].shape(), parts[1].shape()), (&[2, 2][..], &[2, 1][..]));"
+    )]
     pub fn split(&self, size: usize, dim: isize) -> Result<Vec<Tensor>> {
         let axis = axis_of("split", dim, self.rank())?;
         if size == 0 {
@@ -363,6 +399,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::split`].
+    #[doc = example!(x: "assert_eq!(x.chunk(2, 0)?.len(), 2);")]
     pub fn chunk(&self, chunks: usize, dim: isize) -> Result<Vec<Tensor>> {
         let axis = axis_of("chunk", dim, self.rank())?;
         self.split(self.shape()[axis].div_ceil(chunks.max(1)).max(1), dim)

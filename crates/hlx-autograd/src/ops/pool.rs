@@ -32,6 +32,7 @@ pub struct PoolOptions {
 
 impl PoolOptions {
     /// Square windows that touch: PyTorch's defaults.
+    #[doc = example!("assert_eq!(PoolOptions::square(2).stride, [2, 2]);")]
     pub fn square(size: usize) -> Self {
         Self {
             kernel: [size; 2],
@@ -59,7 +60,8 @@ struct Linear {
 enum Kind {
     Average(PoolOptions, AvgDivisor),
     Adaptive,
-    Interpolated(Interpolation),
+    /// By factors, if they are given, else by the ratio of the sizes.
+    Interpolated(Interpolation, Option<[f64; 2]>),
 }
 
 impl Linear {
@@ -83,13 +85,13 @@ impl Linear {
             (Kind::Adaptive, true) => {
                 adaptive_avg_pool2d_backward(ctx, x, y, planes, input, output)
             }
-            (Kind::Interpolated(mode), transposed) => {
+            (Kind::Interpolated(mode, scale_factor), transposed) => {
                 let spec = Interpolate2d {
                     planes,
                     input,
                     output,
                     mode,
-                    scale_factor: None,
+                    scale_factor,
                 };
                 match transposed {
                     false => interpolate2d_forward(ctx, x, y, &spec),
@@ -150,8 +152,27 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for windows that do not
     /// fit.
+    #[doc = example!(
+        "let image = Tensor::arange(&ctx, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
+        "assert_eq!(image.max_pool2d(&PoolOptions::square(2))?.to_vec()?, [5.0, 7.0, 13.0, 15.0]);"
+    )]
     pub fn max_pool2d(&self, options: &PoolOptions) -> Result<Tensor> {
+        Ok(self.max_pool2d_with_indices(options)?.0)
+    }
+
+    /// As [`Tensor::max_pool2d`], and the place of each largest element in its plane, counted in
+    /// row-major order, as u32: `return_indices=True`.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool2d`].
+    pub fn max_pool2d_with_indices(&self, options: &PoolOptions) -> Result<(Tensor, Tensor)> {
         const OP: &str = "max_pool2d";
+        // f32 holds these values, and so their order.
+        if self.is_half() || matches!(self.dtype(), DType::I8 | DType::U8) {
+            let wide = self.to_dtype(DType::F32)?;
+            let (values, places) = wide.max_pool2d_with_indices(options)?;
+            return Ok((values.to_dtype(self.dtype())?, places));
+        }
         let (planes, input) = self.planes(OP)?;
         let spec = pool_of(*options, planes, input);
         let [h, w] = spec.output()?;
@@ -164,9 +185,10 @@ impl Tensor {
             .samples()
             .moved(|axis| (axis + 2 < rank).then_some(axis));
         let shape = [&self.shape()[..rank - 2], &[h, w]].concat();
+        let chosen = Tensor::from_buffer(ctx, places.clone(), &shape)?.with_samples_of(samples);
         if !self.requires_grad() {
             let values = Tensor::from_buffer(ctx, values, &shape)?;
-            return Ok(values.with_samples_of(samples));
+            return Ok((values.with_samples_of(samples), chosen));
         }
         let (place, from) = (self.input(), self.shape().to_vec());
         let y = Tensor::of_rule(OP, &[self], (values, &shape), move |pass, dy, _| {
@@ -181,15 +203,23 @@ impl Tensor {
             let dx = zeros.scatter_add(1, &chosen, &dy)?;
             pass.add_tensor(&place, &dx.reshape(&from)?)
         })?;
-        Ok(y.with_samples_of(samples))
+        Ok((y.with_samples_of(samples), chosen))
     }
 
     /// Computes the average of each window, as `torch.nn.functional.avg_pool2d`.
     ///
     /// # Errors
     /// As [`Tensor::max_pool2d`].
+    #[doc = example!(
+        "let image = Tensor::arange(&ctx, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
+        "let means = image.avg_pool2d(&PoolOptions::square(2), AvgDivisor::Padded)?;",
+        "assert_eq!(means.to_vec()?, [2.5, 4.5, 10.5, 12.5]);"
+    )]
     pub fn avg_pool2d(&self, options: &PoolOptions, divisor: AvgDivisor) -> Result<Tensor> {
         const OP: &str = "avg_pool2d";
+        if self.is_half() {
+            return self.in_f32(|x| x.avg_pool2d(options, divisor));
+        }
         let (planes, input) = self.planes(OP)?;
         let output = pool_of(*options, planes, input).output()?;
         let map = Linear {
@@ -208,8 +238,15 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::max_pool2d`].
+    #[doc = example!(
+        "let image = Tensor::arange(&ctx, 0.0, 16.0, 1.0)?.reshape(&[1, 1, 4, 4])?;",
+        "assert_eq!(image.adaptive_avg_pool2d([1, 1])?.to_vec()?, [7.5]);"
+    )]
     pub fn adaptive_avg_pool2d(&self, output: [usize; 2]) -> Result<Tensor> {
         const OP: &str = "adaptive_avg_pool2d";
+        if self.is_half() {
+            return self.in_f32(|x| x.adaptive_avg_pool2d(output));
+        }
         let (planes, input) = self.planes(OP)?;
         let map = Linear {
             op: OP,
@@ -226,12 +263,44 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::max_pool2d`].
+    #[doc = example!(
+        "let image = Tensor::arange(&ctx, 0.0, 2.0, 1.0)?.reshape(&[1, 1, 1, 2])?;",
+        "let wide = image.interpolate([1, 4], Interpolation::Nearest)?;",
+        "assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 1.0]);"
+    )]
     pub fn interpolate(&self, output: [usize; 2], mode: Interpolation) -> Result<Tensor> {
-        const OP: &str = "interpolate";
-        let (planes, input) = self.planes(OP)?;
+        if self.is_half() {
+            return self.in_f32(|x| x.interpolate(output, mode));
+        }
+        let (planes, input) = self.planes("interpolate")?;
+        self.interpolated(Kind::Interpolated(mode, None), planes, input, output)
+    }
+
+    /// Samples planes to `factors` times their height and width, rounded down, as
+    /// `torch.nn.functional.interpolate(scale_factor=..)`.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool2d`].
+    pub fn interpolate_by(&self, factors: [f64; 2], mode: Interpolation) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.interpolate_by(factors, mode));
+        }
+        let (planes, input) = self.planes("interpolate")?;
+        let output = [0, 1].map(|axis| (input[axis] as f64 * factors[axis]).floor() as usize);
+        let kind = Kind::Interpolated(mode, Some(factors));
+        self.interpolated(kind, planes, input, output)
+    }
+
+    fn interpolated(
+        &self,
+        kind: Kind,
+        planes: usize,
+        input: [usize; 2],
+        output: [usize; 2],
+    ) -> Result<Tensor> {
         let map = Linear {
-            op: OP,
-            kind: Kind::Interpolated(mode),
+            op: "interpolate",
+            kind,
             planes,
             input,
             output,
@@ -273,6 +342,9 @@ mod tests {
         ] {
             check("interpolate", &x, |x| {
                 x[0].interpolate([8, 4], mode)?.gelu()
+            });
+            check("interpolate", &x, |x| {
+                x[0].interpolate_by([1.7, 0.6], mode)?.gelu()
             });
         }
     }

@@ -11,7 +11,7 @@ use crate::{AutogradError, DType, Result, Tensor};
 
 impl Tensor {
     /// Launches a reduction; the result keeps the reduced dimensions with extent 1 and is off the tape.
-    fn reduced(&self, reduction: Reduction, axes: &[usize]) -> Result<Tensor> {
+    pub(super) fn reduced(&self, reduction: Reduction, axes: &[usize]) -> Result<Tensor> {
         let kept = shape_without(self.shape(), axes, true);
         let dtype = reduction.output_dtype(self.dtype());
         let ctx = self.context();
@@ -23,8 +23,16 @@ impl Tensor {
         Ok(Tensor::from_buffer(ctx, out, &kept)?.with_samples_of(samples))
     }
 
+    /// A sum or product of integers as i32, to which PyTorch's i64 is narrowed; u32 stays.
+    pub(super) fn signed(&self, of: DType) -> Result<Tensor> {
+        match of {
+            DType::U32 => Ok(self.clone()),
+            _ => self.to_dtype(DType::I32),
+        }
+    }
+
     /// Drops the reduced dimensions unless they are kept.
-    fn kept_or_not(self, axes: &[usize], keepdim: bool) -> Result<Tensor> {
+    pub(super) fn kept_or_not(self, axes: &[usize], keepdim: bool) -> Result<Tensor> {
         match keepdim {
             true => Ok(self),
             false => self.without_axes(axes),
@@ -37,6 +45,7 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or is named twice, a kernel error for
     /// a maximum of no elements.
+    #[doc = example!(x: "assert_eq!(x.amax(&[0], false)?.to_vec()?, [4.0, 5.0, 6.0]);")]
     pub fn amax(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         self.extreme("amax", Reduction::Max, dims, keepdim)
     }
@@ -45,6 +54,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
+    #[doc = example!(x: "assert_eq!(x.amin(&[1], false)?.to_vec()?, [1.0, 4.0]);")]
     pub fn amin(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         self.extreme("amin", Reduction::Min, dims, keepdim)
     }
@@ -56,6 +66,9 @@ impl Tensor {
         dims: &[isize],
         keepdim: bool,
     ) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.extreme(op, reduction, dims, keepdim));
+        }
         let axes = reduced_axes(op, dims, self.rank())?;
         let value = self.reduced(reduction, &axes)?;
         let value = match self.dtype().is_float() {
@@ -68,7 +81,7 @@ impl Tensor {
                     chosen.mul(share)
                 }
             })?,
-            false => value,
+            false => value.to_dtype(self.dtype())?,
         };
         value.kept_or_not(&axes, keepdim)
     }
@@ -98,11 +111,15 @@ impl Tensor {
     }
 
     /// Computes the product along dimensions, as `torch.prod`; a factor of 0 leaves the others the
-    /// gradient that is due to it.
+    /// gradient that is due to it. Types as for [`Tensor::sum`].
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or is named twice.
+    #[doc = example!(x: "assert_eq!(x.prod(&[1], false)?.to_vec()?, [6.0, 120.0]);")]
     pub fn prod(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.prod(dims, keepdim));
+        }
         let axes = reduced_axes("prod", dims, self.rank())?;
         let value = self.reduced(Reduction::Prod, &axes)?;
         let value = match self.dtype().is_float() {
@@ -110,7 +127,7 @@ impl Tensor {
                 let (x, axes) = (self.clone(), axes.clone());
                 move |dy, _| product_slope(&x, &axes, dy)
             })?,
-            false => value,
+            false => value.signed(self.dtype())?,
         };
         value.kept_or_not(&axes, keepdim)
     }
@@ -119,6 +136,9 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if a dimension does not exist or is named twice.
+    #[doc = example!(
+        x: "assert!(bool::from(x.gt(5.0)?.any(&[], false)?.item::<hlx_core::Bool>()?));"
+    )]
     pub fn any(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("any", dims, self.rank())?;
         self.reduced(Reduction::Any, &axes)?
@@ -129,6 +149,9 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::any`].
+    #[doc = example!(
+        x: "assert!(bool::from(x.gt(0.0)?.all(&[], false)?.item::<hlx_core::Bool>()?));"
+    )]
     pub fn all(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("all", dims, self.rank())?;
         self.reduced(Reduction::All, &axes)?
@@ -140,6 +163,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
+    #[doc = example!(x: "assert_eq!(x.argmax(Some(1), false)?.to_ids()?, [2, 2]);")]
     pub fn argmax(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("argmax", dim.as_slice(), self.rank())?;
         self.reduced(Reduction::ArgMax, &axes)?
@@ -150,6 +174,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
+    #[doc = example!(x: "assert_eq!(x.argmin(None, false)?.to_ids()?, [0]);")]
     pub fn argmin(&self, dim: Option<isize>, keepdim: bool) -> Result<Tensor> {
         let axes = reduced_axes("argmin", dim.as_slice(), self.rank())?;
         self.reduced(Reduction::ArgMin, &axes)?
@@ -161,7 +186,11 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sum_dim`].
+    #[doc = example!(x: "assert_eq!(x.var(&[1], 1, false)?.to_vec()?, [1.0, 1.0]);")]
     pub fn var(&self, dims: &[isize], correction: usize, keepdim: bool) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.var(dims, correction, keepdim));
+        }
         let axes = reduced_axes("var", dims, self.rank())?;
         let count: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
         let distances = self.sub(self.mean_dim(dims, true)?)?;
@@ -169,12 +198,17 @@ impl Tensor {
         sum.div(count.saturating_sub(correction) as f32)
     }
 
-    /// Computes the standard deviation along dimensions, the root of [`Tensor::var`], as `torch.std`.
+    /// Computes the standard deviation along dimensions, the root of [`Tensor::var`], as `torch.std`. The
+    /// gradient at 0 is 0.
     ///
     /// # Errors
     /// As [`Tensor::sum_dim`].
+    #[doc = example!(x: "assert_eq!(x.std(&[1], 1, false)?.to_vec()?, [1.0, 1.0]);")]
     pub fn std(&self, dims: &[isize], correction: usize, keepdim: bool) -> Result<Tensor> {
-        self.var(dims, correction, keepdim)?.sqrt()
+        if self.is_half() {
+            return self.in_f32(|x| x.std(dims, correction, keepdim));
+        }
+        self.var(dims, correction, keepdim)?.root()
     }
 
     /// Computes the p-norm along dimensions, as `torch.linalg.vector_norm`: for p = 2 the root of the
@@ -182,31 +216,46 @@ impl Tensor {
     /// The gradient at 0 is 0.
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] for a negative p or NaN, and as [`Tensor::sum_dim`].
+    /// [`AutogradError::Argument`] for p NaN, and as [`Tensor::sum_dim`].
+    #[doc = example!(x: "assert_eq!(x.norm(1.0, &[1], false)?.to_vec()?, [6.0, 15.0]);")]
     pub fn norm(&self, p: f32, dims: &[isize], keepdim: bool) -> Result<Tensor> {
-        if p.is_nan() || p < 0.0 {
+        // An error names this operation.
+        reduced_axes("norm", dims, self.rank())?;
+        if p.is_nan() {
             return Err(AutogradError::Argument {
                 op: "norm",
-                reason: format!("p is {p}, expected at least 0"),
+                reason: "p is NaN, expected a number".to_owned(),
             });
+        }
+        if self.is_half() {
+            return self.in_f32(|x| x.norm(p, dims, keepdim));
         }
         if p == 0.0 {
             return self.ne(0.0)?.to_dtype(DType::F32)?.sum_dim(dims, keepdim);
         }
         if p.is_infinite() {
-            return self.abs()?.amax(dims, keepdim);
+            let magnitudes = self.abs()?;
+            return match p > 0.0 {
+                true => magnitudes.amax(dims, keepdim),
+                false => magnitudes.amin(dims, keepdim),
+            };
         }
         if p == 1.0 {
             return self.abs()?.sum_dim(dims, keepdim);
         }
         if p == 2.0 {
-            let sum = self.square()?.sum_dim(dims, keepdim)?;
-            // The root's slope is infinite at 0; there the norm's is taken as 0.
-            let zero = sum.detach().eq(0.0)?;
-            return sum.masked_fill(&zero, 1.0)?.sqrt()?.masked_fill(&zero, 0.0);
+            return self.square()?.sum_dim(dims, keepdim)?.root();
         }
         let sum = self.abs()?.pow(p)?.sum_dim(dims, keepdim)?;
         sum.pow(1.0 / p)
+    }
+
+    /// The square root with a slope of 0 at 0, where the root's is infinite.
+    fn root(&self) -> Result<Tensor> {
+        let zero = self.detach().eq(0.0)?;
+        self.masked_fill(&zero, 1.0)?
+            .sqrt()?
+            .masked_fill(&zero, 0.0)
     }
 
     /// Computes log(sum exp(x)) along dimensions from the distances to the largest element, as
@@ -214,8 +263,19 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::amax`].
+    #[doc = example!(
+        "let x = Tensor::zeros(&ctx, &[4], DType::F32)?;",
+        "assert!((x.logsumexp(&[0], false)?.item::<f32>()? - 1.386_294_4).abs() < 1e-6);"
+    )]
     pub fn logsumexp(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.logsumexp(dims, keepdim));
+        }
         let axes = reduced_axes("logsumexp", dims, self.rank())?;
+        if self.n_elements() == 0 {
+            // No largest element; the sum of nothing is 0, and its logarithm negative infinity.
+            return Tensor::log(&self.exp()?.sum_dim(dims, keepdim)?);
+        }
         let top = self.detach().amax(dims, true)?;
         let top = top.where_(&top.isfinite()?, 0.0)?;
         let sum = self.sub(&top)?.exp()?.sum_dim(dims, true)?;

@@ -9,6 +9,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(x: "assert_eq!(x.scale(0.5)?.to_vec()?[1], 1.0);")]
     pub fn scale(&self, factor: f32) -> Result<Tensor> {
         if self.dtype() != DType::F32 {
             return self.mul(factor);

@@ -13,6 +13,9 @@ impl Tensor {
     /// # Errors
     /// [`AutogradError::DType`](crate::AutogradError::DType) if the condition is no `bool`,
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the shapes do not broadcast.
+    #[doc = example!(
+        x: "assert_eq!(x.where_(&x.gt(3.0)?, 0.0)?.to_vec()?, [0.0, 0.0, 0.0, 4.0, 5.0, 6.0]);"
+    )]
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Result<Tensor> {
         const OP: &str = "where";
         condition.expect_type(OP, "the condition", crate::DType::Bool)?;
@@ -42,12 +45,17 @@ impl Tensor {
         })
     }
 
-    /// Takes `value` where `mask` holds, as `torch.Tensor.masked_fill`.
+    /// Takes `value`, converted to this tensor's type, where `mask` holds, as
+    /// `torch.Tensor.masked_fill`.
     ///
     /// # Errors
     /// As [`Tensor::where_`].
+    #[doc = example!(
+        x: "assert_eq!(x.masked_fill(&x.gt(3.0)?, 0.0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0]);"
+    )]
     pub fn masked_fill(&self, mask: &Tensor, value: f32) -> Result<Tensor> {
         self.same_context("masked_fill", [("the mask", Some(mask))])?;
+        let value = Tensor::full(self.context(), &[], value, self.dtype())?;
         self.where_(&mask.logical_not()?, value)
     }
 }

@@ -10,7 +10,14 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for a scalar.
+    #[doc = example!(
+        "let x = Tensor::zeros(&ctx, &[1, 4], DType::F32)?;",
+        "assert_eq!(x.softmax()?.to_vec()?, [0.25; 4]);"
+    )]
     pub fn softmax(&self) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(Tensor::softmax);
+        }
         let (rows, columns) = self.rows_and_columns("softmax")?;
         let (ctx, n) = (self.context(), self.n_elements());
         let y = ctx.alloc(n)?;
@@ -37,15 +44,29 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
+    #[doc = example!(
+        "let x = Tensor::zeros(&ctx, &[4, 1], DType::F32)?;",
+        "assert_eq!(x.softmax_dim(0)?.to_vec()?, [0.25; 4]);"
+    )]
     pub fn softmax_dim(&self, dim: isize) -> Result<Tensor> {
-        self.transpose(dim, -1)?.softmax()?.transpose(dim, -1)
+        match self.rank() {
+            0 => self.as_vector(|x| x.softmax_dim(dim)),
+            _ => self.transpose(dim, -1)?.softmax()?.transpose(dim, -1),
+        }
     }
 
     /// Computes x - log(sum exp(x)) along a dimension, as `torch.log_softmax`.
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
+    #[doc = example!(
+        "let x = Tensor::zeros(&ctx, &[1, 4], DType::F32)?;",
+        "assert!((x.log_softmax(-1)?.to_vec()?[0] + 1.386_294_4).abs() < 1e-6);"
+    )]
     pub fn log_softmax(&self, dim: isize) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.log_softmax(dim));
+        }
         self.sub(self.logsumexp(&[dim], true)?)
     }
 }

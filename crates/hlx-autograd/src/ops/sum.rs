@@ -11,12 +11,16 @@ use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
     /// Sums all elements into a scalar, in the order of general reductions: pieces of 4,096 elements
-    /// by the lane rule, until one value is left. As `torch.sum`.
+    /// by the lane rule, until one value is left. As `torch.sum`; integers and truth values are summed
+    /// in 32 bits and wrap (PyTorch sums them in 64), f16 and bf16 in f32.
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(x: "assert_eq!(x.sum()?.item::<f32>()?, 21.0);")]
     pub fn sum(&self) -> Result<Tensor> {
-        self.expect_type("sum", "the input", DType::F32)?;
+        if self.dtype() != DType::F32 {
+            return self.sum_dim(&[], false);
+        }
         let total = self.context().alloc(1)?;
         sum(self.context(), &self.buffer()?, &total)?;
         let (x, from) = (self.input(), self.shape().to_vec());
@@ -30,20 +34,32 @@ impl Tensor {
     ///
     /// # Errors
     /// What the device reports.
+    #[doc = example!(x: "assert_eq!(x.mean()?.item::<f32>()?, 3.5);")]
     pub fn mean(&self) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(Tensor::mean);
+        }
+        self.expect_type("mean", "the input", DType::F32)?;
         let total = self.sum()?;
         total.scale(1.0 / self.n_elements() as f32)
     }
 
     /// Sums along dimensions, which are dropped or kept with extent 1, as `torch.sum(x, dim)`. The
-    /// order is that of [`Tensor::sum`], over the summed dimensions in row-major order.
+    /// order and the types are those of [`Tensor::sum`], over the summed dimensions in row-major order.
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if a dimension does not exist or is
     /// named twice.
+    #[doc = example!(x: "assert_eq!(x.sum_dim(&[1], false)?.to_vec()?, [6.0, 15.0]);")]
     pub fn sum_dim(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
-        self.expect_type("sum", "the input", DType::F32)?;
+        if self.is_half() {
+            return self.in_f32(|x| x.sum_dim(dims, keepdim));
+        }
         let axes = reduced_axes("sum", dims, self.rank())?;
+        if !self.dtype().is_float() {
+            let sum = self.reduced(Reduction::Sum, &axes)?.signed(self.dtype())?;
+            return sum.kept_or_not(&axes, keepdim);
+        }
         let kept = shape_without(self.shape(), &axes, true);
         let sum = self.sum_dims(&axes, &kept)?;
         match keepdim {
@@ -56,7 +72,12 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::sum_dim`].
+    #[doc = example!(x: "assert_eq!(x.mean_dim(&[0], true)?.shape(), [1, 3]);")]
     pub fn mean_dim(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        if self.is_half() {
+            return self.in_f32(|x| x.mean_dim(dims, keepdim));
+        }
+        self.expect_type("mean", "the input", DType::F32)?;
         let axes = reduced_axes("mean", dims, self.rank())?;
         let count: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
         self.sum_dim(dims, keepdim)?.scale(1.0 / count as f32)
@@ -95,8 +116,12 @@ impl Tensor {
     }
 }
 
-/// The axes that dimensions name, ascending; all of them if none is named.
+/// The axes that dimensions name, ascending; all of them if none is named. A tensor without dimensions
+/// has one to name, as in PyTorch.
 pub(crate) fn reduced_axes(op: &'static str, dims: &[isize], rank: usize) -> Result<Vec<usize>> {
+    if rank == 0 && matches!(dims, [0 | -1]) {
+        return Ok(Vec::new());
+    }
     let named = dims.iter().map(|&dim| axis_of(op, dim, rank));
     let mut axes = named.collect::<Result<Vec<_>>>()?;
     axes.sort_unstable();

@@ -34,7 +34,7 @@ fn derivative(operation: Unary) -> Derivative {
         Unary::Neg => OfInput(|dy, _, _| dy.neg()),
         Unary::Abs => OfInput(|dy, x, _| dy.mul(x.sign()?)),
         Unary::Square => OfInput(|dy, x, _| dy.mul(x.scale(2.0)?)),
-        Unary::Relu => OfInput(|dy, x, _| dy.where_(&x.gt(0.0)?, 0.0)),
+        Unary::Relu => OfOutput(|dy, y, _| dy.where_(&y.gt(0.0)?, 0.0)),
         Unary::LeakyRelu => OfInput(|dy, x, [slope, _]| dy.where_(&x.gt(0.0)?, dy.scale(slope)?)),
         Unary::Clamp => OfInput(|dy, x, [low, high]| {
             let within = x.ge(low)?.logical_and(x.le(high)?)?;
@@ -84,7 +84,7 @@ fn derivative(operation: Unary) -> Derivative {
             let middle = dy.mul(x.div(3.0)?.add(0.5)?)?;
             middle.where_(&x.lt(3.0)?, dy)?.where_(&x.gt(-3.0)?, 0.0)
         }),
-        Unary::Elu => OfOutput(|dy, y, [alpha, _]| dy.where_(&y.gt(0.0)?, dy.mul(y.add(alpha)?)?)),
+        Unary::Elu => OfOutput(|dy, y, [alpha, _]| dy.mul(y.add(alpha)?)?.where_(&y.le(0.0)?, dy)),
         _ => Zero,
     }
 }
@@ -117,8 +117,14 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Argument`] if there is no formula for the type, and what the device reports.
+    #[doc = example!(
+        x: "assert_eq!(x.unary(Unary::Clamp, [2.0, 3.0])?.to_vec()?, [2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);"
+    )]
     pub fn unary(&self, operation: Unary, parameters: [f32; 2]) -> Result<Tensor> {
         let op = operation.name();
+        if operation == Unary::Square && self.dtype() == DType::Bool {
+            return self.to_dtype(DType::I32)?.unary(operation, parameters);
+        }
         let dtype = match self.dtype() {
             dtype if operation.is_defined(compute_type(dtype)) => dtype,
             dtype if !dtype.is_float() && operation.is_defined(DType::F32) => DType::F32,
@@ -167,6 +173,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::unary`].
+    #[doc = example!(x: "assert_eq!(x.neg()?.leaky_relu(0.5)?.to_vec()?[0], -0.5);")]
     pub fn leaky_relu(&self, slope: f32) -> Result<Tensor> {
         self.unary(Unary::LeakyRelu, [slope, 0.0])
     }
@@ -175,6 +182,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::unary`].
+    #[doc = example!(x: "assert_eq!(x.elu(1.0)?.to_vec()?, x.to_vec()?);")]
     pub fn elu(&self, alpha: f32) -> Result<Tensor> {
         self.unary(Unary::Elu, [alpha, 0.0])
     }
@@ -183,6 +191,9 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::unary`].
+    #[doc = example!(
+        x: "assert_eq!(x.clamp(2.0, 5.0)?.to_vec()?, [2.0, 2.0, 3.0, 4.0, 5.0, 5.0]);"
+    )]
     pub fn clamp(&self, low: f32, high: f32) -> Result<Tensor> {
         self.unary(Unary::Clamp, [low, high])
     }

@@ -1,0 +1,156 @@
+//! The methods of a tensor that start a backward pass.
+
+use super::{Backward, BackwardPlan, Gradient};
+use crate::error::AutogradError;
+use crate::{Result, Tensor};
+
+/// The bits of 1.0.
+const ONE: u32 = 0x3f80_0000;
+
+impl Tensor {
+    /// Differentiates this scalar with respect to every leaf that it depends on; a leaf that
+    /// holds a gradient is added to, as in PyTorch.
+    ///
+    /// What the graph saved is freed on the way; a second pass through it is an error.
+    ///
+    /// # Errors
+    /// [`AutogradError::NotScalar`], [`AutogradError::NoGraph`], [`AutogradError::Freed`], and
+    /// what the device reports.
+    #[doc = example!(
+        x: "let x = x.with_gradient();",
+        "x.square()?.sum()?.backward()?;",
+        "assert_eq!(x.grad().unwrap().to_vec()?, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);"
+    )]
+    pub fn backward(&self) -> Result<()> {
+        self.differentiate(None, &BackwardPlan::default(), true)
+    }
+
+    /// Differentiates this scalar with sums of parameter gradients as the plan says; leaves that
+    /// hold a gradient are overwritten unless the plan accumulates.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`], [`AutogradError::Shards`] and
+    /// [`AutogradError::SharedParameter`].
+    #[doc = example!(
+        x: "let (x, w) = (x.with_samples(0)?, Tensor::ones(&ctx, &[3], DType::F32)?.with_gradient());",
+        "let plan = BackwardPlan { shards: 2, ..BackwardPlan::default() };",
+        "x.mul(&w)?.sum()?.backward_with(&plan)?;",
+        "assert_eq!(w.grad().unwrap().to_vec()?, [5.0, 7.0, 9.0]);"
+    )]
+    pub fn backward_with(&self, plan: &BackwardPlan) -> Result<()> {
+        self.differentiate(None, plan, false)
+    }
+
+    /// Differentiates the sum of this tensor's elements weighted by `upstream`, a tensor of the
+    /// same shape.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward_with`], and [`AutogradError::Shape`].
+    #[doc = example!(
+        x: "let w = x.with_gradient();",
+        "w.mul(3.0)?.backward_from(&x, &BackwardPlan::default())?;",
+        "assert_eq!(w.grad().unwrap().to_vec()?, [3.0, 6.0, 9.0, 12.0, 15.0, 18.0]);"
+    )]
+    pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
+        self.same_context("backward_from", [("the upstream gradient", Some(upstream))])?;
+        upstream.expect_shape("backward_from", "the upstream gradient", self.shape())?;
+        self.differentiate(Some(Gradient::shared(upstream.buffer()?)), plan, false)
+    }
+
+    /// Differentiates as [`Tensor::backward`], and records the pass on the tape: the gradients that
+    /// it leaves in the leaves can be differentiated again (PyTorch's `create_graph=True`). Nothing
+    /// that the graph saved is freed.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`], and [`AutogradError::NoSecondDerivative`].
+    #[doc = example!(
+        "let x = Tensor::full(&ctx, &[], 2.0, DType::F32)?.with_gradient();",
+        "x.pow(3.0)?.backward_recorded()?;",
+        "let slope = x.grad().unwrap();",
+        "assert_eq!(slope.gradients(&[&x], false)?[0].as_ref().unwrap().item::<f32>()?, 12.0);"
+    )]
+    pub fn backward_recorded(&self) -> Result<()> {
+        let plan = BackwardPlan::default();
+        let upstream = self.unit_gradient()?;
+        let mut pass = Backward::new(self.context(), &plan, true);
+        pass.recorded = true;
+        pass.add_tensor(self, &upstream)?;
+        pass.run()
+    }
+
+    /// Computes the gradients of this scalar by some tensors, leaves or not, and leaves the gradients
+    /// of all leaves as they are, as `torch.autograd.grad`. With `recorded` the results can be
+    /// differentiated again, and the graph stays. `None` where the scalar does not depend on a tensor.
+    ///
+    /// # Errors
+    /// As [`Tensor::backward`] and [`Tensor::backward_recorded`].
+    #[doc = example!(
+        "let x = Tensor::full(&ctx, &[], 2.0, DType::F32)?.with_gradient();",
+        "let slopes = x.pow(3.0)?.gradients(&[&x], false)?;",
+        "assert_eq!(slopes[0].as_ref().unwrap().item::<f32>()?, 12.0);"
+    )]
+    pub fn gradients(&self, by: &[&Tensor], recorded: bool) -> Result<Vec<Option<Tensor>>> {
+        let plan = BackwardPlan::default();
+        let upstream = self.unit_gradient()?;
+        let mut pass = Backward::new(self.context(), &plan, false);
+        pass.recorded = recorded;
+        let identities: Vec<_> = by.iter().map(|tensor| tensor.input().identity()).collect();
+        let wanted = identities
+            .iter()
+            .flatten()
+            .map(|&identity| (identity, None));
+        pass.wanted = Some(wanted.collect());
+        pass.add_tensor(self, &upstream)?;
+        pass.run()?;
+        let reached = pass.wanted.take().unwrap_or_default();
+        let of = |(identity, tensor): (&Option<usize>, &&Tensor)| {
+            let gradient = identity.and_then(|identity| reached.get(&identity)?.as_ref());
+            let Some(gradient) = gradient else {
+                return Ok(None);
+            };
+            let gradient = gradient.tensor(tensor.context(), tensor.shape())?;
+            let Some(leaf) = tensor.leaf().filter(|leaf| !leaf.hooks.is_empty()) else {
+                return Ok(Some(gradient));
+            };
+            let apply = || leaf.hooks.apply(gradient);
+            Ok(Some(match recorded {
+                true => apply()?,
+                false => crate::no_grad(apply)?,
+            }))
+        };
+        identities.iter().zip(by).map(of).collect()
+    }
+
+    /// The gradient that a pass starts from: one.
+    fn unit_gradient(&self) -> Result<Tensor> {
+        if !self.requires_grad() {
+            return Err(AutogradError::NoGraph);
+        }
+        if self.n_elements() != 1 {
+            return Err(AutogradError::NotScalar {
+                found: self.shape().to_vec(),
+            });
+        }
+        let one = self.context().alloc(1)?;
+        self.context().fill(&one, ONE)?;
+        Tensor::from_buffer(self.context(), one, self.shape())
+    }
+
+    fn differentiate(
+        &self,
+        upstream: Option<Gradient>,
+        plan: &BackwardPlan,
+        keep_filled: bool,
+    ) -> Result<()> {
+        if !self.requires_grad() {
+            return Err(AutogradError::NoGraph);
+        }
+        let upstream = match upstream {
+            Some(gradient) => gradient,
+            None => Gradient::owned(self.unit_gradient()?.buffer()?),
+        };
+        let mut pass = Backward::new(self.context(), plan, keep_filled);
+        pass.add(self, upstream)?;
+        pass.run()
+    }
+}

@@ -1,0 +1,127 @@
+//! RMS normalisation over the last dimensions, with gain.
+
+use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight, rms_norm_forward};
+
+use super::normal::Norm;
+use crate::{DType, Gradient, Result, Tensor};
+
+const OP: &str = "rms_norm";
+
+impl Tensor {
+    /// Computes y = x / sqrt(mean(x²) + eps) · weight over the last dimensions, those of
+    /// `normalized`, as `torch.nn.functional.rms_norm`. `weight` has this shape; without it the gain
+    /// is 1.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the input's shape ends in
+    /// `normalized`, and a kernel error for rows without elements.
+    pub fn rms_norm(
+        &self,
+        normalized: &[usize],
+        weight: Option<&Tensor>,
+        eps: f32,
+    ) -> Result<Tensor> {
+        self.same_context(OP, [("weight", weight)])?;
+        self.expect_type(OP, "the input", DType::F32)?;
+        if !self.shape().ends_with(normalized) || normalized.is_empty() {
+            let expected = format!("one that ends in {normalized:?}");
+            return Err(self.shape_error(OP, "the input", expected));
+        }
+        let columns: usize = normalized.iter().product();
+        let rows = self.n_elements().checked_div(columns).unwrap_or(0);
+        let ctx = self.context();
+        let gain = match weight {
+            Some(weight) => {
+                weight.expect_shape(OP, "weight", normalized)?;
+                weight.clone()
+            }
+            None => Tensor::ones(ctx, normalized, DType::F32)?,
+        };
+        let (x, w) = (self.buffer()?, gain.buffer()?);
+        let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc(rows)?);
+        if rows > 0 || columns == 0 {
+            rms_norm_forward(ctx, &x, &w, &y, &stats, rows, columns, eps)?;
+        }
+        let places = [self.input(), gain.input()];
+        let (x, w) = (self.keep(&x), gain.keep(&w));
+        let (input, factor, batch) = (self.clone(), gain.clone(), self.batch());
+        let dims: Vec<isize> = (1..=normalized.len() as isize).map(|back| -back).collect();
+        let inputs = [self, &gain];
+        Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
+            let [x_place, gain] = &places;
+            if pass.is_recorded() {
+                let norm = Norm {
+                    dims: &dims,
+                    eps,
+                    centred: false,
+                };
+                let [normal, dx] = norm.slope(&input, &dy.mul(&factor)?)?;
+                if gain.requires_grad() {
+                    let axes: Vec<usize> = (0..dy.rank() - dims.len()).collect();
+                    let dw = dy.mul(normal)?.sum_dims(&axes, factor.shape())?;
+                    pass.add_tensor(gain, &dw)?;
+                }
+                return pass.add_tensor(x_place, &dx);
+            }
+            let (x, dy) = (x.values()?, dy.buffer()?);
+            if gain.requires_grad() {
+                pass.parameter(gain, batch, |ctx, target, shards| {
+                    let (out, more) = (&target.buffer, target.accumulate);
+                    let per = rows / shards;
+                    rms_norm_backward_weight(ctx, &x, &stats, &dy, out, shards, per, columns, more)
+                })?;
+            }
+            if !x_place.requires_grad() {
+                return Ok(());
+            }
+            let dx = pass.context().alloc(x.len())?;
+            if rows > 0 {
+                let (ctx, w) = (pass.context(), w.values()?);
+                rms_norm_backward_input(ctx, &x, &w, &stats, &dy, &dx, rows, columns)?;
+            }
+            pass.add(x_place, Gradient::owned(dx))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::test_support::{check, input, message};
+    use crate::tape::enable_grad;
+
+    #[test]
+    fn derivatives_agree_with_finite_differences() {
+        check("rms_norm", &[input(1, &[2, 3, 7]), input(2, &[7])], |x| {
+            x[0].rms_norm(&[7], Some(&x[1]), 1e-5)
+        });
+        check("rms_norm", &[input(1, &[4, 3, 2])], |x| {
+            x[0].rms_norm(&[3, 2], None, 1e-5)
+        });
+    }
+
+    #[test]
+    fn a_second_derivative_agrees_with_finite_differences() {
+        check("rms_norm", &[input(1, &[2, 5]), input(2, &[5])], |x| {
+            enable_grad(|| {
+                let signal = match x[0].requires_grad() {
+                    true => x[0].clone(),
+                    false => x[0].with_gradient(),
+                };
+                let y = signal.rms_norm(&[5], Some(&x[1]), 1e-3)?;
+                let slope = y.tanh()?.sum()?.gradients(&[&signal], true)?.remove(0);
+                slope.expect("the signal is used").square()?.sum()
+            })
+        });
+    }
+
+    #[test]
+    fn unfitting_shapes_are_refused() {
+        let text = message(input(1, &[2, 8]).rms_norm(&[6], None, 1e-5));
+        assert_eq!(
+            text,
+            "rms_norm: the input has shape [2, 8], expected one that ends in [6]"
+        );
+        let text = message(input(1, &[2, 8]).rms_norm(&[8], Some(&input(2, &[6])), 1e-5));
+        assert_eq!(text, "rms_norm: weight has shape [6], expected [8]");
+    }
+}
