@@ -1,0 +1,68 @@
+//! What can go wrong with data: files, arguments, single samples.
+
+use std::path::Path;
+
+use hlx_autograd::AutogradError;
+use hlx_core::CoreError;
+use thiserror::Error;
+
+/// Any error of a user's data set or transform.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An error of a data set, a loader or a data file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A file cannot be read or written, or is not what it should be.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An argument does not fit.
+    #[error("{op}: {reason}")]
+    Argument {
+        /// The operation.
+        op: &'static str,
+        /// What was found and what was expected.
+        reason: String,
+    },
+    /// A sample could not be read or transformed.
+    #[error("sample {index}: {reason}")]
+    Sample {
+        /// Its index in the data set.
+        index: usize,
+        /// The error of the data set or of the transform.
+        reason: BoxError,
+    },
+    /// A data set or a transform panicked on a worker thread.
+    #[error("batch {batch}: a worker thread panicked: {message}")]
+    Panic {
+        /// The batch of the epoch that it was loading.
+        batch: u64,
+        /// The panic's message.
+        message: String,
+    },
+    /// A tensor refused its arguments.
+    #[error(transparent)]
+    Autograd(#[from] AutogradError),
+    /// The device failed.
+    #[error(transparent)]
+    Core(#[from] CoreError),
+}
+
+impl DataError {
+    pub(crate) fn argument(op: &'static str, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Argument { op, reason }
+    }
+
+    pub(crate) fn file(path: &Path, reason: impl ToString) -> Self {
+        Self::File {
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        }
+    }
+}

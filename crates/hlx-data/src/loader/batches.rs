@@ -1,0 +1,80 @@
+//! The rest of an epoch as an iterator of batches in host memory.
+
+use hlx_core::Context;
+
+use super::ordered::{Ordered, Outcome};
+use super::{Batch, Cursor, DeviceBatches};
+use crate::{DataError, Result, ToDevice};
+
+/// The batches of an epoch in order, made ahead by worker threads. Dropping it stops them.
+pub struct Batches<B> {
+    made: Ordered<Result<Batch<B>>>,
+    /// The place of the next batch.
+    cursor: Cursor,
+    /// The number behind the epoch's last batch.
+    end: u64,
+    failed: bool,
+}
+
+impl<B: Send + 'static> Batches<B> {
+    pub(super) fn new(
+        cursor: Cursor,
+        end: u64,
+        work: impl Fn(u64) -> Result<Batch<B>> + Send + Sync + 'static,
+        workers: usize,
+        ahead: usize,
+    ) -> Self {
+        Self {
+            made: Ordered::new(cursor.batch..end, work, workers, ahead),
+            cursor,
+            end,
+            failed: false,
+        }
+    }
+
+    /// The place of the next batch; behind the epoch's last one, the start of the next epoch.
+    pub fn cursor(&self) -> Cursor {
+        match self.cursor.batch < self.end {
+            true => self.cursor,
+            false => Cursor::start_of(self.cursor.epoch + 1),
+        }
+    }
+
+    /// Uploads the batches: `ahead` of them, where they are ready, before they are taken. Uploads are
+    /// launched by the thread that takes batches, so that they never fall into a recording.
+    pub fn to_device(self, ctx: &Context, ahead: usize) -> DeviceBatches<B>
+    where
+        B: ToDevice,
+    {
+        DeviceBatches::new(self, ctx, ahead)
+    }
+
+    /// The next batch if a worker has made it already.
+    pub(super) fn next_ready(&mut self) -> Option<Result<Batch<B>>> {
+        match self.failed {
+            true => None,
+            false => self.made.next_ready().map(|outcome| self.take(outcome)),
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome<Result<Batch<B>>>) -> Result<Batch<B>> {
+        let batch = self.cursor.batch;
+        let made = outcome.unwrap_or_else(|message| Err(DataError::Panic { batch, message }));
+        self.failed = made.is_err();
+        if !self.failed {
+            self.cursor.batch += 1;
+        }
+        made
+    }
+}
+
+impl<B: Send + 'static> Iterator for Batches<B> {
+    type Item = Result<Batch<B>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.failed {
+            true => None,
+            false => self.made.next().map(|outcome| self.take(outcome)),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! NumPy's files: npy, one array, and npz, named arrays in a zip archive.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read, Write};
+use std::path::Path;
+
+use half::f16;
+use hlx_autograd::{DType, Tensor};
+use hlx_core::{Context, files};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use crate::bytes::{bytes_of, elements};
+use crate::npy_header::Header;
+use crate::{IoError, Result};
+
+/// What the names of arrays have behind them in an archive.
+const SUFFIX: &str = ".npy";
+
+/// Writes a tensor to a file, as `numpy.save`; waits for the device.
+///
+/// # Errors
+/// [`IoError::Argument`] for bf16, which NumPy does not have: convert it to f32; [`IoError::File`] with
+/// the system's reason.
+pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
+    const OP: &str = "save_npy";
+    let written = files::write_atomically(path, &written(OP, tensor)?);
+    written.map_err(|error| IoError::file(OP, path, error))
+}
+
+/// Reads an array from a file, in row-major or Fortran order, as `numpy.load`.
+///
+/// # Errors
+/// [`IoError::File`] for a file that is missing, cut short or malformed, or an array of a type that HLX
+/// has no counterpart of; [`IoError::Range`] for an integer that does not fit.
+pub fn load_npy(ctx: &Context, path: &Path) -> Result<Tensor> {
+    const OP: &str = "load_npy";
+    let bytes = std::fs::read(path).map_err(|error| IoError::file(OP, path, error))?;
+    read(ctx, (OP, "the array"), path, &bytes)
+}
+
+/// Writes named tensors to an archive without compression, as `numpy.savez`; waits for the device.
+///
+/// # Errors
+/// As [`save_npy`].
+pub fn save_npz(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
+    const OP: &str = "save_npz";
+    let refused = |error: String| IoError::file(OP, path, error);
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, tensor) in tensors {
+        let bytes = written(OP, tensor)?;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(bytes.len() >= u32::MAX as usize);
+        let started = archive.start_file(format!("{name}{SUFFIX}"), options);
+        started.map_err(|error| refused(error.to_string()))?;
+        let written = archive.write_all(&bytes);
+        written.map_err(|error| refused(error.to_string()))?;
+    }
+    let archive = archive.finish();
+    let bytes = archive.map_err(|error| refused(error.to_string()))?;
+    let written = files::write_atomically(path, bytes.get_ref());
+    written.map_err(|error| IoError::file(OP, path, error))
+}
+
+/// Reads the arrays of an archive, compressed or not, as `numpy.load`.
+///
+/// # Errors
+/// As [`load_npy`]; [`IoError::File`] for a member that is no array.
+pub fn load_npz(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
+    const OP: &str = "load_npz";
+    let file = File::open(path).map_err(|error| IoError::file(OP, path, error))?;
+    let refused = |error: zip::result::ZipError| IoError::file(OP, path, error);
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(refused)?;
+    let mut tensors = BTreeMap::new();
+    for index in 0..archive.len() {
+        let mut member = archive.by_index(index).map_err(refused)?;
+        let name = member.name().map_err(refused)?.into_owned();
+        let Some(name) = name.strip_suffix(SUFFIX) else {
+            return Err(IoError::file(OP, path, format!("{name} is no array")));
+        };
+        let mut bytes = Vec::new();
+        let all = member.read_to_end(&mut bytes);
+        all.map_err(|error| IoError::file(OP, path, error))?;
+        let tensor = read(ctx, (OP, name), path, &bytes)?;
+        tensors.insert(name.to_owned(), tensor);
+    }
+    Ok(tensors)
+}
+
+/// The bytes of an npy file.
+fn written(op: &'static str, tensor: &Tensor) -> Result<Vec<u8>> {
+    let descr = match tensor.dtype() {
+        DType::F32 => "<f4",
+        DType::F16 => "<f2",
+        DType::I32 => "<i4",
+        DType::U32 => "<u4",
+        DType::I8 => "|i1",
+        DType::U8 => "|u1",
+        DType::Bool => "|b1",
+        DType::BF16 => {
+            let reason =
+                "the tensor has elements of bf16, which NumPy does not have; convert it to f32";
+            return Err(IoError::argument(op, reason));
+        }
+    };
+    let mut bytes = Header::new(descr, tensor.shape()).to_bytes();
+    bytes.extend(bytes_of(tensor)?);
+    Ok(bytes)
+}
+
+/// Reads the bytes of an npy file; `name` is what messages call the array.
+fn read(
+    ctx: &Context,
+    (op, name): (&'static str, &str),
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Tensor> {
+    let refused = |reason: String| IoError::file(op, path, reason);
+    let (header, data) =
+        Header::read(bytes).map_err(|reason| refused(format!("{name} {reason}")))?;
+    let mut shape = header.shape.clone();
+    if header.fortran_order {
+        shape.reverse();
+    }
+    macro_rules! elements {
+        ($type:ty) => {
+            elements(
+                ctx,
+                (op, name),
+                &shape,
+                data,
+                match header.big_endian {
+                    true => <$type>::from_be_bytes,
+                    false => <$type>::from_le_bytes,
+                },
+            )
+        };
+    }
+    let tensor = match header.kind.as_str() {
+        "f2" => elements!(f16),
+        "f4" => elements!(f32),
+        "f8" => elements!(f64),
+        "i1" => elements!(i8),
+        "i2" => elements!(i16),
+        "i4" => elements!(i32),
+        "i8" => elements!(i64),
+        "u1" => elements!(u8),
+        "u2" => elements!(u16),
+        "u4" => elements!(u32),
+        "u8" => elements!(u64),
+        "b1" => elements(ctx, (op, name), &shape, data, |[byte]: [u8; 1]| byte != 0),
+        kind => Err(refused(format!(
+            "{name} has elements of {kind}, which no tensor stores"
+        ))),
+    };
+    let tensor = tensor.map_err(|error| match error {
+        IoError::Argument { reason, .. } => refused(reason),
+        other => other,
+    })?;
+    if !header.fortran_order {
+        return Ok(tensor);
+    }
+    let reversed: Vec<isize> = (0..shape.len() as isize).rev().collect();
+    Ok(tensor.permute(&reversed)?.contiguous()?)
+}
