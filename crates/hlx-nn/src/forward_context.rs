@@ -1,99 +1,130 @@
-//! What a forward pass needs beside its input: positions, and the counter of the dropouts.
+//! What a forward pass needs beside its input: whether it trains, and the numbers of a training pass.
 
-use hlx_autograd::{DropoutMask, Tensor};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hlx_autograd::DropoutMask;
 use hlx_core::{Buffer, Context};
 
 use crate::Result;
 
-/// The fixed shapes and the random counter of a forward pass. Make it once for a shape, before a
-/// recording, and use it for every step: a recording cannot upload.
+/// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
+/// shards. Make it once, before a recording, and use it for every step: what changes from step to step
+/// lies on the device, where recorded launches read it.
 #[derive(Debug)]
 pub struct ForwardContext {
-    batch: usize,
-    time: usize,
-    positions: Tensor,
-    dropout: Option<DropoutCounter>,
+    training: Option<Training>,
 }
 
+/// The numbers of a training pass.
 #[derive(Debug)]
-struct DropoutCounter {
+struct Training {
     ctx: Context,
     seed: u64,
+    /// The step, and the number of the pass's first sample in the whole batch.
     counter: Buffer,
+    shards: usize,
+    is_part_of_shard: bool,
+    /// The number of empty samples, one word.
+    empty: Buffer,
+    /// What `empty` holds, so that it is uploaded only when it changes.
+    n_empty: AtomicU32,
 }
 
 impl ForwardContext {
-    /// Makes the context for ids of shape \[batch, time\], without dropout: for evaluation and
-    /// generation.
+    /// Evaluation and generation, as after PyTorch's `model.eval()`: no dropout, and norms use their
+    /// running values.
+    pub fn eval() -> Self {
+        Self { training: None }
+    }
+
+    /// Training, as after `model.train()`: dropouts draw their masks from the seed and the counter,
+    /// which starts at step 0 and sample 0; the pass holds one shard, and no sample is empty.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn new(ctx: &Context, batch: usize, time: usize) -> Result<Self> {
-        let positions: Vec<u32> = (0..batch).flat_map(|_| 0..time as u32).collect();
-        let positions = Tensor::ids(ctx, &positions, &[batch, time])?.with_samples(0)?;
-        Ok(Self {
-            batch,
-            time,
-            positions,
-            dropout: None,
-        })
+    pub fn train(ctx: &Context, seed: u64) -> Result<Self> {
+        let training = Training {
+            ctx: ctx.clone(),
+            seed,
+            counter: ctx.buffer_u32(&[0, 0])?,
+            shards: 1,
+            is_part_of_shard: false,
+            empty: ctx.buffer_u32(&[0])?,
+            n_empty: AtomicU32::new(0),
+        };
+        let training = Some(training);
+        Ok(Self { training })
     }
 
-    /// Turns dropout on, for training: masks are drawn from the seed and the counter, which
-    /// starts at step 0 and sample 0.
-    ///
-    /// # Errors
-    /// What the device reports.
-    pub fn with_dropout(mut self, seed: u64) -> Result<Self> {
-        let ctx = self.positions.context().clone();
-        let counter = ctx.buffer_u32(&[0, 0])?;
-        self.dropout = Some(DropoutCounter { ctx, seed, counter });
-        Ok(self)
+    /// States how many shards of the batch a pass holds
+    /// ([`BackwardPlan::shards`](hlx_autograd::BackwardPlan)); `is_part` says that it holds but a part
+    /// of one, which layers with statistics over a shard refuse. Does nothing in evaluation.
+    #[must_use]
+    pub fn with_shards(mut self, shards: usize, is_part: bool) -> Self {
+        if let Some(training) = &mut self.training {
+            training.shards = shards;
+            training.is_part_of_shard = is_part;
+        }
+        self
     }
 
-    /// Moves the dropout counter to a step and to the number that this batch's first sample has
-    /// in the whole batch. Call it between steps, outside of a recording; without dropout it
-    /// does nothing.
+    /// Moves the dropout counter to a step and to the number that this pass's first sample has in the
+    /// whole batch. Call it between steps, outside of a recording, and not between a forward pass and
+    /// its backward pass, which draws the masks again. Does nothing in evaluation.
     ///
     /// # Errors
     /// What the device reports.
     pub fn set_counter(&self, step: u32, sample_base: u32) -> Result<()> {
-        if let Some(dropout) = &self.dropout {
-            dropout
-                .ctx
-                .upload_u32(&dropout.counter, &[step, sample_base])?;
+        if let Some(training) = &self.training {
+            let counter = [step, sample_base];
+            training.ctx.upload_u32(&training.counter, &counter)?;
         }
         Ok(())
     }
 
-    /// The number of sequences.
-    pub fn batch(&self) -> usize {
-        self.batch
+    /// States that the first `n_empty` samples of the coming passes are empty: rows that fill a short
+    /// batch and enter no statistic. Call it as [`ForwardContext::set_counter`].
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn set_empty_samples(&self, n_empty: u32) -> Result<()> {
+        if let Some(training) = &self.training
+            && training.n_empty.swap(n_empty, Ordering::Relaxed) != n_empty
+        {
+            training.ctx.upload_u32(&training.empty, &[n_empty])?;
+        }
+        Ok(())
     }
 
-    /// The length of each.
-    pub fn time(&self) -> usize {
-        self.time
+    /// Whether the pass trains.
+    pub fn is_training(&self) -> bool {
+        self.training.is_some()
     }
 
-    /// The position of every token: the ids 0, 1, .. a sequence, \[B, T\].
-    pub fn positions(&self) -> &Tensor {
-        &self.positions
+    /// The number of shards that a training pass holds; 1 in evaluation.
+    pub fn shards(&self) -> usize {
+        self.training.as_ref().map_or(1, |training| training.shards)
     }
 
-    /// Whether dropout is on.
-    pub(crate) fn draws_masks(&self) -> bool {
-        self.dropout.is_some()
+    /// Whether a training pass holds but a part of a shard.
+    pub fn is_part_of_shard(&self) -> bool {
+        let training = self.training.as_ref();
+        training.is_some_and(|training| training.is_part_of_shard)
     }
 
-    /// The mask of a dropout, or `None` in evaluation.
+    /// The number of empty samples at the front of a training pass, one u32 on the device.
+    pub fn empty_samples(&self) -> Option<&Buffer> {
+        self.training.as_ref().map(|training| &training.empty)
+    }
+
+    /// The mask of a dropout with probability `p` at a place of the model; `None` in evaluation.
     pub(crate) fn mask(&self, p: f32, purpose: u32) -> Option<DropoutMask> {
-        let DropoutCounter { seed, counter, .. } = self.dropout.as_ref()?;
+        let training = self.training.as_ref()?;
         Some(DropoutMask {
             p,
-            seed: *seed,
+            seed: training.seed,
             purpose,
-            counter: counter.clone(),
+            counter: training.counter.clone(),
         })
     }
 }

@@ -10,7 +10,7 @@ use hlx_core::Buffer;
 use hlx_kernels::elementwise::add_assign;
 
 use crate::error::NnError;
-use crate::{ParameterStore, Result};
+use crate::{Result, Weights};
 
 /// One pass of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl MicroBatchPlan {
 
 /// Adds the gradients of micro-batches in the order of the tree over all shards.
 ///
-/// After each backward pass that ends a shard, [`GradientTree::push`] takes the store's gradient
+/// After each backward pass that ends a shard, [`GradientTree::push`] takes the weights' gradient
 /// buffer; [`GradientTree::finish`] leaves the root there. Both can be recorded.
 #[derive(Debug)]
 pub struct GradientTree {
@@ -99,14 +99,16 @@ impl GradientTree {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn new(store: &ParameterStore, plan: &MicroBatchPlan) -> Result<Self> {
+    pub fn new(weights: &Weights, plan: &MicroBatchPlan) -> Result<Self> {
         let sums = plan
             .passes
             .iter()
             .filter(|pass| pass.level.is_some())
             .count();
+        // Here rather than in a pass that is being recorded.
+        weights.gradients()?;
         let buffers = (0..sums.max(1).ilog2())
-            .map(|_| store.zeros_like())
+            .map(|_| weights.zeros_like())
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
             buffers,
@@ -114,15 +116,15 @@ impl GradientTree {
         })
     }
 
-    /// Adds the gradients that the store holds, the sum of 2^level shards, to the tree: while
+    /// Adds the gradients in the weights' gradient buffer, the sum of 2^level shards, to the tree: while
     /// the newest partial sum has the same level, the new one is added onto it.
     ///
     /// # Errors
     /// [`NnError::MicroBatches`] for more passes than planned, and what the device reports.
-    pub fn push(&mut self, store: &ParameterStore, level: u32) -> Result<()> {
-        let ctx = store.context();
+    pub fn push(&mut self, weights: &Weights, level: u32) -> Result<()> {
+        let ctx = weights.context();
         let mut level = level;
-        let mut newest = store.gradients();
+        let mut newest = weights.gradients()?;
         while self.waiting.last() == Some(&level) {
             let older = &self.buffers[self.waiting.len() - 1];
             add_assign(ctx, older, newest)?;
@@ -146,19 +148,19 @@ impl GradientTree {
         Ok(())
     }
 
-    /// Ends a step: the store's gradient buffer holds the root, and the tree is empty.
+    /// Ends a step: the weights' gradient buffer holds the root, and the tree is empty.
     ///
     /// # Errors
     /// [`NnError::MicroBatches`] if the sums that were pushed do not make one tree, and what the
     /// device reports.
-    pub fn finish(&mut self, store: &ParameterStore) -> Result<()> {
+    pub fn finish(&mut self, weights: &Weights) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.len() != 1 {
             let reason = format!("{} sums are left, expected one root", waiting.len());
             return Err(NnError::MicroBatches { reason });
         }
         if let Some(root) = self.buffers.first() {
-            store.context().copy(root, store.gradients())?;
+            weights.context().copy(root, weights.gradients()?)?;
         }
         Ok(())
     }
@@ -220,9 +222,9 @@ mod tests {
     fn eight_sums_are_added_as_a_tree() -> Result<()> {
         let ctx = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
-        builder.add("w", &[1], Init::Zeros);
-        let store = builder.build(&ctx, 0)?;
-        let mut tree = GradientTree::new(&store, &MicroBatchPlan::new(8, 1, 8)?)?;
+        builder.parameter("w", &[1], Init::Zeros);
+        let weights = builder.build(&ctx, 0)?;
+        let mut tree = GradientTree::new(&weights, &MicroBatchPlan::new(8, 1, 8)?)?;
         // Values whose sum depends on the order: 1 is lost beside 2^24, but 2 is not.
         let shards = [
             16_777_216.0,
@@ -236,15 +238,15 @@ mod tests {
         ];
         for _ in 0..2 {
             for &shard in &shards {
-                ctx.fill(store.gradients(), shard.to_bits())?;
-                tree.push(&store, 0)?;
+                ctx.fill(weights.gradients()?, shard.to_bits())?;
+                tree.push(&weights, 0)?;
             }
-            tree.finish(&store)?;
+            tree.finish(&weights)?;
             let s = shards;
             let left = (s[0] + s[1]) + (s[2] + s[3]);
             let root = left + ((s[4] + s[5]) + (s[6] + s[7]));
             assert_eq!(
-                ctx.download_f32(store.gradients())?[0].to_bits(),
+                ctx.download_f32(weights.gradients()?)?[0].to_bits(),
                 root.to_bits()
             );
             assert_ne!(root, shards.iter().sum::<f32>());

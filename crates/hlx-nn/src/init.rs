@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::thread::{self, available_parallelism};
 
 use hlx_core::cpu::with_flush;
-use hlx_kernels::draw::draw_normal;
+use hlx_kernels::draw::{draw_normal, draw_uniform};
 
 /// The purpose number of the first parameter's draws; parameter i has this plus i. Dropout has
 /// the numbers from [`DROPOUT_PURPOSE`] on, and those below are free for data.
@@ -25,21 +25,43 @@ pub enum Init {
         /// The standard deviation.
         std: f32,
     },
+    /// Uniform from -bound to bound.
+    Uniform {
+        /// The largest magnitude.
+        bound: f32,
+    },
 }
 
 impl Init {
+    /// PyTorch's distribution of the weights and biases of linear layers and convolutions, uniform
+    /// within +-1 / sqrt(fan_in), where `fan_in` counts the inputs of an output. It is what
+    /// `kaiming_uniform_(a=sqrt(5))` comes to.
+    pub fn uniform_of(fan_in: usize) -> Self {
+        // Division and square root are correctly rounded everywhere: the same bits on any host.
+        let bound = match fan_in {
+            0 => 0.0,
+            _ => 1.0 / (fan_in as f32).sqrt(),
+        };
+        Self::Uniform { bound }
+    }
+
     /// Draws the values of the parameter with this index.
     ///
     /// Elements 4j to 4j + 3 come from the Philox block with key = seed and counter =
-    /// (j, 0, 0, purpose): two pairs of normal values by HLX's own log, sine and cosine.
+    /// (j, 0, 0, purpose): two pairs of normal values by HLX's own log, sine and cosine, or four
+    /// uniform values.
     pub(crate) fn draw(self, seed: u64, parameter_idx: usize, n: usize) -> Vec<f32> {
+        let key = [seed as u32, (seed >> 32) as u32];
+        let purpose = INIT_PURPOSE + parameter_idx as u32;
         match self {
             Self::Zeros => vec![0.0; n],
             Self::Ones => vec![1.0; n],
-            Self::Normal { std } => {
-                let key = [seed as u32, (seed >> 32) as u32];
-                normal(key, INIT_PURPOSE + parameter_idx as u32, std, n)
-            }
+            Self::Normal { std } => blocks(n, |first_block, values| {
+                draw_normal(key, purpose, std, first_block, values);
+            }),
+            Self::Uniform { bound } => blocks(n, |first_block, values| {
+                draw_uniform(key, purpose, bound, first_block, values);
+            }),
         }
     }
 }
@@ -47,16 +69,16 @@ impl Init {
 /// Blocks of four that a thread draws at a time.
 const BLOCKS_A_THREAD: usize = 1 << 14;
 
-/// Draws on all cores: a value depends on its index alone.
-fn normal(key: [u32; 2], purpose: u32, std: f32, n: usize) -> Vec<f32> {
+/// Draws on all cores: a value depends on its index alone. `draw` fills the blocks of four from one on.
+fn blocks(n: usize, draw: impl Fn(u32, &mut [f32]) + Sync) -> Vec<f32> {
     let mut values = vec![0.0; n];
     let cores = available_parallelism().map_or(1, NonZero::get);
     let blocks = n.div_ceil(4).div_ceil(cores).max(BLOCKS_A_THREAD);
     thread::scope(|scope| {
         for (chunk_idx, chunk) in values.chunks_mut(4 * blocks).enumerate() {
-            let first_block = chunk_idx * blocks;
-            let first_block = first_block as u32;
-            scope.spawn(move || with_flush(|| draw_normal(key, purpose, std, first_block, chunk)));
+            let first_block = (chunk_idx * blocks) as u32;
+            let draw = &draw;
+            scope.spawn(move || with_flush(|| draw(first_block, chunk)));
         }
     });
     values
@@ -98,5 +120,26 @@ mod tests {
         assert_ne!(normal.draw(8, 3, 10), values);
         assert_ne!(normal.draw(7 + (1 << 32), 3, 10), values);
         assert_ne!(normal.draw(7, 4, 10), values);
+    }
+
+    #[test]
+    fn uniform_draws_fill_their_range_evenly() {
+        let Init::Uniform { bound } = Init::uniform_of(16) else {
+            panic!("uniform");
+        };
+        assert_eq!(bound, 0.25);
+        let values = Init::Uniform { bound }.draw(7, 3, 100_001);
+        assert!(values.iter().all(|x| (-bound..=bound).contains(x)));
+        let mut counts = [0; 10];
+        for x in &values {
+            counts[((x + bound) / (2.0 * bound) * 9.9999) as usize] += 1;
+        }
+        // A tenth each; the deviation of a count is 95.
+        assert!(
+            counts.iter().all(|count| (9_500..10_500).contains(count)),
+            "{counts:?}"
+        );
+        assert_eq!(Init::Uniform { bound }.draw(7, 3, 9), values[..9]);
+        assert_eq!(Init::uniform_of(0), Init::Uniform { bound: 0.0 });
     }
 }

@@ -1,53 +1,72 @@
 //! Layers, the transformer, losses, initialisation, optimizers and model files of HLX.
 //!
-//! All parameters of a model lie in one buffer and their gradients in a second of the same
-//! layout ([`ParameterStore`]), so that one dispatch updates them all. Layers are plain structs
-//! that hold handles to their parameters; a model is made in two steps, first declared to a
-//! [`ParameterBuilder`], then built.
+//! All parameters of a model lie in one buffer ([`Weights`]) and their gradients, once training needs
+//! them, in a second of the same layout, so that one dispatch updates them all. Layers are plain
+//! structs that hold handles to their parameters, each a [`Module`]; a model is made in two steps,
+//! first declared to a [`ParameterBuilder`], then built: [`Model::new`] does both.
 //!
 //! ```no_run
 //! use hlx_autograd::{BackwardPlan, Tensor};
 //! use hlx_core::Context;
-//! use hlx_nn::{AdamW, AdamWConfig, ForwardContext, Optimizer, Transformer, TransformerConfig};
+//! use hlx_nn::{
+//!     AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+//! };
 //!
 //! let ctx = Context::open("auto")?;
-//! let model = Transformer::new(&ctx, &TransformerConfig::tiny(), 42)?;
-//! let mut optimizer = AdamW::new(model.store(), AdamWConfig::default())?;
+//! let model = Model::new(&ctx, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
+//! let mut optimizer = AdamW::new(model.weights(), AdamWConfig::default())?;
 //! let ids = Tensor::ids(&ctx, &[72, 76, 88], &[1, 3])?.with_samples(0)?;
 //! let targets = Tensor::ids(&ctx, &[76, 88, 10], &[1, 3])?;
 //! let scale = Tensor::from_slice(&ctx, &[1.0 / 3.0], &[1])?;
-//! let logits = model.forward(&ids, &ForwardContext::new(&ctx, 1, 3)?)?;
+//! let logits = model.forward(&ids, &ForwardContext::train(&ctx, 42)?)?;
 //! let loss = hlx_nn::cross_entropy(&logits, &targets, &scale, 0.0)?;
 //! loss.backward_with(&BackwardPlan::default())?;
-//! optimizer.step(model.store(), 1e-3)?;
+//! optimizer.step(model.weights(), 1e-3)?;
 //! # Ok::<(), hlx_nn::NnError>(())
 //! ```
 
+mod classifier;
 mod error;
 mod forward_context;
 mod gradient_tree;
 mod init;
 mod layers;
 mod loss;
+mod model;
 mod model_file;
+mod module;
 mod optimizer;
 mod parameters;
+mod schedule;
 mod state_digest;
 mod transformer;
 
+pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use error::NnError;
 pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
+pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use init::Init;
 pub use layers::{
-    Block, Dropout, Embedding, FeedForward, LayerNorm, Linear, Mlp, MultiHeadAttention,
+    AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Block,
+    Conv1d, Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,
+    Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Mlp,
+    MultiHeadAttention, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
 pub use loss::{cross_entropy, mse};
+pub use model::Model;
 pub use model_file::{CONFIG_FILE, MODEL_FILE, load_model, save_model};
+pub use module::{Members, Module};
 pub use optimizer::{
-    Adam, AdamConfig, AdamW, AdamWConfig, Optimizer, OptimizerState, Sgd, SgdConfig, StateTensor,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, FlatOptimizer, Lion,
+    LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer, OptimizerState,
+    ParameterGroup, RMSprop, RMSpropConfig, Sgd, SgdConfig, StateTensor, UpdateRule,
+    clip_grad_norm_, clip_grad_value_,
 };
-pub use parameters::{Parameter, ParameterBuilder, ParameterStore};
+pub use parameters::{
+    ModelBuffer, Parameter, ParameterBuilder, ParameterSet, Weights, WeightsSnapshot,
+};
+pub use schedule::{OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
 pub use transformer::{Transformer, TransformerConfig};
 

@@ -1,4 +1,5 @@
-//! Losses.
+//! Losses of passes over a part of a batch. Those of `torch.nn.functional` are methods of
+//! [`Tensor`], such as [`Tensor::mse_loss`] and [`Tensor::cross_entropy_loss`].
 
 use hlx_autograd::Tensor;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hlx_core::{Context, files};
 
 use crate::error::NnError;
-use crate::{Result, Transformer, TransformerConfig};
+use crate::{Model, Result, Transformer, TransformerConfig};
 
 /// The file of the weights.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -30,11 +30,11 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// [`NnError::File`] with the system's reason, and what the device reports.
-pub fn save_model(folder: &Path, model: &Transformer) -> Result<()> {
+pub fn save_model(folder: &Path, model: &Model<Transformer>) -> Result<()> {
     let config = serde_json::to_string_pretty(model.config())
         .map_err(|error| NnError::file(&folder.join(CONFIG_FILE), error))?
         + "\n";
-    let weights = model.store().to_safetensors()?;
+    let weights = model.weights().to_safetensors()?;
     let write = || -> io::Result<()> {
         fs::create_dir_all(folder)?;
         files::remove_temporaries(folder, ABANDONED)?;
@@ -87,16 +87,16 @@ fn place(folder: &Path, name: &str) -> PathBuf {
 /// # Errors
 /// [`NnError::File`] for a file that is missing, truncated, malformed, or whose tensors are not
 /// those of its configuration, with the first that differs; and what the device reports.
-pub fn load_model(ctx: &Context, folder: &Path) -> Result<Transformer> {
+pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
     let config_path = place(folder, CONFIG_FILE);
     let text = read(&config_path)?;
     let config: TransformerConfig =
         serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
     let model_path = place(folder, MODEL_FILE);
     let bytes = read(&model_path)?;
-    let model = Transformer::zeroed(ctx, &config)?;
+    let model = Model::zeroed(ctx, |b| Transformer::new(b, &config))?;
     model
-        .store()
+        .weights()
         .load_safetensors(&bytes)
         .map_err(|error| match error {
             NnError::Mismatch { what, reason } => {
@@ -116,7 +116,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn model(width: usize) -> Transformer {
+    fn model(width: usize) -> Model<Transformer> {
         let config = TransformerConfig {
             vocabulary: 256,
             width,
@@ -127,12 +127,12 @@ mod tests {
             dropout: 0.0,
         };
         let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-        Transformer::new(&ctx, &config, 3).expect("makes")
+        Model::new(&ctx, 3, |b| Transformer::new(b, &config)).expect("makes")
     }
 
     fn digest(folder: &Path) -> Result<String> {
         let ctx = hlx_core::testing::cpu()?;
-        load_model(&ctx, folder)?.store().digest()
+        load_model(&ctx, folder)?.weights().digest()
     }
 
     /// Stops [`save_model`] after each of its renames and removals, as a crash would.
@@ -152,9 +152,9 @@ mod tests {
             for name in [MODEL_FILE, CONFIG_FILE].into_iter().take(stop.max(1) - 1) {
                 fs::rename(at(PENDING).join(name), at(name)).expect("renames");
             }
-            assert_eq!(digest(&folder)?, new.store().digest()?, "stop {stop}");
+            assert_eq!(digest(&folder)?, new.weights().digest()?, "stop {stop}");
             save_model(&folder, &old)?;
-            assert_eq!(digest(&folder)?, old.store().digest()?, "stop {stop}");
+            assert_eq!(digest(&folder)?, old.weights().digest()?, "stop {stop}");
             assert_eq!(fs::read_dir(&folder).expect("reads").count(), 2);
         }
         fs::remove_dir_all(&folder).expect("cleared");

@@ -1,18 +1,18 @@
 //! The digest of a model and its optimizer, computed on the device.
 //!
-//! Parameters are one list of tensors in the order of declaration; the optimizer's state is one
-//! list too, buffer by buffer, its names such as `mean/blocks.0.attention.qkv.weight`. Both roots
+//! Parameters, and after them the model's buffers, are one list of tensors in the order of
+//! declaration; the optimizer's state is one list too, buffer by buffer, its names such as `mean/blocks.0.attention.qkv.weight`. Both roots
 //! and every tensor's are those of [`hlx_kernels::tree_digest`].
 
 use hlx_core::Buffer;
 use hlx_kernels::tree_digest::{DigestKind, ListDigest, PendingDigests, TreeDigester};
 
-use crate::{Optimizer, ParameterStore, Result};
+use crate::{Optimizer, Result, Weights};
 
 /// The digests of a state, tensor by tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDigest {
-    /// Of the parameters.
+    /// Of the parameters, and of the buffers behind them.
     pub parameters: ListDigest,
     /// Of the optimizer's tensors; an optimizer without any has the digest of no tensors.
     pub optimizer: ListDigest,
@@ -36,10 +36,13 @@ impl PendingStateDigest {
     }
 }
 
-/// Digests a parameter store and its optimizer, prepared once for their layout.
+/// Digests a model's weights and its optimizer, prepared once for their layout.
 pub struct StateDigester {
-    /// The values' digester, then one for each buffer of the optimizer.
+    /// The values' digester, that of the model's buffers if it has any, then one for each buffer of
+    /// the optimizer.
     digesters: Vec<TreeDigester>,
+    /// How many of them are of the model.
+    n_of_model: usize,
 }
 
 impl StateDigester {
@@ -47,16 +50,22 @@ impl StateDigester {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn new(store: &ParameterStore, optimizer: &dyn Optimizer) -> Result<Self> {
-        let names = optimizer
-            .buffers()
+    pub fn new(weights: &Weights, optimizer: &dyn Optimizer) -> Result<Self> {
+        let mut spans = vec![weights.spans("")];
+        if !weights.buffers().is_empty() {
+            spans.push(weights.buffer_spans());
+        }
+        let n_of_model = spans.len();
+        let names = optimizer.buffers().into_iter().map(|(name, _)| name);
+        spans.extend(names.map(|name| weights.spans(&format!("{name}/"))));
+        let digesters = spans
             .into_iter()
-            .map(|(name, _)| format!("{name}/"));
-        let digesters = std::iter::once(String::new())
-            .chain(names)
-            .map(|prefix| TreeDigester::new(store.context(), DigestKind::F32, store.spans(&prefix)))
+            .map(|spans| TreeDigester::new(weights.context(), DigestKind::F32, spans))
             .collect::<std::result::Result<_, _>>()?;
-        Ok(Self { digesters })
+        Ok(Self {
+            digesters,
+            n_of_model,
+        })
     }
 
     /// Launches the digests of the state as it is now and starts their download; does not wait.
@@ -65,11 +74,13 @@ impl StateDigester {
     /// What the device reports.
     pub fn send_for(
         &self,
-        store: &ParameterStore,
+        weights: &Weights,
         optimizer: &dyn Optimizer,
     ) -> Result<PendingStateDigest> {
+        let of_model = [weights.values(), weights.buffer_values()];
+        let of_model = of_model.into_iter().take(self.n_of_model);
         let buffers = optimizer.buffers().into_iter().map(|(_, buffer)| buffer);
-        let buffers = std::iter::once(store.values()).chain(buffers);
+        let buffers = of_model.chain(buffers);
         let together: Vec<(&TreeDigester, &Buffer)> = self.digesters.iter().zip(buffers).collect();
         TreeDigester::launch_together(&together)?;
         let pending = self.digesters.iter().map(TreeDigester::read_later);
@@ -87,11 +98,10 @@ impl StateDigester {
         for (digester, pending) in self.digesters.iter().zip(pending.0) {
             lists.push(digester.receive(pending)?.tensors);
         }
-        let mut lists = lists.into_iter();
-        let parameters = lists.next().unwrap_or_default();
+        let optimizer = lists.split_off(self.n_of_model).concat();
         Ok(StateDigest {
-            parameters: ListDigest::new(parameters),
-            optimizer: ListDigest::new(lists.flatten().collect()),
+            parameters: ListDigest::new(lists.concat()),
+            optimizer: ListDigest::new(optimizer),
         })
     }
 
@@ -99,8 +109,8 @@ impl StateDigester {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn digest(&self, store: &ParameterStore, optimizer: &dyn Optimizer) -> Result<StateDigest> {
-        let pending = self.send_for(store, optimizer)?;
+    pub fn digest(&self, weights: &Weights, optimizer: &dyn Optimizer) -> Result<StateDigest> {
+        let pending = self.send_for(weights, optimizer)?;
         self.receive(pending)
     }
 }
@@ -115,13 +125,13 @@ mod tests {
     fn a_state_has_the_digests_of_its_tensors() -> Result<()> {
         let ctx = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
-        builder.add("b.weight", &[5, 13], Init::Normal { std: 0.5 });
-        builder.add("a.bias", &[3], Init::Ones);
-        let store = builder.build(&ctx, 9)?;
-        let adamw = AdamW::new(&store, AdamWConfig::default())?;
-        let digester = StateDigester::new(&store, &adamw)?;
-        let found = digester.digest(&store, &adamw)?;
-        let values = store.download(store.values())?;
+        builder.parameter("b.weight", &[5, 13], Init::Normal { std: 0.5 });
+        builder.parameter("a.bias", &[3], Init::Ones);
+        let weights = builder.build(&ctx, 9)?;
+        let adamw = AdamW::new(&weights, AdamWConfig::default())?;
+        let digester = StateDigester::new(&weights, &adamw)?;
+        let found = digester.digest(&weights, &adamw)?;
+        let values = weights.download(weights.values())?;
         for (tensor, values) in found.parameters.tensors.iter().zip(&values) {
             assert_eq!(tensor.root, tree_digest_f32(values), "{}", tensor.name);
         }
@@ -138,16 +148,16 @@ mod tests {
             "square/a.bias",
         ];
         assert_eq!(names, expected);
-        let pending = digester.send_for(&store, &adamw)?;
-        ctx.fill(store.values(), 0)?;
+        let pending = digester.send_for(&weights, &adamw)?;
+        ctx.fill(weights.values(), 0)?;
         assert_eq!(digester.receive(pending)?, found);
         assert_ne!(
-            digester.digest(&store, &adamw)?.parameters,
+            digester.digest(&weights, &adamw)?.parameters,
             found.parameters
         );
 
-        let plain = Sgd::new(&store, SgdConfig::default())?;
-        let found = StateDigester::new(&store, &plain)?.digest(&store, &plain)?;
+        let plain = Sgd::new(&weights, SgdConfig::default())?;
+        let found = StateDigester::new(&weights, &plain)?.digest(&weights, &plain)?;
         assert_eq!(found.optimizer, ListDigest::new(Vec::new()));
         Ok(())
     }

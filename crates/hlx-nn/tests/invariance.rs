@@ -3,8 +3,8 @@
 use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
 use hlx_core::Context;
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, GradientTree, MicroBatchPlan, NnError, Optimizer, Result,
-    Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, ForwardContext, GradientTree, MicroBatchPlan, Model, Module, NnError,
+    Optimizer, Result, Transformer, TransformerConfig, cross_entropy,
 };
 use rayon::prelude::*;
 
@@ -27,11 +27,11 @@ fn token(sample: usize, time: usize) -> u32 {
     ((sample * 31 + time * 17 + sample * time) % 29) as u32
 }
 
-fn logits(model: &Transformer, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
-    let ctx = model.store().context();
+fn logits(model: &Model<Transformer>, ids: &[u32], batch: usize) -> Result<Vec<f32>> {
+    let ctx = model.weights().context();
     let time = ids.len() / batch;
     let ids = Tensor::ids(ctx, ids, &[batch, time])?;
-    let logits = model.forward(&ids, &ForwardContext::new(ctx, batch, time)?)?;
+    let logits = model.forward(&ids, &ForwardContext::eval())?;
     Ok(logits.to_vec()?)
 }
 
@@ -45,7 +45,7 @@ fn a_sequence_has_the_same_logits_alone_and_in_a_batch_padded_or_not() -> Result
     let sequence = |sample: usize, n: usize| (0..n).map(move |time| token(sample, time));
     let mut expected = None;
     for ctx in hlx_core::testing::own_contexts() {
-        let model = Transformer::new(&ctx, &config(0.0), 3)?;
+        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
         let padded = |(sample, &length): (usize, &usize)| -> Vec<u32> {
             sequence(sample, length)
                 .chain(std::iter::repeat_n(0, 37 - length))
@@ -80,9 +80,9 @@ fn the_logits_of_chosen_positions_have_the_bits_of_all_logits() -> Result<()> {
     // The last positions of sequences of several lengths, and one twice.
     let chosen = [32, 33 + 4, 2 * 33 + 31, 32];
     for ctx in hlx_core::testing::own_contexts() {
-        let model = Transformer::new(&ctx, &config(0.0), 3)?;
+        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
         let all = words(&logits(&model, &ids, batch)?);
-        let context = ForwardContext::new(&ctx, batch, time)?;
+        let context = ForwardContext::eval();
         let ids = Tensor::ids(&ctx, &ids, &[batch, time])?;
         let rows = Tensor::ids(&ctx, &chosen, &[chosen.len()])?;
         let found = model.forward_at(&ids, &context, &rows)?;
@@ -122,17 +122,17 @@ fn batch() -> Batch {
 }
 
 /// Computes the gradient of the batch in passes; dropout is on.
-fn gradient(model: &Transformer, micro: usize, shards: usize, step: u32) -> Result<()> {
-    let ctx = model.store().context();
+fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) -> Result<()> {
+    let ctx = model.weights().context();
     let Batch {
         ids,
         targets,
         scale,
     } = batch();
     let plan = MicroBatchPlan::new(BATCH, micro, shards)?;
-    let mut tree = GradientTree::new(model.store(), &plan)?;
+    let mut tree = GradientTree::new(model.weights(), &plan)?;
     let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
-    let context = ForwardContext::new(ctx, micro, TIME)?.with_dropout(77)?;
+    let context = ForwardContext::train(ctx, 77)?;
     for pass in &plan.passes {
         let range = pass.first_sample * TIME..(pass.first_sample + micro) * TIME;
         let ids = Tensor::ids(ctx, &ids[range.clone()], &[micro, TIME])?.with_samples(0)?;
@@ -141,22 +141,22 @@ fn gradient(model: &Transformer, micro: usize, shards: usize, step: u32) -> Resu
         let logits = model.forward(&ids, &context)?;
         cross_entropy(&logits, &targets, &scale, 0.1)?.backward_with(&pass.plan)?;
         if let Some(level) = pass.level {
-            tree.push(model.store(), level)?;
+            tree.push(model.weights(), level)?;
         }
     }
-    tree.finish(model.store())
+    tree.finish(model.weights())
 }
 
 #[test]
 fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
     let mut expected = None;
     for ctx in hlx_core::testing::own_contexts() {
-        let model = Transformer::new(&ctx, &config(0.2), 3)?;
-        let store = model.store();
+        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.2)))?;
+        let weights = model.weights();
         let sizes: &[usize] = if ctx.is_cpu() { &[8, 4, 2, 1] } else { &[8, 2] };
         for &micro in sizes {
             gradient(&model, micro, 4, 5)?;
-            let digest = store.digest_of(&[("", store.gradients())])?;
+            let digest = weights.digest_of(&[("", weights.gradients()?)])?;
             let expected = expected.get_or_insert_with(|| digest.clone());
             assert_eq!(
                 &digest,
@@ -172,10 +172,12 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
 #[test]
 fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
     let ctx = hlx_core::testing::cpu()?;
-    let model = Transformer::new(&ctx, &config(0.2), 3)?;
+    let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.2)))?;
     let digest = |shards, step| -> Result<String> {
         gradient(&model, 8, shards, step)?;
-        model.store().digest_of(&[("", model.store().gradients())])
+        model
+            .weights()
+            .digest_of(&[("", model.weights().gradients()?)])
     };
     let first = digest(4, 5)?;
     assert_ne!(digest(2, 5)?, first);
@@ -186,12 +188,12 @@ fn the_gradient_depends_on_shards_and_on_the_dropout_step() -> Result<()> {
 
 /// Trains three steps and returns the digests of parameters and of optimizer state.
 fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
-    let model = Transformer::new(ctx, &config(0.1), 3)?;
+    let model = Model::new(ctx, 3, |b| Transformer::new(b, &config(0.1)))?;
     let clipped = AdamWConfig {
         clip_norm: Some(0.5),
         ..AdamWConfig::default()
     };
-    let mut optimizer = AdamW::new(model.store(), clipped)?;
+    let mut optimizer = AdamW::new(model.weights(), clipped)?;
     let Batch {
         ids,
         targets,
@@ -200,7 +202,7 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
     let ids = Tensor::ids(ctx, &ids, &[BATCH, TIME])?.with_samples(0)?;
     let targets = Tensor::ids(ctx, &targets, &[BATCH, TIME])?;
     let scale = Tensor::from_slice(ctx, &[scale], &[1])?;
-    let context = ForwardContext::new(ctx, BATCH, TIME)?.with_dropout(77)?;
+    let context = ForwardContext::train(ctx, 77)?;
     let plan = BackwardPlan {
         shards: 8,
         ..BackwardPlan::default()
@@ -208,7 +210,7 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
     let launch = |optimizer: &AdamW| -> Result<()> {
         let logits = model.forward(&ids, &context)?;
         cross_entropy(&logits, &targets, &scale, 0.0)?.backward_with(&plan)?;
-        optimizer.update(model.store())
+        optimizer.update(model.weights())
     };
     let graph = match recorded {
         true => Some(ctx.record::<_, NnError>(|| launch(&optimizer))?.0),
@@ -222,7 +224,10 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
             None => launch(&optimizer)?,
         }
     }
-    Ok([model.store().digest()?, optimizer.digest(model.store())?])
+    Ok([
+        model.weights().digest()?,
+        optimizer.digest(model.weights())?,
+    ])
 }
 
 #[test]
@@ -237,20 +242,22 @@ fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> 
 #[test]
 fn ids_of_another_shape_are_refused() -> Result<()> {
     let ctx = hlx_core::testing::cpu()?;
-    let model = Transformer::new(&ctx, &config(0.0), 3)?;
-    let ids = Tensor::ids(&ctx, &[1, 2, 3], &[1, 3])?;
-    let error = model
-        .forward(&ids, &ForwardContext::new(&ctx, 1, 2)?)
-        .expect_err("another length");
-    let expected = "transformer: ids has shape [1, 3], expected [1, 2] and at most 37 positions";
-    assert_eq!(error.to_string(), expected);
+    let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
+    for shape in [&[38][..], &[1, 38]] {
+        let ids = Tensor::ids(&ctx, &[1; 38], shape)?;
+        let error = model.forward(&ids, &ForwardContext::eval());
+        let expected = format!(
+            "transformer: ids has shape {shape:?}, expected [batch, time] with at most 37 positions"
+        );
+        assert_eq!(error.expect_err("another shape").to_string(), expected);
+    }
     Ok(())
 }
 
 #[test]
 fn jobs_of_a_users_thread_pool_share_one_model() -> Result<()> {
     for ctx in hlx_core::testing::own_contexts() {
-        let model = Transformer::new(&ctx, &config(0.0), 3)?;
+        let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
         let ids = |sample: usize| -> Vec<u32> { (0..TIME).map(|t| token(sample, t)).collect() };
         let run = |sample: usize| Ok(words(&logits(&model, &ids(sample), 1)?));
         let alone: Vec<Vec<u32>> = (0..BATCH).map(run).collect::<Result<_>>()?;

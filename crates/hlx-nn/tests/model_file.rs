@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hlx_nn::{
-    CONFIG_FILE, MODEL_FILE, Result, Transformer, TransformerConfig, load_model, save_model,
+    CONFIG_FILE, MODEL_FILE, Model, Result, Transformer, TransformerConfig, load_model, save_model,
 };
 
 fn config() -> TransformerConfig {
@@ -36,8 +36,10 @@ impl Drop for Folder {
     }
 }
 
-fn saved(folder: &Path, config: &TransformerConfig) -> Result<Transformer> {
-    let model = Transformer::new(&hlx_core::testing::cpu()?, config, 3)?;
+fn saved(folder: &Path, config: &TransformerConfig) -> Result<Model<Transformer>> {
+    let model = Model::new(&hlx_core::testing::cpu()?, 3, |b| {
+        Transformer::new(b, config)
+    })?;
     save_model(folder, &model)?;
     Ok(model)
 }
@@ -55,7 +57,7 @@ fn a_saved_model_returns_with_its_digest() -> Result<()> {
     let model = saved(&folder.0, &config())?;
     let loaded = load_model(&hlx_core::testing::cpu()?, &folder.0)?;
     assert_eq!(loaded.config(), model.config());
-    assert_eq!(loaded.store().digest()?, model.store().digest()?);
+    assert_eq!(loaded.weights().digest()?, model.weights().digest()?);
     save_model(&folder.0, &loaded)?;
     let files = fs::read_dir(&folder.0)
         .expect("the folder is there")

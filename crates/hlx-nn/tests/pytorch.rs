@@ -9,7 +9,8 @@ use std::ops::Range;
 use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Context;
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, Optimizer, Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+    cross_entropy,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde::Deserialize;
@@ -91,7 +92,7 @@ impl Fixture {
         })
     }
 
-    fn model(&self, ctx: &Context) -> Result<Transformer, Error> {
+    fn model(&self, ctx: &Context) -> Result<Model<Transformer>, Error> {
         let config = TransformerConfig {
             vocabulary: self.settings.vocabulary,
             width: self.settings.width,
@@ -101,13 +102,13 @@ impl Fixture {
             positions: self.settings.positions,
             dropout: 0.0,
         };
-        let model = Transformer::zeroed(ctx, &config)?;
-        let store = model.store();
-        let named = store.parameters().iter().map(|parameter| {
+        let model = Model::zeroed(ctx, |b| Transformer::new(b, &config))?;
+        let weights = model.weights();
+        let named = weights.parameters().iter().map(|parameter| {
             let values = &self.values[&format!("param.{}", parameter.name())];
             values.iter().map(|value| *value as f32).collect()
         });
-        store.upload(store.values(), &named.collect::<Vec<_>>())?;
+        weights.upload(weights.values(), &named.collect::<Vec<_>>())?;
         Ok(model)
     }
 
@@ -150,7 +151,7 @@ fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
     for ctx in hlx_core::testing::own_contexts() {
         let model = fixture.model(&ctx)?;
         let [ids, targets, scale] = fixture.batch(&ctx)?;
-        let context = ForwardContext::new(&ctx, ids.shape()[0], ids.shape()[1])?;
+        let context = ForwardContext::eval();
         for shards in [1, 4] {
             let logits = model.forward(&ids, &context)?;
             let found = distance(&logits.to_vec()?, &fixture.values["logits64"]);
@@ -162,7 +163,7 @@ fn loss_logits_and_every_gradient_agree() -> Result<(), Error> {
                 shards,
                 ..BackwardPlan::default()
             })?;
-            for parameter in model.store().parameters() {
+            for parameter in model.weights().parameters() {
                 let name = parameter.name();
                 let gradient = parameter.tensor()?.grad().ok_or("no gradient")?.to_vec()?;
                 let expected = &fixture.values[&format!("grad64.{name}")];
@@ -184,14 +185,15 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
     for ctx in hlx_core::testing::own_contexts() {
         let model = fixture.model(&ctx)?;
         let [ids, targets, scale] = fixture.batch(&ctx)?;
-        let context = ForwardContext::new(&ctx, ids.shape()[0], ids.shape()[1])?;
+        let context = ForwardContext::eval();
         let config = AdamWConfig {
             betas: settings.betas,
             eps: settings.eps,
             weight_decay: settings.weight_decay,
             clip_norm: Some(settings.clip),
+            ..AdamWConfig::default()
         };
-        let mut optimizer = AdamW::new(model.store(), config)?;
+        let mut optimizer = AdamW::new(model.weights(), config)?;
         let mut losses = Vec::new();
         for step in 0..10 {
             let logits = model.forward(&ids, &context)?;
@@ -200,7 +202,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
                 shards: 2,
                 ..BackwardPlan::default()
             })?;
-            optimizer.step(model.store(), settings.learning_rate)?;
+            optimizer.step(model.weights(), settings.learning_rate)?;
             losses.extend(loss.to_vec()?);
             if step == 0 {
                 let norm = ctx.download_f32(optimizer.gradient_norm())?;
@@ -211,7 +213,7 @@ fn ten_steps_of_adamw_agree() -> Result<(), Error> {
         }
         let found = distance(&losses, &fixture.values["steps64"]);
         assert!(found < STEP_TOLERANCE, "losses {losses:?}: {found}");
-        for parameter in model.store().parameters() {
+        for parameter in model.weights().parameters() {
             let name = parameter.name();
             let values = parameter.tensor()?.to_vec()?;
             let expected = &fixture.values[&format!("final64.{name}")];

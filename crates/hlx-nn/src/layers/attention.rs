@@ -3,7 +3,7 @@
 use hlx_autograd::Tensor;
 
 use super::Linear;
-use crate::{ParameterBuilder, Result};
+use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally in each head, and projects back.
 ///
@@ -20,37 +20,56 @@ pub struct MultiHeadAttention {
 }
 
 impl MultiHeadAttention {
-    /// Declares `NAME.qkv` and `NAME.out`; `out_std` is the deviation of the projection back
-    /// into the residual stream.
+    /// Declares `qkv` and `out`, weights normal and biases 0; `out_std` is the deviation of the
+    /// projection back into the residual stream.
     pub fn new(
         builder: &mut ParameterBuilder,
-        name: &str,
         width: usize,
         n_heads: usize,
         [std, out_std]: [f32; 2],
     ) -> Self {
-        let qkv = Linear::new(builder, &format!("{name}.qkv"), width, 3 * width, std);
-        let out = Linear::new(builder, &format!("{name}.out"), width, width, out_std);
-        Self { qkv, out, n_heads }
-    }
-
-    /// Applies the layer to \[B, T, C\]; the shape is kept.
-    ///
-    /// # Errors
-    /// An unfitting shape.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.out.forward(&self.attend(x)?)
+        let linear = |name, output, std| {
+            let init = Init::Normal { std };
+            Linear::with_init(
+                &mut builder.child(name),
+                width,
+                output,
+                init,
+                Some(Init::Zeros),
+            )
+        };
+        Self {
+            qkv: linear("qkv", 3 * width, std),
+            out: linear("out", width, out_std),
+            n_heads,
+        }
     }
 
     /// Applies the layer and adds the result to a residual: the bits of both, in one launch less.
     ///
     /// # Errors
     /// An unfitting shape.
-    pub fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
-        self.out.forward_add(&self.attend(x)?, residual)
+    pub fn forward_add(
+        &self,
+        x: &Tensor,
+        residual: &Tensor,
+        context: &ForwardContext,
+    ) -> Result<Tensor> {
+        self.out.forward_add(&self.attend(x, context)?, residual)
     }
 
-    fn attend(&self, x: &Tensor) -> Result<Tensor> {
-        Ok(self.qkv.forward(x)?.attention(self.n_heads)?)
+    fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        Ok(self.qkv.forward(x, context)?.attention(self.n_heads)?)
+    }
+}
+
+impl Module for MultiHeadAttention {
+    fn members(&self) -> Members {
+        Members::of(&[&self.qkv, &self.out])
+    }
+
+    /// \[B, T, C\]; the shape is kept.
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        self.out.forward(&self.attend(x, context)?, context)
     }
 }

@@ -3,7 +3,7 @@
 use hlx_autograd::Tensor;
 
 use super::{Dropout, FeedForward, LayerNorm, MultiHeadAttention};
-use crate::{ForwardContext, ParameterBuilder, Result, TransformerConfig};
+use crate::{ForwardContext, Members, Module, ParameterBuilder, Result, TransformerConfig};
 
 /// Computes x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))): the
 /// pre-norm block of GPT-2.
@@ -24,16 +24,10 @@ pub struct Block {
 }
 
 impl Block {
-    /// Declares block `block_idx` of a transformer, as `NAME.attention_norm`, `NAME.attention`,
-    /// `NAME.feed_forward_norm` and `NAME.feed_forward`. `std` holds the deviations of the
-    /// weights and of the two projections back into the residual stream.
-    pub fn new(
-        builder: &mut ParameterBuilder,
-        name: &str,
-        config: &TransformerConfig,
-        block_idx: usize,
-        std: [f32; 2],
-    ) -> Self {
+    /// Declares a block of a transformer: `attention_norm`, `attention`, `feed_forward_norm` and
+    /// `feed_forward`. `std` holds the deviations of the weights and of the two projections back into
+    /// the residual stream.
+    pub fn new(builder: &mut ParameterBuilder, config: &TransformerConfig, std: [f32; 2]) -> Self {
         let TransformerConfig {
             width,
             n_heads,
@@ -41,43 +35,44 @@ impl Block {
             dropout,
             ..
         } = *config;
-        let place_idx = 1 + 2 * block_idx as u32;
-        let sub = |part: &str| format!("{name}.{part}");
-        let attention_norm = LayerNorm::new(builder, &sub("attention_norm"), width);
-        let attention = MultiHeadAttention::new(builder, &sub("attention"), width, n_heads, std);
-        let feed_forward_norm = LayerNorm::new(builder, &sub("feed_forward_norm"), width);
-        let feed_forward = FeedForward::new(
-            builder,
-            &sub("feed_forward"),
-            width,
-            feed_forward_width,
-            std,
-        );
+        let b = builder;
+        let attention_norm = LayerNorm::new(&mut b.child("attention_norm"), width);
+        let attention = MultiHeadAttention::new(&mut b.child("attention"), width, n_heads, std);
+        let feed_forward_norm = LayerNorm::new(&mut b.child("feed_forward_norm"), width);
+        let mut inner = b.child("feed_forward");
         Self {
             attention_norm,
             attention,
-            attention_dropout: Dropout::new(dropout, place_idx),
+            attention_dropout: Dropout::new(b, dropout),
             feed_forward_norm,
-            feed_forward,
-            feed_forward_dropout: Dropout::new(dropout, place_idx + 1),
+            feed_forward: FeedForward::new(&mut inner, width, feed_forward_width, std),
+            feed_forward_dropout: Dropout::new(b, dropout),
         }
     }
+}
 
-    /// Applies the block to \[B, T, C\]; the shape is kept.
-    ///
-    /// # Errors
-    /// An unfitting shape.
-    pub fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let normed = self.attention_norm.forward(x)?;
+impl Module for Block {
+    fn members(&self) -> Members {
+        Members::of(&[
+            &self.attention_norm,
+            &self.attention,
+            &self.feed_forward_norm,
+            &self.feed_forward,
+        ])
+    }
+
+    /// \[B, T, C\]; the shape is kept.
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        let normed = self.attention_norm.forward(x, context)?;
         let x = if self.attention_dropout.is_active(context) {
-            let branch = self.attention.forward(&normed)?;
+            let branch = self.attention.forward(&normed, context)?;
             x.add(&self.attention_dropout.forward(&branch, context)?)?
         } else {
-            self.attention.forward_add(&normed, x)?
+            self.attention.forward_add(&normed, x, context)?
         };
-        let normed = self.feed_forward_norm.forward(&x)?;
+        let normed = self.feed_forward_norm.forward(&x, context)?;
         if self.feed_forward_dropout.is_active(context) {
-            let branch = self.feed_forward.forward(&normed)?;
+            let branch = self.feed_forward.forward(&normed, context)?;
             return Ok(x.add(&self.feed_forward_dropout.forward(&branch, context)?)?);
         }
         self.feed_forward.forward_add(&normed, &x)

@@ -3,7 +3,7 @@
 use hlx_autograd::Tensor;
 
 use crate::init::DROPOUT_PURPOSE;
-use crate::{ForwardContext, Result};
+use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
 
 /// Zeroes elements with probability p and scales the rest by 1 / (1 - p) in training, as
 /// `torch.nn.Dropout`; does nothing in evaluation.
@@ -14,24 +14,28 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Makes the dropout of a place in the model; no two of one model share a `place_idx`.
-    pub fn new(p: f32, place_idx: u32) -> Self {
+    /// Makes a dropout with a place of its own in the model, so that its masks are its own; `p` is in
+    /// [0, 1).
+    pub fn new(builder: &mut ParameterBuilder, p: f32) -> Self {
         Self {
             p,
-            purpose: DROPOUT_PURPOSE + place_idx,
+            purpose: DROPOUT_PURPOSE + builder.dropout_place(p),
         }
     }
 
     /// Whether the layer changes its input in this context.
     pub fn is_active(&self, context: &ForwardContext) -> bool {
-        self.p > 0.0 && context.draws_masks()
+        self.p > 0.0 && context.is_training()
+    }
+}
+
+impl Module for Dropout {
+    fn members(&self) -> Members {
+        Members::default()
     }
 
-    /// Applies the layer to \[B, T, C\].
-    ///
-    /// # Errors
-    /// An input of another number of dimensions.
-    pub fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    /// The shape, whose first dimension counts samples, is kept.
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         match context.mask(self.p, self.purpose) {
             Some(mask) if self.is_active(context) => Ok(x.dropout(&mask)?),
             _ => Ok(x.clone()),

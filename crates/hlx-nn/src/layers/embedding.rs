@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{Init, Parameter, ParameterBuilder, Result};
+use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
 
 /// Looks up a row for each id, as `torch.nn.Embedding`.
 #[derive(Clone, Debug)]
@@ -12,25 +12,31 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// Declares `NAME.weight`, normal with the given deviation.
-    pub fn new(
-        builder: &mut ParameterBuilder,
-        name: &str,
-        rows: usize,
-        width: usize,
-        std: f32,
-    ) -> Self {
-        let init = Init::Normal { std };
-        Self {
-            weight: builder.add(format!("{name}.weight"), &[rows, width], init),
-        }
+    /// Declares `weight`, normal with deviation 1, as PyTorch does.
+    pub fn new(builder: &mut ParameterBuilder, rows: usize, width: usize) -> Self {
+        Self::with_init(builder, rows, width, Init::Normal { std: 1.0 })
     }
 
-    /// Looks up: the ids \[..\] to \[.., C\]. An id must be below the number of rows.
-    ///
-    /// # Errors
-    /// Values in place of ids.
-    pub fn forward(&self, ids: &Tensor) -> Result<Tensor> {
-        Ok(ids.embedding(self.weight.tensor()?)?)
+    /// As [`Embedding::new`], with initial values of one's own.
+    pub fn with_init(
+        builder: &mut ParameterBuilder,
+        rows: usize,
+        width: usize,
+        init: Init,
+    ) -> Self {
+        Self {
+            weight: builder.parameter("weight", &[rows, width], init),
+        }
+    }
+}
+
+impl Module for Embedding {
+    fn members(&self) -> Members {
+        Members::new([&self.weight])
+    }
+
+    /// The ids \[..\] to \[.., C\]. An id must be below the number of rows.
+    fn forward(&self, ids: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+        Ok(ids.embedding(&self.weight.tensor()?)?)
     }
 }

@@ -3,7 +3,7 @@
 use hlx_autograd::{Activation, Tensor};
 
 use super::Linear;
-use crate::{ParameterBuilder, Result};
+use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 
 /// Computes down(gelu(up(x))) with the exact GELU, the default of `torch.nn.GELU`.
 #[derive(Clone, Debug)]
@@ -15,38 +15,28 @@ pub struct FeedForward {
 }
 
 impl FeedForward {
-    /// Declares `NAME.up` and `NAME.down`; `down_std` is the deviation of the projection back
-    /// into the residual stream.
+    /// Declares `up` and `down`, weights normal and biases 0; `down_std` is the deviation of the
+    /// projection back into the residual stream.
     pub fn new(
         builder: &mut ParameterBuilder,
-        name: &str,
         width: usize,
         feed_forward_width: usize,
         [std, down_std]: [f32; 2],
     ) -> Self {
-        let up = Linear::new(
-            builder,
-            &format!("{name}.up"),
-            width,
-            feed_forward_width,
-            std,
-        );
-        let down = Linear::new(
-            builder,
-            &format!("{name}.down"),
-            feed_forward_width,
-            width,
-            down_std,
-        );
-        Self { up, down }
-    }
-
-    /// Applies the layer to \[.., C\]; the shape is kept.
-    ///
-    /// # Errors
-    /// An unfitting shape.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.apply(x, None)
+        let linear = |name, [input, output]: [usize; 2], std| {
+            let init = Init::Normal { std };
+            Linear::with_init(
+                &mut builder.child(name),
+                input,
+                output,
+                init,
+                Some(Init::Zeros),
+            )
+        };
+        Self {
+            up: linear("up", [width, feed_forward_width], std),
+            down: linear("down", [feed_forward_width, width], down_std),
+        }
     }
 
     /// Applies the layer and adds the result to a residual: the bits of both, in one launch less.
@@ -59,6 +49,19 @@ impl FeedForward {
 
     fn apply(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
         let (up, down) = (self.up.tensors()?, self.down.tensors()?);
+        let up = (&up.0, up.1.as_ref());
+        let down = (&down.0, down.1.as_ref());
         Ok(x.feed_forward(up, Activation::Gelu, down, residual)?)
+    }
+}
+
+impl Module for FeedForward {
+    fn members(&self) -> Members {
+        Members::of(&[&self.up, &self.down])
+    }
+
+    /// \[.., C\]; the shape is kept.
+    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+        self.apply(x, None)
     }
 }

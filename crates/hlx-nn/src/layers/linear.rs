@@ -2,7 +2,7 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{Init, Parameter, ParameterBuilder, Result};
+use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
 
 /// Computes y = x Wᵀ + bias over the last dimension, as `torch.nn.Linear`.
 #[derive(Clone, Debug)]
@@ -14,39 +14,23 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Declares `NAME.weight`, normal with the given deviation, and `NAME.bias`, zero.
-    pub fn new(
-        builder: &mut ParameterBuilder,
-        name: &str,
-        input: usize,
-        output: usize,
-        std: f32,
-    ) -> Self {
-        let mut layer = Self::without_bias(builder, name, input, output, std);
-        layer.bias = Some(builder.add(format!("{name}.bias"), &[output], Init::Zeros));
-        layer
+    /// Declares `weight` and `bias`, both uniform within +-1 / sqrt(input), as PyTorch does.
+    pub fn new(builder: &mut ParameterBuilder, input: usize, output: usize) -> Self {
+        let init = Init::uniform_of(input);
+        Self::with_init(builder, input, output, init, Some(init))
     }
 
-    /// Declares `NAME.weight` alone.
-    pub fn without_bias(
+    /// As [`Linear::new`], with initial values of one's own; without `bias` there is none.
+    pub fn with_init(
         builder: &mut ParameterBuilder,
-        name: &str,
         input: usize,
         output: usize,
-        std: f32,
+        weight: Init,
+        bias: Option<Init>,
     ) -> Self {
-        let init = Init::Normal { std };
-        let weight = builder.add(format!("{name}.weight"), &[output, input], init);
-        Self { weight, bias: None }
-    }
-
-    /// Applies the layer: \[.., in\] to \[.., out\].
-    ///
-    /// # Errors
-    /// An unfitting shape.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) = self.tensors()?;
-        Ok(x.linear(weight, bias)?)
+        let weight = builder.parameter("weight", &[output, input], weight);
+        let bias = bias.map(|bias| builder.parameter("bias", &[output], bias));
+        Self { weight, bias }
     }
 
     /// Applies the layer and adds the result to a residual: the bits of both, in one launch.
@@ -55,12 +39,24 @@ impl Linear {
     /// An unfitting shape.
     pub fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
-        Ok(x.linear_add(weight, bias, residual)?)
+        Ok(x.linear_add(&weight, bias.as_ref(), residual)?)
     }
 
     /// The weight, and the bias if there is one.
-    pub(super) fn tensors(&self) -> Result<(&Tensor, Option<&Tensor>)> {
+    pub(super) fn tensors(&self) -> Result<(Tensor, Option<Tensor>)> {
         let bias = self.bias.as_ref().map(Parameter::tensor).transpose()?;
         Ok((self.weight.tensor()?, bias))
+    }
+}
+
+impl Module for Linear {
+    fn members(&self) -> Members {
+        Members::new([&self.weight].into_iter().chain(&self.bias))
+    }
+
+    /// \[.., in\] to \[.., out\].
+    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+        let (weight, bias) = self.tensors()?;
+        Ok(x.linear(&weight, bias.as_ref())?)
     }
 }

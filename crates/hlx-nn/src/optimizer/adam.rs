@@ -1,12 +1,11 @@
 //! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019).
 
-use hlx_core::Buffer;
-use hlx_kernels::optimizer::{Hyper, adam_step, adamw_step};
+use hlx_core::{Buffer, Context};
+use hlx_kernels::optimizer::{Hyper, Update, adam_step, adamw_step};
 
-use super::Optimizer;
-use super::drive::Drive;
-use crate::error::NnError;
-use crate::{ParameterStore, Result};
+use super::drive::{check_epsilon, within};
+use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use crate::Result;
 
 /// The numbers of [`Adam`].
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +18,10 @@ pub struct AdamConfig {
     pub weight_decay: f64,
     /// The global norm that gradients are scaled down to, if it is larger.
     pub clip_norm: Option<f32>,
+    /// The largest magnitude of a gradient's element, after the norm's clip.
+    pub clip_value: Option<f32>,
+    /// Parameters with numbers of their own.
+    pub groups: Vec<ParameterGroup>,
 }
 
 impl Default for AdamConfig {
@@ -29,6 +32,8 @@ impl Default for AdamConfig {
             eps: 1e-8,
             weight_decay: 0.0,
             clip_norm: None,
+            clip_value: None,
+            groups: Vec::new(),
         }
     }
 }
@@ -40,10 +45,15 @@ pub struct AdamWConfig {
     pub betas: [f64; 2],
     /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
     pub eps: f64,
-    /// The decay, a part of the parameter times the rate a step; all parameters decay.
+    /// The decay, a part of the parameter times the rate a step; all parameters decay that no
+    /// group exempts.
     pub weight_decay: f64,
     /// The global norm that gradients are scaled down to, if it is larger.
     pub clip_norm: Option<f32>,
+    /// The largest magnitude of a gradient's element, after the norm's clip.
+    pub clip_value: Option<f32>,
+    /// Parameters with numbers of their own.
+    pub groups: Vec<ParameterGroup>,
 }
 
 impl Default for AdamWConfig {
@@ -54,152 +64,66 @@ impl Default for AdamWConfig {
             eps: 1e-8,
             weight_decay: 0.01,
             clip_norm: None,
+            clip_value: None,
+            groups: Vec::new(),
         }
     }
 }
 
 /// Adam with an L2 penalty, as `torch.optim.Adam`.
-#[derive(Debug)]
-pub struct Adam(Moments);
+pub type Adam = FlatOptimizer<AdamConfig>;
 
 /// Adam with decoupled weight decay, as `torch.optim.AdamW`.
-#[derive(Debug)]
-pub struct AdamW(Moments);
+pub type AdamW = FlatOptimizer<AdamWConfig>;
 
-/// The two running means and their numbers.
-#[derive(Debug)]
-struct Moments {
-    config: AdamConfig,
-    drive: Drive,
-    mean: Buffer,
-    square: Buffer,
+/// Fails for a decay of a running mean that is not within [0, 1).
+pub(super) fn check_betas(betas: [f64; 2]) -> Result<()> {
+    betas
+        .into_iter()
+        .try_for_each(|beta| within("betas", beta, 0.0, 1.0))
 }
 
-impl Moments {
-    fn new(store: &ParameterStore, config: AdamConfig) -> Result<Self> {
-        check_epsilon(config.eps)?;
-        let drive = Drive::new(store, config.clip_norm)?;
-        Ok(Self {
-            config,
-            drive,
-            mean: store.zeros_like()?,
-            square: store.zeros_like()?,
-        })
-    }
+/// The two differ by their name and kernel alone.
+macro_rules! rule {
+    ($config:ty, $name:literal, $kernel:path) => {
+        impl UpdateRule for $config {
+            const NAME: &'static str = $name;
 
-    fn prepare(&mut self, learning_rate: f64) -> Result<()> {
-        let AdamConfig {
-            betas: [beta1, beta2],
-            eps,
-            weight_decay,
-            ..
-        } = self.config;
-        self.drive.upload(Hyper {
-            learning_rate,
-            beta1,
-            beta2,
-            epsilon: eps,
-            weight_decay,
-            ..Hyper::default()
-        })
-    }
-
-    fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
-        vec![("mean", &self.mean), ("square", &self.square)]
-    }
-}
-
-/// Fails for an epsilon that is zero as an f32 (subnormals are): an element whose gradient has
-/// always been 0 would be divided by zero.
-fn check_epsilon(eps: f64) -> Result<()> {
-    let normal = (eps as f32) >= f32::MIN_POSITIVE && (eps as f32).is_finite();
-    if normal {
-        return Ok(());
-    }
-    let reason = format!("eps is {eps:e}, expected at least 2^-126 (1.18e-38) and finite");
-    Err(NnError::Config {
-        what: "optimizer",
-        reason,
-    })
-}
-
-impl Adam {
-    /// Makes the optimizer of a store, with zero moments.
-    ///
-    /// # Errors
-    /// A clip that is not positive, an epsilon that flushes to zero, and what the device reports.
-    pub fn new(store: &ParameterStore, config: AdamConfig) -> Result<Self> {
-        Ok(Self(Moments::new(store, config)?))
-    }
-}
-
-impl AdamW {
-    /// Makes the optimizer of a store, with zero moments.
-    ///
-    /// # Errors
-    /// A clip that is not positive, an epsilon that flushes to zero, and what the device reports.
-    pub fn new(store: &ParameterStore, config: AdamWConfig) -> Result<Self> {
-        let AdamWConfig {
-            betas,
-            eps,
-            weight_decay,
-            clip_norm,
-        } = config;
-        Ok(Self(Moments::new(
-            store,
-            AdamConfig {
-                betas,
-                eps,
-                weight_decay,
-                clip_norm,
-            },
-        )?))
-    }
-}
-
-/// The two differ by their kernel alone.
-macro_rules! optimizer {
-    ($type:ty, $name:literal, $kernel:path) => {
-        impl Optimizer for $type {
-            fn name(&self) -> &'static str {
-                $name
+            fn common(&self) -> Common<'_> {
+                Common {
+                    weight_decay: self.weight_decay,
+                    clip_norm: self.clip_norm,
+                    clip_value: self.clip_value,
+                    groups: &self.groups,
+                }
             }
 
-            fn step_count(&self) -> u64 {
-                self.0.drive.steps
+            fn check(&self) -> Result<()> {
+                check_betas(self.betas)?;
+                check_epsilon("eps", self.eps)
             }
 
-            fn prepare(&mut self, learning_rate: f64) -> Result<()> {
-                self.0.prepare(learning_rate)
+            fn state(&self) -> Vec<(&'static str, f32)> {
+                vec![("mean", 0.0), ("square", 0.0)]
             }
 
-            fn update(&self, store: &ParameterStore) -> Result<()> {
-                let Moments {
-                    drive,
-                    mean,
-                    square,
-                    ..
-                } = &self.0;
-                drive.measure(store)?;
-                let (values, gradients) = (store.values(), store.gradients());
-                let (ctx, hyper, clip) = (store.context(), &drive.hyper, &drive.clip);
-                Ok($kernel(ctx, values, gradients, mean, square, hyper, clip)?)
+            fn hyper(&self, _: u64, learning_rate: f64) -> Hyper {
+                let [beta1, beta2] = self.betas;
+                Hyper {
+                    learning_rate,
+                    beta1,
+                    beta2,
+                    epsilon: self.eps,
+                    ..Hyper::default()
+                }
             }
 
-            fn gradient_norm(&self) -> &Buffer {
-                &self.0.drive.norm
-            }
-
-            fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
-                self.0.buffers()
-            }
-
-            fn set_step_count(&mut self, steps: u64) {
-                self.0.drive.steps = steps;
+            fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+                Ok($kernel(ctx, update, &state[0], &state[1])?)
             }
         }
     };
 }
 
-optimizer!(Adam, "adam", adam_step);
-optimizer!(AdamW, "adamw", adamw_step);
+rule!(AdamConfig, "adam", adam_step);
+rule!(AdamWConfig, "adamw", adamw_step);

@@ -1,14 +1,21 @@
 //! What every optimizer shares: the numbers of a step on the device, and the clip.
 
 use hlx_core::{Buffer, Context};
-use hlx_kernels::optimizer::{HYPER_LEN, Hyper, clip_factor};
+use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, clip_factor};
 use hlx_kernels::reduce::global_norm;
 
 use crate::error::NnError;
-use crate::{ParameterStore, Result};
+use crate::{Result, Weights};
 
 /// The bits of 1.0: the clip's factor when nothing is clipped.
 const ONE: u32 = 0x3f80_0000;
+
+/// The limits of a gradient: its norm first, then the magnitude of each element.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Clip {
+    pub norm: Option<f32>,
+    pub value: Option<f32>,
+}
 
 /// The step's numbers, its gradient norm and its clip factor.
 #[derive(Debug)]
@@ -16,49 +23,107 @@ pub(super) struct Drive {
     ctx: Context,
     pub hyper: Buffer,
     pub norm: Buffer,
-    pub clip: Buffer,
-    clip_norm: Option<f32>,
+    pub factor: Buffer,
+    clip: Clip,
     pub steps: u64,
 }
 
 impl Drive {
-    pub fn new(store: &ParameterStore, clip_norm: Option<f32>) -> Result<Self> {
-        if let Some(limit) = clip_norm.filter(|limit| limit.is_nan() || *limit <= 0.0) {
-            let reason = format!("clip_norm is {limit}, expected more than 0");
-            return Err(NnError::Config {
-                what: "optimizer",
-                reason,
-            });
+    /// Makes the buffers of `n_rows` rows of numbers.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] for a limit that is not positive, and what the device reports.
+    pub fn new(weights: &Weights, clip: Clip, n_rows: usize) -> Result<Self> {
+        for (what, limit) in [("clip_norm", clip.norm), ("clip_value", clip.value)] {
+            if let Some(limit) = limit.filter(|limit| limit.is_nan() || *limit <= 0.0) {
+                return Err(refused(format!("{what} is {limit}, expected more than 0")));
+            }
         }
-        let ctx = store.context().clone();
-        let (hyper, norm, clip) = (ctx.alloc(HYPER_LEN)?, ctx.alloc(1)?, ctx.alloc(1)?);
-        ctx.fill(&clip, ONE)?;
+        // Here rather than in an update that is being recorded.
+        weights.gradients()?;
+        let ctx = weights.context().clone();
+        let (norm, factor) = (ctx.alloc(1)?, ctx.alloc(1)?);
+        ctx.fill(&factor, ONE)?;
         ctx.fill(&norm, 0)?;
         Ok(Self {
+            hyper: ctx.alloc(n_rows * HYPER_LEN)?,
             ctx,
-            hyper,
             norm,
+            factor,
             clip,
-            clip_norm,
             steps: 0,
         })
     }
 
-    /// Counts the step and uploads its numbers.
-    pub fn upload(&mut self, mut hyper: Hyper) -> Result<()> {
-        hyper.step = self.steps + 1;
-        self.ctx.upload_u32(&self.hyper, &hyper.to_words())?;
+    /// Counts the step and uploads its rows, whose step and limit are filled in here.
+    pub fn upload(&mut self, rows: impl Iterator<Item = Hyper>) -> Result<()> {
+        let (step, limit) = (self.steps + 1, self.clip.value);
+        let fill_in = |hyper| Hyper {
+            step,
+            clip_value: limit.map_or(f64::INFINITY, f64::from),
+            ..hyper
+        };
+        let words: Vec<u32> = rows.flat_map(|row| fill_in(row).to_words()).collect();
+        self.ctx.upload_u32(&self.hyper, &words)?;
         self.steps += 1;
         Ok(())
     }
 
     /// Launches the norm of all gradients and the factor that clips it.
-    pub fn measure(&self, store: &ParameterStore) -> Result<()> {
-        store.check_gradients()?;
-        global_norm(&self.ctx, store.gradients(), &self.norm)?;
-        if let Some(limit) = self.clip_norm {
-            clip_factor(&self.ctx, &self.norm, &self.clip, limit)?;
+    pub fn measure(&self, weights: &Weights) -> Result<()> {
+        weights.check_gradients()?;
+        global_norm(&self.ctx, weights.gradients()?, &self.norm)?;
+        if let Some(limit) = self.clip.norm {
+            clip_factor(&self.ctx, &self.norm, &self.factor, limit)?;
         }
         Ok(())
     }
+
+    /// The update of a weights' flat buffers by the numbers of the first row.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn update<'a>(&'a self, weights: &'a Weights) -> Result<Update<'a>> {
+        let gradients = weights.gradients()?;
+        Ok(Update::new(
+            weights.values(),
+            gradients,
+            &self.hyper,
+            &self.factor,
+        ))
+    }
+}
+
+/// An error of an optimizer's configuration.
+pub(super) fn refused(reason: String) -> NnError {
+    NnError::Config {
+        what: "optimizer",
+        reason,
+    }
+}
+
+/// Fails unless a number is finite, at least `low` and below `high`.
+pub(super) fn within(what: &str, value: f64, low: f64, high: f64) -> Result<()> {
+    if value >= low && value < high {
+        return Ok(());
+    }
+    let limit = match high.is_infinite() {
+        true => " and finite".to_owned(),
+        false => format!(" and below {high}"),
+    };
+    Err(refused(format!(
+        "{what} is {value}, expected at least {low}{limit}"
+    )))
+}
+
+/// Fails for an epsilon that is zero as an f32 (subnormals are): an element whose gradient has
+/// always been 0 would be divided by zero.
+pub(super) fn check_epsilon(what: &str, eps: f64) -> Result<()> {
+    let normal = (eps as f32) >= f32::MIN_POSITIVE && (eps as f32).is_finite();
+    if normal {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{what} is {eps:e}, expected at least 2^-126 (1.18e-38) and finite"
+    )))
 }

@@ -1,21 +1,37 @@
-//! Optimizers over the flat buffers of a parameter store.
+//! Optimizers over the flat buffers of a model's weights, by `torch.optim`'s formulas.
 //!
 //! A step has two parts. [`Optimizer::prepare`] counts the step and uploads its numbers (rate,
 //! bias corrections) to a small buffer; [`Optimizer::update`] launches the gradient norm, the
 //! clip and the update, all of which read that buffer, so that a recorded update stays valid.
+//! Parameters of several groups ([`ParameterGroup`]) are updated by one launch.
 
+mod adagrad;
 mod adam;
+mod clip;
 mod drive;
+mod flat;
+mod groups;
+mod lion;
+mod muon;
+mod rmsprop;
 mod sgd;
 mod state;
 
 use hlx_core::Buffer;
+pub use hlx_kernels::optimizer::muon::NewtonSchulz;
 
+pub use adagrad::{Adagrad, AdagradConfig};
 pub use adam::{Adam, AdamConfig, AdamW, AdamWConfig};
+pub use clip::{clip_grad_norm_, clip_grad_value_};
+pub use flat::{Common, FlatOptimizer, UpdateRule};
+pub use groups::ParameterGroup;
+pub use lion::{Lion, LionConfig};
+pub use muon::{Muon, MuonAdjust, MuonConfig};
+pub use rmsprop::{RMSprop, RMSpropConfig};
 pub use sgd::{Sgd, SgdConfig};
 pub use state::{OptimizerState, StateTensor};
 
-use crate::{ParameterStore, Result};
+use crate::{Result, Weights};
 
 /// What all optimizers do.
 pub trait Optimizer {
@@ -37,22 +53,22 @@ pub trait Optimizer {
     /// # Errors
     /// [`NnError::MissingGradient`](crate::NnError::MissingGradient), and what the device
     /// reports.
-    fn update(&self, store: &ParameterStore) -> Result<()>;
+    fn update(&self, weights: &Weights) -> Result<()>;
 
     /// Prepares and launches a step.
     ///
     /// # Errors
     /// As its two parts.
-    fn step(&mut self, store: &ParameterStore, learning_rate: f64) -> Result<()> {
-        store.check_gradients()?;
+    fn step(&mut self, weights: &Weights, learning_rate: f64) -> Result<()> {
+        weights.check_gradients()?;
         self.prepare(learning_rate)?;
-        self.update(store)
+        self.update(weights)
     }
 
     /// The global norm of the last step's gradients before the clip, one element on the device.
     fn gradient_norm(&self) -> &Buffer;
 
-    /// The state's buffers with their names, in the store's layout.
+    /// The state's buffers with their names, in the weights' layout.
     fn buffers(&self) -> Vec<(&'static str, &Buffer)>;
 
     /// Sets the number of steps prepared so far, for a run that is resumed.
@@ -62,16 +78,16 @@ pub trait Optimizer {
     ///
     /// # Errors
     /// What the device reports.
-    fn state(&self, store: &ParameterStore) -> Result<OptimizerState> {
-        state::export(self.name(), self.step_count(), &self.buffers(), store)
+    fn state(&self, weights: &Weights) -> Result<OptimizerState> {
+        state::export(self.name(), self.step_count(), &self.buffers(), weights)
     }
 
     /// Restores a state; nothing is written unless all of it fits.
     ///
     /// # Errors
     /// [`NnError::Mismatch`](crate::NnError::Mismatch) for a state of another algorithm or model.
-    fn load_state(&mut self, store: &ParameterStore, saved: &OptimizerState) -> Result<()> {
-        state::import(self.name(), &self.buffers(), store, saved)?;
+    fn load_state(&mut self, weights: &Weights, saved: &OptimizerState) -> Result<()> {
+        state::import(self.name(), &self.buffers(), weights, saved)?;
         self.set_step_count(saved.step);
         Ok(())
     }
@@ -80,7 +96,7 @@ pub trait Optimizer {
     ///
     /// # Errors
     /// What the device reports.
-    fn digest(&self, store: &ParameterStore) -> Result<String> {
-        Ok(self.state(store)?.digest())
+    fn digest(&self, weights: &Weights) -> Result<String> {
+        Ok(self.state(weights)?.digest())
     }
 }

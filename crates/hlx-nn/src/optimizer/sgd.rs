@@ -1,94 +1,78 @@
 //! Gradient descent, with or without momentum.
 
-use hlx_core::Buffer;
-use hlx_kernels::optimizer::{Hyper, sgd_step};
+use hlx_core::{Buffer, Context};
+use hlx_kernels::optimizer::{Hyper, Update, sgd_momentum_step, sgd_step};
 
-use super::Optimizer;
-use super::drive::Drive;
-use crate::{ParameterStore, Result};
+use super::drive::{refused, within};
+use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use crate::Result;
 
 /// The numbers of [`Sgd`]; the default is plain descent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SgdConfig {
     /// The factor of the previous step's direction; 0 keeps no state.
     pub momentum: f64,
+    /// The part of each gradient, from the second step on, that the momentum leaves out.
+    pub dampening: f64,
+    /// Steps along the gradient plus `momentum` times the new direction (Nesterov's rule).
+    pub nesterov: bool,
     /// The L2 penalty, added to the gradient.
     pub weight_decay: f64,
     /// The global norm that gradients are scaled down to, if it is larger.
     pub clip_norm: Option<f32>,
+    /// The largest magnitude of a gradient's element, after the norm's clip.
+    pub clip_value: Option<f32>,
+    /// Parameters with numbers of their own.
+    pub groups: Vec<ParameterGroup>,
 }
 
-/// Gradient descent, as `torch.optim.SGD` without dampening and Nesterov's rule.
-#[derive(Debug)]
-pub struct Sgd {
-    config: SgdConfig,
-    drive: Drive,
-    momentum: Option<Buffer>,
-}
+/// Gradient descent, as `torch.optim.SGD`.
+pub type Sgd = FlatOptimizer<SgdConfig>;
 
-impl Sgd {
-    /// Makes the optimizer of a store, with zero momentum.
-    ///
-    /// # Errors
-    /// A clip that is not positive, and what the device reports.
-    pub fn new(store: &ParameterStore, config: SgdConfig) -> Result<Self> {
-        let drive = Drive::new(store, config.clip_norm)?;
-        let momentum = match config.momentum {
-            0.0 => None,
-            _ => Some(store.zeros_like()?),
-        };
-        Ok(Self {
-            config,
-            drive,
-            momentum,
-        })
-    }
-}
+impl UpdateRule for SgdConfig {
+    const NAME: &'static str = "sgd";
 
-impl Optimizer for Sgd {
-    fn name(&self) -> &'static str {
-        "sgd"
+    fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            clip_norm: self.clip_norm,
+            clip_value: self.clip_value,
+            groups: &self.groups,
+        }
     }
 
-    fn step_count(&self) -> u64 {
-        self.drive.steps
+    fn check(&self) -> Result<()> {
+        within("momentum", self.momentum, 0.0, f64::INFINITY)?;
+        within("dampening", self.dampening, 0.0, f64::INFINITY)?;
+        if self.nesterov && (self.momentum == 0.0 || self.dampening != 0.0) {
+            return Err(refused(format!(
+                "nesterov with momentum {} and dampening {}, expected a momentum and no dampening",
+                self.momentum, self.dampening
+            )));
+        }
+        Ok(())
     }
 
-    fn prepare(&mut self, learning_rate: f64) -> Result<()> {
-        self.drive.upload(Hyper {
+    fn state(&self) -> Vec<(&'static str, f32)> {
+        match self.momentum {
+            0.0 => Vec::new(),
+            _ => vec![("momentum", 0.0)],
+        }
+    }
+
+    fn hyper(&self, _: u64, learning_rate: f64) -> Hyper {
+        Hyper {
             learning_rate,
-            momentum: self.config.momentum,
-            weight_decay: self.config.weight_decay,
+            momentum: self.momentum,
+            dampening: self.dampening,
             ..Hyper::default()
-        })
+        }
     }
 
-    fn update(&self, store: &ParameterStore) -> Result<()> {
-        self.drive.measure(store)?;
-        let (values, gradients) = (store.values(), store.gradients());
-        let (ctx, hyper, clip) = (store.context(), &self.drive.hyper, &self.drive.clip);
-        Ok(sgd_step(
-            ctx,
-            values,
-            gradients,
-            self.momentum.as_ref(),
-            hyper,
-            clip,
-        )?)
-    }
-
-    fn gradient_norm(&self) -> &Buffer {
-        &self.drive.norm
-    }
-
-    fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
-        self.momentum
-            .iter()
-            .map(|momentum| ("momentum", momentum))
-            .collect()
-    }
-
-    fn set_step_count(&mut self, steps: u64) {
-        self.drive.steps = steps;
+    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+        Ok(match state {
+            [momentum] => sgd_momentum_step(ctx, update, momentum, self.nesterov),
+            _ => sgd_step(ctx, update),
+        }?)
     }
 }

@@ -7,12 +7,12 @@ use hlx_core::digest::TensorHasher;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
-use crate::{ParameterStore, Result};
+use crate::{Result, Weights};
 
 /// A whole state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptimizerState {
-    /// The algorithm: `sgd`, `adam`, `adamw`.
+    /// The algorithm, such as `adamw`.
     pub optimizer: String,
     /// The number of steps taken.
     pub step: u64,
@@ -49,11 +49,11 @@ pub(super) fn export(
     optimizer: &str,
     step: u64,
     buffers: &[(&'static str, &Buffer)],
-    store: &ParameterStore,
+    weights: &Weights,
 ) -> Result<OptimizerState> {
     let mut tensors = Vec::new();
     for (buffer_name, buffer) in buffers {
-        for (parameter, values) in store.parameters().iter().zip(store.download(buffer)?) {
+        for (parameter, values) in weights.parameters().iter().zip(weights.download(buffer)?) {
             let name = format!("{buffer_name}/{}", parameter.name());
             tensors.push(StateTensor {
                 name,
@@ -74,7 +74,7 @@ pub(super) fn export(
 pub(super) fn import(
     optimizer: &str,
     buffers: &[(&'static str, &Buffer)],
-    store: &ParameterStore,
+    weights: &Weights,
     saved: &OptimizerState,
 ) -> Result<()> {
     let fail = |reason: String| Err(NnError::mismatch("optimizer state", reason));
@@ -92,7 +92,7 @@ pub(super) fn import(
     let mut uploads = Vec::new();
     for (buffer_name, buffer) in buffers {
         let mut values = Vec::new();
-        for parameter in store.parameters() {
+        for parameter in weights.parameters() {
             let name = format!("{buffer_name}/{}", parameter.name());
             let Some(tensor) = by_name.remove(name.as_str()) else {
                 return fail(format!("{name} is missing"));
@@ -109,7 +109,7 @@ pub(super) fn import(
         return fail(format!("{extra} is no part of it"));
     }
     for (buffer, values) in uploads {
-        store.upload(buffer, &values)?;
+        weights.upload(buffer, &values)?;
     }
     Ok(())
 }

@@ -1,27 +1,45 @@
-//! Parameters as safetensors files, and their digests.
+//! Parameters and buffers as safetensors files, and their digests.
 
 use std::collections::BTreeMap;
 
 use half::{bf16, f16};
+use hlx_autograd::{DType, Tensor};
 use hlx_core::Buffer;
 use hlx_core::digest::TensorHasher;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-use super::{Parameter, ParameterStore};
+use super::{ModelBuffer, Parameter, Weights};
 use crate::Result;
 use crate::error::NnError;
 
-impl ParameterStore {
-    /// Downloads all values once, for their digest and their file.
+impl Weights {
+    /// Returns every parameter and saved buffer by its name, as `torch.nn.Module.state_dict`: tensors
+    /// over the model's own memory, in the order of declaration, parameters first.
+    ///
+    /// # Errors
+    /// [`NnError::NotBuilt`], which weights from a builder never give.
+    pub fn state_dict(&self) -> Result<Vec<(String, Tensor)>> {
+        let parameters = self.parameters().iter();
+        let parameters = parameters.map(|one| Ok((one.name().to_owned(), one.tensor()?.detach())));
+        let buffers = self.buffers().iter();
+        let buffers = buffers.map(|one| Ok((one.name().to_owned(), one.tensor()?)));
+        parameters.chain(buffers).collect()
+    }
+
+    /// Downloads all values and buffers once, for their digest and their file.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn snapshot(&self) -> Result<ParameterSnapshot<'_>> {
-        let (store, values) = (self, self.download(&self.values)?);
-        Ok(ParameterSnapshot { store, values })
+    pub fn snapshot(&self) -> Result<WeightsSnapshot<'_>> {
+        Ok(WeightsSnapshot {
+            weights: self,
+            values: self.download(self.values())?,
+            buffers: self.download_buffers()?,
+        })
     }
 
-    /// Returns the SHA-256 over all values: names, shapes and bits in the order of the names.
+    /// Returns the SHA-256 over all values and buffers: names, shapes and bits in the order of the
+    /// names.
     ///
     /// # Errors
     /// What the device reports.
@@ -29,29 +47,23 @@ impl ParameterStore {
         Ok(self.snapshot()?.digest())
     }
 
-    /// Returns the SHA-256 over flat buffers of this layout, each with a prefix for its names,
-    /// in the order of the full names.
+    /// Returns the SHA-256 over flat buffers in the layout of the values, each with a prefix for its
+    /// names, in the order of the full names.
     ///
     /// # Errors
     /// What the device reports.
     pub fn digest_of(&self, buffers: &[(&str, &Buffer)]) -> Result<String> {
         let mut named = BTreeMap::new();
         for (prefix, buffer) in buffers {
-            for (parameter, values) in self.parameters.iter().zip(self.download(buffer)?) {
-                named.insert(
-                    format!("{prefix}{}", parameter.name()),
-                    (parameter.shape(), values),
-                );
+            for (parameter, values) in self.parameters().iter().zip(self.download(buffer)?) {
+                let name = format!("{prefix}{}", parameter.name());
+                named.insert(name, (parameter.shape(), values));
             }
         }
-        let mut hasher = TensorHasher::new();
-        for (name, (shape, values)) in &named {
-            hasher.add(name, shape, values);
-        }
-        Ok(hasher.finish())
+        Ok(hash(&named))
     }
 
-    /// Writes all values as a safetensors file in memory.
+    /// Writes all values and buffers as a safetensors file in memory.
     ///
     /// # Errors
     /// What the device or the format reports.
@@ -59,77 +71,159 @@ impl ParameterStore {
         self.snapshot()?.to_safetensors()
     }
 
-    /// Replaces all values by those of a safetensors file in memory; nothing is written unless
-    /// every tensor fits. f16 and bf16 become f32 exactly.
+    /// Replaces all values and buffers by those of a safetensors file in memory, such as a
+    /// `state_dict` saved by PyTorch; nothing is written unless every tensor fits. f16 and bf16 become
+    /// f32 exactly, 64-bit counts u32.
     ///
     /// # Errors
-    /// [`NnError::Mismatch`] for bytes that are no safetensors file, a missing, extra or
-    /// mis-shaped tensor, or one that is neither f32, f16 nor bf16.
+    /// [`NnError::Mismatch`] for bytes that are no safetensors file, a missing, extra or mis-shaped
+    /// tensor, or one of another type; a count below 0 or above 2^32 - 1.
     pub fn load_safetensors(&self, bytes: &[u8]) -> Result<()> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
-        let unknown = |name: &&str| self.get(name).is_none();
+        let is_buffer = |name: &str| self.buffers().iter().any(|one| one.name() == name);
+        let unknown = |name: &&str| self.get(name).is_none() && !is_buffer(name);
         if let Some(extra) = file.names().into_iter().filter(unknown).min() {
-            return Err(NnError::mismatch(
-                "model",
-                format!("{extra} is no parameter of it"),
-            ));
+            let reason = format!("{extra} is no parameter of it");
+            return Err(NnError::mismatch("model", reason));
         }
-        let mut values = Vec::with_capacity(self.parameters.len());
-        for parameter in &self.parameters {
-            values.push(read_tensor(&file, parameter)?);
+        let values = self.parameters().iter().map(|one| read_values(&file, one));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let buffers = self.buffers().iter().map(|one| read_buffer(&file, one));
+        let buffers = buffers.collect::<Result<Vec<_>>>()?;
+        self.upload(self.values(), &values)?;
+        for (buffer, words) in self.buffers().iter().zip(&buffers) {
+            let place = buffer.tensor()?.buffer()?;
+            self.context().upload_u32(&place, words)?;
         }
-        self.upload(&self.values, &values)
+        Ok(())
     }
 }
 
-/// All values of a store as they were when they were downloaded.
+/// All values and buffers of a model as they were when they were downloaded.
 #[derive(Debug)]
-pub struct ParameterSnapshot<'a> {
-    store: &'a ParameterStore,
+pub struct WeightsSnapshot<'a> {
+    weights: &'a Weights,
     /// One vector a parameter, in the order of declaration.
     values: Vec<Vec<f32>>,
+    /// The words of each saved buffer.
+    buffers: Vec<Vec<u32>>,
 }
 
-impl ParameterSnapshot<'_> {
-    /// Returns the SHA-256 over all values, as [`ParameterStore::digest`].
+impl<'a> WeightsSnapshot<'a> {
+    /// Returns the SHA-256 over all values and buffers, as [`Weights::digest`].
     pub fn digest(&self) -> String {
-        let parameters = self.store.parameters.iter().zip(&self.values);
-        let named: BTreeMap<&str, _> = parameters
-            .map(|(parameter, values)| (parameter.name(), (parameter.shape(), values)))
-            .collect();
-        let mut hasher = TensorHasher::new();
-        for (name, (shape, values)) in &named {
-            hasher.add(name, shape, values);
-        }
-        hasher.finish()
+        let parameters = self.weights.parameters().iter().zip(&self.values);
+        let parameters =
+            parameters.map(|(one, values)| (one.name().to_owned(), (one.shape(), values.to_vec())));
+        let buffers = self.weights.buffers().iter().zip(&self.buffers);
+        let buffers =
+            buffers.map(|(one, words)| (one.name().to_owned(), (one.shape(), as_values(words))));
+        hash(&parameters.chain(buffers).collect())
     }
 
-    /// Writes the values as a safetensors file in memory.
+    /// Every parameter and saved buffer with its name and its words as f32: those of a count have a
+    /// count's bits.
+    pub fn into_named(self) -> impl Iterator<Item = (String, Vec<f32>)> + use<'a> {
+        let weights = self.weights;
+        let parameters = weights.parameters().iter().map(Parameter::name);
+        let buffers = weights.buffers().iter().map(ModelBuffer::name);
+        let names = parameters.chain(buffers).map(str::to_owned);
+        let words = self.buffers.into_iter().map(|words| as_values(&words));
+        names.zip(self.values.into_iter().chain(words))
+    }
+
+    /// Writes the values and buffers as a safetensors file in memory.
     ///
     /// # Errors
     /// What the format reports.
     pub fn to_safetensors(&self) -> Result<Vec<u8>> {
-        let to_bytes = |values: &Vec<f32>| values.iter().map(|value| value.to_le_bytes()).collect();
-        let bytes: Vec<Vec<[u8; 4]>> = self.values.iter().map(to_bytes).collect();
-        let mut views = Vec::with_capacity(bytes.len());
-        for (parameter, bytes) in self.store.parameters.iter().zip(&bytes) {
-            let view =
-                TensorView::new(Dtype::F32, parameter.shape().to_vec(), bytes.as_flattened());
-            views.push((parameter.name(), view.map_err(|e| format_error(&e))?));
+        let mut tensors = Vec::with_capacity(self.values.len() + self.buffers.len());
+        for (parameter, values) in self.weights.parameters().iter().zip(&self.values) {
+            let bytes: Vec<u8> = values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            tensors.push((parameter.name(), parameter.shape(), Dtype::F32, bytes));
+        }
+        for (buffer, words) in self.weights.buffers().iter().zip(&self.buffers) {
+            let (dtype, bytes): (_, Vec<u8>) = match buffer.dtype() {
+                DType::F32 => (
+                    Dtype::F32,
+                    words.iter().flat_map(|w| w.to_le_bytes()).collect(),
+                ),
+                _ => {
+                    let counts = words.iter().map(|&count| i64::from(count));
+                    (Dtype::I64, counts.flat_map(i64::to_le_bytes).collect())
+                }
+            };
+            tensors.push((buffer.name(), buffer.shape(), dtype, bytes));
+        }
+        let mut views = Vec::with_capacity(tensors.len());
+        for (name, shape, dtype, bytes) in &tensors {
+            let view = TensorView::new(*dtype, shape.to_vec(), bytes);
+            views.push((*name, view.map_err(|e| format_error(&e))?));
         }
         safetensors::serialize(views, None).map_err(|e| format_error(&e))
     }
 }
 
-fn read_tensor(file: &SafeTensors<'_>, parameter: &Parameter) -> Result<Vec<f32>> {
-    let (name, expected) = (parameter.name(), parameter.shape());
+fn as_values(words: &[u32]) -> Vec<f32> {
+    words.iter().map(|&word| f32::from_bits(word)).collect()
+}
+
+/// Hashes named tensors in the order of their names.
+fn hash(named: &BTreeMap<String, (&[usize], Vec<f32>)>) -> String {
+    let mut hasher = TensorHasher::new();
+    for (name, (shape, values)) in named {
+        hasher.add(name, shape, values);
+    }
+    hasher.finish()
+}
+
+/// The tensor of a name and shape.
+fn find<'a>(file: &'a SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<TensorView<'a>> {
     let Ok(view) = file.tensor(name) else {
         return Err(NnError::mismatch("model", format!("{name} is missing")));
     };
-    if view.shape() != expected {
-        let reason = format!("{name} has shape {:?}, expected {expected:?}", view.shape());
+    if view.shape() != shape {
+        let reason = format!("{name} has shape {:?}, expected {shape:?}", view.shape());
         return Err(NnError::mismatch("model", reason));
     }
+    Ok(view)
+}
+
+fn read_values(file: &SafeTensors<'_>, parameter: &Parameter) -> Result<Vec<f32>> {
+    let view = find(file, parameter.name(), parameter.shape())?;
+    as_f32(parameter.name(), &view)
+}
+
+/// A buffer's words.
+fn read_buffer(file: &SafeTensors<'_>, buffer: &ModelBuffer) -> Result<Vec<u32>> {
+    let name = buffer.name();
+    let view = find(file, name, buffer.shape())?;
+    if buffer.dtype() == DType::F32 {
+        let values = as_f32(name, &view)?;
+        return Ok(values.into_iter().map(f32::to_bits).collect());
+    }
+    let eights = view.data().as_chunks::<8>().0.iter();
+    let fours = view.data().as_chunks::<4>().0.iter();
+    let counts: Vec<i64> = match view.dtype() {
+        Dtype::I64 => eights.map(|&bytes| i64::from_le_bytes(bytes)).collect(),
+        Dtype::I32 => fours.map(|&b| i64::from(i32::from_le_bytes(b))).collect(),
+        Dtype::U32 => fours.map(|&b| i64::from(u32::from_le_bytes(b))).collect(),
+        other => {
+            let reason = format!("{name} holds {other:?}, expected I64, I32 or U32");
+            return Err(NnError::mismatch("model", reason));
+        }
+    };
+    let narrow = |count: i64| {
+        let reason = || format!("{name} is {count}, expected 0 to 4294967295");
+        u32::try_from(count).map_err(|_| NnError::mismatch("model", reason()))
+    };
+    counts.into_iter().map(narrow).collect()
+}
+
+fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
     let words = view.data().as_chunks::<4>().0.iter();
     let halves = view.data().as_chunks::<2>().0.iter();
     match view.dtype() {
@@ -157,8 +251,8 @@ mod tests {
     fn half_precision_files_are_read_exactly() -> Result<()> {
         let ctx = hlx_core::testing::cpu()?;
         let mut builder = ParameterBuilder::new();
-        builder.add("w", &[3], Init::Zeros);
-        let store = builder.build(&ctx, 0)?;
+        builder.parameter("w", &[3], Init::Zeros);
+        let weights = builder.build(&ctx, 0)?;
         let values = [1.5_f32, -0.0, 65_504.0]; // f16 holds all three; bf16 rounds the last.
         let as_f16: Vec<u8> = values
             .iter()
@@ -174,8 +268,8 @@ mod tests {
         ] {
             let view = TensorView::new(dtype, vec![3], &bytes).map_err(|e| format_error(&e))?;
             let file = safetensors::serialize([("w", view)], None).map_err(|e| format_error(&e))?;
-            store.load_safetensors(&file)?;
-            let read = ctx.download_u32(&store.values().slice(0, 3)?)?;
+            weights.load_safetensors(&file)?;
+            let read = ctx.download_u32(&weights.values().slice(0, 3)?)?;
             assert_eq!(
                 read,
                 [1.5_f32.to_bits(), 0x8000_0000, f32::to_bits(last)],

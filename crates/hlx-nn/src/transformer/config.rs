@@ -112,7 +112,7 @@ impl TransformerConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Transformer;
+    use crate::{Model, Transformer};
 
     #[test]
     fn the_documented_parameter_counts_are_true() {
@@ -134,8 +134,8 @@ mod tests {
             dropout: 0.0,
         };
         for config in [TransformerConfig::tiny(), odd] {
-            let model = Transformer::zeroed(&ctx, &config)?;
-            assert_eq!(model.store().n_elements(), config.parameter_count());
+            let model = Model::zeroed(&ctx, |b| Transformer::new(b, &config))?;
+            assert_eq!(model.weights().n_elements(), config.parameter_count());
         }
         Ok(())
     }

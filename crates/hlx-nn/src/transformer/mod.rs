@@ -3,13 +3,12 @@
 mod config;
 
 use hlx_autograd::Tensor;
-use hlx_core::Context;
 
 pub use config::TransformerConfig;
 
 use crate::error::NnError;
 use crate::layers::{Block, Dropout, Embedding, LayerNorm, Linear};
-use crate::{ForwardContext, ParameterBuilder, ParameterStore, Result};
+use crate::{ForwardContext, Init, Members, ModelBuffer, Module, ParameterBuilder, Result};
 
 /// The deviation of ordinary weights (Radford and others 2019, GPT-2).
 const WEIGHT_STD: f32 = 0.02;
@@ -33,31 +32,17 @@ pub struct Transformer {
     pub final_norm: LayerNorm,
     /// \[V, C\], without bias.
     pub output: Linear,
+    /// The ids 0, 1, .. of all positions.
+    position_ids: ModelBuffer,
     config: TransformerConfig,
-    store: ParameterStore,
 }
 
 impl Transformer {
-    /// Makes a transformer and draws its weights from the seed.
+    /// Declares a transformer.
     ///
     /// # Errors
-    /// [`NnError::Config`], and what the device reports.
-    pub fn new(ctx: &Context, config: &TransformerConfig, seed: u64) -> Result<Self> {
-        Self::declare(config, |builder| builder.build(ctx, seed))
-    }
-
-    /// Makes a transformer of zeros, for weights that come from a file.
-    ///
-    /// # Errors
-    /// As [`Transformer::new`].
-    pub fn zeroed(ctx: &Context, config: &TransformerConfig) -> Result<Self> {
-        Self::declare(config, |builder| builder.build_zeroed(ctx))
-    }
-
-    fn declare(
-        config: &TransformerConfig,
-        build: impl FnOnce(ParameterBuilder) -> Result<ParameterStore>,
-    ) -> Result<Self> {
+    /// [`NnError::Config`].
+    pub fn new(builder: &mut ParameterBuilder, config: &TransformerConfig) -> Result<Self> {
         config.validate()?;
         let &TransformerConfig {
             vocabulary,
@@ -69,49 +54,38 @@ impl Transformer {
         } = config;
         // Division and square root are correctly rounded everywhere: the same bits on any host.
         let std = [WEIGHT_STD, WEIGHT_STD / ((2 * n_layers) as f32).sqrt()];
-        let mut builder = ParameterBuilder::new();
-        let b = &mut builder;
-        let token_embedding = Embedding::new(b, "token_embedding", vocabulary, width, WEIGHT_STD);
-        let position_embedding =
-            Embedding::new(b, "position_embedding", positions, width, WEIGHT_STD);
+        let init = Init::Normal { std: WEIGHT_STD };
+        let b = builder;
+        let embedding = |name, rows| Embedding::with_init(&mut b.child(name), rows, width, init);
+        let token_embedding = embedding("token_embedding", vocabulary);
+        let position_embedding = embedding("position_embedding", positions);
+        let position_ids = b.ids("position_ids", (0..positions as u32).collect());
+        let embedding_dropout = Dropout::new(b, dropout);
+        let blocks = b.child("blocks");
         let blocks = (0..n_layers)
-            .map(|block_idx| Block::new(b, &format!("blocks.{block_idx}"), config, block_idx, std))
+            .map(|block_idx| Block::new(&mut blocks.child(block_idx), config, std))
             .collect();
-        let final_norm = LayerNorm::new(b, "final_norm", width);
-        let output = Linear::without_bias(b, "output", width, vocabulary, WEIGHT_STD);
+        let final_norm = LayerNorm::new(&mut b.child("final_norm"), width);
+        let output = Linear::with_init(&mut b.child("output"), width, vocabulary, init, None);
         Ok(Self {
             token_embedding,
             position_embedding,
-            embedding_dropout: Dropout::new(dropout, 0),
+            embedding_dropout,
             blocks,
             final_norm,
             output,
+            position_ids,
             config: config.clone(),
-            store: build(builder)?,
         })
     }
 
-    /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
-    ///
-    /// `context` is made for this B and T; with dropout turned on it must stay at one counter
-    /// until the backward pass is done. Ids must be below the vocabulary. A sequence's logits do
-    /// not depend on the others in the batch, nor on what follows a position. To evaluate, call
-    /// it within [`no_grad`](hlx_autograd::no_grad): nothing is saved for a backward pass then.
-    ///
-    /// # Errors
-    /// [`NnError::Shape`] if the ids do not have the context's shape or exceed the positions.
-    pub fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let x = self.hidden(ids, context)?;
-        self.output.forward(&self.final_norm.forward(&x)?)
-    }
-
     /// Computes the logits of some positions alone, \[n, V\], with the bits of
-    /// [`Transformer::forward`]: `rows` holds the ids b T + t of the positions, \[n\]. The final norm
+    /// [`Module::forward`]: `rows` holds the ids b T + t of the positions, \[n\]. The final norm
     /// and the output layer run over n rows instead of B T: for generation, which reads the last
     /// position of each sequence.
     ///
     /// # Errors
-    /// As [`Transformer::forward`].
+    /// As [`Module::forward`].
     pub fn forward_at(
         &self,
         ids: &Tensor,
@@ -119,29 +93,17 @@ impl Transformer {
         rows: &Tensor,
     ) -> Result<Tensor> {
         let x = self.hidden(ids, context)?;
-        let stream = [context.batch() * context.time(), self.config.width];
+        let stream = [ids.n_elements(), self.config.width];
         let x = rows.embedding(&x.reshape(&stream)?)?;
-        self.output.forward(&self.final_norm.forward(&x)?)
+        self.output
+            .forward(&self.final_norm.forward(&x, context)?, context)
     }
 
     /// Computes the residual stream after the last block, \[B, T, C\].
     fn hidden(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let (batch, time) = (context.batch(), context.time());
-        if ids.shape() != [batch, time] || time > self.config.positions {
-            let expected = format!(
-                "[{batch}, {time}] and at most {} positions",
-                self.config.positions
-            );
-            let found = ids.shape().to_vec();
-            return Err(NnError::Shape {
-                op: "transformer",
-                argument: "ids",
-                found,
-                expected,
-            });
-        }
-        let tokens = self.token_embedding.forward(ids)?;
-        let positions = self.position_embedding.forward(context.positions())?;
+        let positions = self.positions_of(ids)?;
+        let tokens = self.token_embedding.forward(ids, context)?;
+        let positions = self.position_embedding.forward(&positions, context)?;
         let mut x = self
             .embedding_dropout
             .forward(&tokens.add(&positions)?, context)?;
@@ -151,13 +113,56 @@ impl Transformer {
         Ok(x)
     }
 
+    /// The position of every token, \[B, T\], with the samples where those of the ids are.
+    fn positions_of(&self, ids: &Tensor) -> Result<Tensor> {
+        let limit = self.config.positions;
+        let &[batch, time] = ids.shape() else {
+            return Err(unfitting(ids, limit));
+        };
+        if time > limit {
+            return Err(unfitting(ids, limit));
+        }
+        let positions = self.position_ids.tensor()?.narrow(0, 0, time)?;
+        Ok(positions.expand(&[batch, time])?.with_samples(0)?)
+    }
+
     /// The sizes.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
+}
 
-    /// The parameters.
-    pub fn store(&self) -> &ParameterStore {
-        &self.store
+fn unfitting(ids: &Tensor, positions: usize) -> NnError {
+    NnError::Shape {
+        op: "transformer",
+        argument: "ids",
+        found: ids.shape().to_vec(),
+        expected: format!("[batch, time] with at most {positions} positions"),
+    }
+}
+
+impl Module for Transformer {
+    fn members(&self) -> Members {
+        let mut members = Members::of(&[&self.token_embedding, &self.position_embedding]);
+        for block in &self.blocks {
+            members.extend(block.members());
+        }
+        members.extend(Members::of(&[&self.final_norm, &self.output]));
+        members
+    }
+
+    /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
+    ///
+    /// In training, the context must stay at one counter until the backward pass is done. Ids must be
+    /// below the vocabulary. A sequence's logits do not depend on the others in the batch, nor on what
+    /// follows a position. To evaluate, call it within [`no_grad`](hlx_autograd::no_grad): nothing is
+    /// saved for a backward pass then.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`] if the ids have another number of dimensions or exceed the positions.
+    fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        let x = self.hidden(ids, context)?;
+        self.output
+            .forward(&self.final_norm.forward(&x, context)?, context)
     }
 }

@@ -1,0 +1,298 @@
+//! Classifiers of images: a multilayer perceptron, and a small convolutional network.
+
+use hlx_autograd::{Activation, ConvOptions, PoolOptions, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::error::NnError;
+use crate::layers::{Dropout, Linear};
+use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+
+/// The largest size or number of layers' widths: far above what any device holds, and far below what
+/// overflows a product of sizes.
+const LARGEST: usize = 1 << 16;
+
+/// What a classifier is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassifierKind {
+    /// Affine layers alone.
+    Mlp,
+    /// Convolutions with pooling, then affine layers.
+    Cnn,
+}
+
+/// The sizes of a [`Classifier`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassifierConfig {
+    /// What it is made of.
+    pub kind: ClassifierKind,
+    /// Channels, height and width of an image.
+    pub input: [usize; 3],
+    /// The number of classes.
+    pub classes: usize,
+    /// The channels of each convolution; none of an mlp.
+    pub channels: Vec<usize>,
+    /// The widths of the hidden affine layers.
+    pub hidden: Vec<usize>,
+    /// The probability of the dropout behind each hidden affine layer, in [0, 1).
+    pub dropout: f32,
+}
+
+impl ClassifierConfig {
+    /// Checks that such a model can be made.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] with the size that cannot be.
+    pub fn validate(&self) -> Result<()> {
+        let fail = |reason: String| {
+            Err(NnError::Config {
+                what: "classifier",
+                reason,
+            })
+        };
+        let named = [
+            ("input", &self.input[..]),
+            ("classes", &[self.classes]),
+            ("channels", &self.channels),
+            ("hidden", &self.hidden),
+        ];
+        for (name, sizes) in named {
+            if let Some(size) = sizes.iter().find(|size| !(1..=LARGEST).contains(*size)) {
+                return fail(format!("{name} holds {size}, expected 1 to {LARGEST}"));
+            }
+        }
+        if self.kind == ClassifierKind::Mlp && !self.channels.is_empty() {
+            return fail("an mlp has no channels".to_owned());
+        }
+        let [_, height, width] = self.input;
+        // Each convolution is followed by a pooling that halves the image.
+        let halvings = height.min(width).ilog2() as usize;
+        if self.channels.len() > halvings {
+            let n = self.channels.len();
+            return fail(format!(
+                "{n} convolutions halve an image of {height} by {width} below one pixel, \
+                 expected at most {halvings}"
+            ));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return fail(format!(
+                "dropout is {}, expected 0 or more, below 1",
+                self.dropout
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Images \[B, C, H, W\] to one logit a class, \[B, classes\].
+///
+/// For each of `channels` a convolution of 3 by 3 that keeps the size, ReLU and maximum pooling by 2;
+/// then the pixels in one row, for each of `hidden` an affine layer, ReLU and dropout; then the affine
+/// layer of the classes. In PyTorch a `Sequential` of `Conv2d(padding=1)`, `ReLU`, `MaxPool2d(2)`,
+/// `Flatten`, `Linear` and `Dropout`; initial values have PyTorch's distribution.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    /// `convolutions.0` and so on.
+    convolutions: Vec<Convolution>,
+    /// `hidden.0` and so on.
+    hidden: Vec<Linear>,
+    /// One a hidden layer.
+    dropouts: Vec<Dropout>,
+    /// `output`.
+    output: Linear,
+    config: ClassifierConfig,
+}
+
+/// A convolution of 3 by 3 with bias that keeps the image's size.
+#[derive(Clone, Debug)]
+struct Convolution {
+    weight: Parameter,
+    bias: Parameter,
+}
+
+impl Convolution {
+    fn new(b: &mut ParameterBuilder, [input, output]: [usize; 2]) -> Self {
+        let init = Init::uniform_of(9 * input);
+        Self {
+            weight: b.parameter("weight", &[output, input, 3, 3], init),
+            bias: b.parameter("bias", &[output], init),
+        }
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let options = ConvOptions {
+            padding: [1, 1],
+            ..ConvOptions::default()
+        };
+        let (weight, bias) = (self.weight.tensor()?, self.bias.tensor()?);
+        Ok(x.conv2d(&weight, Some(&bias), &options)?)
+    }
+}
+
+impl Classifier {
+    /// Declares a classifier.
+    ///
+    /// # Errors
+    /// [`NnError::Config`].
+    pub fn new(builder: &mut ParameterBuilder, config: &ClassifierConfig) -> Result<Self> {
+        config.validate()?;
+        let b = builder;
+        let [mut channels, mut height, mut width] = config.input;
+        let mut convolutions = Vec::with_capacity(config.channels.len());
+        for (layer_idx, &output) in config.channels.iter().enumerate() {
+            let mut b = b.child(format!("convolutions.{layer_idx}"));
+            convolutions.push(Convolution::new(&mut b, [channels, output]));
+            (channels, height, width) = (output, height / 2, width / 2);
+        }
+        let mut input = channels * height * width;
+        let (mut hidden, mut dropouts) = (Vec::new(), Vec::new());
+        for (layer_idx, &output) in config.hidden.iter().enumerate() {
+            let mut b = b.child(format!("hidden.{layer_idx}"));
+            hidden.push(Linear::new(&mut b, input, output));
+            dropouts.push(Dropout::new(&mut b, config.dropout));
+            input = output;
+        }
+        Ok(Self {
+            convolutions,
+            hidden,
+            dropouts,
+            output: Linear::new(&mut b.child("output"), input, config.classes),
+            config: config.clone(),
+        })
+    }
+
+    /// The sizes.
+    pub fn config(&self) -> &ClassifierConfig {
+        &self.config
+    }
+}
+
+impl Module for Classifier {
+    fn members(&self) -> Members {
+        let mut members = Members::default();
+        for convolution in &self.convolutions {
+            members.extend(Members::new([&convolution.weight, &convolution.bias]));
+        }
+        for layer in &self.hidden {
+            members.extend(layer.members());
+        }
+        members.extend(self.output.members());
+        members
+    }
+
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        let image = self.config.input;
+        let &[batch, channels, height, width] = x.shape() else {
+            return Err(unfitting(x, image));
+        };
+        if [channels, height, width] != image {
+            return Err(unfitting(x, image));
+        }
+        let mut x = x.clone();
+        for convolution in &self.convolutions {
+            x = convolution.forward(&x)?.activation(Activation::Relu)?;
+            x = x.max_pool2d(&PoolOptions::square(2))?;
+        }
+        let pixels = x.shape().iter().skip(1).product();
+        let mut x = x.reshape(&[batch, pixels])?;
+        for (layer, dropout) in self.hidden.iter().zip(&self.dropouts) {
+            x = layer.forward(&x, context)?.activation(Activation::Relu)?;
+            x = dropout.forward(&x, context)?;
+        }
+        self.output.forward(&x, context)
+    }
+}
+
+fn unfitting(x: &Tensor, [channels, height, width]: [usize; 3]) -> NnError {
+    NnError::Shape {
+        op: "classifier",
+        argument: "the images",
+        found: x.shape().to_vec(),
+        expected: format!("[batch, {channels}, {height}, {width}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Model;
+    use hlx_autograd::{BackwardPlan, DType};
+
+    fn config() -> ClassifierConfig {
+        ClassifierConfig {
+            kind: ClassifierKind::Cnn,
+            input: [1, 9, 8],
+            classes: 5,
+            channels: vec![3, 4],
+            hidden: vec![6],
+            dropout: 0.25,
+        }
+    }
+
+    #[test]
+    fn a_cnn_declares_what_pytorchs_would_and_reaches_every_parameter() -> Result<()> {
+        let ctx = hlx_core::testing::cpu()?;
+        let model = Model::new(&ctx, 3, |b| Classifier::new(b, &config()))?;
+        let shapes = model.weights().parameters().iter();
+        let shapes: Vec<String> = shapes
+            .map(|one| format!("{} {:?}", one.name(), one.shape()))
+            .collect();
+        let expected = [
+            "convolutions.0.weight [3, 1, 3, 3]",
+            "convolutions.0.bias [3]",
+            "convolutions.1.weight [4, 3, 3, 3]",
+            "convolutions.1.bias [4]",
+            "hidden.0.weight [6, 16]",
+            "hidden.0.bias [6]",
+            "output.weight [5, 6]",
+            "output.bias [5]",
+        ];
+        assert_eq!(shapes, expected);
+        assert_eq!(model.members().parameters.len(), 8);
+        let x = Tensor::randn(&ctx, &[4, 1, 9, 8], 1)?.with_samples(0)?;
+        let logits = model.forward(&x, &ForwardContext::train(&ctx, 7)?)?;
+        assert_eq!(logits.shape(), [4, 5]);
+        let plan = BackwardPlan {
+            shards: 2,
+            ..BackwardPlan::default()
+        };
+        logits.sum()?.backward_with(&plan)?;
+        model.weights().check_gradients()
+    }
+
+    #[test]
+    fn impossible_sizes_and_other_images_are_refused() -> Result<()> {
+        type Change = fn(&mut ClassifierConfig);
+        let cases: [(Change, &str); 4] = [
+            (
+                |c| c.channels = vec![1; 4],
+                "4 convolutions halve an image of 9 by 8 below one pixel, expected at most 3",
+            ),
+            (
+                |c| c.hidden = vec![0],
+                "hidden holds 0, expected 1 to 65536",
+            ),
+            (|c| c.kind = ClassifierKind::Mlp, "an mlp has no channels"),
+            (
+                |c| c.dropout = 1.0,
+                "dropout is 1, expected 0 or more, below 1",
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut changed = config();
+            change(&mut changed);
+            let line = changed.validate().expect_err("refused").to_string();
+            assert_eq!(line, format!("classifier: {expected}"));
+        }
+        let ctx = hlx_core::testing::cpu()?;
+        let model = Model::new(&ctx, 3, |b| Classifier::new(b, &config()))?;
+        let x = Tensor::zeros(&ctx, &[2, 1, 8, 8], DType::F32)?;
+        let error = model
+            .forward(&x, &ForwardContext::eval())
+            .expect_err("refused");
+        let expected = "classifier: the images has shape [2, 1, 8, 8], expected [batch, 1, 9, 8]";
+        assert_eq!(error.to_string(), expected);
+        Ok(())
+    }
+}

@@ -1,0 +1,17 @@
+//! Activations as modules.
+
+use hlx_autograd::{Activation, Tensor};
+
+use crate::{ForwardContext, Members, Module, Result};
+
+/// As `torch.nn.ReLU`, `torch.nn.GELU` and the others, by the activation's name.
+impl Module for Activation {
+    fn members(&self) -> Members {
+        Members::default()
+    }
+
+    /// Applied to each element; the shape is kept.
+    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+        Ok(x.activation(*self)?)
+    }
+}

@@ -1,0 +1,238 @@
+//! Batch normalisation.
+
+use std::ops::Deref;
+
+use hlx_autograd::{BatchNormOptions, RunningStatistics, Tensor};
+
+use crate::error::NnError;
+use crate::{
+    ForwardContext, Init, Members, ModelBuffer, Module, Parameter, ParameterBuilder, Result,
+};
+
+/// How a batch norm is made, with PyTorch's names and defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchNormConfig {
+    /// Added to the variance under the root; 1e-5.
+    pub eps: f32,
+    /// The weight of a new running value, 0.1; `None` averages over all shards so far.
+    pub momentum: Option<f32>,
+    /// Whether there are gain and bias.
+    pub affine: bool,
+    /// Whether there are running values; without them evaluation takes the batch's statistics.
+    pub track_running_stats: bool,
+}
+
+impl Default for BatchNormConfig {
+    fn default() -> Self {
+        Self {
+            eps: 1e-5,
+            momentum: Some(0.1),
+            affine: true,
+            track_running_stats: true,
+        }
+    }
+}
+
+/// What [`BatchNorm1d`] and [`BatchNorm2d`] have: normalises each channel to mean 0 and variance 1, in
+/// training by the statistics of the shard that a sample belongs to and in evaluation by running values,
+/// then applies gain and bias.
+///
+/// A shard is the batch of PyTorch: the bits do not depend on how a batch is split into micro-batches of
+/// whole shards, and a pass over a part of one is refused. The running values follow shard by shard, so
+/// that `num_batches_tracked` counts shards. The empty samples of a short batch enter no statistic.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    /// The gain, \[C\], ones.
+    pub weight: Option<Parameter>,
+    /// \[C\], zeros.
+    pub bias: Option<Parameter>,
+    /// \[C\], zeros at first.
+    pub running_mean: Option<ModelBuffer>,
+    /// \[C\], ones at first.
+    pub running_var: Option<ModelBuffer>,
+    /// A count of the shards that the running values have followed.
+    pub num_batches_tracked: Option<ModelBuffer>,
+    /// What the layer was made with.
+    pub config: BatchNormConfig,
+    /// The layer's name, and the shapes that it takes.
+    name: &'static str,
+    expected: &'static str,
+    ranks: std::ops::RangeInclusive<usize>,
+}
+
+/// Batch norm of \[N, C\] or \[N, C, L\], as `torch.nn.BatchNorm1d`; see [`BatchNorm`].
+#[derive(Clone, Debug)]
+pub struct BatchNorm1d(BatchNorm);
+
+/// Batch norm of \[N, C, H, W\], as `torch.nn.BatchNorm2d`; see [`BatchNorm`].
+///
+/// ```
+/// use hlx_autograd::{BackwardPlan, DType, Tensor};
+/// use hlx_core::Context;
+/// use hlx_nn::{BatchNorm2d, ForwardContext, Model, Module};
+///
+/// let ctx = Context::open("cpu")?;
+/// let norm = Model::new(&ctx, 42, |b| Ok(BatchNorm2d::new(b, 8)))?;
+/// let images = Tensor::randn(&ctx, &[4, 8, 5, 5], 7)?.with_samples(0)?;
+/// let y = norm.forward(&images, &ForwardContext::train(&ctx, 42)?)?;
+/// y.sum()?.backward_with(&BackwardPlan::default())?;
+/// let y = norm.forward(&images, &ForwardContext::eval())?;
+/// assert_eq!(y.shape(), [4, 8, 5, 5]);
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct BatchNorm2d(BatchNorm);
+
+impl BatchNorm1d {
+    /// Declares `weight`, `bias` and the running values, with PyTorch's defaults.
+    pub fn new(builder: &mut ParameterBuilder, channels: usize) -> Self {
+        Self::with_config(builder, channels, BatchNormConfig::default())
+    }
+
+    /// As [`BatchNorm1d::new`], with a configuration of one's own.
+    pub fn with_config(
+        builder: &mut ParameterBuilder,
+        channels: usize,
+        config: BatchNormConfig,
+    ) -> Self {
+        let (name, expected) = ("BatchNorm1d", "[N, C] or [N, C, L]");
+        Self(BatchNorm {
+            name,
+            expected,
+            ranks: 2..=3,
+            ..BatchNorm::declare(builder, channels, config)
+        })
+    }
+}
+
+impl BatchNorm2d {
+    /// Declares `weight`, `bias` and the running values, with PyTorch's defaults.
+    pub fn new(builder: &mut ParameterBuilder, channels: usize) -> Self {
+        Self::with_config(builder, channels, BatchNormConfig::default())
+    }
+
+    /// As [`BatchNorm2d::new`], with a configuration of one's own.
+    pub fn with_config(
+        builder: &mut ParameterBuilder,
+        channels: usize,
+        config: BatchNormConfig,
+    ) -> Self {
+        Self(BatchNorm::declare(builder, channels, config))
+    }
+}
+
+impl BatchNorm {
+    /// Declares the parameters and buffers of a norm of images.
+    fn declare(builder: &mut ParameterBuilder, channels: usize, config: BatchNormConfig) -> Self {
+        let shape = &[channels];
+        let tracks = config.track_running_stats;
+        Self {
+            weight: config
+                .affine
+                .then(|| builder.parameter("weight", shape, Init::Ones)),
+            bias: config
+                .affine
+                .then(|| builder.parameter("bias", shape, Init::Zeros)),
+            running_mean: tracks.then(|| builder.buffer("running_mean", shape, 0.0)),
+            running_var: tracks.then(|| builder.buffer("running_var", shape, 1.0)),
+            num_batches_tracked: tracks.then(|| builder.count("num_batches_tracked")),
+            config,
+            name: "BatchNorm2d",
+            expected: "[N, C, H, W]",
+            ranks: 4..=4,
+        }
+    }
+
+    /// Gain and bias.
+    fn affine(&self) -> Result<Option<[Tensor; 2]>> {
+        match (&self.weight, &self.bias) {
+            (Some(weight), Some(bias)) => Ok(Some([weight.tensor()?, bias.tensor()?])),
+            _ => Ok(None),
+        }
+    }
+
+    /// Mean, variance and count.
+    fn running(&self) -> Result<Option<[Tensor; 3]>> {
+        match (
+            &self.running_mean,
+            &self.running_var,
+            &self.num_batches_tracked,
+        ) {
+            (Some(mean), Some(variance), Some(tracked)) => Ok(Some([
+                mean.tensor()?,
+                variance.tensor()?,
+                tracked.tensor()?,
+            ])),
+            _ => Ok(None),
+        }
+    }
+
+    fn apply(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        if !self.ranks.contains(&x.rank()) {
+            return Err(NnError::Shape {
+                op: self.name,
+                argument: "the input",
+                found: x.shape().to_vec(),
+                expected: self.expected.to_owned(),
+            });
+        }
+        let affine = self.affine()?;
+        let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
+        let running = self.running()?;
+        if let (false, Some([mean, variance, _])) = (context.is_training(), &running) {
+            return Ok(x.batch_norm_by(mean, variance, affine, self.config.eps)?);
+        }
+        if context.is_part_of_shard() {
+            let reason = format!("{} needs passes that hold whole shards", self.name);
+            return Err(NnError::MicroBatches { reason });
+        }
+        let options = BatchNormOptions {
+            eps: self.config.eps,
+            momentum: self.config.momentum,
+            shards: context.shards(),
+            empty: context.empty_samples(),
+        };
+        let running = running.as_ref().filter(|_| context.is_training());
+        let running = running.map(|[mean, variance, tracked]| RunningStatistics {
+            mean,
+            variance,
+            tracked,
+        });
+        Ok(x.batch_norm(affine, running, &options)?)
+    }
+
+    fn members(&self) -> Members {
+        let buffers = [
+            &self.running_mean,
+            &self.running_var,
+            &self.num_batches_tracked,
+        ];
+        Members::new(self.weight.iter().chain(&self.bias))
+            .with_buffers(buffers.into_iter().flatten())
+    }
+}
+
+macro_rules! norm {
+    ($name:ident) => {
+        impl Deref for $name {
+            type Target = BatchNorm;
+
+            fn deref(&self) -> &BatchNorm {
+                &self.0
+            }
+        }
+
+        impl Module for $name {
+            fn members(&self) -> Members {
+                self.0.members()
+            }
+
+            /// The shape is kept.
+            fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+                self.0.apply(x, context)
+            }
+        }
+    };
+}
+norm!(BatchNorm1d);
+norm!(BatchNorm2d);

@@ -1,0 +1,64 @@
+//! Group normalisation.
+
+use hlx_autograd::Tensor;
+
+use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+
+/// Normalises groups of a sample's channels to mean 0 and variance 1, then applies gain and bias of each
+/// channel, as `torch.nn.GroupNorm`.
+#[derive(Clone, Debug)]
+pub struct GroupNorm {
+    /// The groups; they divide the channels.
+    pub groups: usize,
+    /// The gain, \[C\], ones.
+    pub weight: Option<Parameter>,
+    /// \[C\], zeros.
+    pub bias: Option<Parameter>,
+    /// Added to the variance under the root; PyTorch's default is 1e-5.
+    pub eps: f32,
+}
+
+impl GroupNorm {
+    /// Declares `weight` and `bias`; eps is 1e-5.
+    pub fn new(builder: &mut ParameterBuilder, groups: usize, channels: usize) -> Self {
+        Self {
+            groups,
+            weight: Some(builder.parameter("weight", &[channels], Init::Ones)),
+            bias: Some(builder.parameter("bias", &[channels], Init::Zeros)),
+            eps: 1e-5,
+        }
+    }
+
+    /// A norm without gain and bias, as `affine=False`.
+    pub fn plain(groups: usize) -> Self {
+        Self {
+            groups,
+            weight: None,
+            bias: None,
+            eps: 1e-5,
+        }
+    }
+
+    /// The norm with another number under the root.
+    #[must_use]
+    pub fn with_eps(mut self, eps: f32) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+impl Module for GroupNorm {
+    fn members(&self) -> Members {
+        Members::new(self.weight.iter().chain(&self.bias))
+    }
+
+    /// \[N, C, ..\]; the shape is kept.
+    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+        let affine = match (&self.weight, &self.bias) {
+            (Some(weight), Some(bias)) => Some([weight.tensor()?, bias.tensor()?]),
+            _ => None,
+        };
+        let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
+        Ok(x.group_norm(self.groups, affine, self.eps)?)
+    }
+}

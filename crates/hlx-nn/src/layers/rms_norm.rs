@@ -1,0 +1,56 @@
+//! RMS normalisation.
+
+use hlx_autograd::Tensor;
+
+use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+
+/// Divides the last dimensions by the root of their mean square, then applies a gain, as
+/// `torch.nn.RMSNorm`.
+#[derive(Clone, Debug)]
+pub struct RMSNorm {
+    /// The last dimensions, which have one mean square.
+    pub normalized: Vec<usize>,
+    /// The gain, of that shape, ones.
+    pub weight: Option<Parameter>,
+    /// Added to the mean square under the root; PyTorch's default is f32's epsilon, 2^-23.
+    pub eps: f32,
+}
+
+impl RMSNorm {
+    /// Declares `weight`; eps is 2^-23.
+    pub fn new(builder: &mut ParameterBuilder, normalized: &[usize]) -> Self {
+        let weight = builder.parameter("weight", normalized, Init::Ones);
+        Self {
+            weight: Some(weight),
+            ..Self::plain(normalized)
+        }
+    }
+
+    /// A norm without gain, as `elementwise_affine=False`.
+    pub fn plain(normalized: &[usize]) -> Self {
+        Self {
+            normalized: normalized.to_vec(),
+            weight: None,
+            eps: f32::EPSILON,
+        }
+    }
+
+    /// The norm with another number under the root.
+    #[must_use]
+    pub fn with_eps(mut self, eps: f32) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+impl Module for RMSNorm {
+    fn members(&self) -> Members {
+        Members::new(&self.weight)
+    }
+
+    /// The shape is kept.
+    fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
+        let weight = self.weight.as_ref().map(Parameter::tensor).transpose()?;
+        Ok(x.rms_norm(&self.normalized, weight.as_ref(), self.eps)?)
+    }
+}

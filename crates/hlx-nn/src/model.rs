@@ -1,0 +1,72 @@
+//! A module together with its weights.
+
+use std::ops::Deref;
+
+use hlx_core::Context;
+
+use crate::{ParameterBuilder, Result, Weights};
+
+/// A module whose parameters and buffers have been allocated. It can be used as the module itself.
+#[derive(Debug)]
+pub struct Model<M> {
+    module: M,
+    weights: Weights,
+}
+
+impl<M> Model<M> {
+    /// Declares a module and draws its initial weights from the seed.
+    ///
+    /// # Errors
+    /// What `declare` answers, [`NnError::DuplicateParameter`](crate::NnError::DuplicateParameter), and
+    /// what the device reports.
+    pub fn new(
+        ctx: &Context,
+        seed: u64,
+        declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
+    ) -> Result<Self> {
+        let mut builder = ParameterBuilder::new();
+        let module = declare(&mut builder)?;
+        let weights = builder.build(ctx, seed)?;
+        Ok(Self { module, weights })
+    }
+
+    /// Declares a module whose parameters are zeros, for weights that come from a file.
+    ///
+    /// # Errors
+    /// As [`Model::new`].
+    pub fn zeroed(
+        ctx: &Context,
+        declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
+    ) -> Result<Self> {
+        let mut builder = ParameterBuilder::new();
+        let module = declare(&mut builder)?;
+        let weights = builder.build_zeroed(ctx)?;
+        Ok(Self { module, weights })
+    }
+
+    /// Moves the model to another device: see [`Weights::to`].
+    ///
+    /// # Errors
+    /// What either device reports.
+    pub fn to(&mut self, ctx: &Context) -> Result<()> {
+        self.weights.to(ctx)
+    }
+
+    /// The parameters and buffers.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// The module.
+    pub fn module(&self) -> &M {
+        &self.module
+    }
+}
+
+impl<M> Deref for Model<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.module
+    }
+}

@@ -1,0 +1,115 @@
+//! What all layers and models have in common.
+
+use hlx_autograd::Tensor;
+
+use crate::{ForwardContext, ModelBuffer, Parameter, Result};
+
+/// A layer, or a model made of layers, as `torch.nn.Module`.
+///
+/// A module is a plain struct of its layers; it is declared to a
+/// [`ParameterBuilder`](crate::ParameterBuilder), whose names its parameters have, and computes once
+/// that is built ([`Model`](crate::Model) does both). Whether a pass trains or evaluates is said by its
+/// [`ForwardContext`], not by the module: one model serves both, and several threads.
+///
+/// ```
+/// use hlx_autograd::{DType, Tensor};
+/// use hlx_core::Context;
+/// use hlx_nn::{Dropout, ForwardContext, Linear, Members, Model, Module, ParameterBuilder, Result};
+///
+/// struct Net {
+///     fc1: Linear,
+///     dropout: Dropout,
+///     fc2: Linear,
+/// }
+///
+/// impl Net {
+///     fn new(b: &mut ParameterBuilder) -> Self {
+///         Self {
+///             fc1: Linear::new(&mut b.child("fc1"), 784, 128),
+///             dropout: Dropout::new(b, 0.5),
+///             fc2: Linear::new(&mut b.child("fc2"), 128, 10),
+///         }
+///     }
+/// }
+///
+/// impl Module for Net {
+///     fn members(&self) -> Members {
+///         Members::of(&[&self.fc1, &self.dropout, &self.fc2])
+///     }
+///
+///     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+///         let x = self.fc1.forward(x, context)?.relu()?;
+///         self.fc2.forward(&self.dropout.forward(&x, context)?, context)
+///     }
+/// }
+///
+/// let ctx = Context::open("cpu")?;
+/// let net = Model::new(&ctx, 42, |b| Ok(Net::new(b)))?;
+/// let x = Tensor::zeros(&ctx, &[32, 784], DType::F32)?;
+/// let logits = net.forward(&x, &ForwardContext::eval())?;
+/// assert_eq!(logits.shape(), [32, 10]);
+/// assert_eq!(net.weights().parameters()[3].name(), "fc2.bias");
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+pub trait Module: Send + Sync {
+    /// Everything that is the module's, in the order of declaration: [`Members::of`] the modules inside
+    /// of it, or of a layer [`Members::new`].
+    fn members(&self) -> Members;
+
+    /// Applies the module.
+    ///
+    /// # Errors
+    /// An input that does not fit, and what the device reports.
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor>;
+}
+
+/// The parameters and buffers of a module.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// What training changes.
+    pub parameters: Vec<Parameter>,
+    /// What it does not, such as running means.
+    pub buffers: Vec<ModelBuffer>,
+}
+
+impl Members {
+    /// Of a layer with these parameters.
+    pub fn new<'a>(parameters: impl IntoIterator<Item = &'a Parameter>) -> Self {
+        Self {
+            parameters: parameters.into_iter().cloned().collect(),
+            buffers: Vec::new(),
+        }
+    }
+
+    /// With these buffers too.
+    #[must_use]
+    pub fn with_buffers<'a>(mut self, buffers: impl IntoIterator<Item = &'a ModelBuffer>) -> Self {
+        self.buffers.extend(buffers.into_iter().cloned());
+        self
+    }
+
+    /// Of a module made of modules.
+    pub fn of(modules: &[&dyn Module]) -> Self {
+        let mut all = Self::default();
+        for module in modules {
+            all.extend(module.members());
+        }
+        all
+    }
+
+    /// Adds those of another module.
+    pub fn extend(&mut self, other: Self) {
+        self.parameters.extend(other.parameters);
+        self.buffers.extend(other.buffers);
+    }
+}
+
+impl<M: Module + ?Sized> Module for Box<M> {
+    fn members(&self) -> Members {
+        (**self).members()
+    }
+
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        (**self).forward(x, context)
+    }
+}

@@ -1,0 +1,82 @@
+//! Adagrad (Duchi, Hazan and Singer 2011).
+
+use hlx_core::{Buffer, Context};
+use hlx_kernels::optimizer::{Hyper, Update, adagrad_step};
+
+use super::drive::{check_epsilon, within};
+use super::{Common, FlatOptimizer, ParameterGroup, UpdateRule};
+use crate::Result;
+
+/// The numbers of [`Adagrad`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdagradConfig {
+    /// Step `t`, from 1, has the rate divided by `1 + (t - 1) lr_decay`.
+    pub lr_decay: f64,
+    /// What the sums of squares begin with.
+    pub initial_accumulator_value: f64,
+    /// Added to the root in the denominator; at least 2^-126, the least f32 that is not flushed.
+    pub eps: f64,
+    /// The L2 penalty, added to the gradient.
+    pub weight_decay: f64,
+    /// The global norm that gradients are scaled down to, if it is larger.
+    pub clip_norm: Option<f32>,
+    /// The largest magnitude of a gradient's element, after the norm's clip.
+    pub clip_value: Option<f32>,
+    /// Parameters with numbers of their own.
+    pub groups: Vec<ParameterGroup>,
+}
+
+impl Default for AdagradConfig {
+    /// PyTorch's defaults: eps 1e-10, all else 0; no clip.
+    fn default() -> Self {
+        Self {
+            lr_decay: 0.0,
+            initial_accumulator_value: 0.0,
+            eps: 1e-10,
+            weight_decay: 0.0,
+            clip_norm: None,
+            clip_value: None,
+            groups: Vec::new(),
+        }
+    }
+}
+
+/// Descent by the root of the sum of squared gradients, as `torch.optim.Adagrad`.
+pub type Adagrad = FlatOptimizer<AdagradConfig>;
+
+impl UpdateRule for AdagradConfig {
+    const NAME: &'static str = "adagrad";
+
+    fn common(&self) -> Common<'_> {
+        Common {
+            weight_decay: self.weight_decay,
+            clip_norm: self.clip_norm,
+            clip_value: self.clip_value,
+            groups: &self.groups,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let unlimited = f64::INFINITY;
+        within("lr_decay", self.lr_decay, 0.0, unlimited)?;
+        let start = self.initial_accumulator_value;
+        within("initial_accumulator_value", start, 0.0, unlimited)?;
+        check_epsilon("eps", self.eps)
+    }
+
+    fn state(&self) -> Vec<(&'static str, f32)> {
+        vec![("sum", self.initial_accumulator_value as f32)]
+    }
+
+    fn hyper(&self, step: u64, learning_rate: f64) -> Hyper {
+        Hyper {
+            learning_rate: learning_rate / (1.0 + (step - 1) as f64 * self.lr_decay),
+            epsilon: self.eps,
+            ..Hyper::default()
+        }
+    }
+
+    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()> {
+        Ok(adagrad_step(ctx, update, &state[0])?)
+    }
+}

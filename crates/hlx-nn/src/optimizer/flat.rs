@@ -1,0 +1,161 @@
+//! The optimizer whose step is one launch over the flat buffers; its rule says which.
+
+use std::fmt::Debug;
+
+use hlx_core::{Buffer, Context};
+use hlx_kernels::optimizer::{Groups, Hyper, Update};
+
+use super::Optimizer;
+use super::drive::{Clip, Drive, within};
+use super::groups::{Assignment, ParameterGroup, upload_rows};
+use crate::{Result, Weights};
+
+/// What every rule has besides its own numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Common<'a> {
+    /// The weight decay of parameters in no group.
+    pub weight_decay: f64,
+    /// The global norm that gradients are scaled down to, if it is larger.
+    pub clip_norm: Option<f32>,
+    /// The largest magnitude of a gradient's element, after the norm's clip.
+    pub clip_value: Option<f32>,
+    /// Parameters with numbers of their own.
+    pub groups: &'a [ParameterGroup],
+}
+
+/// A rule that updates every element on its own: an optimizer's configuration and its kernel.
+pub trait UpdateRule: Debug {
+    /// The name of the algorithm, which is part of its saved state.
+    const NAME: &'static str;
+
+    /// The numbers that every rule has.
+    fn common(&self) -> Common<'_>;
+
+    /// Fails for numbers of its own that are out of range.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config) with the number and what was expected.
+    fn check(&self) -> Result<()>;
+
+    /// The state's buffers: their names and the value that their elements begin with.
+    fn state(&self) -> Vec<(&'static str, f32)>;
+
+    /// The numbers of the step counted from 1. Its number, the weight decay, the factor of the
+    /// group and the clip are filled in later.
+    fn hyper(&self, step: u64, learning_rate: f64) -> Hyper;
+
+    /// Launches the step; the state's buffers are in the order of [`UpdateRule::state`].
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn launch(&self, ctx: &Context, update: &Update<'_>, state: &[Buffer]) -> Result<()>;
+}
+
+/// An optimizer by a rule of single elements: one launch updates all parameters of all groups.
+#[derive(Debug)]
+pub struct FlatOptimizer<R> {
+    rule: R,
+    drive: Drive,
+    assignment: Assignment,
+    /// The group of each block; `None` without groups.
+    rows: Option<Buffer>,
+    state: Vec<Buffer>,
+}
+
+impl<R: UpdateRule> FlatOptimizer<R> {
+    /// Makes the optimizer of a model's weights, with its first state.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config) for numbers out of range or a group
+    /// without parameters, and what the device reports.
+    pub fn new(weights: &Weights, rule: R) -> Result<Self> {
+        rule.check()?;
+        let Common {
+            weight_decay,
+            clip_norm: norm,
+            clip_value: value,
+            groups,
+        } = rule.common();
+        within("weight_decay", weight_decay, 0.0, f64::INFINITY)?;
+        let assignment = Assignment::new(weights, groups)?;
+        let drive = Drive::new(weights, Clip { norm, value }, assignment.len())?;
+        let rows = match groups {
+            [] => None,
+            _ => Some(upload_rows(weights, |parameter_idx| {
+                Some(assignment.of_parameters()[parameter_idx] as u32)
+            })?),
+        };
+        let state = rule.state().into_iter();
+        let state = state.map(|(_, value)| filled(weights, value));
+        Ok(Self {
+            state: state.collect::<Result<_>>()?,
+            rule,
+            drive,
+            assignment,
+            rows,
+        })
+    }
+
+    /// The rule and its numbers.
+    pub fn rule(&self) -> &R {
+        &self.rule
+    }
+}
+
+/// A flat buffer of one value, zero between the parameters.
+fn filled(weights: &Weights, value: f32) -> Result<Buffer> {
+    let buffer = weights.zeros_like()?;
+    if value != 0.0 {
+        let parameters = weights.parameters().iter();
+        let values: Vec<Vec<f32>> = parameters.map(|p| vec![value; p.n_elements()]).collect();
+        weights.upload(&buffer, &values)?;
+    }
+    Ok(buffer)
+}
+
+impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
+    fn name(&self) -> &'static str {
+        R::NAME
+    }
+
+    fn step_count(&self) -> u64 {
+        self.drive.steps
+    }
+
+    fn prepare(&mut self, learning_rate: f64) -> Result<()> {
+        let decay = self.rule.common().weight_decay;
+        let base = self.rule.hyper(self.drive.steps + 1, learning_rate);
+        let assignment = &self.assignment;
+        let rows = (0..assignment.len()).map(|group| {
+            let (lr_factor, weight_decay) = assignment.numbers(group, decay);
+            Hyper {
+                learning_rate: base.learning_rate * lr_factor,
+                weight_decay,
+                ..base
+            }
+        });
+        self.drive.upload(rows)
+    }
+
+    fn update(&self, weights: &Weights) -> Result<()> {
+        self.drive.measure(weights)?;
+        let update = Update {
+            groups: self.rows.as_ref().map_or(Groups::One(0), Groups::ByBlock),
+            ..self.drive.update(weights)?
+        };
+        self.rule.launch(weights.context(), &update, &self.state)
+    }
+
+    fn gradient_norm(&self) -> &Buffer {
+        &self.drive.norm
+    }
+
+    fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
+        let names = self.rule.state().into_iter().map(|(name, _)| name);
+        names.zip(&self.state).collect()
+    }
+
+    fn set_step_count(&mut self, steps: u64) {
+        self.drive.steps = steps;
+    }
+}

@@ -1,0 +1,164 @@
+//! Declaring the parameters and buffers of a model, and giving them memory.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use hlx_core::Context;
+
+use super::{BufferKind, Inner, ModelBuffer, Parameter, Weights};
+use crate::Result;
+use crate::error::NnError;
+use crate::init::Init;
+
+/// Collects the parameters and buffers that layers declare; [`ParameterBuilder::build`] gives them
+/// memory. A layer is given the builder of its own name, which [`ParameterBuilder::child`] makes:
+///
+/// ```
+/// use hlx_core::Context;
+/// use hlx_nn::{Linear, ParameterBuilder};
+///
+/// let mut b = ParameterBuilder::new();
+/// let fc1 = Linear::new(&mut b.child("fc1"), 784, 128);
+/// let weights = b.build(&Context::open("cpu")?, 42)?;
+/// assert_eq!(weights.parameters()[0].name(), "fc1.weight");
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct ParameterBuilder {
+    declared: Arc<Mutex<Declared>>,
+    /// The scope's name and a dot, or nothing.
+    prefix: String,
+}
+
+/// What the layers of a model have declared, in order.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    pub parameters: Vec<Parameter>,
+    pub buffers: Vec<ModelBuffer>,
+    /// Places of dropouts that have been given out.
+    pub n_dropouts: u32,
+    /// Whether one of them has a probability above 0.
+    pub draws_masks: bool,
+}
+
+impl ParameterBuilder {
+    /// Starts without parameters.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The builder of a part of the model: what is declared to it is named `NAME.` and its own name.
+    /// `name` may be a number, as of the layers of a list.
+    #[must_use]
+    pub fn child(&self, name: impl Display) -> Self {
+        Self {
+            declared: Arc::clone(&self.declared),
+            prefix: format!("{}{name}.", self.prefix),
+        }
+    }
+
+    /// A second handle of this builder, with its name.
+    pub(crate) fn same_scope(&self) -> Self {
+        Self {
+            declared: Arc::clone(&self.declared),
+            prefix: self.prefix.clone(),
+        }
+    }
+
+    /// Declares a parameter, as PyTorch's `register_parameter`. Its index, which keys its initial
+    /// values, is the number of parameters declared before to any builder of the model.
+    pub fn parameter(&mut self, name: &str, shape: &[usize], init: Init) -> Parameter {
+        let parameter = Parameter(Inner::new(self.full_name(name), shape, init));
+        self.declared().parameters.push(parameter.clone());
+        parameter
+    }
+
+    /// Declares a buffer of f32 values, all `value` at first, as PyTorch's `register_buffer`.
+    pub fn buffer(&mut self, name: &str, shape: &[usize], value: f32) -> ModelBuffer {
+        self.add_buffer(name, shape, BufferKind::Full(value))
+    }
+
+    /// Declares a buffer of one u32, 0 at first, such as batch norm's `num_batches_tracked`. Files
+    /// have it as a 64-bit integer, as PyTorch's do.
+    pub fn count(&mut self, name: &str) -> ModelBuffer {
+        self.add_buffer(name, &[], BufferKind::Count)
+    }
+
+    /// Declares a list of ids that never change and that no file holds, as PyTorch's
+    /// `register_buffer(persistent=False)`.
+    pub fn ids(&mut self, name: &str, ids: Vec<u32>) -> ModelBuffer {
+        self.add_buffer(name, &[ids.len()], BufferKind::Ids(ids))
+    }
+
+    /// Numbers a dropout of probability `p`: no two of one model draw the same masks.
+    pub fn dropout_place(&mut self, p: f32) -> u32 {
+        let mut declared = self.declared();
+        declared.n_dropouts += 1;
+        declared.draws_masks |= p > 0.0;
+        declared.n_dropouts - 1
+    }
+
+    fn add_buffer(&mut self, name: &str, shape: &[usize], kind: BufferKind) -> ModelBuffer {
+        let buffer = ModelBuffer(Inner::new(self.full_name(name), shape, kind));
+        self.declared().buffers.push(buffer.clone());
+        buffer
+    }
+
+    fn full_name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn declared(&self) -> MutexGuard<'_, Declared> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allocates all parameters and buffers and draws their initial values.
+    ///
+    /// # Errors
+    /// [`NnError::DuplicateParameter`], and what the device reports.
+    pub fn build(self, ctx: &Context, seed: u64) -> Result<Weights> {
+        let weights = self.build_zeroed(ctx)?;
+        let drawn = weights.parameters().iter().enumerate();
+        let drawn = drawn.filter(|(_, parameter)| parameter.0.kind != Init::Zeros);
+        thread::scope(|scope| {
+            // One parameter is uploaded while the next is drawn.
+            let (sender, receiver) = sync_channel(1);
+            scope.spawn(move || {
+                for (parameter_idx, parameter) in drawn {
+                    let n = parameter.n_elements();
+                    let values = parameter.0.kind.draw(seed, parameter_idx, n);
+                    if sender.send((parameter, values)).is_err() {
+                        return; // An upload has failed.
+                    }
+                }
+            });
+            for (parameter, values) in receiver {
+                ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
+            }
+            Ok(())
+        })
+        .map(|()| weights)
+    }
+
+    /// Allocates all parameters as zeros, for values that come from a file. Buffers have their
+    /// initial values.
+    ///
+    /// # Errors
+    /// As [`ParameterBuilder::build`].
+    pub fn build_zeroed(self, ctx: &Context) -> Result<Weights> {
+        let declared = std::mem::take(&mut *self.declared());
+        let mut names = HashSet::new();
+        let parameters = declared.parameters.iter().map(Parameter::name);
+        for name in parameters.chain(declared.buffers.iter().map(ModelBuffer::name)) {
+            if !names.insert(name) {
+                return Err(NnError::DuplicateParameter {
+                    name: name.to_owned(),
+                });
+            }
+        }
+        Weights::new(ctx, declared)
+    }
+}

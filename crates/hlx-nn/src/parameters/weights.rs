@@ -1,0 +1,329 @@
+//! The parameters and buffers of a model in flat blocks of memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use hlx_autograd::Tensor;
+use hlx_core::{Buffer, Context, CoreError, align_words};
+use hlx_kernels::tree_digest::TensorSpan;
+
+use super::builder::Declared;
+use super::gradients::FlatGradients;
+use super::{BufferKind, ModelBuffer, Parameter};
+use crate::Result;
+use crate::error::NnError;
+
+/// The values of a model: its parameters in one memory block of one layout, and its buffers in
+/// another.
+///
+/// Each tensor starts at a multiple of 64 words, in the order of declaration; the words between are
+/// zero and stay so. What training adds is apart: the gradients, in the layout of the values, are
+/// allocated when a backward pass, an optimizer or a [`GradientTree`](crate::GradientTree) first needs
+/// them, and optimizers keep their own state. Evaluation and generation allocate none of it.
+#[derive(Debug)]
+pub struct Weights {
+    ctx: Context,
+    values: Buffer,
+    gradients: Arc<FlatGradients>,
+    parameters: Vec<Parameter>,
+    offsets: Vec<usize>,
+    /// The buffers that are saved, in one block.
+    state: Buffer,
+    buffers: Vec<ModelBuffer>,
+    buffer_offsets: Vec<usize>,
+    /// The buffers that never change.
+    constants: Vec<ModelBuffer>,
+    draws_masks: bool,
+}
+
+impl Weights {
+    /// Allocates what a builder has collected: parameters as zeros, buffers with their first values.
+    pub(super) fn new(ctx: &Context, declared: Declared) -> Result<Self> {
+        let Declared {
+            parameters,
+            buffers,
+            draws_masks,
+            ..
+        } = declared;
+        let (buffers, constants): (Vec<_>, Vec<_>) =
+            buffers.into_iter().partition(ModelBuffer::is_saved);
+        let (offsets, words) = places(&parameters, Parameter::n_elements);
+        let (buffer_offsets, state_words) = places(&buffers, ModelBuffer::n_elements);
+        let weights = Self {
+            ctx: ctx.clone(),
+            values: zeros(ctx, words)?,
+            gradients: Arc::new(FlatGradients::new(ctx, words)),
+            parameters,
+            offsets,
+            state: zeros(ctx, state_words)?,
+            buffers,
+            buffer_offsets,
+            constants,
+            draws_masks,
+        };
+        weights.bind()?;
+        weights.reset_buffers()?;
+        tracing::debug!("{} parameters in {words} words", weights.parameters.len());
+        Ok(weights)
+    }
+
+    /// Gives the handles of parameters and buffers their tensors over this memory.
+    fn bind(&self) -> Result<()> {
+        let ctx = &self.ctx;
+        for (parameter, &offset) in self.parameters.iter().zip(&self.offsets) {
+            let (n, shape) = (parameter.n_elements(), parameter.shape());
+            let gradients = Arc::clone(&self.gradients);
+            let source = move || Ok(gradients.get()?.slice(offset, n)?);
+            let (name, values) = (parameter.name(), self.values.slice(offset, n)?);
+            let tensor = Tensor::parameter(ctx, name, values, Arc::new(source), shape)?;
+            parameter.0.set(tensor);
+        }
+        for (buffer, &offset) in self.buffers.iter().zip(&self.buffer_offsets) {
+            let n = buffer.n_elements();
+            let values = self.state.slice(offset, n)?.view_as(buffer.dtype(), n)?;
+            buffer
+                .0
+                .set(Tensor::from_buffer(ctx, values, buffer.shape())?);
+        }
+        for constant in &self.constants {
+            if let BufferKind::Ids(ids) = &constant.0.kind {
+                constant.0.set(Tensor::ids(ctx, ids, constant.shape())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the first values of all buffers that have any but zero.
+    fn reset_buffers(&self) -> Result<()> {
+        for buffer in &self.buffers {
+            if let BufferKind::Full(value) = buffer.0.kind {
+                self.ctx
+                    .fill(&buffer.tensor()?.buffer()?, value.to_bits())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves parameters and buffers to another device, as `torch.nn.Module.to`: the model's layers
+    /// use the new memory from here on. Gradients are discarded. An optimizer made before holds
+    /// memory of the old device: make it anew.
+    ///
+    /// # Errors
+    /// What either device reports.
+    pub fn to(&mut self, ctx: &Context) -> Result<()> {
+        if ctx.is_same(&self.ctx) {
+            return Ok(());
+        }
+        let move_over = |from: &Buffer| -> Result<Buffer> {
+            let buffer = ctx.alloc(from.len())?;
+            ctx.upload_u32(&buffer, &self.ctx.download_u32(from)?)?;
+            Ok(buffer)
+        };
+        let (values, state) = (move_over(&self.values)?, move_over(&self.state)?);
+        self.gradients = Arc::new(FlatGradients::new(ctx, values.len()));
+        (self.values, self.state, self.ctx) = (values, state, ctx.clone());
+        self.bind()
+    }
+
+    /// The device's context.
+    pub fn context(&self) -> &Context {
+        &self.ctx
+    }
+
+    /// All values, padding included.
+    pub fn values(&self) -> &Buffer {
+        &self.values
+    }
+
+    /// All gradients, in the layout of the values; allocated by the first call.
+    ///
+    /// # Errors
+    /// What the device reports, and a first call while a graph is being recorded.
+    pub fn gradients(&self) -> Result<&Buffer> {
+        Ok(self.gradients.get()?)
+    }
+
+    /// Whether gradients have been allocated.
+    pub fn has_gradients(&self) -> bool {
+        self.gradients.allocated().is_some()
+    }
+
+    /// The buffers that are saved, in the order of declaration, such as running means.
+    pub fn buffers(&self) -> &[ModelBuffer] {
+        &self.buffers
+    }
+
+    /// The saved buffers' memory in one piece, padding included; counts are words of it.
+    pub fn buffer_values(&self) -> &Buffer {
+        &self.state
+    }
+
+    /// Whether the model has a dropout with a probability above 0: its training needs
+    /// [`ForwardContext::set_counter`](crate::ForwardContext::set_counter).
+    pub fn draws_masks(&self) -> bool {
+        self.draws_masks
+    }
+
+    /// The parameters in the order of declaration.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// The parameter of a name.
+    pub fn get(&self, name: &str) -> Option<&Parameter> {
+        self.parameters
+            .iter()
+            .find(|parameter| parameter.name() == name)
+    }
+
+    /// The number of parameters' elements, without padding.
+    pub fn n_elements(&self) -> usize {
+        self.parameters.iter().map(Parameter::n_elements).sum()
+    }
+
+    /// The words of a flat buffer: the elements and the padding between them.
+    pub fn n_words(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Where each parameter lies in a flat buffer of this layout, in the order of declaration,
+    /// with a prefix for the names.
+    pub fn spans(&self, prefix: &str) -> Vec<TensorSpan> {
+        let span = |(parameter, &offset): (&Parameter, &usize)| TensorSpan {
+            name: format!("{prefix}{}", parameter.name()),
+            shape: parameter.shape().to_vec(),
+            offset,
+        };
+        self.parameters
+            .iter()
+            .zip(&self.offsets)
+            .map(span)
+            .collect()
+    }
+
+    /// The words of one parameter in a flat buffer of this layout, with the padding behind it.
+    pub(super) fn range(&self, parameter_idx: usize) -> Range<usize> {
+        let start = self.offsets[parameter_idx];
+        let n = self.parameters[parameter_idx].n_elements();
+        start..start + align_words(n)
+    }
+
+    /// Where each saved buffer lies in [`Weights::buffer_values`], in the order of declaration.
+    pub fn buffer_spans(&self) -> Vec<TensorSpan> {
+        let span = |(buffer, &offset): (&ModelBuffer, &usize)| TensorSpan {
+            name: buffer.name().to_owned(),
+            shape: buffer.shape().to_vec(),
+            offset,
+        };
+        let places = self.buffers.iter().zip(&self.buffer_offsets);
+        places.map(span).collect()
+    }
+
+    /// Downloads every saved buffer's words, in the order of declaration.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub(super) fn download_buffers(&self) -> Result<Vec<Vec<u32>>> {
+        let words = match self.buffers.is_empty() {
+            true => Vec::new(),
+            false => self.ctx.download_u32(&self.state)?,
+        };
+        let cut = |(buffer, &offset): (&ModelBuffer, &usize)| {
+            words[offset..offset + buffer.n_elements()].to_vec()
+        };
+        let places = self.buffers.iter().zip(&self.buffer_offsets);
+        Ok(places.map(cut).collect())
+    }
+
+    /// Makes a buffer of zeros in the layout of the values, such as an optimizer's moments.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn zeros_like(&self) -> Result<Buffer> {
+        Ok(zeros(&self.ctx, self.n_words())?)
+    }
+
+    /// Discards all gradients: the next backward pass overwrites them.
+    ///
+    /// # Errors
+    /// [`NnError::NotBuilt`], which weights from a builder never give.
+    pub fn zero_grad(&self) -> Result<()> {
+        for parameter in &self.parameters {
+            parameter.tensor()?.zero_grad();
+        }
+        Ok(())
+    }
+
+    /// Checks that a backward pass has reached every parameter.
+    ///
+    /// # Errors
+    /// [`NnError::MissingGradient`] for the first that none has.
+    pub fn check_gradients(&self) -> Result<()> {
+        for parameter in &self.parameters {
+            if parameter.tensor()?.grad().is_none() {
+                return Err(NnError::MissingGradient {
+                    name: parameter.name().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Downloads a flat buffer of this layout and cuts it into one vector a parameter, in the
+    /// order of declaration.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn download(&self, flat: &Buffer) -> Result<Vec<Vec<f32>>> {
+        let words = self.ctx.download_f32(flat)?;
+        let cut = |(parameter, &offset): (&Parameter, &usize)| {
+            words[offset..offset + parameter.n_elements()].to_vec()
+        };
+        Ok(self.parameters.iter().zip(&self.offsets).map(cut).collect())
+    }
+
+    /// Uploads one vector a parameter, in the order of declaration, into a flat buffer of this
+    /// layout.
+    ///
+    /// # Errors
+    /// [`NnError::Mismatch`] if a length is wrong, and what the device reports.
+    pub fn upload(&self, flat: &Buffer, values: &[Vec<f32>]) -> Result<()> {
+        if values.len() != self.parameters.len() {
+            let reason = format!(
+                "{} tensors, expected {}",
+                values.len(),
+                self.parameters.len()
+            );
+            return Err(NnError::mismatch("upload", reason));
+        }
+        for ((parameter, &offset), values) in self.parameters.iter().zip(&self.offsets).zip(values)
+        {
+            let n = parameter.n_elements();
+            if values.len() != n {
+                let (name, found) = (parameter.name(), values.len());
+                let reason = format!("{name} has {found} elements, expected {n}");
+                return Err(NnError::mismatch("upload", reason));
+            }
+            self.ctx.upload_f32(&flat.slice(offset, n)?, values)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where tensors of these sizes lie in a flat buffer, and its words.
+fn places<T>(tensors: &[T], n_elements: impl Fn(&T) -> usize) -> (Vec<usize>, usize) {
+    let mut words = 0;
+    let place = |tensor: &T| {
+        let offset = words;
+        words += align_words(n_elements(tensor));
+        offset
+    };
+    let offsets = tensors.iter().map(place).collect();
+    (offsets, words)
+}
+
+pub(super) fn zeros(ctx: &Context, words: usize) -> Result<Buffer, CoreError> {
+    let buffer = ctx.alloc(words)?;
+    ctx.fill(&buffer, 0)?;
+    Ok(buffer)
+}

@@ -1,0 +1,552 @@
+//! Every optimizer and schedule against PyTorch, on every device, and resumed in the middle.
+//!
+//! The reference is `fixtures/optimizers.safetensors`, made by `fixtures/make_optimizers.py`; PyTorch
+//! is not needed here.
+
+use std::collections::BTreeMap;
+
+use hlx_autograd::Tensor;
+use hlx_core::Context;
+use hlx_nn::{
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Init, Lion, LionConfig, Muon,
+    MuonAdjust, MuonConfig, OneCycle, Optimizer, ParameterBuilder, ParameterGroup, Plateau,
+    PlateauConfig, RMSprop, RMSpropConfig, Schedule, Sgd, SgdConfig, Weights, clip_grad_norm_,
+    clip_grad_value_,
+};
+use safetensors::tensor::{Dtype, SafeTensors};
+
+const STEPS: usize = 8;
+const RATE: f64 = 0.05;
+const DECAY: f64 = 0.9;
+const SHAPES: [(&str, &[usize]); 4] = [
+    ("embedding.weight", &[7, 6]),
+    ("layer.weight", &[12, 6]),
+    ("layer.bias", &[12]),
+    ("head.weight", &[5, 12]),
+];
+/// Of values of about 1 after eight steps in f32, against f64.
+const TOLERANCE: f64 = 4e-6;
+/// Of Muon's: five iterations of a quintic multiply an error by up to 3.4 each.
+const MUON_TOLERANCE: f64 = 2e-5;
+/// Of PyTorch's own Muon, whose iteration rounds to 8 bits.
+const BFLOAT16_TOLERANCE: f64 = 5e-2;
+
+type Error = Box<dyn std::error::Error>;
+type Made = hlx_nn::Result<Box<dyn Optimizer>>;
+type Make = fn(&Weights) -> Made;
+
+/// All tensors of the fixture, as f64.
+fn fixture() -> Result<BTreeMap<String, Vec<f64>>, Error> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/optimizers.safetensors"
+    );
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("{path}: {error}; make_optimizers.py beside it makes it"))?;
+    let mut found = BTreeMap::new();
+    for (name, view) in SafeTensors::deserialize(&bytes)?.tensors() {
+        let singles = view.data().as_chunks::<4>().0.iter();
+        let doubles = view.data().as_chunks::<8>().0.iter();
+        let values = match view.dtype() {
+            Dtype::F32 => singles
+                .map(|&word| f64::from(f32::from_le_bytes(word)))
+                .collect(),
+            _ => doubles.map(|&word| f64::from_le_bytes(word)).collect(),
+        };
+        found.insert(name, values);
+    }
+    Ok(found)
+}
+
+fn to_f32(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| *value as f32).collect()
+}
+
+fn initial_weights(ctx: &Context, fixture: &BTreeMap<String, Vec<f64>>) -> Result<Weights, Error> {
+    let mut builder = ParameterBuilder::new();
+    for (name, shape) in SHAPES {
+        builder.parameter(name, shape, Init::Zeros);
+    }
+    let weights = builder.build(ctx, 0)?;
+    let initial = SHAPES.map(|(name, _)| to_f32(&fixture[&format!("initial.{name}")]));
+    weights.upload(weights.values(), &initial)?;
+    Ok(weights)
+}
+
+/// Leaves the gradients of a step in the weights: those of the sum of all parameters times them.
+fn backward(
+    weights: &Weights,
+    fixture: &BTreeMap<String, Vec<f64>>,
+    step: usize,
+) -> Result<(), Error> {
+    weights.zero_grad()?;
+    for (parameter, (name, shape)) in weights.parameters().iter().zip(SHAPES) {
+        let gradient = to_f32(&fixture[&format!("gradient.{step}.{name}")]);
+        let gradient = Tensor::from_slice(weights.context(), &gradient, shape)?;
+        parameter.tensor()?.mul(&gradient)?.sum()?.backward()?;
+    }
+    Ok(())
+}
+
+fn groups(weights: &Weights) -> hlx_nn::Result<Vec<ParameterGroup>> {
+    Ok(vec![
+        ParameterGroup::new(weights.matching("head.*")?).with_lr_factor(0.1),
+        ParameterGroup::new(weights.matching("*.bias")?).with_weight_decay(0.0),
+    ])
+}
+
+fn boxed<O: Optimizer + 'static>(made: hlx_nn::Result<O>) -> Made {
+    made.map(|optimizer| Box::new(optimizer) as Box<dyn Optimizer>)
+}
+
+/// The optimizers of `VARIANTS` in make_optimizers.py.
+const VARIANTS: [(&str, Make); 15] = [
+    ("sgd", |weights| {
+        let config = SgdConfig {
+            weight_decay: 0.1,
+            ..SgdConfig::default()
+        };
+        boxed(Sgd::new(weights, config))
+    }),
+    ("sgd_momentum", |weights| {
+        let config = SgdConfig {
+            momentum: 0.9,
+            dampening: 0.2,
+            weight_decay: 0.1,
+            ..SgdConfig::default()
+        };
+        boxed(Sgd::new(weights, config))
+    }),
+    ("sgd_nesterov", |weights| {
+        let config = SgdConfig {
+            momentum: 0.8,
+            nesterov: true,
+            ..SgdConfig::default()
+        };
+        boxed(Sgd::new(weights, config))
+    }),
+    ("adam", |weights| {
+        let config = AdamConfig {
+            weight_decay: 0.1,
+            ..AdamConfig::default()
+        };
+        boxed(Adam::new(weights, config))
+    }),
+    ("adamw", |weights| {
+        let config = AdamWConfig {
+            betas: [0.8, 0.95],
+            ..AdamWConfig::default()
+        };
+        boxed(AdamW::new(weights, config))
+    }),
+    ("adamw_groups", |weights| {
+        let config = AdamWConfig {
+            weight_decay: 0.2,
+            groups: groups(weights)?,
+            ..AdamWConfig::default()
+        };
+        boxed(AdamW::new(weights, config))
+    }),
+    ("adamw_norm", |weights| {
+        let config = AdamWConfig {
+            clip_norm: Some(2.0),
+            ..AdamWConfig::default()
+        };
+        boxed(AdamW::new(weights, config))
+    }),
+    ("sgd_value", |weights| {
+        let config = SgdConfig {
+            clip_value: Some(0.5),
+            ..SgdConfig::default()
+        };
+        boxed(Sgd::new(weights, config))
+    }),
+    ("adagrad", |weights| {
+        let config = AdagradConfig {
+            lr_decay: 0.1,
+            initial_accumulator_value: 0.2,
+            weight_decay: 0.1,
+            ..AdagradConfig::default()
+        };
+        boxed(Adagrad::new(weights, config))
+    }),
+    ("rmsprop", |weights| {
+        let config = RMSpropConfig {
+            weight_decay: 0.1,
+            ..RMSpropConfig::default()
+        };
+        boxed(RMSprop::new(weights, config))
+    }),
+    ("rmsprop_momentum", |weights| {
+        let config = RMSpropConfig {
+            alpha: 0.9,
+            momentum: 0.9,
+            ..RMSpropConfig::default()
+        };
+        boxed(RMSprop::new(weights, config))
+    }),
+    ("rmsprop_centered", |weights| {
+        let config = RMSpropConfig {
+            alpha: 0.9,
+            centered: true,
+            ..RMSpropConfig::default()
+        };
+        boxed(RMSprop::new(weights, config))
+    }),
+    ("rmsprop_both", |weights| {
+        let config = RMSpropConfig {
+            momentum: 0.5,
+            centered: true,
+            weight_decay: 0.3,
+            groups: groups(weights)?,
+            ..RMSpropConfig::default()
+        };
+        boxed(RMSprop::new(weights, config))
+    }),
+    ("lion", |weights| {
+        let config = LionConfig {
+            weight_decay: 0.3,
+            groups: groups(weights)?,
+            ..LionConfig::default()
+        };
+        boxed(Lion::new(weights, config))
+    }),
+    ("muon", |weights| {
+        let config = MuonConfig {
+            adjust: MuonAdjust::MatchRmsAdamw,
+            ..MuonConfig::default()
+        };
+        boxed(Muon::new(weights, config))
+    }),
+];
+
+/// Takes all steps; with `resumed`, through a saved state after the third.
+fn train(
+    ctx: &Context,
+    fixture: &BTreeMap<String, Vec<f64>>,
+    make: Make,
+    resumed: bool,
+) -> Result<(Weights, Box<dyn Optimizer>), Error> {
+    let mut weights = initial_weights(ctx, fixture)?;
+    let mut optimizer = make(&weights)?;
+    for step in 0..STEPS {
+        if resumed && step == 3 {
+            let (state, values) = (optimizer.state(&weights)?, weights.to_safetensors()?);
+            weights = initial_weights(ctx, fixture)?;
+            weights.load_safetensors(&values)?;
+            optimizer = make(&weights)?;
+            optimizer.load_state(&weights, &state)?;
+        }
+        backward(&weights, fixture, step)?;
+        optimizer.step(&weights, RATE * DECAY.powi(step as i32))?;
+    }
+    Ok((weights, optimizer))
+}
+
+fn largest_distance(found: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let distances = found.iter().zip(expected);
+    distances
+        .map(|(a, b)| (f64::from(*a) - b).abs())
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn eight_steps_follow_pytorch_on_every_device() -> Result<(), Error> {
+    let fixture = fixture()?;
+    for (variant, make) in VARIANTS {
+        let tolerance = if variant == "muon" {
+            MUON_TOLERANCE
+        } else {
+            TOLERANCE
+        };
+        let mut digests = Vec::new();
+        for ctx in hlx_core::testing::contexts() {
+            let (weights, optimizer) = train(ctx, &fixture, make, false)?;
+            for (values, (name, _)) in weights.download(weights.values())?.iter().zip(SHAPES) {
+                let distance = largest_distance(values, &fixture[&format!("{variant}.{name}")]);
+                assert!(distance < tolerance, "{variant} {name}: {distance:e}");
+            }
+            let state = optimizer.state(&weights)?;
+            for tensor in &state.tensors {
+                // What PyTorch does not keep is zero here: the squares of Muon's matrices.
+                let expected = fixture.get(&format!("{variant}.{}", tensor.name));
+                let zeros = vec![0.0; tensor.values.len()];
+                let distance = largest_distance(&tensor.values, expected.unwrap_or(&zeros));
+                assert!(
+                    distance < tolerance,
+                    "{variant} {}: {distance:e}",
+                    tensor.name
+                );
+            }
+            let kept =
+                |name: &&String| name.starts_with(&format!("{variant}.")) && name.contains('/');
+            let expected = fixture.keys().filter(kept).count();
+            let extra = if variant == "muon" { 2 } else { 0 };
+            assert_eq!(state.tensors.len(), expected + extra, "{variant}'s state");
+            digests.push((weights.digest()?, state.digest()));
+        }
+        assert!(
+            digests.iter().all(|found| *found == digests[0]),
+            "{variant}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn muon_is_near_pytorchs_own_iteration_in_bfloat16() -> Result<(), Error> {
+    let (fixture, ctx) = (fixture()?, hlx_core::testing::cpu()?);
+    let (_, make) = VARIANTS[14];
+    let (weights, _) = train(&ctx, &fixture, make, false)?;
+    for (values, (name, _)) in weights.download(weights.values())?.iter().zip(SHAPES) {
+        let distance = largest_distance(values, &fixture[&format!("muon_bfloat16.{name}")]);
+        assert!(distance < BFLOAT16_TOLERANCE, "{name}: {distance:e}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_resumed_optimizer_has_the_bits_of_one_that_never_stopped() -> Result<(), Error> {
+    let (fixture, ctx) = (fixture()?, hlx_core::testing::cpu()?);
+    for (variant, make) in VARIANTS {
+        let (whole, optimizer) = train(&ctx, &fixture, make, false)?;
+        let (resumed, second) = train(&ctx, &fixture, make, true)?;
+        assert_eq!(resumed.digest()?, whole.digest()?, "{variant}");
+        assert_eq!(
+            second.digest(&resumed)?,
+            optimizer.digest(&whole)?,
+            "{variant}"
+        );
+        assert_eq!(second.step_count(), STEPS as u64);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_recorded_update_of_groups_and_matrices_is_the_update_itself() -> Result<(), Error> {
+    let fixture = fixture()?;
+    for ctx in hlx_core::testing::own_contexts() {
+        for (variant, make) in [VARIANTS[5], VARIANTS[14]] {
+            let (whole, _) = train(&ctx, &fixture, make, false)?;
+            let weights = initial_weights(&ctx, &fixture)?;
+            let mut optimizer = make(&weights)?;
+            backward(&weights, &fixture, 0)?;
+            let (graph, ()) = ctx.record(|| optimizer.update(&weights))?;
+            for step in 0..STEPS {
+                backward(&weights, &fixture, step)?;
+                optimizer.prepare(RATE * DECAY.powi(step as i32))?;
+                graph.replay()?;
+            }
+            assert_eq!(weights.digest()?, whole.digest()?, "{variant}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_are_clipped_in_place_as_pytorch_does() -> Result<(), Error> {
+    let fixture = fixture()?;
+    for ctx in hlx_core::testing::contexts() {
+        let weights = initial_weights(ctx, &fixture)?;
+        let gradients = SHAPES.map(|(name, _)| &fixture[&format!("gradient.0.{name}")]);
+        let squares = gradients
+            .iter()
+            .flat_map(|values| values.iter())
+            .map(|g| g * g);
+        let norm = squares.sum::<f64>().sqrt();
+        for (max_norm, factor) in [(2.0, 2.0 / (norm + 1e-6)), (1e3, 1.0)] {
+            backward(&weights, &fixture, 0)?;
+            let found = ctx.download_f32(&clip_grad_norm_(&weights, max_norm)?)?[0];
+            assert!(
+                (f64::from(found) - norm).abs() < 1e-5 * norm,
+                "{found} {norm}"
+            );
+            for (found, expected) in weights
+                .download(weights.gradients()?)?
+                .iter()
+                .zip(gradients)
+            {
+                let expected: Vec<f64> = expected.iter().map(|g| g * factor).collect();
+                assert!(largest_distance(found, &expected) < 1e-6);
+            }
+        }
+        backward(&weights, &fixture, 0)?;
+        clip_grad_value_(&weights, 0.5)?;
+        for (found, expected) in weights
+            .download(weights.gradients()?)?
+            .iter()
+            .zip(gradients)
+        {
+            let expected: Vec<f64> = expected.iter().map(|g| g.clamp(-0.5, 0.5)).collect();
+            assert_eq!(largest_distance(found, &expected), 0.0);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn limits_and_groups_that_cannot_be_are_refused() -> Result<(), Error> {
+    let weights = initial_weights(&hlx_core::testing::cpu()?, &fixture()?)?;
+    let refused = |config: AdamWConfig| {
+        AdamW::new(&weights, config)
+            .expect_err("refused")
+            .to_string()
+    };
+    let all = ParameterGroup::new(weights.all());
+    let group = |group: ParameterGroup| AdamWConfig {
+        groups: vec![all.clone(), group],
+        ..AdamWConfig::default()
+    };
+    assert_eq!(
+        refused(group(all.clone().with_lr_factor(-1.0))),
+        "optimizer: group 1: lr_factor is -1, expected at least 0 and finite"
+    );
+    assert_eq!(
+        refused(group(ParameterGroup::new(weights.select(|_| false)))),
+        "optimizer: group 1: its parameters are [], expected some of 4"
+    );
+    let config = AdamWConfig {
+        clip_value: Some(0.0),
+        ..AdamWConfig::default()
+    };
+    assert_eq!(
+        refused(config),
+        "optimizer: clip_value is 0, expected more than 0"
+    );
+    let config = AdamWConfig {
+        betas: [0.9, 1.0],
+        ..AdamWConfig::default()
+    };
+    assert_eq!(
+        refused(config),
+        "optimizer: betas is 1, expected at least 0 and below 1"
+    );
+    let nesterov = SgdConfig {
+        nesterov: true,
+        ..SgdConfig::default()
+    };
+    assert_eq!(
+        Sgd::new(&weights, nesterov)
+            .expect_err("refused")
+            .to_string(),
+        "optimizer: nesterov with momentum 0 and dampening 0, expected a momentum and no dampening"
+    );
+    let error = clip_grad_norm_(&weights, f32::NAN)
+        .expect_err("refused")
+        .to_string();
+    assert_eq!(
+        error,
+        "optimizer: clip_grad_norm_: the limit is NaN, expected more than 0"
+    );
+    Ok(())
+}
+
+fn schedules() -> Vec<(&'static str, Schedule)> {
+    let one_cycle = OneCycle::new(60);
+    let three = OneCycle {
+        pct_start: 0.2,
+        div_factor: 10.0,
+        final_div_factor: 100.0,
+        three_phase: true,
+        ..one_cycle
+    };
+    let linear = OneCycle {
+        linear: true,
+        ..one_cycle
+    };
+    let cosine = |t_max, eta_min| Schedule::Cosine { t_max, eta_min };
+    let restarts = |t_0, t_mult, eta_min| Schedule::CosineWarmRestarts {
+        t_0,
+        t_mult,
+        eta_min,
+    };
+    vec![
+        (
+            "step",
+            Schedule::Step {
+                step_size: 7,
+                gamma: 0.3,
+            },
+        ),
+        (
+            "multi_step",
+            Schedule::MultiStep {
+                milestones: vec![5, 20, 20, 41],
+                gamma: 0.5,
+            },
+        ),
+        ("exponential", Schedule::Exponential { gamma: 0.93 }),
+        (
+            "linear",
+            Schedule::Linear {
+                start_factor: 0.25,
+                end_factor: 0.75,
+                total_iters: 31,
+            },
+        ),
+        ("cosine", cosine(23, 0.01)),
+        ("warm_restarts", restarts(6, 2, 0.02)),
+        ("warm_restarts_even", restarts(11, 1, 0.0)),
+        ("one_cycle", Schedule::OneCycle(one_cycle)),
+        ("one_cycle_three", Schedule::OneCycle(three)),
+        ("one_cycle_linear", Schedule::OneCycle(linear)),
+        (
+            "warmup",
+            Schedule::Warmup {
+                steps: 8,
+                then: Box::new(cosine(52, 0.0)),
+            },
+        ),
+    ]
+}
+
+#[test]
+fn schedules_have_pytorchs_rates() -> Result<(), Error> {
+    let fixture = fixture()?;
+    for (name, schedule) in schedules() {
+        schedule.check()?;
+        for (step, expected) in fixture[&format!("rates.{name}")].iter().enumerate() {
+            let found = f64::from(schedule.rate(0.4, step as u64));
+            let distance = (found - expected).abs();
+            assert!(
+                distance < 1e-6 * expected + 5e-8,
+                "{name} {step}: {found} {expected}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_plateau_has_pytorchs_rates() -> Result<(), Error> {
+    let fixture = fixture()?;
+    let falling = PlateauConfig {
+        patience: 2,
+        factor: 0.5,
+        threshold: 0.05,
+        ..PlateauConfig::default()
+    };
+    let rising = PlateauConfig {
+        maximize: true,
+        absolute: true,
+        threshold: 0.1,
+        patience: 1,
+        cooldown: 3,
+        min_lr: 0.03,
+        ..PlateauConfig::default()
+    };
+    for (name, config) in [("plateau", falling), ("plateau_max", rising)] {
+        let mut plateau = Plateau::new(0.4, config)?;
+        let expected = &fixture[&format!("rates.{name}")];
+        for (value, expected) in fixture["plateau.values"].iter().zip(expected) {
+            plateau.observe(*value);
+            assert!(
+                (plateau.rate() - expected).abs() < 1e-15,
+                "{name} {expected}"
+            );
+        }
+        assert!(plateau.rate() < 0.4, "{name} never fell");
+    }
+    Ok(())
+}
