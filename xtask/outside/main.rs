@@ -2,21 +2,24 @@
 
 use hlx_autograd::Tensor;
 use hlx_core::Context;
-use hlx_nn::{AdamW, AdamWConfig, ForwardContext, Optimizer, Transformer, TransformerConfig};
+use hlx_nn::{
+    AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ctx = Context::open("cpu")?;
-    let model = Transformer::new(&ctx, &TransformerConfig::tiny(), 42)?;
-    let mut optimizer = AdamW::new(model.store(), AdamWConfig::default())?;
+    let model = Model::new(&ctx, 42, |b| Transformer::new(b, &TransformerConfig::tiny()))?;
+    let mut optimizer = AdamW::new(model.weights(), AdamWConfig::default())?;
     let ids = Tensor::ids(&ctx, &[72, 76, 88], &[1, 3])?;
     let targets = Tensor::ids(&ctx, &[76, 88, 10], &[1, 3])?;
     let scale = Tensor::from_slice(&ctx, &[1.0 / 3.0], &[1])?;
+    let context = ForwardContext::train(&ctx, 42)?;
     let mut losses = Vec::new();
     for _ in 0..5 {
-        let logits = model.forward(&ids, &ForwardContext::new(&ctx, 1, 3)?)?;
+        let logits = model.forward(&ids, &context)?;
         let loss = hlx_nn::cross_entropy(&logits, &targets, &scale, 0.0)?;
         loss.backward()?;
-        optimizer.step(model.store(), 1e-3)?;
+        optimizer.step(model.weights(), 1e-3)?;
         losses.extend(loss.to_vec()?);
     }
     println!("losses {losses:?} on {}", ctx.info());

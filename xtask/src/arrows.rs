@@ -12,7 +12,7 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not listed here fails the check.
-const TABLE: [Row; 9] = [
+const TABLE: [Row; 11] = [
     Row {
         name: "hlx-spirv",
         hlx: &[],
@@ -30,7 +30,7 @@ const TABLE: [Row; 9] = [
     },
     Row {
         name: "hlx-kernels",
-        hlx: &["hlx-core"],
+        hlx: &["hlx-spirv", "hlx-core"],
         rationed: &[],
     },
     Row {
@@ -49,6 +49,16 @@ const TABLE: [Row; 9] = [
         rationed: &[],
     },
     Row {
+        name: "hlx-data",
+        hlx: &["hlx-core", "hlx-kernels", "hlx-autograd"],
+        rationed: &[],
+    },
+    Row {
+        name: "hlx-io",
+        hlx: &["hlx-core", "hlx-autograd"],
+        rationed: &["safetensors"],
+    },
+    Row {
         name: "hlx-nn",
         hlx: &["hlx-core", "hlx-kernels", "hlx-autograd"],
         rationed: &["safetensors"],
@@ -62,6 +72,7 @@ const TABLE: [Row; 9] = [
             "hlx-contract",
             "hlx-proof",
             "hlx-autograd",
+            "hlx-data",
             "hlx-nn",
         ],
         rationed: &[

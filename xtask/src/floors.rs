@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 9] = [
         "underflow",
     ],
     &["memory"],
-    &["launch", "timing"],
+    &["fusion", "launch", "timing", "view"],
     &["cpu_stream", "vulkan"],
     &["context", "graph"],
     &["dispatch", "peak"],

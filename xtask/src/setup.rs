@@ -43,12 +43,18 @@ pub const TESTS: [Need; 4] = [
 ];
 
 /// What `cargo xtask ports` uses.
-pub const PORTS: [Need; 5] = [
+pub const PORTS: [Need; 6] = [
     Need {
         what: "a linker for AArch64",
         package: "gcc-aarch64-linux-gnu",
         without: "nothing runs on AArch64",
         present: || command::on_path("aarch64-linux-gnu-gcc"),
+    },
+    Need {
+        what: "AArch64's C library to link with",
+        package: "libc6-dev-arm64-cross",
+        without: "nothing runs on AArch64",
+        present: || Path::new("/usr/aarch64-linux-gnu/lib/crti.o").exists(),
     },
     Need {
         what: "an emulator of AArch64",

@@ -242,7 +242,8 @@ mod tests {
             grad_norm: 1.0,
             learning_rate: 0.1,
             ms_per_step: 1.0,
-            tokens_per_second: 1.0,
+            tokens_per_second: Some(1.0),
+            images_per_second: None,
         }
     }
 
@@ -252,8 +253,10 @@ mod tests {
             step: 20,
             split: EvalSplit::Train,
             loss: 0.01,
-            loss_with_end: 0.01,
-            n_bytes: 9,
+            loss_with_end: Some(0.01),
+            n_bytes: Some(9),
+            accuracy: None,
+            n_images: None,
         };
         let metrics = [train(10, 5.5), train(20, 0.5), train(30, 0.0), eval];
         let svg = draw(&metrics, "a < b", Some(0.0131)).expect("draws");

@@ -11,7 +11,7 @@ use hlx_core::{Buffer, Context, arith};
 use hlx_kernels::activation::{Activation, activation_forward};
 use hlx_kernels::elementwise::{mul, scale_by};
 use hlx_kernels::mse::{mse_backward, mse_forward};
-use hlx_kernels::optimizer::{Hyper, sgd_step};
+use hlx_kernels::optimizer::{Hyper, Update, sgd_step};
 use hlx_kernels::reduce::sum;
 
 const N_VALUES: usize = 256;
@@ -125,7 +125,8 @@ impl Experiment {
         mse_backward(ctx, &output, &self.target, &self.mean, &doutput)?;
         mul(ctx, &doutput, &active, &dproduct)?;
         sum(ctx, &dproduct, &dweight)?;
-        sgd_step(ctx, &self.weight, &dweight, None, &self.hyper, &self.clip)?;
+        let update = Update::new(&self.weight, &dweight, &self.hyper, &self.clip);
+        sgd_step(ctx, &update)?;
         Ok(ctx.download_f32(&loss)?[0])
     }
 }

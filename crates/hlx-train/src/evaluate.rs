@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{ForwardContext, Transformer};
+use hlx_nn::{ForwardContext, Model, Module, Transformer};
 use serde::Serialize;
 
 use crate::config::Format;
@@ -15,14 +15,46 @@ use crate::data::{Dataset, TokenRows};
 /// The mean loss over samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Mean cross-entropy in nats a byte.
+    /// Mean cross-entropy in nats, a byte or an image.
     pub loss: f64,
-    /// The same with the end bytes of pairs counted.
-    pub loss_with_end: f64,
+    /// Of bytes, the same with the end bytes of pairs counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_with_end: Option<f64>,
     /// Bytes that the first is a mean of.
-    pub n_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_bytes: Option<u64>,
+    /// Of images, the part that is classified rightly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
     /// Samples.
     pub n_samples: u64,
+}
+
+impl Evaluation {
+    /// Of classified images.
+    pub fn of_images(loss: f64, accuracy: f64, n_samples: u64) -> Self {
+        Self {
+            loss,
+            loss_with_end: None,
+            n_bytes: None,
+            accuracy: Some(accuracy),
+            n_samples,
+        }
+    }
+
+    /// What the loss is a mean over, such as `57 bytes` or `2000 images`.
+    pub fn over(&self) -> String {
+        match self.n_bytes {
+            Some(n_bytes) => format!("{n_bytes} bytes"),
+            None => format!("{} images", self.n_samples),
+        }
+    }
+
+    /// Of images, how many are classified rightly, such as `, 98.60 % right`; nothing of bytes.
+    pub fn right(&self) -> String {
+        let percent = self.accuracy.map(|accuracy| 100.0 * accuracy);
+        percent.map_or_else(String::new, |percent| format!(", {percent:.2} % right"))
+    }
 }
 
 /// The losses of one sample.
@@ -42,7 +74,7 @@ struct SampleLoss {
 /// # Errors
 /// What the device reports.
 pub fn evaluate(
-    model: &Transformer,
+    model: &Model<Transformer>,
     data: &Dataset,
     samples: &[usize],
     batch_size: usize,
@@ -63,14 +95,13 @@ pub fn evaluate(
 }
 
 /// The loss of every position, 0 where nothing is predicted.
-fn row_losses(model: &Transformer, rows: &TokenRows) -> Result<Vec<f32>> {
-    let ctx = model.store().context();
+fn row_losses(model: &Model<Transformer>, rows: &TokenRows) -> Result<Vec<f32>> {
+    let ctx = model.weights().context();
     let shape = [rows.batch, rows.time];
     let ids = Tensor::ids(ctx, &rows.ids, &shape)?;
     let targets = Tensor::ids(ctx, &rows.targets, &shape)?;
-    let context = ForwardContext::new(ctx, rows.batch, rows.time)?;
     let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
-    let logits = model.forward(&ids, &context)?;
+    let logits = model.forward(&ids, &ForwardContext::eval())?;
     let (_, losses) = logits.cross_entropy_with_rows(&targets, &one, 0.0)?;
     Ok(losses.to_vec()?)
 }
@@ -99,8 +130,9 @@ fn mean(losses: &[SampleLoss]) -> Evaluation {
     }
     Evaluation {
         loss: sum / n_bytes.max(1) as f64,
-        loss_with_end: (sum + end) / (n_bytes + n_ends).max(1) as f64,
-        n_bytes,
+        loss_with_end: Some((sum + end) / (n_bytes + n_ends).max(1) as f64),
+        n_bytes: Some(n_bytes),
+        accuracy: None,
         n_samples: losses.len() as u64,
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{ForwardContext, Transformer};
+use hlx_nn::{ForwardContext, Model, Transformer};
 
 use crate::config::Format;
 use crate::data::{Dataset, END, SEPARATOR, VOCABULARY};
@@ -40,7 +40,7 @@ struct Sequence {
 /// # Errors
 /// A prompt that is empty or leaves no position for an answer, and what the device reports.
 pub fn generate(
-    model: &Transformer,
+    model: &Model<Transformer>,
     prompts: &[&[u8]],
     generation: &Generation,
 ) -> Result<Vec<Vec<u8>>> {
@@ -89,7 +89,7 @@ fn begin(
 
 /// Runs a batch of sequences to their ends; those that have ended are removed from it.
 fn finish(
-    model: &Transformer,
+    model: &Model<Transformer>,
     mut active: Vec<Sequence>,
     generation: &Generation,
 ) -> Result<Vec<(usize, Vec<u8>)>> {
@@ -136,7 +136,7 @@ impl Sequence {
 }
 
 /// The logits of each sequence's next byte.
-fn last_logits(model: &Transformer, sequences: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+fn last_logits(model: &Model<Transformer>, sequences: &[Sequence]) -> Result<Vec<Vec<f32>>> {
     let positions = model.config().positions;
     let windows: Vec<&[u8]> = sequences.iter().map(|one| one.window(positions)).collect();
     let longest = windows.iter().map(|window| window.len()).max().unwrap_or(1);
@@ -150,14 +150,14 @@ fn last_logits(model: &Transformer, sequences: &[Sequence]) -> Result<Vec<Vec<f3
             *id = u32::from(byte);
         }
     }
-    let ctx = model.store().context();
+    let ctx = model.weights().context();
     let ids = Tensor::ids(ctx, &ids, &[batch, time])?;
     let last = windows.iter().enumerate();
     let last: Vec<u32> = last
         .map(|(row, window)| (row * time + window.len() - 1) as u32)
         .collect();
     let last = Tensor::ids(ctx, &last, &[batch])?;
-    let logits = model.forward_at(&ids, &ForwardContext::new(ctx, batch, time)?, &last)?;
+    let logits = model.forward_at(&ids, &ForwardContext::eval(), &last)?;
     let logits = logits.to_vec()?;
     Ok(logits.chunks(VOCABULARY).map(<[f32]>::to_vec).collect())
 }
@@ -184,7 +184,11 @@ impl Answer {
 ///
 /// # Errors
 /// As [`generate`].
-pub fn answer_pairs(model: &Transformer, data: &Dataset, samples: &[usize]) -> Result<Vec<Answer>> {
+pub fn answer_pairs(
+    model: &Model<Transformer>,
+    data: &Dataset,
+    samples: &[usize],
+) -> Result<Vec<Answer>> {
     let pairs: Vec<(&[u8], &[u8])> = samples.iter().map(|&index| data.pair(index)).collect();
     let prompts: Vec<&[u8]> = pairs.iter().map(|pair| pair.0).collect();
     let longest = pairs.iter().map(|pair| pair.1.len()).max().unwrap_or(0);

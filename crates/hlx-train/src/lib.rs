@@ -4,7 +4,8 @@
 //! and leaves a [run folder](run). The library prints nothing: a run reports to an
 //! [`Observer`](train::Observer), and the program prints.
 //!
-//! This crate knows models through `hlx-nn`. It knows no Vulkan.
+//! What is trained, and on what, is a [`Task`](task::Task): a language model over bytes, or a classifier
+//! of images. This crate knows models through `hlx-nn`. It knows no Vulkan.
 
 pub mod config;
 pub mod curve;
@@ -13,10 +14,12 @@ pub mod demo;
 pub mod evaluate;
 pub mod generate;
 pub mod golden;
+pub mod image_report;
 mod random;
 pub mod run;
 pub mod sample;
 mod schedule;
+pub mod task;
 pub mod timing;
 pub mod train;
 pub mod trained;

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
-use hlx_nn::Transformer;
+use hlx_nn::{Model, ParameterBuilder, Transformer};
 
 use crate::config::Config;
 use crate::run::{Checkpoint, Digests, RunFolder, STATE_FILE, State};
-use crate::train::load_model;
+use crate::task::{self, Corpus, Sizes, Task};
 
-/// A model, the configuration it was trained under, and the digests that it was proved by.
+/// A language model, the configuration it was trained under, and the digests that it was proved by.
 pub struct Trained {
     /// The model.
-    pub model: Transformer,
+    pub model: Model<Transformer>,
     /// Its run's configuration.
     pub config: Config,
     /// Its checkpoint's digests.
@@ -29,13 +29,32 @@ impl Trained {
     pub fn open(ctx: &Context, path: &Path) -> Result<Self> {
         let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
         let config = folder.config()?;
-        let model = load_model(ctx, &checkpoint, &config)?;
+        ensure!(
+            config.data.format.is_language(),
+            "{}: classifies images, expected a language model",
+            path.display()
+        );
+        let model = task::load_transformer(ctx, &checkpoint, &config)?;
         Ok(Self {
             model,
             config,
             digests: checkpoint.digests,
         })
     }
+}
+
+/// Reads the model of the newest checkpoint of a run folder, or of the checkpoint of this path, with
+/// data to evaluate it on, which are of the format that it was trained on; returns the checkpoint's
+/// digests too.
+///
+/// # Errors
+/// A path that is no run, a damaged checkpoint, data that do not fit, a device without the memory.
+pub fn open_task(ctx: &Context, path: &Path, data_path: &Path) -> Result<(Box<dyn Task>, Digests)> {
+    let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
+    let config = folder.config()?;
+    let corpus = Corpus::load(data_path, &config)?;
+    let task = task::make(ctx, &config, corpus, Some(&checkpoint))?;
+    Ok((task, checkpoint.digests))
 }
 
 /// Recomputes a checkpoint's digests from its tensors; no device is needed but the CPU.
@@ -45,18 +64,10 @@ impl Trained {
 pub fn prove(checkpoint: &Checkpoint) -> Result<()> {
     let ctx = Context::cpu()?;
     let path = || checkpoint.path().display().to_string();
-    let sizes: hlx_nn::TransformerConfig =
-        serde_json::from_slice(checkpoint.file(hlx_nn::CONFIG_FILE)?).with_context(path)?;
-    let model = Transformer::zeroed(&ctx, &sizes)?;
-    model
-        .store()
-        .load_safetensors(checkpoint.file(hlx_nn::MODEL_FILE)?)
-        .with_context(path)?;
-    checkpoint.prove(
-        "parameters",
-        &checkpoint.digests.parameters,
-        &model.store().digest()?,
-    )?;
+    let sizes = Sizes::from_bytes(checkpoint.file(hlx_nn::CONFIG_FILE)?).with_context(path)?;
+    let mut builder = ParameterBuilder::new();
+    sizes.declare(&mut builder)?;
+    task::prove_weights(checkpoint, &builder.build_zeroed(&ctx)?)?;
     let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(path)?;
     let digest = state.optimizer.digest();
     checkpoint.prove("optimizer's state", &checkpoint.digests.optimizer, &digest)

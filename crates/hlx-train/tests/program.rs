@@ -55,6 +55,8 @@ fn a_seed_gives_one_text_on_every_device() {
     for (number, ctx) in contexts.iter().enumerate() {
         let mut trainer = place.trainer(ctx, &format!("run-{number}"), &["train.max_steps=2"]);
         trainer.run(&mut hlx_train::train::Silent).expect("trains");
+        let task = trainer.task().as_language().expect("a language model");
+        let model = &task.model;
         let sampling = Sampling {
             temperature: 1.3,
             top_k: 90,
@@ -67,8 +69,8 @@ fn a_seed_gives_one_text_on_every_device() {
             format: Format::Pairs,
         };
         let prompts: [&[u8]; 3] = [b"one", b"two three", b"five"];
-        let together = generate(trainer.model(), &prompts, &generation).expect("generates");
-        let alone = generate(trainer.model(), &prompts[..1], &generation).expect("generates");
+        let together = generate(model, &prompts, &generation).expect("generates");
+        let alone = generate(model, &prompts[..1], &generation).expect("generates");
         assert_eq!(alone[0], together[0]);
         let other = Generation {
             sampling: Sampling {
@@ -78,7 +80,7 @@ fn a_seed_gives_one_text_on_every_device() {
             ..generation
         };
         assert_ne!(
-            generate(trainer.model(), &prompts, &other).expect("generates"),
+            generate(model, &prompts, &other).expect("generates"),
             together
         );
         texts.push(together);
@@ -122,7 +124,8 @@ fn a_model_learns_its_pairs_and_stops_at_the_target() {
         outcome.train.is_some_and(|train| train.loss <= 0.02),
         "{outcome:?}"
     );
-    let answers = answer_pairs(trainer.model(), trainer.data(), &trainer.split().train);
+    let task = trainer.task().as_language().expect("a language model");
+    let answers = answer_pairs(&task.model, &task.data, &trainer.split().train);
     let answers = answers.expect("answers");
     let exact = answers.iter().filter(|answer| answer.is_exact()).count();
     assert!(exact >= 19, "{answers:?}");

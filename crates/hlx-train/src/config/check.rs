@@ -1,6 +1,8 @@
 //! What a configuration's values may be.
 
-use super::{Config, ModelSection, TrainSection};
+use hlx_nn::ClassifierKind;
+
+use super::{Config, DataSection, Format, ModelSection, TrainSection};
 
 /// A value that may not be: its key and why.
 pub(super) struct Fault {
@@ -8,9 +10,9 @@ pub(super) struct Fault {
     pub reason: String,
 }
 
-type Checked = Result<(), Fault>;
+pub(super) type Checked = Result<(), Fault>;
 
-fn fault(key: &'static str, reason: impl Into<String>) -> Checked {
+pub(super) fn fault(key: &'static str, reason: impl Into<String>) -> Checked {
     Err(Fault {
         key,
         reason: reason.into(),
@@ -18,7 +20,7 @@ fn fault(key: &'static str, reason: impl Into<String>) -> Checked {
 }
 
 /// Fails unless the value is finite and inside `[low, high)`.
-fn within(key: &'static str, value: f64, low: f64, high: f64) -> Checked {
+pub(super) fn within(key: &'static str, value: f64, low: f64, high: f64) -> Checked {
     if value >= low && value < high {
         return Ok(());
     }
@@ -42,16 +44,127 @@ impl Config {
     /// Checks a resolved configuration; the first fault is returned.
     pub(super) fn check(&self) -> Checked {
         self.model.check()?;
-        if self.data.path.is_empty() {
+        self.data.check()?;
+        let reads_images = self.model.classifier_kind().is_some();
+        match (reads_images, self.data.format.is_language()) {
+            (false, false) => {
+                return fault(
+                    "model.kind",
+                    "a transformer reads no images, expected mlp or cnn",
+                );
+            }
+            (true, true) => {
+                return fault(
+                    "data.format",
+                    "is of bytes, a classifier reads idx or digits",
+                );
+            }
+            _ => {}
+        }
+        self.train.check()?;
+        self.check_optimizer()?;
+        self.check_schedule()
+    }
+}
+
+impl DataSection {
+    fn check(&self) -> Checked {
+        if self.path.is_empty() && self.format.has_path() {
             return fault("data.path", "names no file");
         }
-        within("data.eval_fraction", self.data.eval_fraction, 0.0, 1.0)?;
-        self.train.check()
+        within("data.eval_fraction", self.eval_fraction, 0.0, 1.0)?;
+        let of_images = [
+            (
+                "data.part",
+                self.part.is_some() && self.format != Format::Idx,
+            ),
+            (
+                "data.count",
+                self.count.is_some() && self.format != Format::Digits,
+            ),
+            (
+                "data.mean",
+                self.mean.is_some() && self.format.is_language(),
+            ),
+            ("data.std", self.std.is_some() && self.format.is_language()),
+            (
+                "data.crop_padding",
+                self.crop_padding.is_some() && self.format.is_language(),
+            ),
+            (
+                "data.flip",
+                self.flip.is_some() && self.format.is_language(),
+            ),
+            (
+                "data.noise",
+                self.noise.is_some() && self.format.is_language(),
+            ),
+        ];
+        if let Some((key, _)) = of_images.into_iter().find(|(_, wrong)| *wrong) {
+            return fault(key, "is no key of this data.format");
+        }
+        at_least_one("data.count", self.count.unwrap_or(1) as u64)?;
+        let (mean, std) = (self.mean.unwrap_or(0.0), self.std.unwrap_or(1.0));
+        if !mean.is_finite() {
+            return fault("data.mean", format!("{mean} is not finite"));
+        }
+        if !(std.is_finite() && std as f32 > 0.0) {
+            return fault("data.std", format!("{std} is not above 0"));
+        }
+        if self.crop_padding.unwrap_or(0) > 1 << 16 {
+            return fault("data.crop_padding", "is more than 65536");
+        }
+        let flip = self.flip.unwrap_or(0.0);
+        if !(0.0..=1.0).contains(&flip) {
+            return fault("data.flip", format!("{flip} is not from 0 to 1"));
+        }
+        within("data.noise", self.noise.unwrap_or(0.0), 0.0, f64::INFINITY)
     }
 }
 
 impl ModelSection {
     fn check(&self) -> Checked {
+        within("model.dropout", self.dropout, 0.0, 1.0)?;
+        let of_transformers = [
+            ("model.preset", self.preset.is_some()),
+            ("model.width", self.width.is_some()),
+            ("model.n_layers", self.n_layers.is_some()),
+            ("model.n_heads", self.n_heads.is_some()),
+            (
+                "model.feed_forward_width",
+                self.feed_forward_width.is_some(),
+            ),
+            ("model.positions", self.positions.is_some()),
+        ];
+        let (hidden, channels) = (self.hidden.is_some(), self.channels.is_some());
+        let (wrong, expected) = match self.classifier_kind() {
+            None => {
+                let wrong = [("model.hidden", hidden), ("model.channels", channels)];
+                (
+                    wrong.to_vec(),
+                    "the sizes of a transformer, or a model.kind",
+                )
+            }
+            Some(ClassifierKind::Mlp) => {
+                let wrong = [&of_transformers[..], &[("model.channels", channels)]];
+                (wrong.concat(), "hidden and dropout with kind mlp")
+            }
+            Some(ClassifierKind::Cnn) => (
+                of_transformers.to_vec(),
+                "channels, hidden and dropout with kind cnn",
+            ),
+        };
+        if let Some((key, _)) = wrong.into_iter().find(|(_, is_set)| *is_set) {
+            return fault(key, format!("is no key of this model, expected {expected}"));
+        }
+        match self.classifier_kind() {
+            None => self.check_transformer(),
+            // The sizes are checked with the images' ([`hlx_nn::ClassifierConfig::validate`]).
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check_transformer(&self) -> Checked {
         let sizes = [
             ("model.width", self.width),
             ("model.n_layers", self.n_layers),
@@ -85,7 +198,7 @@ impl ModelSection {
                 );
             }
         }
-        within("model.dropout", self.dropout, 0.0, 1.0)
+        Ok(())
     }
 }
 
@@ -106,6 +219,9 @@ impl TrainSection {
         within("train.learning_rate", self.learning_rate, 0.0, unlimited)?;
         within("train.weight_decay", self.weight_decay(), 0.0, unlimited)?;
         within("train.clip_norm", self.clip_norm, 0.0, unlimited)?;
+        if let Some(value) = self.clip_value {
+            within("train.clip_value", value, f64::MIN_POSITIVE, unlimited)?;
+        }
         within("train.label_smoothing", self.label_smoothing, 0.0, 1.0)?;
         within(
             "train.target_loss",

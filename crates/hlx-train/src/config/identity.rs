@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Config, ScheduleKind};
+use super::Config;
 
 /// Keys that decide no bit of a step: where the corpus lies (its own digest is beside the
 /// configuration's), the preset (the sizes say the same), the micro-batch, what is logged and
@@ -27,11 +27,11 @@ impl Config {
     /// # Errors
     /// The serialiser's message; it is not expected to fail.
     pub fn identity(&self) -> anyhow::Result<BTreeMap<String, String>> {
-        let constant = self.train.schedule == ScheduleKind::Constant;
+        let endless = !self.train.schedule.depends_on_length();
         let mut identity = self.flat()?;
         identity.retain(|key, _| {
             let key = key.as_str();
-            let is_free = FREE_KEYS.contains(&key) || (constant && LENGTH_KEYS.contains(&key));
+            let is_free = FREE_KEYS.contains(&key) || (endless && LENGTH_KEYS.contains(&key));
             !is_free
         });
         Ok(identity)

@@ -24,6 +24,17 @@ impl std::fmt::Display for Override {
     }
 }
 
+impl Override {
+    /// Sets a key to a text, whatever it looks like.
+    pub fn text(key: &str, value: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            value: Value::String(value.to_owned()),
+            text: format!("{key}={value}"),
+        }
+    }
+}
+
 impl FromStr for Override {
     type Err = String;
 
@@ -214,7 +225,7 @@ mod tests {
         let warnings = |smoothing: &str, target: &str| {
             let sets = [smoothing, target].map(|set| set.parse().expect("set"));
             let config = Config::parse(GOOD, "a.toml", &sets).expect("good");
-            config.train.warnings()
+            config.train.warnings(256)
         };
         // -0.9 ln 0.9 - 0.1 ln 0.1 + 0.1 ln 256, up to the share of the right byte.
         let found = warnings("train.label_smoothing=0.1", "train.target_loss=0.8");

@@ -15,19 +15,7 @@ const TIME_STEP: usize = 8;
 pub struct Batches {
     samples: Vec<usize>,
     batch_size: usize,
-    micro_batch_size: usize,
     seed: u64,
-}
-
-/// The samples of one step, cut into micro-batches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// The parts, in order.
-    pub micro_batches: Vec<TokenRows>,
-    /// Bytes predicted in the whole batch: what the loss is divided by.
-    pub n_targets: usize,
-    /// Bytes read, padding left out.
-    pub n_tokens: usize,
 }
 
 /// Rows of equal length, `[batch, time]` each; a missing sample is a row without a target.
@@ -41,15 +29,16 @@ pub struct TokenRows {
     pub ids: Vec<u32>,
     /// Bytes predicted, or [`IGNORE_INDEX`].
     pub targets: Vec<u32>,
+    /// Missing samples at the front.
+    pub n_empty: usize,
 }
 
 impl Batches {
     /// Cuts `samples` (numbers in a corpus) into batches.
-    pub fn new(samples: Vec<usize>, batch_size: usize, micro_batch_size: usize, seed: u64) -> Self {
+    pub fn new(samples: Vec<usize>, batch_size: usize, seed: u64) -> Self {
         Self {
             samples,
             batch_size,
-            micro_batch_size,
             seed,
         }
     }
@@ -70,32 +59,11 @@ impl Batches {
         order.into_iter().map(|place| self.samples[place]).collect()
     }
 
-    /// Puts batch `batch_idx` of an epoch's `order` together, its samples by length: micro-batches
-    /// of samples of similar length have little padding. A last, short batch begins with empty samples, so
-    /// that shapes and shards stay what they are.
-    pub fn batch(
-        &self,
-        data: &Dataset,
-        order: &[usize],
-        batch_idx: usize,
-        positions: usize,
-    ) -> Batch {
+    /// The samples of batch `batch_idx` of an epoch's `order`.
+    pub fn samples<'a>(&self, order: &'a [usize], batch_idx: usize) -> &'a [usize] {
         let start = (batch_idx * self.batch_size).min(order.len());
         let end = (start + self.batch_size).min(order.len());
-        let mut samples = vec![None; self.batch_size - (end - start)];
-        samples.extend(order[start..end].iter().copied().map(Some));
-        // Stable: samples of one length stay in the epoch's order.
-        samples.sort_by_key(|sample| sample.map_or(0, |index| data.sample(index).time()));
-        let micro_batches: Vec<TokenRows> = samples
-            .chunks(self.micro_batch_size)
-            .map(|part| TokenRows::new(data, part, positions))
-            .collect();
-        let chosen = || order[start..end].iter().map(|&index| data.sample(index));
-        Batch {
-            micro_batches,
-            n_targets: chosen().map(|sample| sample.n_targets()).sum(),
-            n_tokens: chosen().map(|sample| sample.time()).sum(),
-        }
+        &order[start..end]
     }
 }
 
@@ -129,6 +97,7 @@ impl TokenRows {
             time,
             ids,
             targets,
+            n_empty: samples.iter().take_while(|sample| sample.is_none()).count(),
         }
     }
 }
@@ -152,24 +121,26 @@ mod tests {
 
     #[test]
     fn an_epoch_holds_every_sample_once() {
-        let data = corpus();
-        let batches = Batches::new((0..10).collect(), 4, 2, 5);
+        let batches = Batches::new((0..10).collect(), 4, 5);
         assert_eq!(batches.per_epoch(), 3);
         let order = batches.order(2);
-        let parts: Vec<Batch> = (0..3)
-            .map(|at| batches.batch(&data, &order, at, 20))
-            .collect();
-        assert_eq!(parts.iter().map(|batch| batch.n_targets).sum::<usize>(), 20);
-        assert!(parts.iter().all(|batch| batch.micro_batches.len() == 2));
-        let empty = &parts[2].micro_batches[0];
-        assert!(empty.targets.iter().all(|&target| target == IGNORE_INDEX));
-        assert_eq!(empty.batch, 2);
+        let parts: Vec<&[usize]> = (0..4).map(|at| batches.samples(&order, at)).collect();
+        assert_eq!(
+            parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
+            [4, 4, 2, 0]
+        );
+        let mut all = parts.concat();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..10));
     }
 
     #[test]
     fn targets_follow_the_separator() {
+        let empty = TokenRows::new(&corpus(), &[None, None], 20);
+        assert!(empty.targets.iter().all(|&target| target == IGNORE_INDEX));
+        assert_eq!((empty.batch, empty.n_empty), (2, 2));
         let micro = TokenRows::new(&corpus(), &[Some(0), None], 20);
-        assert_eq!((micro.batch, micro.time), (2, 8));
+        assert_eq!((micro.batch, micro.time, micro.n_empty), (2, 8, 0));
         assert_eq!(micro.ids[..4], [u32::from(b'i'), 0x1e, u32::from(b'0'), 0]);
         assert_eq!(
             micro.targets[..4],

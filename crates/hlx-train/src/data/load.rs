@@ -29,7 +29,7 @@ impl Dataset {
         let name = path.display().to_string();
         let file = match format {
             Format::Text => CorpusBytes::map(path)?,
-            Format::Pairs => {
+            _ => {
                 let bytes = std::fs::read(path).with_context(|| name.clone())?;
                 CorpusBytes::Owned(bytes.into())
             }
@@ -60,6 +60,7 @@ impl Dataset {
                 let spans = cut_text(file.len(), name, positions)?;
                 (file, spans)
             }
+            Format::Idx | Format::Digits => bail!("{name}: images are no rows of bytes"),
         };
         Ok(Self {
             format,

@@ -10,7 +10,7 @@ mod batch;
 mod bytes;
 mod load;
 
-pub use batch::{Batch, Batches, TokenRows};
+pub use batch::{Batches, TokenRows};
 use bytes::CorpusBytes;
 
 use crate::config::Format;
@@ -105,21 +105,13 @@ impl Dataset {
     /// Splits the samples into those to train on and those held out: `fraction` of them, one at
     /// least if it is above 0. Pairs are drawn by the seed; of a text the end is held out.
     pub fn split(&self, fraction: f64, seed: u64) -> Split {
-        let n = self.len();
-        let wanted = ((n as f64 * fraction) as usize).max(usize::from(fraction > 0.0));
-        let n_eval = wanted.min(n.saturating_sub(1));
-        let order = match self.format {
-            Format::Pairs => permutation(seed, Purpose::EvalSplit, 0, n),
-            Format::Text => (0..n).collect(),
-        };
-        let (train, eval) = order.split_at(n - n_eval);
-        let mut split = Split {
-            train: train.to_vec(),
-            eval: eval.to_vec(),
-        };
-        split.train.sort_unstable();
-        split.eval.sort_unstable();
-        split
+        match self.format {
+            Format::Pairs => {
+                let order = permutation(seed, Purpose::EvalSplit, 0, self.len());
+                Split::of(order, fraction)
+            }
+            _ => Split::at_end(self.len(), fraction),
+        }
     }
 }
 
@@ -130,4 +122,24 @@ pub struct Split {
     pub train: Vec<usize>,
     /// Held out.
     pub eval: Vec<usize>,
+}
+
+impl Split {
+    /// Holds out the last samples of `n`: a `fraction` of them, one at least if it is above 0, and never
+    /// all.
+    pub fn at_end(n: usize, fraction: f64) -> Self {
+        Self::of((0..n).collect(), fraction)
+    }
+
+    /// Holds out the last samples of an order.
+    fn of(order: Vec<usize>, fraction: f64) -> Self {
+        let n = order.len();
+        let wanted = ((n as f64 * fraction) as usize).max(usize::from(fraction > 0.0));
+        let n_eval = wanted.min(n.saturating_sub(1));
+        let (train, eval) = order.split_at(n - n_eval);
+        let (mut train, mut eval) = (train.to_vec(), eval.to_vec());
+        train.sort_unstable();
+        eval.sort_unstable();
+        Self { train, eval }
+    }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use hlx_autograd::{Activation, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_core::arith::philox4x32;
-use hlx_nn::{Mlp, Optimizer, Sgd, SgdConfig, cross_entropy};
+use hlx_nn::{ForwardContext, Mlp, Model, Module, Optimizer, Sgd, SgdConfig, cross_entropy};
 
 use super::{GoldenDigests, logits_digest};
 
@@ -17,23 +17,24 @@ const WIDTHS: [usize; 4] = [13, 40, 23, 5];
 
 pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
     let (model, optimizer, inputs) = fit(ctx)?;
-    let logits = no_grad(|| model.forward(&inputs))?;
+    let logits = no_grad(|| model.forward(&inputs, &ForwardContext::eval()))?;
     Ok(GoldenDigests {
-        parameters: model.store().digest()?,
-        optimizer: optimizer.digest(model.store())?,
+        parameters: model.weights().digest()?,
+        optimizer: optimizer.digest(model.weights())?,
         logits: logits_digest(logits.shape(), &logits.to_vec()?),
     })
 }
 
 /// Trains; returns the samples beside model and optimizer.
-fn fit(ctx: &Context) -> Result<(Mlp, Sgd, Tensor)> {
-    let model = Mlp::new(ctx, &WIDTHS, Activation::Tanh, SEED)?;
+fn fit(ctx: &Context) -> Result<(Model<Mlp>, Sgd, Tensor)> {
+    let model = Model::new(ctx, SEED, |b| Mlp::new(b, &WIDTHS, Activation::Tanh))?;
     let config = SgdConfig {
         momentum: 0.9,
         weight_decay: 0.01,
         clip_norm: Some(0.25),
+        ..SgdConfig::default()
     };
-    let mut optimizer = Sgd::new(model.store(), config)?;
+    let mut optimizer = Sgd::new(model.weights(), config)?;
     let [_, .., classes] = WIDTHS;
     let inputs: Vec<f32> = words(0, N_SAMPLES * WIDTHS[0]).map(unit).collect();
     let targets: Vec<u32> = words(1, N_SAMPLES)
@@ -42,11 +43,12 @@ fn fit(ctx: &Context) -> Result<(Mlp, Sgd, Tensor)> {
     let inputs = Tensor::from_slice(ctx, &inputs, &[N_SAMPLES, WIDTHS[0]])?.with_samples(0)?;
     let targets = Tensor::ids(ctx, &targets, &[N_SAMPLES])?;
     let scale = Tensor::from_slice(ctx, &[1.0 / N_SAMPLES as f32], &[1])?;
+    let context = ForwardContext::train(ctx, SEED)?;
     for _ in 0..STEPS {
-        let loss = cross_entropy(&model.forward(&inputs)?, &targets, &scale, 0.0)?;
+        let loss = cross_entropy(&model.forward(&inputs, &context)?, &targets, &scale, 0.0)?;
         loss.backward()?;
-        optimizer.step(model.store(), 0.1)?;
-        model.store().zero_grad()?;
+        optimizer.step(model.weights(), 0.1)?;
+        model.weights().zero_grad()?;
     }
     Ok((model, optimizer, inputs))
 }
@@ -74,7 +76,7 @@ mod tests {
         let norm = ctx.download_f32(optimizer.gradient_norm()).expect("a norm")[0];
         assert!(norm > 0.25 && norm.is_finite(), "{norm}");
         let logits = model
-            .forward(&inputs)
+            .forward(&inputs, &ForwardContext::eval())
             .and_then(|logits| Ok(logits.to_vec()?));
         let logits = logits.expect("answers");
         assert!(

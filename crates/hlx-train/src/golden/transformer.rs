@@ -3,8 +3,8 @@
 //! A batch of 8 is two shards in micro-batches of two, so that chains are continued and sums
 //! are added in the tree; the third batch of an epoch is short. The clip is below the norms.
 
-use anyhow::Result;
-use hlx_autograd::{Tensor, no_grad};
+use anyhow::{Context as _, Result};
+use hlx_autograd::no_grad;
 use hlx_core::Context;
 use hlx_nn::ForwardContext;
 
@@ -12,6 +12,7 @@ use super::{GoldenDigests, logits_digest};
 use crate::config::{Config, Format};
 use crate::data::{Dataset, TokenRows};
 use crate::run::Progress;
+use crate::task::{Corpus, Rows};
 use crate::train::Engine;
 
 const STEPS: u64 = 8;
@@ -60,10 +61,10 @@ pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
             engine.next_epoch(&mut progress);
         }
     }
-    let store = engine.model.store();
+    let weights = engine.weights();
     Ok(GoldenDigests {
-        parameters: store.digest()?,
-        optimizer: engine.optimizer.digest(store)?,
+        parameters: weights.digest()?,
+        optimizer: engine.optimizer.digest(weights)?,
         logits: logits(&engine)?,
     })
 }
@@ -73,17 +74,16 @@ fn prepare(ctx: &Context) -> Result<(Engine, Progress)> {
     let positions = config.positions();
     let corpus = pairs();
     let data = Dataset::from_bytes(corpus.as_bytes(), "golden pairs", Format::Pairs, positions)?;
-    Engine::new(ctx, config, data, None)
+    Engine::new(ctx, config, Corpus::Tokens(data), None)
 }
 
 /// The logits of all pairs in one batch, without dropout.
 fn logits(engine: &Engine) -> Result<String> {
-    let samples: Vec<Option<usize>> = (0..engine.data.len()).map(Some).collect();
-    let rows = TokenRows::new(&engine.data, &samples, engine.config.positions());
-    let shape = [rows.batch, rows.time];
-    let ids = Tensor::ids(&engine.ctx, &rows.ids, &shape)?.with_samples(0)?;
-    let context = ForwardContext::new(&engine.ctx, rows.batch, rows.time)?;
-    let logits = no_grad(|| engine.model.forward(&ids, &context))?;
+    let task = engine.task.as_language().context("a language model")?;
+    let samples: Vec<Option<usize>> = (0..task.data.len()).map(Some).collect();
+    let rows = TokenRows::new(&task.data, &samples, engine.config.positions());
+    let (ids, _) = Rows::from(rows).to_tensors(&engine.ctx)?;
+    let logits = no_grad(|| engine.task.module().forward(&ids, &ForwardContext::eval()))?;
     Ok(logits_digest(logits.shape(), &logits.to_vec()?))
 }
 

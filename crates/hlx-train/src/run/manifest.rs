@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::seal::{self, Sealed};
 use crate::config::Config;
-use crate::data::Dataset;
 
 /// What a run was made of and on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,20 +52,20 @@ impl Sealed for Manifest {
 }
 
 impl Manifest {
-    /// Describes a run without stretches.
+    /// Describes a run without stretches; `data` is the digest of its corpus.
     ///
     /// # Errors
     /// As [`Config::identity_digest`].
     pub fn new(
         ctx: &Context,
         config: &Config,
-        data: &Dataset,
+        data: &str,
         n_parameters: u64,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             arithmetic: ctx.info().arithmetic.to_owned(),
             config: config.identity_digest()?,
-            data: data.digest().to_owned(),
+            data: data.to_owned(),
             n_parameters,
             stretches: Vec::new(),
             seal: String::new(),

@@ -19,7 +19,7 @@ pub enum Metric {
         step: u64,
         /// Epochs done, in part.
         epoch: f64,
-        /// Mean loss a predicted byte over the period, as trained (dropout and smoothing on).
+        /// Mean loss a predicted byte or image over the period, as trained (dropout and smoothing on).
         loss: f64,
         /// The last step's gradient norm, before clipping.
         grad_norm: f32,
@@ -28,7 +28,11 @@ pub enum Metric {
         /// Mean milliseconds a step.
         ms_per_step: f64,
         /// Bytes read a second, padding left out.
-        tokens_per_second: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens_per_second: Option<f64>,
+        /// Images a second.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        images_per_second: Option<f64>,
     },
     /// An evaluation: no dropout, no smoothing.
     Eval {
@@ -36,12 +40,20 @@ pub enum Metric {
         step: u64,
         /// Which samples.
         split: EvalSplit,
-        /// Mean cross-entropy a byte; over a pair's output bytes alone.
+        /// Mean cross-entropy a byte, over a pair's output bytes alone, or an image.
         loss: f64,
-        /// The same with the end bytes of pairs counted.
-        loss_with_end: f64,
+        /// Of bytes, the same with the end bytes of pairs counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        loss_with_end: Option<f64>,
         /// Bytes that the first loss is a mean of.
-        n_bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        n_bytes: Option<u64>,
+        /// Of images, the part that is classified rightly.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        accuracy: Option<f64>,
+        /// Images that the loss is a mean of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        n_images: Option<u64>,
     },
 }
 
@@ -179,8 +191,10 @@ mod tests {
             step,
             split: EvalSplit::HeldOut,
             loss: 1.5,
-            loss_with_end: 1.25,
-            n_bytes: 9,
+            loss_with_end: Some(1.25),
+            n_bytes: Some(9),
+            accuracy: None,
+            n_images: None,
         };
         for end in [&b""[..], b"{\"kind\":\"ev", b"\0\0\0\n\0\0", b"{}\n"] {
             let _ = std::fs::remove_file(&path);

@@ -8,7 +8,8 @@
 //!   chain.jsonl      one record a log period and a checkpoint, each naming the one before it
 //!   lock             locked while a process writes to the folder; lock-holder names it then
 //!   checkpoints/
-//!     step-000240/   model.safetensors, config.json, state.bin, digests.json
+//!     step-000240/   model.safetensors, config.json, state.bin, digests.json,
+//!                    schedule.bin of a schedule with a state
 //! ```
 
 mod chain;
@@ -17,6 +18,7 @@ mod folder;
 mod lock;
 mod manifest;
 mod metrics;
+mod schedule_state;
 mod seal;
 mod state;
 
@@ -26,6 +28,8 @@ pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
 pub use manifest::{Manifest, RunStretch, shaders_digest};
 pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};
+pub use schedule_state::SCHEDULE_FILE;
+pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
 pub use state::{LossSum, Progress, STATE_FILE, State};
 
 use anyhow::{Result, ensure};

@@ -35,7 +35,7 @@ impl ChainRecorder {
     /// Prepares the digests of an engine's state. `newest` is the step that the last record is
     /// of, if there is one.
     pub fn new(engine: &Engine, newest: Option<u64>) -> Result<Self> {
-        let digester = StateDigester::new(engine.model.store(), engine.optimizer.as_ref())?;
+        let digester = StateDigester::new(engine.weights(), engine.optimizer.as_ref())?;
         Ok(Self {
             digester,
             losses: Vec::new(),
@@ -46,8 +46,8 @@ impl ChainRecorder {
 
     /// Digests the state as it is now, and waits.
     pub fn digest(&self, engine: &Engine) -> Result<StateDigest> {
-        let (store, optimizer) = (engine.model.store(), engine.optimizer.as_ref());
-        Ok(self.digester.digest(store, optimizer)?)
+        let (weights, optimizer) = (engine.weights(), engine.optimizer.as_ref());
+        Ok(self.digester.digest(weights, optimizer)?)
     }
 
     /// Launches the digests of a record of this step, unless there is one.
@@ -59,11 +59,11 @@ impl ChainRecorder {
         if self.newest.replace(progress.step) == Some(progress.step) {
             return Ok(None);
         }
-        let (store, optimizer) = (engine.model.store(), engine.optimizer.as_ref());
+        let (weights, optimizer) = (engine.weights(), engine.optimizer.as_ref());
         Ok(Some(PendingChainRecord {
             step: progress.step,
             cursor: engine.cursor(progress),
-            digests: self.digester.send_for(store, optimizer)?,
+            digests: self.digester.send_for(weights, optimizer)?,
         }))
     }
 
@@ -92,7 +92,7 @@ impl ChainRecorder {
         record.origin = Some(Origin::new(
             engine.ctx.info().arithmetic,
             engine.config.identity_digest()?,
-            engine.data.digest(),
+            engine.task.digest(),
         ));
         Ok(record)
     }

@@ -18,20 +18,21 @@ use std::time::Instant;
 
 use anyhow::Result;
 use hlx_core::{Context, SPECIFICATION};
-use hlx_nn::Transformer;
+use hlx_nn::Weights;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
-pub(crate) use engine::{Engine, load_model};
+pub(crate) use engine::Engine;
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
 
 use crate::config::{Config, Format};
-use crate::data::{Dataset, Split};
-use crate::evaluate::{Evaluation, evaluate};
+use crate::data::Split;
+use crate::evaluate::Evaluation;
 use crate::run::{
     ChainFile, Checkpoint, Digests, EvalSplit, Metric, MetricsFile, Progress, Retention, RunFolder,
-    RunLock, STATE_FILE, State,
+    RunLock, SCHEDULE_FILE, STATE_FILE, State, schedule_state_bytes,
 };
+use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
 
 /// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
@@ -71,7 +72,7 @@ struct Awaited {
 #[derive(Default)]
 struct Period {
     n_steps: u64,
-    n_tokens: u64,
+    n_inputs: u64,
     rate: f32,
 }
 
@@ -109,8 +110,8 @@ pub struct Outcome {
     pub reached_target: bool,
     /// Whether the observer ended it before its end; it goes on when it is resumed.
     pub interrupted: bool,
-    /// The loss over the training corpus, without dropout and smoothing: of pairs, and of a
-    /// text with a target loss.
+    /// The loss over the training corpus, without dropout and smoothing: of pairs, of images, and of
+    /// a text with a target loss.
     pub train: Option<Evaluation>,
     /// The mean training loss of the last log period.
     pub last_loss: Option<f64>,
@@ -121,9 +122,14 @@ pub struct Outcome {
 }
 
 impl Trainer {
-    /// The model.
-    pub fn model(&self) -> &Transformer {
-        &self.engine.model
+    /// The model and its data.
+    pub fn task(&self) -> &dyn Task {
+        self.engine.task.as_ref()
+    }
+
+    /// The model's weights.
+    pub fn weights(&self) -> &Weights {
+        self.engine.weights()
     }
 
     /// The device.
@@ -139,11 +145,6 @@ impl Trainer {
     /// The run folder.
     pub fn folder(&self) -> &RunFolder {
         &self.folder
-    }
-
-    /// The corpus.
-    pub fn data(&self) -> &Dataset {
-        &self.engine.data
     }
 
     /// Which samples are trained on, and which are held out.
@@ -181,7 +182,7 @@ impl Trainer {
     fn one_step(&mut self) -> Result<()> {
         let counts = self.engine.one_step(&mut self.progress)?;
         self.period.n_steps += 1;
-        self.period.n_tokens += counts.n_tokens;
+        self.period.n_inputs += counts.n_inputs;
         self.period.rate = counts.rate;
         Ok(())
     }
@@ -268,6 +269,8 @@ impl Trainer {
         self.last_loss = losses.mean();
         let seconds = self.logged.elapsed().as_secs_f64();
         self.logged = Instant::now();
+        let per_second = line.period.n_inputs as f64 / seconds.max(1e-9);
+        let is_language = self.task().as_language().is_some();
         let metric = Metric::Train {
             step: line.step,
             epoch: line.epoch,
@@ -275,7 +278,8 @@ impl Trainer {
             grad_norm,
             learning_rate: line.period.rate,
             ms_per_step: seconds * 1e3 / line.period.n_steps.max(1) as f64,
-            tokens_per_second: line.period.n_tokens as f64 / seconds.max(1e-9),
+            tokens_per_second: is_language.then_some(per_second),
+            images_per_second: (!is_language).then_some(per_second),
         };
         self.note(&metric, observer)
     }
@@ -290,8 +294,7 @@ impl Trainer {
     /// Moves to the next epoch; if the epoch's losses came close to the target, evaluates whether it
     /// is reached.
     fn end_epoch(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let losses = std::mem::take(&mut self.progress.epoch_loss);
-        self.engine.next_epoch(&mut self.progress);
+        let losses = self.engine.next_epoch(&mut self.progress);
         let Some(target) = self.engine.config.train.target_loss else {
             return Ok(());
         };
@@ -310,13 +313,15 @@ impl Trainer {
             EvalSplit::HeldOut => &self.engine.split.eval,
         };
         let batch_size = self.engine.config.micro_batch_size();
-        let found = evaluate(&self.engine.model, &self.engine.data, samples, batch_size)?;
+        let found = self.engine.task.evaluate(samples, batch_size)?;
         let metric = Metric::Eval {
             step: self.progress.step,
             split,
             loss: found.loss,
             loss_with_end: found.loss_with_end,
             n_bytes: found.n_bytes,
+            accuracy: found.accuracy,
+            n_images: found.accuracy.map(|_| found.n_samples),
         };
         self.note(&metric, observer)?;
         if split == EvalSplit::HeldOut || self.engine.split.eval.is_empty() {
@@ -346,7 +351,7 @@ impl Trainer {
         self.start_downloads(false, save)?;
         self.receive(true, observer)?;
         // A large text is not read once more unless its loss was requested.
-        let wanted = self.engine.data.format() == Format::Pairs
+        let wanted = self.engine.config.data.format != Format::Text
             || self.engine.config.train.target_loss.is_some();
         let train = match wanted {
             true => Some(self.evaluate(EvalSplit::Train, observer)?),
@@ -389,18 +394,18 @@ impl Trainer {
     /// Writes a checkpoint and removes those that need not stay.
     fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
-        let store = self.engine.model.store();
-        let optimizer = self.engine.optimizer.state(store)?;
+        let weights = self.engine.weights();
+        let optimizer = self.engine.optimizer.state(weights)?;
         // One download serves the digest, which hashes the words in the order of the names and so
         // is not the tree that the device computes for the chain, and the file.
-        let parameters = store.snapshot()?;
+        let parameters = weights.snapshot()?;
         let digests = Digests {
             step: self.progress.step,
             specification: SPECIFICATION,
             parameters: parameters.digest(),
             optimizer: optimizer.digest(),
             config: self.engine.config.identity_digest()?,
-            data: self.engine.data.digest().to_owned(),
+            data: self.engine.task.digest().to_owned(),
             loss: self
                 .progress
                 .ranking_loss
@@ -414,9 +419,8 @@ impl Trainer {
             files: Default::default(),
             seal: String::new(),
         };
-        let mut sizes = serde_json::to_vec_pretty(self.engine.model.config())?;
-        sizes.push(b'\n');
-        let files = [
+        let sizes = self.engine.task.sizes().to_bytes()?;
+        let mut files = vec![
             (hlx_nn::MODEL_FILE, parameters.to_safetensors()?),
             (hlx_nn::CONFIG_FILE, sizes),
             (
@@ -424,6 +428,9 @@ impl Trainer {
                 State::new(self.progress.clone(), optimizer).to_bytes()?,
             ),
         ];
+        if let Some(state) = self.engine.schedule_state() {
+            files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
+        }
         let parent = self.folder.checkpoints();
         self.chain.flush()?;
         self.metrics.flush()?;

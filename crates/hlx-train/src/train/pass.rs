@@ -9,24 +9,23 @@ use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_kernels::reduce::column_sum;
-use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer, Transformer};
+use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer};
 
-use crate::data;
+use crate::task::{Rows, Task};
 
 /// Graphs kept; the least recently used one is dropped for a new one. Each holds its activations,
 /// and pairs of many lengths have many shapes.
 const MAX_GRAPHS: usize = 16;
 
-/// What a graph depends on: its columns, and whether it continues a shard's chain.
-type Shape = (usize, bool);
+/// What a graph depends on: its inputs' extents, and whether it continues a shard's chain.
+type Shape = (Vec<usize>, bool);
 
 /// The passes' graphs of a run, and the buffers that they share.
 pub(super) struct PassGraphs {
     ctx: Context,
     seed: u64,
     label_smoothing: f32,
-    dropout: bool,
-    /// One over the bytes predicted in the whole batch.
+    /// One over the targets of the whole batch.
     scale: Tensor,
     /// The chains over the shards that a pass holds.
     losses: Buffer,
@@ -37,25 +36,18 @@ pub(super) struct PassGraphs {
 /// One recorded pass and its input buffers.
 struct PassGraph {
     graph: Graph,
-    ids: Tensor,
+    inputs: Tensor,
     targets: Tensor,
     context: ForwardContext,
     used: u64,
 }
 
 impl PassGraphs {
-    pub fn new(
-        ctx: &Context,
-        seed: u64,
-        label_smoothing: f32,
-        dropout: bool,
-        n_shards: usize,
-    ) -> Result<Self> {
+    pub fn new(ctx: &Context, seed: u64, label_smoothing: f32, n_shards: usize) -> Result<Self> {
         Ok(Self {
             ctx: ctx.clone(),
             seed,
             label_smoothing,
-            dropout,
             scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
             losses: ctx.alloc(n_shards)?,
             graphs: HashMap::new(),
@@ -74,32 +66,32 @@ impl PassGraphs {
         &self.losses
     }
 
-    /// Runs a micro-batch: its gradients and losses are left in the store and in
+    /// Runs a micro-batch: its gradients and losses are left in the weights and in
     /// [`PassGraphs::losses`]. If it is the whole batch, the optimizer's update runs too.
     pub fn replay(
         &mut self,
-        (model, optimizer): (&Transformer, &dyn Optimizer),
-        rows: &data::TokenRows,
+        (task, optimizer): (&dyn Task, &dyn Optimizer),
+        rows: &Rows,
         pass: &MicroBatch,
         step: u64,
     ) -> Result<()> {
-        let shape = (rows.time, pass.plan.accumulate);
+        let shape = (rows.shape.clone(), pass.plan.accumulate);
         if !self.graphs.contains_key(&shape) {
             self.make_room();
-            let graph = self.record((model, optimizer), rows, pass)?;
-            self.graphs.insert(shape, graph);
+            let graph = self.record((task, optimizer), rows, pass)?;
+            self.graphs.insert(shape.clone(), graph);
         }
         self.clock += 1;
         let Some(pass_graph) = self.graphs.get_mut(&shape) else {
             return Ok(());
         };
         pass_graph.used = self.clock;
-        self.ctx.upload_u32(&pass_graph.ids.buffer()?, &rows.ids)?;
-        self.ctx
-            .upload_u32(&pass_graph.targets.buffer()?, &rows.targets)?;
-        pass_graph
-            .context
-            .set_counter(step as u32, pass.first_sample as u32)?;
+        let context = &pass_graph.context;
+        rows.upload(&self.ctx, &pass_graph.inputs, &pass_graph.targets)?;
+        context.set_empty_samples(rows.n_empty as u32)?;
+        if task.weights().draws_masks() {
+            context.set_counter(step as u32, pass.first_sample as u32)?;
+        }
         Ok(pass_graph.graph.replay()?)
     }
 
@@ -111,31 +103,27 @@ impl PassGraphs {
             .graphs
             .iter()
             .min_by_key(|(_, pass_graph)| pass_graph.used);
-        if let Some(shape) = oldest.map(|(shape, _)| *shape) {
+        if let Some(shape) = oldest.map(|(shape, _)| shape.clone()) {
             self.graphs.remove(&shape);
         }
     }
 
     fn record(
         &self,
-        (model, optimizer): (&Transformer, &dyn Optimizer),
-        rows: &data::TokenRows,
+        (task, optimizer): (&dyn Task, &dyn Optimizer),
+        rows: &Rows,
         pass: &MicroBatch,
     ) -> Result<PassGraph> {
-        let (batch, time) = (rows.batch, rows.time);
-        let ids = Tensor::ids(&self.ctx, &rows.ids, &[batch, time])?.with_samples(0)?;
-        let targets = Tensor::ids(&self.ctx, &rows.targets, &[batch, time])?;
-        let mut context = ForwardContext::new(&self.ctx, batch, time)?;
-        if self.dropout {
-            context = context.with_dropout(self.seed)?;
-        }
+        let (inputs, targets) = rows.to_tensors(&self.ctx)?;
         let held = pass.plan.shards;
+        let is_part = pass.plan.accumulate || pass.level.is_none();
+        let context = ForwardContext::train(&self.ctx, self.seed)?.with_shards(held, is_part);
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
-            let logits = model.forward(&ids, &context)?;
+            let logits = task.module().forward(&inputs, &context)?;
             let (loss, row_losses) =
                 logits.cross_entropy_with_rows(&targets, &self.scale, self.label_smoothing)?;
-            let rows_per_shard = batch * time / held;
+            let rows_per_shard = targets.n_elements() / held;
             let accumulate = pass.plan.accumulate;
             let rows = &row_losses.buffer()?;
             column_sum(
@@ -149,14 +137,14 @@ impl PassGraphs {
             )?;
             loss.backward_with(&pass.plan)?;
             if pass.plan.whole_batch {
-                optimizer.update(model.store())?;
+                optimizer.update(task.weights())?;
             }
             Ok(())
         })?;
-        tracing::debug!(batch, time, launches = graph.len(), "recorded a pass");
+        tracing::debug!(inputs = ?rows.shape, launches = graph.len(), "recorded a pass");
         Ok(PassGraph {
             graph,
-            ids,
+            inputs,
             targets,
             context,
             used: 0,

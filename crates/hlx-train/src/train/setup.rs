@@ -9,11 +9,11 @@ use hlx_core::Context;
 
 use super::{ChainRecorder, Engine, Trainer};
 use crate::config::Config;
-use crate::data::Dataset;
 use crate::run::{
     Chain, ChainFile, ChainRecord, Checkpoint, Link, Manifest, Progress, RunFolder, RunLock,
     check_specification,
 };
+use crate::task::Corpus;
 
 /// Where a run is to begin.
 #[derive(Clone, Debug)]
@@ -84,14 +84,17 @@ impl Trainer {
             Start::New(path) => RunFolder::check_free(path).map(|()| None)?,
             Start::Numbered { .. } => None,
         };
-        let data = Dataset::load(&options.data_path, config.data.format, config.positions())?;
-        let absolute = std::path::absolute(&options.data_path)?;
-        config.data.path = absolute.to_string_lossy().into_owned();
-        for warning in config.train.warnings() {
-            tracing::warn!("{warning}");
+        let corpus = Corpus::load(&options.data_path, &config)?;
+        if config.data.format.has_path() {
+            let absolute = std::path::absolute(&options.data_path)?;
+            config.data.path = absolute.to_string_lossy().into_owned();
         }
         let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
-        let (engine, progress) = Engine::new(ctx, config, data, checkpoint.as_ref())?;
+        let (engine, progress) = Engine::new(ctx, config, corpus, checkpoint.as_ref())?;
+        let n_classes = engine.task.n_classes();
+        for warning in engine.config.train.warnings(n_classes) {
+            tracing::warn!("{warning}");
+        }
         let mut recorder = ChainRecorder::new(&engine, None)?;
         let first = recorder.first(&engine, &progress)?;
         // Only now, with all that can be refused behind, is anything written.
@@ -197,8 +200,8 @@ fn write_manifest(
     before: Option<Manifest>,
     from_step: u64,
 ) -> Result<()> {
-    let n_parameters = engine.model.store().n_elements() as u64;
-    let (ctx, config, data) = (&engine.ctx, &engine.config, &engine.data);
+    let n_parameters = engine.weights().n_elements() as u64;
+    let (ctx, config, data) = (&engine.ctx, &engine.config, engine.task.digest());
     let mut manifest = Manifest::new(ctx, config, data, n_parameters)?;
     manifest.stretches = before.map_or_else(Vec::new, |before| before.stretches);
     manifest.add_stretch(ctx, from_step);

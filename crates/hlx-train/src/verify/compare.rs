@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use hlx_core::Context;
 use hlx_core::digest::canonical_bits;
 use hlx_kernels::tree_digest::{TensorRoot, tree_digest_f32};
-use hlx_nn::{MODEL_FILE, StateDigest, Transformer};
+use hlx_nn::{MODEL_FILE, ParameterBuilder, StateDigest};
 
 use super::report::{Difference, ElementDifference, Mismatch, Source, TensorDifference};
 use crate::run::{Bits, ChainRecord, Checkpoint, STATE_FILE, State, tensor_digits};
@@ -149,11 +149,9 @@ type Values = HashMap<String, Vec<f32>>;
 
 /// The engine's parameters and optimizer tensors by name.
 fn values(engine: &Engine) -> Result<Values> {
-    let store = engine.model.store();
-    let names = store.parameters().iter();
-    let names = names.map(|parameter| parameter.name().to_owned());
-    let mut values: Values = names.zip(store.download(store.values())?).collect();
-    let state = engine.optimizer.state(store)?.tensors.into_iter();
+    let weights = engine.weights();
+    let mut values: Values = weights.snapshot()?.into_named().collect();
+    let state = engine.optimizer.state(weights)?.tensors.into_iter();
     values.extend(state.map(|tensor| (tensor.name, tensor.values)));
     Ok(values)
 }
@@ -161,14 +159,13 @@ fn values(engine: &Engine) -> Result<Values> {
 /// A checkpoint's parameters and optimizer tensors by name.
 fn saved_tensors(engine: &Engine, checkpoint: &Checkpoint) -> Result<Values> {
     let path = || checkpoint.path().display().to_string();
-    let model = Transformer::zeroed(&Context::cpu()?, &engine.config.transformer())?;
-    let store = model.store();
-    store
+    let mut builder = ParameterBuilder::new();
+    engine.task.sizes().declare(&mut builder)?;
+    let weights = builder.build_zeroed(&Context::cpu()?)?;
+    weights
         .load_safetensors(checkpoint.file(MODEL_FILE)?)
         .with_context(path)?;
-    let names = store.parameters().iter();
-    let names = names.map(|parameter| parameter.name().to_owned());
-    let mut values: Values = names.zip(store.download(store.values())?).collect();
+    let mut values: Values = weights.snapshot()?.into_named().collect();
     let state = read_state(checkpoint)?.optimizer.tensors.into_iter();
     values.extend(state.map(|tensor| (tensor.name, tensor.values)));
     Ok(values)

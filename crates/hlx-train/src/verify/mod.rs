@@ -17,10 +17,10 @@ use hlx_nn::MicroBatchPlan;
 pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
 
 use crate::config::Config;
-use crate::data::Dataset;
 use crate::run::{
     Bits, Chain, ChainRecord, Checkpoint, Link, Progress, RunFolder, check_specification,
 };
+use crate::task::Corpus;
 use crate::train::{ChainRecorder, Engine};
 use stretch::Stretch;
 
@@ -61,9 +61,9 @@ impl Verification {
         let folder = RunFolder::open(run)?;
         let chain = Chain::read(&folder.chain_path())?;
         let stretch = Stretch::choose(&folder, &chain, options)?;
-        let (config, data) = inputs(ctx, &folder, &chain, options)?;
+        let (config, corpus) = inputs(ctx, &folder, &chain, options)?;
         let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
-        let (engine, progress) = Engine::new(ctx, config, data, base.as_ref())?;
+        let (engine, progress) = Engine::new(ctx, config, corpus, base.as_ref())?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
         if let Some(base) = &base {
             let state = recorder.first(&engine, &progress)?;
@@ -149,6 +149,7 @@ impl Verification {
             self.receive()?;
         }
         if self.engine.epoch_ends(&self.progress) {
+            self.receive()?;
             self.engine.next_epoch(&mut self.progress);
         }
         Ok(())
@@ -160,6 +161,8 @@ impl Verification {
             return Ok(());
         };
         for step in self.engine.receive(losses)? {
+            let loss = f64::from(step.loss);
+            self.progress.epoch_loss.add(loss, step.n_targets);
             self.losses.push(step.loss.into());
             self.norms.push(step.grad_norm.into());
         }
@@ -199,7 +202,7 @@ fn inputs(
     folder: &RunFolder,
     chain: &Chain,
     options: &VerifyOptions,
-) -> Result<(Config, Dataset)> {
+) -> Result<(Config, Corpus)> {
     let mut config = folder.config()?;
     let origin = chain.origin()?;
     check_specification(chain.path(), origin.specification)?;
@@ -227,15 +230,15 @@ fn inputs(
     let path = options.data_path.clone();
     let path = path.unwrap_or_else(|| PathBuf::from(&config.data.path));
     let hint = || "the run's corpus is needed (--data says where it lies)";
-    let data = Dataset::load(&path, config.data.format, config.positions()).with_context(hint)?;
+    let corpus = Corpus::load(&path, &config).with_context(hint)?;
     ensure!(
-        origin.data == data.digest(),
+        origin.data == corpus.digest(),
         "{}: is not the run's corpus: its SHA-256 is {}, the chain says {}",
         path.display(),
-        data.digest(),
+        corpus.digest(),
         origin.data
     );
-    Ok((config, data))
+    Ok((config, corpus))
 }
 
 /// Fails unless the chain's record is of the checkpoint's state.

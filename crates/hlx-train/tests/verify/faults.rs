@@ -30,7 +30,7 @@ fn faulty(tensor: &str, element: usize) -> hlx_train::verify::Difference {
     let place = Scratch::new("fault");
     let ctx = cpu();
     let mut trainer = place.trainer(&ctx, "run", &["train.log_every=5"]);
-    let parameter = trainer.model().store().get(tensor).expect("a parameter");
+    let parameter = trainer.weights().get(tensor).expect("a parameter");
     let buffer = parameter.tensor().expect("built").buffer().expect("dense");
     let mut fault = Fault {
         element: buffer.slice(element, 1).expect("an element"),

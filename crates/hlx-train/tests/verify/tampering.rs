@@ -3,7 +3,7 @@
 use std::fs;
 
 use hlx_kernels::tree_digest::ListDigest;
-use hlx_nn::{StateDigest, Transformer};
+use hlx_nn::{Model, StateDigest, Transformer};
 use hlx_train::config::Config;
 use hlx_train::run::{Chain, ChainRecord, Checkpoint, Digests, State};
 
@@ -35,11 +35,11 @@ pub fn rechain(place: &Scratch, mut records: Vec<ChainRecord>) -> Vec<String> {
 }
 
 /// The tree digest of a state with other parameters than a record says.
-fn state_of(model: &Transformer, saved: &State) -> StateDigest {
+fn state_of(model: &Model<Transformer>, saved: &State) -> StateDigest {
     use hlx_kernels::tree_digest::{TensorRoot, tree_digest_f32};
-    let store = model.store();
-    let values = store.download(store.values()).expect("downloads");
-    let parameters = store.parameters().iter().zip(values);
+    let weights = model.weights();
+    let values = weights.download(weights.values()).expect("downloads");
+    let parameters = weights.parameters().iter().zip(values);
     let parameters = parameters.map(|(parameter, values)| TensorRoot {
         name: parameter.name().to_owned(),
         shape: parameter.shape().to_vec(),
@@ -60,7 +60,7 @@ fn state_of(model: &Transformer, saved: &State) -> StateDigest {
         }
     };
     let names = |buffer: &'static str| {
-        let parameters = store.parameters().iter();
+        let parameters = weights.parameters().iter();
         parameters.map(move |parameter| format!("{buffer}/{}", parameter.name()))
     };
     let optimizer = names("mean").chain(names("square")).map(root).collect();
@@ -76,12 +76,13 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
     let path = checkpoint(place, 4);
     let old = Checkpoint::open(&path).expect("opens");
     let config = Config::load(&place.join("run/config.toml"), &[]).expect("loads");
-    let model = Transformer::zeroed(&cpu(), &config.transformer()).expect("makes");
-    let store = model.store();
+    let model =
+        Model::zeroed(&cpu(), |b| Transformer::new(b, &config.transformer())).expect("makes");
+    let weights = model.weights();
     let files = ["model.safetensors", "config.json", "state.bin"];
     let mut files = files.map(|name| (name, old.file(name).expect("a file").to_vec()));
-    store.load_safetensors(&files[0].1).expect("loads");
-    let parameter = store.get(TENSOR).expect("a parameter");
+    weights.load_safetensors(&files[0].1).expect("loads");
+    let parameter = weights.get(TENSOR).expect("a parameter");
     let place_of = parameter
         .tensor()
         .expect("built")
@@ -91,9 +92,9 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
     let place_of = place_of.expect("an element");
     let word = cpu_word(&model, &place_of, None);
     cpu_word(&model, &place_of, Some(word ^ 1));
-    files[0].1 = store.to_safetensors().expect("writes");
+    files[0].1 = weights.to_safetensors().expect("writes");
     let mut digests = Digests {
-        parameters: store.digest().expect("digests"),
+        parameters: weights.digest().expect("digests"),
         ..old.digests.clone()
     };
     let mut records = records(place);
@@ -118,8 +119,8 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
 }
 
 /// Reads or replaces a word of a model on the CPU device.
-fn cpu_word(model: &Transformer, place: &hlx_core::Buffer, new: Option<u32>) -> u32 {
-    let ctx = model.store().context();
+fn cpu_word(model: &Model<Transformer>, place: &hlx_core::Buffer, new: Option<u32>) -> u32 {
+    let ctx = model.weights().context();
     if let Some(word) = new {
         ctx.upload_u32(place, &[word]).expect("uploads");
     }

@@ -1,15 +1,16 @@
-//! `hlx eval`: a trained model's loss on a file.
+//! `hlx eval`: a trained model's loss on a file, or on a folder of images.
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use hlx_train::config::Format;
-use hlx_train::data::Dataset;
-use hlx_train::evaluate::evaluate;
+use anyhow::{Context as _, Result, ensure};
 use hlx_train::generate::answer_pairs;
-use hlx_train::trained::Trained;
+use hlx_train::image_report::{report_images, write_picture};
+use hlx_train::run::RunFolder;
+use hlx_train::task::Task;
+use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
+use crate::report::print_matrix;
 
 /// Samples computed at a time; no bit depends on it.
 const BATCH: usize = 16;
@@ -18,14 +19,20 @@ const BATCH: usize = 16;
 pub struct Arguments {
     /// The run folder, or one of its checkpoints.
     run: PathBuf,
-    /// The file, of the format that the model was trained on.
-    #[arg(long, value_name = "FILE")]
+    /// The file or the folder of images, of the format that the model was trained on.
+    #[arg(long, value_name = "PATH")]
     data: PathBuf,
     #[command(flatten)]
     device: DeviceArgument,
     /// Of pairs, answer every input and count the exact ones.
     #[arg(long)]
     exact: bool,
+    /// Evaluate only the samples that the run held out; the data must be the run's.
+    #[arg(long)]
+    held_out: bool,
+    /// Of a classifier, write a picture of the misread images: a PNG file.
+    #[arg(long, value_name = "FILE")]
+    misread: Option<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -33,34 +40,64 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
-    let trained = Trained::open(&ctx, &arguments.run)?;
-    let (format, positions) = (trained.config.data.format, trained.config.positions());
-    let data = Dataset::load(&arguments.data, format, positions)?;
-    let samples: Vec<usize> = (0..data.len()).collect();
-    let found = evaluate(&trained.model, &data, &samples, BATCH)?;
-    let exact = if arguments.exact && format == Format::Pairs {
-        let answers = answer_pairs(&trained.model, &data, &samples)?;
-        Some(answers.iter().filter(|answer| answer.is_exact()).count())
-    } else {
-        None
+    let (task, digests) = open_task(&ctx, &arguments.run, &arguments.data)?;
+    let samples = arguments.samples(task.as_ref())?;
+    let found = task.evaluate(&samples, BATCH)?;
+    let pairs = task.as_language().filter(|task| task.is_of_pairs());
+    let exact = match pairs.filter(|_| arguments.exact) {
+        Some(task) => {
+            let answers = answer_pairs(&task.model, &task.data, &samples)?;
+            Some(answers.iter().filter(|answer| answer.is_exact()).count())
+        }
+        None => None,
     };
+    let images = match task.as_images() {
+        Some(images) => Some(report_images(images, &samples)?),
+        None => None,
+    };
+    if let Some((path, report)) = arguments.misread.as_ref().zip(images.as_ref()) {
+        let images = task.as_images().context("the report is of images")?;
+        write_picture(path, images, report)?;
+    }
     if arguments.json {
         let line = serde_json::json!({
-            "step": trained.digests.step, "evaluation": found, "exact_answers": exact,
+            "step": digests.step, "evaluation": found, "exact_answers": exact,
+            "misread": images.map(|report| report.misread.len()),
         });
         println!("{line}");
         return Ok(());
     }
-    println!("loss       {:.5} over {} bytes", found.loss, found.n_bytes);
-    if format == Format::Pairs {
-        println!("           {:.5} with the end bytes", found.loss_with_end);
+    let (over, right) = (found.over(), found.right());
+    println!("loss       {:.5} over {over}{right}", found.loss);
+    if let Some(loss) = found.loss_with_end.filter(|_| pairs.is_some()) {
+        println!("           {loss:.5} with the end bytes");
     }
     println!("samples    {}", found.n_samples);
     if let Some(exact) = exact {
         println!(
             "exact      {exact} of {} answers (greedy decoding)",
-            data.len()
+            samples.len()
         );
     }
+    if let Some(report) = images {
+        print_matrix(&report);
+    }
     Ok(())
+}
+
+impl Arguments {
+    /// All samples of the data, or those that the run has held out of its own.
+    fn samples(&self, task: &dyn Task) -> Result<Vec<usize>> {
+        if !self.held_out {
+            return Ok((0..task.n_samples()).collect());
+        }
+        let (folder, _) = RunFolder::open_checkpoint(&self.run)?;
+        let config = folder.config()?;
+        let samples = task.split(config.data.eval_fraction, config.seed).eval;
+        ensure!(
+            !samples.is_empty(),
+            "--held-out: the run holds no sample out"
+        );
+        Ok(samples)
+    }
 }

@@ -1,8 +1,9 @@
 //! The end of a run: its loss, a handful of translations, its digests, and where it lies.
 
 use anyhow::Result;
-use hlx_train::config::Format;
+use hlx_data::ImageReport;
 use hlx_train::generate::{Answer, answer_pairs};
+use hlx_train::image_report::{report_images, reported, write_report};
 use hlx_train::train::{Outcome, Trainer};
 
 /// Pairs answered at most; a larger corpus is sampled evenly.
@@ -12,19 +13,25 @@ const SHOWN: usize = 6;
 
 /// Prints the outcome; of pairs, how many the model answers exactly with greedy decoding.
 pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
-    let answers = match trainer.data().format() {
-        Format::Pairs => {
+    let pairs = trainer
+        .task()
+        .as_language()
+        .filter(|task| task.is_of_pairs());
+    let answers = match pairs {
+        Some(task) => {
             let samples = evenly(&trainer.split().train, MAX_ANSWERS);
-            answer_pairs(trainer.model(), trainer.data(), &samples)?
+            answer_pairs(&task.model, &task.data, &samples)?
         }
-        Format::Text => Vec::new(),
+        None => Vec::new(),
     };
+    let images = images_of(trainer)?;
     let n_exact = answers.iter().filter(|answer| answer.is_exact()).count();
     if json {
         let end = serde_json::json!({
             "kind": "end", "step": outcome.step, "epochs": outcome.epochs,
             "reached_target": outcome.reached_target, "train": outcome.train,
             "held_out": outcome.held_out, "answers": answers.len(), "exact_answers": n_exact,
+            "accuracy": images.as_ref().map(|report| report.matrix.accuracy()),
             "parameters": outcome.digests.parameters, "optimizer": outcome.digests.optimizer,
             "run": trainer.folder().path(),
         });
@@ -33,10 +40,30 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     }
     print_losses(outcome);
     print_answers(&answers, n_exact);
+    if let Some(report) = images {
+        print_matrix(&report);
+    }
     println!("\nparameters {}", outcome.digests.parameters);
     println!("optimizer  {}", outcome.digests.optimizer);
     println!("run        {}", trainer.folder().path().display());
     Ok(())
+}
+
+/// Of a classifier: the confusion matrix over the images held out, or else over those trained on; it
+/// and the misread images go into the run folder.
+fn images_of(trainer: &Trainer) -> Result<Option<ImageReport>> {
+    let Some(task) = trainer.task().as_images() else {
+        return Ok(None);
+    };
+    let report = report_images(task, reported(trainer.split()))?;
+    write_report(trainer.folder().path(), task, &report)?;
+    Ok(Some(report))
+}
+
+/// Prints the matrix, and how many images were misread.
+pub fn print_matrix(report: &ImageReport) {
+    println!("\n{}", report.matrix);
+    println!("misread    {} images", report.misread.len());
 }
 
 fn print_losses(outcome: &Outcome) {
@@ -51,16 +78,20 @@ fn print_losses(outcome: &Outcome) {
     );
     match (outcome.train, outcome.last_loss) {
         (Some(train), _) => println!(
-            "loss       {:.5} over the {} bytes of the corpus",
-            train.loss, train.n_bytes
+            "loss       {:.5} over the {} of the corpus{}",
+            train.loss,
+            train.over(),
+            train.right()
         ),
         (None, Some(loss)) => println!("loss       {loss:.5} in the last log period"),
         (None, None) => {}
     }
     if let Some(held_out) = outcome.held_out {
         println!(
-            "           {:.5} over {} held-out bytes",
-            held_out.loss, held_out.n_bytes
+            "           {:.5} over {} held out{}",
+            held_out.loss,
+            held_out.over(),
+            held_out.right()
         );
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use hlx_core::{Context, DeviceKind};
-use hlx_train::config::{Config, Override};
+use hlx_train::config::{Config, Format, Override};
 use hlx_train::run::{EvalSplit, Metric, latest_folder};
 use hlx_train::timing::{RunTimer, RunTiming};
 use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
@@ -25,6 +25,9 @@ pub struct Arguments {
     config: PathBuf,
     #[command(flatten)]
     device: DeviceArgument,
+    /// The corpus's file, or the folder of images; the configuration's data.path if left out.
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
     /// The run folder; runs/NAME of the configuration's name if left out, or runs/NAME-2, ...
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -59,9 +62,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 impl Arguments {
     /// Trains, and returns whether the run was interrupted.
     fn train(&self) -> Result<bool> {
-        let config = Config::load(&self.config, &self.overrides)?;
+        let config = self.configuration()?;
         let folder = self.config.parent().unwrap_or(Path::new("."));
-        let data_path = folder.join(&config.data.path);
+        let data_path = match &self.data {
+            Some(path) => path.clone(),
+            None => folder.join(&config.data.path),
+        };
         let options = TrainOptions {
             start: self.start()?,
             data_path,
@@ -86,6 +92,15 @@ impl Arguments {
             self.show_timing(&timing, trainer.folder().path())?;
         }
         Ok(outcome.interrupted)
+    }
+
+    /// Reads the configuration; `--data` stands for its `data.path`.
+    fn configuration(&self) -> Result<Config> {
+        let mut overrides = self.overrides.clone();
+        if let Some(path) = &self.data {
+            overrides.push(Override::text("data.path", &path.to_string_lossy()));
+        }
+        Config::load(&self.config, &overrides)
     }
 
     /// Says where the run was interrupted, and the command that goes on with it.
@@ -117,6 +132,9 @@ impl Arguments {
         words.extend(["--out".to_owned(), path(run), "--resume".to_owned()]);
         if self.device.device != "auto" {
             words.extend(["--device".to_owned(), self.device.device.clone()]);
+        }
+        if let Some(data) = &self.data {
+            words.extend(["--data".to_owned(), path(data)]);
         }
         for change in &self.overrides {
             words.extend(["--set".to_owned(), change.to_string()]);
@@ -198,7 +216,7 @@ impl Screen {
     fn head(&self, trainer: &Trainer) -> Result<()> {
         let ctx = trainer.context();
         let info = ctx.info();
-        let parameters = trainer.model().store().n_elements();
+        let parameters = trainer.weights().n_elements();
         let (n_train, n_eval) = (trainer.split().train.len(), trainer.split().eval.len());
         let (step, total) = (trainer.step(), trainer.total_steps());
         if self.json {
@@ -221,7 +239,12 @@ impl Screen {
         } else {
             String::new()
         };
-        self.line(&format!("corpus   {n_train} samples{held_out}"))?;
+        let samples = match trainer.config().data.format {
+            Format::Digits => "drawn digits",
+            Format::Idx => "images",
+            Format::Pairs | Format::Text => "samples",
+        };
+        self.line(&format!("corpus   {n_train} {samples}{held_out}"))?;
         let from = if step > 0 {
             format!(", from step {step}")
         } else {
@@ -274,22 +297,36 @@ fn line_of(metric: &Metric) -> String {
             learning_rate,
             ms_per_step,
             tokens_per_second,
-        } => format!(
-            "step {step:>6}  epoch {epoch:>6.2}  loss {loss:.5}  norm {grad_norm:.4}  rate \
-             {learning_rate:.3e}  {ms_per_step:.1} ms/step  {tokens_per_second:.0} tokens/s"
-        ),
+            images_per_second,
+        } => {
+            let speed = match (tokens_per_second, images_per_second) {
+                (Some(tokens), _) => format!("{tokens:.0} tokens/s"),
+                (None, Some(images)) => format!("{images:.0} images/s"),
+                (None, None) => String::new(),
+            };
+            format!(
+                "step {step:>6}  epoch {epoch:>6.2}  loss {loss:.5}  norm {grad_norm:.4}  rate \
+                 {learning_rate:.3e}  {ms_per_step:.1} ms/step  {speed}"
+            )
+        }
         Metric::Eval {
             step,
             split,
             loss,
             n_bytes,
+            accuracy,
+            n_images,
             ..
         } => {
             let samples = match split {
                 EvalSplit::Train => "training corpus",
                 EvalSplit::HeldOut => "held-out samples",
             };
-            format!("step {step:>6}  {samples}: loss {loss:.5} over {n_bytes} bytes")
+            let over = match (n_bytes, n_images, accuracy) {
+                (None, Some(n), Some(right)) => format!("{n} images, {:.2} % right", 100.0 * right),
+                (n_bytes, ..) => format!("{} bytes", n_bytes.unwrap_or(0)),
+            };
+            format!("step {step:>6}  {samples}: loss {loss:.5} over {over}")
         }
     }
 }

@@ -1,0 +1,112 @@
+//! `[data]`: what is trained on.
+
+use anyhow::Result;
+use hlx_data::{Augment, ImageTransform};
+use serde::{Deserialize, Serialize};
+
+/// `[data]`: where the corpus lies and how it is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSection {
+    /// The file, or the folder of images, relative to the configuration file; drawn digits need none,
+    /// and `idx` without it is drawn digits.
+    #[serde(default)]
+    pub path: String,
+    /// `pairs` (JSONL), `text`, `idx` or `digits`.
+    pub format: Format,
+    /// The part of the samples held out for evaluation, from 0 (none) to below 1.
+    #[serde(default)]
+    pub eval_fraction: f64,
+    /// Of `idx`, which files: `PART-images-idx3-ubyte` and `PART-labels-idx1-ubyte`; `train` if left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Of `digits`, how many are drawn; 2,000 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+    /// Of images, what is subtracted from every value, which is from 0 to 1; 0 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    /// Of images, what every value is divided by then; 1 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub std: Option<f64>,
+    /// Of images, by how many pixels a training image is shifted at most; 0 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop_padding: Option<usize>,
+    /// Of images, the probability that a training image is flipped; 0 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flip: Option<f64>,
+    /// Of images, the deviation of the noise that is added to a training image; 0 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
+}
+
+/// How a corpus is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A line holds `{"input": ..., "output": ...}`; the loss is on the output alone.
+    Pairs,
+    /// Plain text, cut into contiguous windows.
+    Text,
+    /// Images and labels in IDX files, such as MNIST's.
+    Idx,
+    /// Digits that the project draws itself, keyed by the seed.
+    Digits,
+}
+
+impl Format {
+    /// Whether samples are rows of bytes, which a transformer reads; else they are images.
+    pub fn is_language(self) -> bool {
+        matches!(self, Self::Pairs | Self::Text)
+    }
+
+    /// Whether the data lie in a file or a folder.
+    pub fn has_path(self) -> bool {
+        self != Self::Digits
+    }
+}
+
+impl DataSection {
+    /// Fills in what a key's absence means. Images without a path are drawn digits: what a run writes
+    /// down says so.
+    pub(super) fn resolve(&mut self) {
+        if self.format == Format::Idx && self.path.is_empty() {
+            (self.format, self.part) = (Format::Digits, None);
+        }
+        match self.format {
+            Format::Idx => _ = self.part.get_or_insert_with(|| "train".to_owned()),
+            Format::Digits => _ = self.count.get_or_insert(2000),
+            Format::Pairs | Format::Text => return,
+        }
+        self.mean.get_or_insert(0.0);
+        self.std.get_or_insert(1.0);
+        self.crop_padding.get_or_insert(0);
+        self.flip.get_or_insert(0.0);
+        self.noise.get_or_insert(0.0);
+    }
+
+    /// Which files of a folder of IDX files are read.
+    pub fn part(&self) -> &str {
+        self.part.as_deref().unwrap_or("train")
+    }
+
+    /// What is done to every image of so many channels.
+    ///
+    /// # Errors
+    /// A deviation of 0.
+    pub fn transform(&self, channels: usize) -> Result<ImageTransform> {
+        let (mean, std) = (self.mean.unwrap_or(0.0), self.std.unwrap_or(1.0));
+        let (mean, std) = (vec![mean as f32; channels], vec![std as f32; channels]);
+        Ok(ImageTransform::new(&mean, &std)?)
+    }
+
+    /// How training images are varied.
+    pub fn augment(&self) -> Augment {
+        Augment {
+            crop_padding: self.crop_padding.unwrap_or(0),
+            flip: self.flip.unwrap_or(0.0) as f32,
+            noise: self.noise.unwrap_or(0.0) as f32,
+        }
+    }
+}

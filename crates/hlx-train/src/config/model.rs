@@ -1,0 +1,158 @@
+//! `[model]`: what is trained.
+
+use anyhow::{Context as _, Result};
+use hlx_nn::{ClassifierConfig, ClassifierKind, TransformerConfig};
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+
+/// `[model]`: of a transformer a preset, or sizes, or a preset with some sizes replaced; of a classifier
+/// its kind and the widths of its layers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSection {
+    /// `mlp` or `cnn`, classifiers of images; a transformer if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ModelKind>,
+    /// `tiny`, `small` or `medium`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+    /// Width of the residual stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// Number of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_layers: Option<usize>,
+    /// Number of attention heads; divides the width.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_heads: Option<usize>,
+    /// Width of the feed-forward layer; four times the width if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed_forward_width: Option<usize>,
+    /// The longest sequence; 128 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positions: Option<usize>,
+    /// Of a classifier, the widths of the hidden affine layers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<Vec<usize>>,
+    /// Of a `cnn`, the channels of each convolution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Vec<usize>>,
+    /// Probability that an activation is dropped in training.
+    #[serde(default)]
+    pub dropout: f64,
+}
+
+/// The named sizes of `[model]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Width 256, 4 layers, 4 heads, 128 positions.
+    Tiny,
+    /// Width 512, 6 layers, 8 heads, 256 positions.
+    Small,
+    /// Width 768, 12 layers, 12 heads, 512 positions.
+    Medium,
+}
+
+/// What the model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// A language model over bytes; the same as no kind.
+    Transformer,
+    /// A classifier of affine layers.
+    Mlp,
+    /// A classifier of convolutions and affine layers.
+    Cnn,
+}
+
+impl ModelSection {
+    /// The kind of a classifier; `None` of a transformer.
+    pub fn classifier_kind(&self) -> Option<ClassifierKind> {
+        match self.kind? {
+            ModelKind::Transformer => None,
+            ModelKind::Mlp => Some(ClassifierKind::Mlp),
+            ModelKind::Cnn => Some(ClassifierKind::Cnn),
+        }
+    }
+
+    /// Fills in what a key's absence means.
+    pub(super) fn resolve(&mut self) {
+        match self.classifier_kind() {
+            Some(ClassifierKind::Mlp) => {
+                self.hidden.get_or_insert_with(|| vec![256, 128]);
+            }
+            Some(ClassifierKind::Cnn) => {
+                self.channels.get_or_insert_with(|| vec![16, 32]);
+                self.hidden.get_or_insert_with(|| vec![64]);
+            }
+            None => self.resolve_transformer(),
+        }
+    }
+
+    fn resolve_transformer(&mut self) {
+        // Left out and named, it is the same run.
+        self.kind = None;
+        let preset = self.preset.map(Preset::sizes);
+        let from_preset = |at: usize| preset.map(|sizes| sizes[at]);
+        self.width = self.width.or(from_preset(0));
+        self.n_layers = self.n_layers.or(from_preset(1));
+        self.n_heads = self.n_heads.or(from_preset(2));
+        self.positions = self.positions.or(from_preset(3)).or(Some(128));
+        self.feed_forward_width = self
+            .feed_forward_width
+            .or(self.width.map(|width| width * 4));
+    }
+}
+
+impl Preset {
+    /// Width, layers, heads, positions.
+    fn sizes(self) -> [usize; 4] {
+        match self {
+            Self::Tiny => [256, 4, 4, 128],
+            Self::Small => [512, 6, 8, 256],
+            Self::Medium => [768, 12, 12, 512],
+        }
+    }
+}
+
+impl Config {
+    /// The transformer that the sizes describe; none is missing after [`Config::load`].
+    pub fn transformer(&self) -> TransformerConfig {
+        let model = &self.model;
+        TransformerConfig {
+            vocabulary: crate::data::VOCABULARY,
+            width: model.width.unwrap_or(0),
+            n_layers: model.n_layers.unwrap_or(0),
+            n_heads: model.n_heads.unwrap_or(0),
+            feed_forward_width: model.feed_forward_width.unwrap_or(0),
+            positions: self.positions(),
+            dropout: model.dropout as f32,
+        }
+    }
+
+    /// The classifier for images of a shape, channels first, and of so many classes.
+    ///
+    /// # Errors
+    /// A transformer's configuration, and sizes that no classifier of such images can have.
+    pub fn classifier(&self, input: [usize; 3], classes: usize) -> Result<ClassifierConfig> {
+        let model = &self.model;
+        let kind = model.classifier_kind();
+        let sizes = ClassifierConfig {
+            kind: kind.context("model.kind: a transformer reads no images, expected mlp or cnn")?,
+            input,
+            classes,
+            channels: model.channels.clone().unwrap_or_default(),
+            hidden: model.hidden.clone().unwrap_or_default(),
+            dropout: model.dropout as f32,
+        };
+        sizes.validate()?;
+        Ok(sizes)
+    }
+
+    /// The longest sequence.
+    pub fn positions(&self) -> usize {
+        self.model.positions.unwrap_or(128)
+    }
+}

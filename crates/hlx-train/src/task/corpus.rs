@@ -1,0 +1,63 @@
+//! The data of a run, read as its configuration says.
+
+use std::path::Path;
+
+use anyhow::Result;
+use hlx_data::ImageSet;
+
+use crate::config::{Config, Format};
+use crate::data::Dataset;
+
+/// The data of a run.
+#[derive(Clone, Debug)]
+pub enum Corpus {
+    /// Pairs or a text, byte by byte.
+    Tokens(Dataset),
+    /// Images with their classes.
+    Images(Images),
+}
+
+/// Images with the digest of all of them.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// The images.
+    pub set: ImageSet,
+    /// SHA-256 over pixels and labels.
+    pub digest: String,
+}
+
+impl From<ImageSet> for Images {
+    fn from(set: ImageSet) -> Self {
+        let digest = set.digest();
+        Self { set, digest }
+    }
+}
+
+impl Corpus {
+    /// Reads the data of a configuration from a file, or of images from a folder.
+    ///
+    /// # Errors
+    /// One line with the file and what is wrong in it.
+    pub fn load(path: &Path, config: &Config) -> Result<Self> {
+        let section = &config.data;
+        Ok(match section.format {
+            Format::Pairs | Format::Text => {
+                let data = Dataset::load(path, section.format, config.positions())?;
+                Self::Tokens(data)
+            }
+            Format::Idx => Self::Images(ImageSet::from_idx_folder(path, section.part())?.into()),
+            Format::Digits => {
+                let count = section.count.unwrap_or(0);
+                Self::Images(ImageSet::drawn_digits(count, config.seed)?.into())
+            }
+        })
+    }
+
+    /// SHA-256 of the data.
+    pub fn digest(&self) -> &str {
+        match self {
+            Self::Tokens(data) => data.digest(),
+            Self::Images(images) => &images.digest,
+        }
+    }
+}

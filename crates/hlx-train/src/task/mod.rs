@@ -1,0 +1,157 @@
+//! What a run trains, and on what: the seam between the training loop and models and data.
+//!
+//! The loop, the checkpoints, the chain and the verification know a [`Task`] alone. There are two: a
+//! [language model](LanguageTask) over rows of bytes, and a [classifier of images](ImageTask).
+
+mod corpus;
+mod images;
+mod language;
+mod rows;
+mod sizes;
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_core::Context;
+use hlx_nn::{
+    CONFIG_FILE, Classifier, MODEL_FILE, Model, Module, ParameterBuilder, Transformer, Weights,
+};
+
+pub use corpus::{Corpus, Images};
+pub use images::{ImageTask, Reading};
+pub use language::LanguageTask;
+pub use rows::{Batch, BatchSizes, Rows};
+pub use sizes::Sizes;
+
+use crate::config::Config;
+use crate::data::Split;
+use crate::evaluate::Evaluation;
+use crate::run::Checkpoint;
+
+/// A model and its data, as the training loop uses them.
+pub trait Task {
+    /// The model's weights.
+    fn weights(&self) -> &Weights;
+
+    /// The model: the inputs of [`Rows`] to one row of logits a target.
+    fn module(&self) -> &dyn Module;
+
+    /// The model's sizes, which a checkpoint holds beside the weights.
+    fn sizes(&self) -> Sizes;
+
+    /// SHA-256 of the data.
+    fn digest(&self) -> &str;
+
+    /// The number of samples.
+    fn n_samples(&self) -> usize;
+
+    /// Splits the samples into those to train on and those held out: `fraction` of them, one at least
+    /// if it is above 0.
+    fn split(&self, fraction: f64, seed: u64) -> Split;
+
+    /// Puts the samples of a step together and cuts them into micro-batches. Where there are fewer than
+    /// a batch has, it begins with empty samples, so that shapes and shards stay what they are.
+    ///
+    /// # Errors
+    /// A sample that cannot be read.
+    fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch>;
+
+    /// Computes the mean loss over samples without dropout and smoothing, `batch_size` at a time. The
+    /// result does not depend on `batch_size`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation>;
+
+    /// The number of classes that a row of logits is over.
+    fn n_classes(&self) -> usize;
+
+    /// The task as a language model's, for what only such a model does.
+    fn as_language(&self) -> Option<&LanguageTask> {
+        None
+    }
+
+    /// The task as a classifier's of images.
+    fn as_images(&self) -> Option<&ImageTask> {
+        None
+    }
+}
+
+/// Makes the task of a configuration: its model drawn from the seed, or read from a checkpoint whose
+/// digest is proved.
+///
+/// # Errors
+/// Data that do not fit the model; a checkpoint of a model of other sizes, or a damaged one; a device
+/// without the memory.
+pub fn make(
+    ctx: &Context,
+    config: &Config,
+    corpus: Corpus,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Box<dyn Task>> {
+    Ok(match corpus {
+        Corpus::Tokens(data) => {
+            let model = match checkpoint {
+                Some(checkpoint) => load_transformer(ctx, checkpoint, config)?,
+                None => {
+                    let sizes = config.transformer();
+                    Model::new(ctx, config.seed, |b| Transformer::new(b, &sizes))?
+                }
+            };
+            Box::new(LanguageTask { model, data })
+        }
+        Corpus::Images(data) => {
+            let sizes = config.classifier(data.set.shape(), data.set.n_classes())?;
+            let declare = |b: &mut ParameterBuilder| Classifier::new(b, &sizes);
+            let model = match checkpoint {
+                Some(checkpoint) => {
+                    let wanted = Sizes::Classifier(sizes.clone());
+                    load(ctx, checkpoint, &wanted, declare)?
+                }
+                None => Model::new(ctx, config.seed, declare)?,
+            };
+            Box::new(ImageTask::new(model, data, config)?)
+        }
+    })
+}
+
+/// Reads the transformer of a checkpoint, and proves that its parameters have the digest stated there.
+///
+/// # Errors
+/// A run of another kind of model, a model of other sizes than the configuration's, or other
+/// parameters than the digest's.
+pub(crate) fn load_transformer(
+    ctx: &Context,
+    checkpoint: &Checkpoint,
+    config: &Config,
+) -> Result<Model<Transformer>> {
+    let sizes = config.transformer();
+    let wanted = Sizes::Transformer(sizes.clone());
+    load(ctx, checkpoint, &wanted, |b| Transformer::new(b, &sizes))
+}
+
+/// Reads the model of a checkpoint, whose sizes must be as wanted.
+fn load<M>(
+    ctx: &Context,
+    checkpoint: &Checkpoint,
+    wanted: &Sizes,
+    declare: impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<M>,
+) -> Result<Model<M>> {
+    let name = || checkpoint.path().display().to_string();
+    let sizes = Sizes::from_bytes(checkpoint.file(CONFIG_FILE)?).with_context(name)?;
+    ensure!(
+        sizes == *wanted,
+        "{}: is of another model than the run's config.toml: {sizes:?}",
+        name()
+    );
+    let model = Model::zeroed(ctx, declare)?;
+    prove_weights(checkpoint, model.weights())?;
+    Ok(model)
+}
+
+/// Reads the weights of a checkpoint into those of a model, and proves their digest.
+pub(crate) fn prove_weights(checkpoint: &Checkpoint, weights: &Weights) -> Result<()> {
+    let name = || checkpoint.path().display().to_string();
+    let loaded = weights.load_safetensors(checkpoint.file(MODEL_FILE)?);
+    loaded.with_context(name)?;
+    let stated = &checkpoint.digests.parameters;
+    checkpoint.prove("parameters", stated, &weights.digest()?)
+}

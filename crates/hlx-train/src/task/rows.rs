@@ -1,0 +1,76 @@
+//! The samples of a step as words for the device: inputs and targets, row by row.
+
+use anyhow::Result;
+use hlx_autograd::{DType, Tensor};
+use hlx_core::Context;
+
+/// The samples of one step, cut into micro-batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The parts, in order.
+    pub micro_batches: Vec<Rows>,
+    /// Targets of the whole batch: what the loss is divided by.
+    pub n_targets: usize,
+    /// What the run's speed counts: bytes read, padding left out, or images.
+    pub n_inputs: usize,
+}
+
+/// How many samples a step has, and a micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchSizes {
+    /// Of a step.
+    pub batch_size: usize,
+    /// Of a micro-batch; it divides the batch.
+    pub micro_batch_size: usize,
+}
+
+/// The inputs and the targets of some samples, one row of each a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The inputs' extents, samples first.
+    pub shape: Vec<usize>,
+    /// The inputs' type, of words: f32 or u32.
+    pub dtype: DType,
+    /// The inputs as words.
+    pub inputs: Vec<u32>,
+    /// The targets' extents, samples first.
+    pub target_shape: Vec<usize>,
+    /// The classes to predict, or [`IGNORE_INDEX`](hlx_autograd::IGNORE_INDEX).
+    pub targets: Vec<u32>,
+    /// How many samples at the front are empty.
+    pub n_empty: usize,
+}
+
+impl Rows {
+    /// The number of samples, empty ones included.
+    pub fn len(&self) -> usize {
+        self.shape.first().copied().unwrap_or(0)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Uploads the rows into new tensors: inputs, which know their samples, and targets.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn to_tensors(&self, ctx: &Context) -> Result<(Tensor, Tensor)> {
+        let inputs = ctx
+            .buffer_u32(&self.inputs)?
+            .view_as(self.dtype, self.inputs.len())?;
+        let inputs = Tensor::from_buffer(ctx, inputs, &self.shape)?.with_samples(0)?;
+        let targets = Tensor::ids(ctx, &self.targets, &self.target_shape)?;
+        Ok((inputs, targets))
+    }
+
+    /// Uploads the rows into the tensors of rows of the same shapes.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn upload(&self, ctx: &Context, inputs: &Tensor, targets: &Tensor) -> Result<()> {
+        ctx.upload_u32(&inputs.buffer()?, &self.inputs)?;
+        Ok(ctx.upload_u32(&targets.buffer()?, &self.targets)?)
+    }
+}

@@ -1,0 +1,267 @@
+//! Runs that classify images: the same bits on every device, stopped and resumed, in any micro-batches,
+//! verified, evaluated; and what their configurations may be.
+
+mod common;
+
+use common::{Scratch, proof, status};
+use hlx_core::Context;
+use hlx_train::config::Config;
+use hlx_train::run::{Metric, read_metrics};
+use hlx_train::train::Outcome;
+
+/// 58 drawn digits, of which 11 are held out: batches of 16, 16 and 15, dropout, shifts and noise.
+const CNN: &str = r#"seed = 7
+
+[model]
+kind = "cnn"
+channels = [3, 4]
+hidden = [12]
+dropout = 0.2
+
+[data]
+format = "digits"
+count = 58
+eval_fraction = 0.2
+mean = 0.1307
+std = 0.3081
+crop_padding = 1
+noise = 0.05
+
+[train]
+max_steps = 5
+batch_size = 16
+shards = 4
+learning_rate = 0.01
+label_smoothing = 0.05
+log_every = 2
+checkpoint_every = 2
+"#;
+
+fn cpu() -> Context {
+    hlx_core::testing::cpu().expect("the CPU device opens")
+}
+
+fn place(name: &str) -> Scratch {
+    let place = Scratch::new(name);
+    place.write("config.toml", CNN);
+    place
+}
+
+#[test]
+fn every_device_and_every_micro_batch_gives_the_same_bits() {
+    let place = place("images");
+    let reference = place.train(&cpu(), "reference", &[]);
+    // 47 images are trained on: the third batch begins with an empty sample.
+    let check = |ctx: &Context, out: &str, sets: &[&str]| {
+        let outcome: Outcome = place.train(ctx, out, sets);
+        let device = ctx.info();
+        assert_eq!(
+            proof(&outcome.digests),
+            proof(&reference.digests),
+            "{out} {device}"
+        );
+        assert_eq!(outcome.held_out, reference.held_out, "{out} {device}");
+    };
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        check(ctx, &format!("device-{number}"), &[]);
+        check(
+            ctx,
+            &format!("micro-{number}"),
+            &["train.micro_batch_size=8"],
+        );
+    }
+    check(&cpu(), "parts", &["train.micro_batch_size=2"]);
+    let other = place.train(&cpu(), "other", &["train.shards=2"]);
+    assert_ne!(proof(&other.digests), proof(&reference.digests));
+}
+
+#[test]
+fn a_run_is_resumed_verified_and_evaluated_by_the_program() {
+    let place = place("images-program");
+    place.succeeds(&["train", "config.toml", "--out", "whole"]);
+    let text = std::fs::read_to_string(place.join("whole/config.toml")).expect("reads");
+    Config::parse(&text, "whole/config.toml", &[]).expect("is whole");
+    let (code, stdout, stderr) = status(&place, &["verify", "whole"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("equal      up to step 5"), "{stdout}");
+    // Stopped after 4 steps, and gone on with.
+    let checkpoints = place.join("whole/checkpoints");
+    let before = place.digests("whole");
+    std::fs::remove_dir_all(checkpoints.join("step-000005")).expect("removes");
+    place.succeeds(&["train", "config.toml", "--out", "whole", "--resume"]);
+    assert_eq!(proof(&place.digests("whole")), proof(&before));
+
+    let metrics = read_metrics(&place.join("whole/metrics.jsonl")).expect("reads");
+    let measured = metrics.iter().any(|metric| {
+        matches!(
+            metric,
+            Metric::Eval {
+                accuracy: Some(_),
+                n_images: Some(11),
+                n_bytes: None,
+                ..
+            }
+        )
+    });
+    assert!(measured, "{metrics:?}");
+    let line = place.succeeds(&["eval", "whole", "--data", ".", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(found["evaluation"]["n_samples"], 58);
+    // The end report is of the 11 images held out; so is an evaluation of them alone.
+    let table = std::fs::read_to_string(place.join("whole/confusion.txt")).expect("reads");
+    assert!(table.ends_with(" of 11\n"), "{table}");
+    assert!(std::fs::read(place.join("whole/misread.png")).is_ok_and(|png| png.len() > 100));
+    let held_out = [
+        "eval",
+        "whole",
+        "--data",
+        ".",
+        "--held-out",
+        "--misread",
+        "a.png",
+    ];
+    let text = place.succeeds(&held_out);
+    assert!(text.contains(&table), "{text}");
+    let picture = std::fs::read(place.join("a.png")).expect("reads");
+    assert_eq!(
+        picture,
+        std::fs::read(place.join("whole/misread.png")).expect("reads")
+    );
+    assert!(found["evaluation"]["accuracy"].is_f64(), "{line}");
+    let line = place.fails(&["generate", "whole", "--prompt", "a"]);
+    assert_eq!(
+        line,
+        "error: whole: classifies images, expected a language model"
+    );
+}
+
+#[test]
+fn without_data_the_configurations_of_mnist_train_on_drawn_digits() {
+    let place = place("images-without-data");
+    for name in ["mnist-mlp.toml", "mnist-cnn.toml"] {
+        let path = format!("{}/../../configs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("reads");
+        place.write("config.toml", &text);
+        let arguments = [
+            "train",
+            "config.toml",
+            "--out",
+            name,
+            "--set",
+            "train.max_steps=2",
+            "--set",
+            "data.count=100",
+        ];
+        let text = place.succeeds(&arguments);
+        assert!(
+            text.contains("corpus   80 drawn digits, 20 held out"),
+            "{text}"
+        );
+        assert!(text.contains("true/read"), "{text}");
+    }
+}
+
+#[test]
+fn an_mlp_learns_the_drawn_digits() {
+    let place = place("images-learn");
+    let sets = [
+        "model.kind=mlp",
+        "data.count=600",
+        "data.noise=0",
+        "train.max_steps=150",
+        "train.learning_rate=0.003",
+        "train.checkpoint_every=0",
+    ];
+    let text = CNN
+        .replace("channels = [3, 4]\n", "")
+        .replace("hidden = [12]", "hidden = [32]");
+    place.write("config.toml", &text);
+    let outcome = place.train(&cpu(), "run", &sets);
+    let right = outcome.held_out.and_then(|found| found.accuracy);
+    assert!(right.is_some_and(|right| right > 0.8), "{outcome:?}");
+}
+
+#[test]
+fn keys_of_another_kind_and_data_are_refused() {
+    let fails = |change: &dyn Fn(&str) -> String| {
+        let error = Config::parse(&change(CNN), "a.toml", &[]).expect_err("refused");
+        format!("{error:#}")
+    };
+    let with = |section: &'static str, line: &'static str| {
+        fails(&move |text: &str| text.replace(section, &format!("{section}\n{line}")))
+    };
+    assert_eq!(
+        with("[model]", "width = 8"),
+        "a.toml:4: model.width: is no key of this model, expected channels, hidden and dropout \
+         with kind cnn"
+    );
+    assert_eq!(
+        with("[data]", "part = \"train\""),
+        "a.toml:10: data.part: is no key of this data.format"
+    );
+    assert_eq!(
+        with("[data]", "flip = 2.0"),
+        "a.toml:10: data.flip: 2 is not from 0 to 1"
+    );
+    assert!(
+        with("[model]", "colour = 3").contains("unknown field `colour`, expected one of `kind`")
+    );
+    let line = fails(&|text| text.replace("kind = \"cnn\"", "kind = \"rnn\""));
+    assert!(
+        line.contains("unknown variant `rnn`, expected one of `transformer`, `mlp`, `cnn`"),
+        "{line}"
+    );
+    let line = fails(&|text| text.replace("kind = \"cnn\"\n", ""));
+    assert!(
+        line.contains("model.hidden: is no key of this model"),
+        "{line}"
+    );
+    let line = fails(&|text| {
+        text.replace(
+            "format = \"digits\"\ncount = 58",
+            "format = \"text\"\npath = \"a\"",
+        )
+    });
+    assert!(
+        line.contains("data.mean: is no key of this data.format"),
+        "{line}"
+    );
+    let line = fails(&|text| text.replace("std = 0.3081", "std = 0.0"));
+    assert!(line.ends_with("data.std: 0 is not above 0"), "{line}");
+}
+
+#[test]
+fn sizes_that_do_not_fit_the_images_and_missing_data_are_one_line() {
+    let place = place("images-faults");
+    let train = |sets: &[&str]| {
+        let mut arguments = vec!["train", "config.toml", "--out", "run"];
+        for set in sets {
+            arguments.extend(["--set", set]);
+        }
+        place.fails(&arguments)
+    };
+    let line = train(&["model.channels=[1,1,1,1,1]"]);
+    let expected = "error: classifier: 5 convolutions halve an image of 28 by 28 below one pixel, \
+                    expected at most 4";
+    assert_eq!(line, expected);
+    let text = CNN.replace(
+        "format = \"digits\"\ncount = 58",
+        "format = \"idx\"\npath = \"none\"",
+    );
+    place.write("config.toml", &text);
+    let line = train(&[]);
+    assert!(line.contains("none"), "{line}");
+    let line = place.fails(&[
+        "train",
+        "config.toml",
+        "--data",
+        "elsewhere",
+        "--out",
+        "run",
+    ]);
+    assert!(line.contains("elsewhere"), "{line}");
+    assert!(
+        !place.join("run").exists(),
+        "nothing is written before all is checked"
+    );
+}
