@@ -48,7 +48,7 @@ TRIES, SECONDS = 5, 0.25
 BUSY_SECONDS = 0.3
 
 # Autograd's engine works outside of a capture, and a capture that fails spoils later ones.
-NO_GRAPH = {"attention_backward"}
+NO_GRAPH = {"attention_backward", "batch_norm_backward", "rms_norm_backward"}
 
 STEP_MODES = ("eager", "compiled", "tf32-eager", "tf32-compiled", "bf16-graph")
 
@@ -60,6 +60,10 @@ CONFIGURATIONS = {
     "medium": (256, 768, 12, 12, 512, 32),
     "gpt2": (50304, 768, 12, 12, 1024, 8),
 }
+
+
+# channels of the first stage, blocks a stage, batch
+RESNETS = {"resnet-mini": (8, 1, 8), "resnet-32": (64, 2, 32), "resnet-128": (64, 2, 128)}
 
 
 class Attention(torch.nn.Module):
@@ -111,6 +115,45 @@ class Transformer(torch.nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.output(self.final_norm(x))
+
+
+class Normed(torch.nn.Sequential):
+    """A convolution without bias and the batch norm behind it."""
+
+    def __init__(self, channels, output, kernel, stride):
+        convolution = torch.nn.Conv2d(channels, output, kernel, stride, kernel // 2, bias=False)
+        super().__init__(convolution, torch.nn.BatchNorm2d(output))
+
+
+class BasicBlock(torch.nn.Module):
+    def __init__(self, channels, output, stride):
+        super().__init__()
+        self.first = Normed(channels, output, 3, stride)
+        self.second = Normed(output, output, 3, 1)
+        changes = stride != 1 or channels != output
+        self.shortcut = Normed(channels, output, 1, stride) if changes else torch.nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+
+
+class ResNet(torch.nn.Module):
+    """The network of benches/src/resnet.rs, for images [B, 3, 32, 32] of 10 classes."""
+
+    def __init__(self, width, blocks):
+        super().__init__()
+        self.stem = Normed(3, width, 3, 1)
+        layers, channels = [], width
+        for stage in range(3):
+            for place in range(blocks):
+                stride = 2 if stage > 0 and place == 0 else 1
+                layers.append(BasicBlock(channels, width << stage, stride))
+                channels = width << stage
+        self.blocks = torch.nn.Sequential(*layers)
+        self.output = torch.nn.Linear(channels, 10)
+
+    def forward(self, x):
+        return self.output(self.blocks(F.relu(self.stem(x))).mean((2, 3)))
 
 
 class Side:
@@ -207,6 +250,35 @@ class Side:
     def op_layer_norm_params(self, rows, cols):
         return self.norm(rows, cols)[1]([False, True, True])
 
+    def op_rms_norm_forward(self, rows, cols):
+        x, w = self.values(rows, cols), self.values(cols)
+        return lambda: F.rms_norm(x, (cols,), w, 1e-5)
+
+    def op_rms_norm_backward(self, rows, cols):
+        x, w = self.values(rows, cols).requires_grad_(), self.values(cols).requires_grad_()
+        y, dy = F.rms_norm(x, (cols,), w, 1e-5), self.values(rows, cols)
+        return lambda: torch.autograd.grad(y, (x, w), dy, retain_graph=True)
+
+    def batch_norm(self, n, c, size):
+        x, w, b = self.values(n, c, size, size), self.values(c), self.values(c)
+        x, w, b = (tensor.requires_grad_() for tensor in (x, w, b))
+        mean, variance = torch.zeros_like(w), torch.ones_like(w)
+        return (x, w, b), lambda: F.batch_norm(x, mean, variance, w, b, True, 0.1, 1e-5)
+
+    def op_batch_norm_forward(self, n, c, size):
+        _, forward = self.batch_norm(n, c, size)
+
+        def run():
+            with torch.no_grad():
+                return forward()
+
+        return run
+
+    def op_batch_norm_backward(self, n, c, size):
+        leaves, forward = self.batch_norm(n, c, size)
+        y, dy = forward(), self.values(n, c, size, size)
+        return lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)
+
     def op_gelu_forward(self, rows, cols):
         x = self.values(rows, cols)
         return lambda: F.gelu(x)
@@ -298,6 +370,80 @@ class Side:
         condition = a > 0
         return lambda: torch.where(condition, a, b, out=y)
 
+    def op_sum_inner(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows)
+        return lambda: torch.sum(x, 1, out=y)
+
+    def op_sum_outer(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(cols)
+        return lambda: torch.sum(x, 0, out=y)
+
+    def op_amax_inner(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows)
+        return lambda: torch.amax(x, 1, out=y)
+
+    def op_argmax_inner(self, rows, cols):
+        x = self.values(rows, cols)
+        return lambda: torch.argmax(x, 1)
+
+    def op_cumsum_inner(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows, cols)
+        return lambda: torch.cumsum(x, 1, out=y)
+
+    def op_cumsum_outer(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows, cols)
+        return lambda: torch.cumsum(x, 0, out=y)
+
+    def op_sort_inner(self, rows, cols):
+        x = self.values(rows, cols)
+        return lambda: torch.sort(x, dim=1, stable=True)
+
+    def op_topk(self, rows, cols):
+        x = self.values(rows, cols)
+        return lambda: torch.topk(x, 64, 1)
+
+    def op_gather(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows, cols)
+        index = self.ids(rows * cols, cols).view(rows, cols)
+        return lambda: torch.gather(x, 1, index, out=y)
+
+    def op_index_select(self, rows, cols):
+        x, y, index = self.values(rows, cols), self.values(rows, cols), self.ids(rows, rows)
+        return lambda: torch.index_select(x, 0, index, out=y)
+
+    def op_scatter_add(self, rows, cols):
+        x, y = self.values(rows, cols), self.values(rows, cols)
+        index = self.ids(rows * cols, cols).view(rows, cols)
+        return lambda: y.scatter_add_(1, index, x)
+
+    def op_index_add(self, rows, cols):
+        x, y, index = self.values(rows, cols), self.values(rows, cols), self.ids(rows, rows)
+        return lambda: y.index_add_(0, index, x)
+
+    def chain(self, rows, cols, count, compile_it=False):
+        a, b, row = self.values(rows, cols), self.values(rows, cols), self.values(cols)
+
+        def run(a, b, row):
+            y = torch.relu(torch.tanh(a * b + row) * a - b)
+            if count == 12:
+                y = -torch.maximum(torch.exp(torch.square(y) * row), a) + b
+            return y
+
+        run = compiled(run) if compile_it else run
+        return lambda: run(a, b, row)
+
+    def op_chain_6(self, rows, cols):
+        return self.chain(rows, cols, 6)
+
+    def op_chain_6_compiled(self, rows, cols):
+        return self.chain(rows, cols, 6, True)
+
+    def op_chain_12(self, rows, cols):
+        return self.chain(rows, cols, 12)
+
+    def op_chain_12_compiled(self, rows, cols):
+        return self.chain(rows, cols, 12, True)
+
     def op_conv2d_forward(self, n, c, d, size, kernel):
         x, w = self.values(n, c, size, size), self.values(d, c, kernel, kernel)
         return lambda: F.conv2d(x, w, padding=kernel // 2)
@@ -316,6 +462,23 @@ class Side:
     def op_conv2d_backward_weight(self, *sizes):
         return self.convolution_backward(*sizes, [False, True, False])
 
+    # One layer of an LSTM: cuDNN's on a GPU.
+
+    def lstm(self, n, time, inputs, units):
+        layer = torch.nn.LSTM(inputs, units, batch_first=True).to(self.device)
+        return layer, self.values(n, time, inputs).requires_grad_()
+
+    def op_lstm_forward(self, *sizes):
+        layer, x = self.lstm(*sizes)
+        return lambda: layer(x)
+
+    def op_lstm_backward(self, *sizes):
+        layer, x = self.lstm(*sizes)
+        y, _ = layer(x)
+        dy = torch.empty_like(y).uniform_(-1.0, 1.0)
+        to = [x, *layer.parameters()]
+        return lambda: torch.autograd.grad(y, to, dy, retain_graph=True)
+
     def op_embedding_forward(self, n, vocabulary, width):
         ids, w = self.ids(n, vocabulary), self.values(vocabulary, width)
         return lambda: F.embedding(ids, w)
@@ -330,28 +493,26 @@ class Side:
         """A function that runs one step in a mode and returns the loss."""
         if mode not in STEP_MODES:
             raise ValueError(f"no mode `{mode}`; there are {', '.join(STEP_MODES)}")
-        vocabulary, width, layers, heads, positions, batch = CONFIGURATIONS[name]
-        model = Transformer(vocabulary, width, layers, heads, positions).to(self.device)
+        model, host = self.images(name) if name in RESNETS else self.sequences(name)
+        host = [part.pin_memory() if self.cuda else part for part in host]
         in_graph = mode == "bf16-graph" and self.cuda
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=3e-4, weight_decay=0.01, fused=True, capturable=in_graph
         )
-        host = torch.randint(0, vocabulary, (batch, positions + 1))
-        host = host.pin_memory() if self.cuda else host
 
-        def loss_of(ids, targets):
-            return F.cross_entropy(model(ids).view(-1, vocabulary), targets.reshape(-1))
+        def loss_of(inputs, targets):
+            return F.cross_entropy(model(inputs).flatten(0, -2), targets.reshape(-1))
 
         plain = loss_of
         if mode in ("compiled", "tf32-compiled", "bf16-graph"):
             loss_of = compiled(plain)
         bf16 = mode == "bf16-graph"
 
-        def on_device(tokens, loss_of=loss_of):
+        def on_device(inputs, targets, loss_of=loss_of):
             optimizer.zero_grad(set_to_none=True)
             # The cache of casted weights must not outlive a capture.
             with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
-                loss = loss_of(tokens[:, :-1], tokens[:, 1:])
+                loss = loss_of(inputs, targets)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
             optimizer.step()
@@ -367,33 +528,50 @@ class Side:
 
                 def step():
                     torch.compiler.cudagraph_mark_step_begin()
-                    return on_device(host.to(self.device, non_blocking=True), with_graphs)
+                    return on_device(*self.uploaded(host), with_graphs)
 
                 return step
 
         def step():
             self.allow_tf32(mode.startswith("tf32"))
-            return on_device(host.to(self.device, non_blocking=True))
+            return on_device(*self.uploaded(host))
 
         return step
 
+    def sequences(self, name):
+        """A transformer, and the ids of a batch with those that follow."""
+        vocabulary, width, layers, heads, positions, batch = CONFIGURATIONS[name]
+        model = Transformer(vocabulary, width, layers, heads, positions).to(self.device)
+        tokens = torch.randint(0, vocabulary, (batch, positions + 1))
+        return model, [tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()]
+
+    def images(self, name):
+        """A residual network, and a batch of images with their classes."""
+        width, blocks, batch = RESNETS[name]
+        model = ResNet(width, blocks).to(self.device)
+        return model, [torch.rand(batch, 3, 32, 32), torch.randint(0, 10, (batch,))]
+
+    def uploaded(self, host):
+        return [part.to(self.device, non_blocking=True) for part in host]
+
     def captured(self, on_device, host):
-        """A step as one CUDA graph, with the upload of its tokens before it."""
+        """A step as one CUDA graph, with the upload of its batch before it."""
         self.allow_tf32(False)
-        tokens = host.to(self.device)
+        parts = self.uploaded(host)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
-                on_device(tokens)
+                on_device(*parts)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            loss = on_device(tokens)
+            loss = on_device(*parts)
 
         def step():
-            tokens.copy_(host, non_blocking=True)
+            for part, own in zip(parts, host):
+                part.copy_(own, non_blocking=True)
             graph.replay()
             return loss
 
@@ -567,7 +745,8 @@ def main():
             sub.add_argument("--batches", default="1,2,4,8,16,32,64,128")
             sub.add_argument("--repeats", type=int, default=10)
         if verb != "serve":
-            sub.add_argument("configuration", choices=list(CONFIGURATIONS))
+            images = [] if verb == "infer" else list(RESNETS)
+            sub.add_argument("configuration", choices=list(CONFIGURATIONS) + images)
             sub.add_argument("--mode", choices=STEP_MODES, default="eager")
     arguments = parser.parse_args()
     side = Side(arguments.device, arguments.threads)

@@ -4,10 +4,11 @@ use anyhow::{Context as _, Result, bail};
 use hlx_core::{Context, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
-pub const FAMILIES: [&str; 14] = [
+pub const FAMILIES: [&str; 18] = [
     "matmul",
     "softmax",
     "layer_norm",
+    "norm",
     "gelu",
     "cross_entropy",
     "attention",
@@ -16,7 +17,10 @@ pub const FAMILIES: [&str; 14] = [
     "embedding",
     "elementwise",
     "strided",
+    "axes",
+    "chains",
     "conv2d",
+    "lstm",
     "tree_digest",
     "step",
 ];
@@ -124,19 +128,39 @@ impl Case {
             "conv2d_forward" | "conv2d_backward_input" | "conv2d_backward_weight" => {
                 Amount::Flops(2.0 * s[0] * s[1] * s[2] * s[3] * s[3] * s[4] * s[4])
             }
+            // The products with both weights, backward also those of their gradients.
+            "lstm_forward" => Amount::Flops(8.0 * s[0] * s[1] * s[3] * (s[2] + s[3])),
+            "lstm_backward" => Amount::Flops(16.0 * s[0] * s[1] * s[3] * (s[2] + s[3])),
             // B, T, H, D: products over the pairs at or below the diagonal, 2 forward, 5 backward.
             "attention_forward" => Amount::Flops(2.0 * 2.0 * attention_pairs(&s)),
             "attention_backward" => Amount::Flops(2.0 * 5.0 * attention_pairs(&s)),
             "softmax_forward" | "layer_norm_forward" | "gelu_forward" | "copy" | "transposed"
             | "permuted" | "cat" | "exp" | "add_row" => floats(2.0 * s.iter().product::<f64>()),
             "to_bf16" => floats(1.5 * s.iter().product::<f64>()),
+            "sum_inner" | "sum_outer" | "amax_inner" | "argmax_inner" | "topk" => {
+                floats(s.iter().product::<f64>())
+            }
+            "cumsum_inner" | "cumsum_outer" | "index_select" => {
+                floats(2.0 * s.iter().product::<f64>())
+            }
+            // Indices, or places, are words of their own; additions also read what they add to.
+            "gather" | "sort_inner" | "index_add" => floats(3.0 * s.iter().product::<f64>()),
+            "scatter_add" => floats(4.0 * s.iter().product::<f64>()),
             // A byte of the condition.
             "where" => floats(3.25 * s.iter().product::<f64>()),
             "softmax_backward"
             | "layer_norm_backward"
             | "gelu_backward"
             | "add"
+            | "chain_6"
+            | "chain_6_compiled"
+            | "chain_12"
+            | "chain_12_compiled"
             | "add_transposed" => floats(3.0 * s.iter().product::<f64>()),
+            "rms_norm_forward" => floats(2.0 * s[0] * s[1]),
+            "rms_norm_backward" => floats(3.0 * s[0] * s[1]),
+            "batch_norm_forward" => floats(2.0 * s[0] * s[1] * s[2] * s[2]),
+            "batch_norm_backward" => floats(3.0 * s[0] * s[1] * s[2] * s[2]),
             "layer_norm_params" => floats(2.0 * s[0] * s[1]),
             "cross_entropy_forward" | "global_norm" | "column_sum" | "tree_digest" => {
                 floats(s.iter().product::<f64>())
@@ -168,8 +192,12 @@ fn attention_pairs(s: &[f64]) -> f64 {
 ///
 /// `transposed` and `permuted` (B, T, H, D to B, H, T, D) write contiguous copies, `cat` joins the two
 /// halves of the columns, `add_row` adds a row to every row, and `add_transposed` the transposed
-/// operand. Convolutions have samples, channels of both sides, and the extents of images and kernels.
-const OPERATIONS: [(&str, usize, &str); 35] = [
+/// operand. `axes.rs` says what goes along which axis. `chain_6` and `chain_12` are so many element-wise
+/// operations, `_compiled` the same beside torch.compile. Batch norms have samples, channels and the
+/// images' extent; the backward of a norm has its parameters' gradients too. Convolutions have samples,
+/// channels of both sides, and the extents of images and kernels. A layer of an LSTM has samples,
+/// positions, inputs and units.
+const OPERATIONS: [(&str, usize, &str); 57] = [
     ("matmul", 3, "matmul"),
     ("matmul_tn", 3, "matmul"),
     ("matmul_nt", 3, "matmul"),
@@ -181,6 +209,10 @@ const OPERATIONS: [(&str, usize, &str); 35] = [
     ("layer_norm_forward", 2, "layer_norm"),
     ("layer_norm_backward", 2, "layer_norm"),
     ("layer_norm_params", 2, "layer_norm"),
+    ("rms_norm_forward", 2, "norm"),
+    ("rms_norm_backward", 2, "norm"),
+    ("batch_norm_forward", 3, "norm"),
+    ("batch_norm_backward", 3, "norm"),
     ("gelu_forward", 2, "gelu"),
     ("gelu_backward", 2, "gelu"),
     ("cross_entropy_forward", 2, "cross_entropy"),
@@ -201,9 +233,27 @@ const OPERATIONS: [(&str, usize, &str); 35] = [
     ("add_row", 2, "strided"),
     ("add_transposed", 2, "strided"),
     ("where", 2, "strided"),
+    ("sum_inner", 2, "axes"),
+    ("sum_outer", 2, "axes"),
+    ("amax_inner", 2, "axes"),
+    ("argmax_inner", 2, "axes"),
+    ("cumsum_inner", 2, "axes"),
+    ("cumsum_outer", 2, "axes"),
+    ("sort_inner", 2, "axes"),
+    ("topk", 2, "axes"),
+    ("gather", 2, "axes"),
+    ("index_select", 2, "axes"),
+    ("scatter_add", 2, "axes"),
+    ("index_add", 2, "axes"),
+    ("chain_6", 2, "chains"),
+    ("chain_6_compiled", 2, "chains"),
+    ("chain_12", 2, "chains"),
+    ("chain_12_compiled", 2, "chains"),
     ("conv2d_forward", 5, "conv2d"),
     ("conv2d_backward_input", 5, "conv2d"),
     ("conv2d_backward_weight", 5, "conv2d"),
+    ("lstm_forward", 4, "lstm"),
+    ("lstm_backward", 4, "lstm"),
     ("tree_digest", 1, "tree_digest"),
 ];
 
@@ -289,6 +339,19 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         for op in OPERATIONS.iter().filter(|(_, count, _)| *count == 5) {
             cases.push(Case::new(op.0, shape));
         }
+        // A batch norm behind each, on as many channels.
+        let [n, _, channels, extent, _] = *shape;
+        cases.push(Case::new("batch_norm_forward", &[n, channels, extent]));
+        cases.push(Case::new("batch_norm_backward", &[n, channels, extent]));
+    }
+    let sequences: &[[usize; 4]] = match scale {
+        Scale::Gpu => &[[64, 128, 512, 512], [32, 256, 1024, 1024]],
+        Scale::Processor => &[[16, 32, 256, 256]],
+        Scale::Small => &[[2, 3, 16, 16]],
+    };
+    for shape in sequences {
+        cases.push(Case::new("lstm_forward", shape));
+        cases.push(Case::new("lstm_backward", shape));
     }
     let parameters = match scale {
         Scale::Gpu => 85_842_432,
@@ -310,9 +373,9 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         }
     }
     let steps: &[&str] = match scale {
-        Scale::Gpu => &["tiny", "small", "medium", "gpt2"],
-        Scale::Processor => &["tiny"],
-        Scale::Small => &["mini"],
+        Scale::Gpu => &["tiny", "small", "medium", "gpt2", "resnet-32", "resnet-128"],
+        Scale::Processor => &["tiny", "resnet-32"],
+        Scale::Small => &["mini", "resnet-mini"],
     };
     cases.extend(steps.iter().map(|name| Case::step(name)));
     let place = |case: &Case| FAMILIES.iter().position(|family| *family == case.family());

@@ -2,17 +2,22 @@
 //! and timing, and the tables and plots of the results.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod axes;
 pub mod cases;
+pub mod chains;
 pub mod convolution;
 pub mod exhaustive;
 pub mod facts;
 pub mod measure;
+pub mod norms;
 pub mod peer_table;
 pub mod peers;
 pub mod plot;
 pub mod power;
 pub mod prove;
+pub mod recurrent;
 pub mod report;
+pub mod resnet;
 pub mod serve;
 pub mod side;
 pub mod statistics;

@@ -1,46 +1,67 @@
 //! A whole training step, as the training loop runs it: the batch goes up, one recording with
 //! forward, backward, clip and AdamW is replayed.
 
+use std::any::Any;
+
 use anyhow::{Context as _, Result};
 use hlx_autograd::Tensor;
+use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, MicroBatchPlan, NnError, Optimizer, Transformer,
-    TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, ForwardContext, MicroBatchPlan, Model, Module, NnError, Optimizer,
+    Transformer, TransformerConfig, cross_entropy,
 };
 
-/// A configuration whose step is measured.
-pub struct Configuration {
-    /// The model.
-    pub model: TransformerConfig,
-    /// Sequences a step; each has as many positions as the model.
-    pub batch: usize,
+use crate::resnet::{CLASSES, IMAGE, ResNet, ResNetConfig};
+use crate::work::scramble;
+
+/// A configuration whose step is measured: a model, and how many samples a step has.
+pub enum Configuration {
+    /// Sequences with as many positions as the model.
+    Language(TransformerConfig, usize),
+    /// Images of 32 by 32.
+    Images(ResNetConfig, usize),
 }
 
-/// The configurations: three presets, the shape of GPT-2, and one that runs anywhere.
-pub const NAMES: [&str; 5] = ["mini", "tiny", "small", "medium", "gpt2"];
+/// The configurations: three presets of a transformer, the shape of GPT-2, a residual network at two
+/// batch sizes, and two that run anywhere.
+pub const NAMES: [&str; 8] = [
+    "mini",
+    "tiny",
+    "small",
+    "medium",
+    "gpt2",
+    "resnet-mini",
+    "resnet-32",
+    "resnet-128",
+];
 
 /// The shards of every batch: the default of a run.
 const SHARDS: usize = 8;
 
 /// Finds a configuration by its name.
 pub fn configuration(name: &str) -> Option<Configuration> {
-    let (model, batch) = match name {
-        "mini" => (mini(), 8),
-        "tiny" => (TransformerConfig::tiny(), 8),
-        "small" => (TransformerConfig::small(), 32),
-        "medium" => (TransformerConfig::medium(), 32),
+    let language = |model, batch| Configuration::Language(model, batch);
+    let images =
+        |width, blocks, batch| Configuration::Images(ResNetConfig { width, blocks }, batch);
+    Some(match name {
+        "mini" => language(mini(), 8),
+        "tiny" => language(TransformerConfig::tiny(), 8),
+        "small" => language(TransformerConfig::small(), 32),
+        "medium" => language(TransformerConfig::medium(), 32),
         "gpt2" => {
             let model = TransformerConfig {
                 vocabulary: 50_304,
                 positions: 1024,
                 ..TransformerConfig::medium()
             };
-            (model, 8)
+            language(model, 8)
         }
+        "resnet-mini" => images(8, 1, 8),
+        "resnet-32" => images(64, 2, 32),
+        "resnet-128" => images(64, 2, 128),
         _ => return None,
-    };
-    Some(Configuration { model, batch })
+    })
 }
 
 fn mini() -> TransformerConfig {
@@ -56,35 +77,41 @@ fn mini() -> TransformerConfig {
 }
 
 impl Configuration {
-    /// Tokens of a step.
-    pub fn tokens(&self) -> usize {
-        self.batch * self.model.positions
+    /// The sizes of a transformer; `None` of other models.
+    pub fn transformer(self) -> Option<TransformerConfig> {
+        match self {
+            Self::Language(model, _) => Some(model),
+            Self::Images(..) => None,
+        }
     }
 
     /// Operations of a step's products and attention: each product once forward and twice
     /// backward, attention with two products forward and five backward below the diagonal.
     pub fn flops(&self) -> f64 {
-        let (c, f) = (self.model.width, self.model.feed_forward_width);
-        let layers = self.model.n_layers * (4 * c * c + 2 * c * f);
-        let weights = (layers + self.model.vocabulary * c) as f64;
-        let pairs = self.tokens() as f64 * (self.model.positions as f64 + 1.0) / 2.0;
-        let attention = 2.0 * 7.0 * pairs * (c * self.model.n_layers) as f64;
-        6.0 * weights * self.tokens() as f64 + attention
+        let (model, batch) = match self {
+            Self::Language(model, batch) => (model, *batch),
+            Self::Images(model, batch) => return model.flops(*batch),
+        };
+        let (c, f) = (model.width, model.feed_forward_width);
+        let layers = model.n_layers * (4 * c * c + 2 * c * f);
+        let weights = (layers + model.vocabulary * c) as f64;
+        let tokens = (batch * model.positions) as f64;
+        let pairs = tokens * (model.positions as f64 + 1.0) / 2.0;
+        let attention = 2.0 * 7.0 * pairs * (c * model.n_layers) as f64;
+        6.0 * weights * tokens + attention
     }
 }
 
 /// A model in training, with the recording of its step.
 pub struct Training {
     ctx: Context,
-    _model: Transformer,
     optimizer: AdamW,
-    ids: Tensor,
-    targets: Tensor,
-    tokens: Vec<u32>,
+    /// What goes up before each step: tensors and their words.
+    uploads: [(Tensor, Vec<u32>); 2],
     graph: Graph,
     loss: Buffer,
     // What the recording reads must live as long.
-    _inputs: (ForwardContext, Tensor),
+    _kept: (Box<dyn Any>, ForwardContext, Tensor),
 }
 
 impl Training {
@@ -93,42 +120,49 @@ impl Training {
     /// # Errors
     /// What the device reports.
     pub fn new(ctx: &Context, configuration: &Configuration) -> Result<Self> {
-        let Configuration { model, batch, .. } = configuration;
-        let (batch, time) = (*batch, model.positions);
-        let vocabulary = model.vocabulary as u32;
-        let model = Transformer::new(ctx, model, 1)?;
+        match configuration {
+            Configuration::Language(sizes, batch) => {
+                let model = Model::new(ctx, 1, |b| Transformer::new(b, sizes))?;
+                Self::record(ctx, model, tokens(ctx, sizes, *batch)?)
+            }
+            Configuration::Images(sizes, batch) => {
+                let model = Model::new(ctx, 1, |b| Ok(ResNet::new(b, sizes)))?;
+                Self::record(ctx, model, images(ctx, *batch)?)
+            }
+        }
+    }
+
+    fn record<M: Module + 'static>(
+        ctx: &Context,
+        model: Model<M>,
+        uploads: [(Tensor, Vec<u32>); 2],
+    ) -> Result<Self> {
         let config = AdamWConfig {
             clip_norm: Some(1.0),
             ..AdamWConfig::default()
         };
-        let mut optimizer = AdamW::new(model.store(), config)?;
+        let mut optimizer = AdamW::new(model.weights(), config)?;
         optimizer.prepare(3e-4)?;
-        let tokens: Vec<u32> = (0..(batch * time) as u32 + 1)
-            .map(|place| crate::work::scramble(place) % vocabulary)
-            .collect();
-        let ids = Tensor::ids(ctx, &tokens[..batch * time], &[batch, time])?.with_samples(0)?;
-        let targets = Tensor::ids(ctx, &tokens[1..], &[batch, time])?;
-        let scale = Tensor::from_slice(ctx, &[1.0 / (batch * time) as f32], &[1])?;
-        let context = ForwardContext::new(ctx, batch, time)?;
+        let [(inputs, _), (targets, _)] = &uploads;
+        let batch = inputs.shape()[0];
+        let scale = Tensor::from_slice(ctx, &[1.0 / targets.n_elements() as f32], &[1])?;
         let plan = MicroBatchPlan::new(batch, batch, SHARDS)?;
         let pass = plan.passes.first().context("a batch has a pass")?;
+        let context = ForwardContext::train(ctx, 1)?.with_shards(pass.plan.shards, false);
         let (graph, loss) = ctx.record(|| -> Result<Buffer, NnError> {
-            let logits = model.forward(&ids, &context)?;
-            let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+            let logits = model.forward(inputs, &context)?;
+            let loss = cross_entropy(&logits, targets, &scale, 0.0)?;
             loss.backward_with(&pass.plan)?;
-            optimizer.update(model.store())?;
+            optimizer.update(model.weights())?;
             Ok(loss.buffer()?)
         })?;
         Ok(Self {
             ctx: ctx.clone(),
-            _model: model,
             optimizer,
-            ids,
-            targets,
-            tokens,
+            uploads,
             graph,
             loss,
-            _inputs: (context, scale),
+            _kept: (Box::new(model), context, scale),
         })
     }
 
@@ -137,12 +171,10 @@ impl Training {
     /// # Errors
     /// What the device reports.
     pub fn step(&mut self) -> Result<()> {
-        let n = self.tokens.len() - 1;
         self.optimizer.prepare(3e-4)?;
-        self.ctx
-            .upload_u32(&self.ids.buffer()?, &self.tokens[..n])?;
-        self.ctx
-            .upload_u32(&self.targets.buffer()?, &self.tokens[1..])?;
+        for (tensor, words) in &self.uploads {
+            self.ctx.upload_u32(&tensor.buffer()?, words)?;
+        }
         Ok(self.graph.replay()?)
     }
 
@@ -154,6 +186,38 @@ impl Training {
         let values = self.ctx.download_f32(&self.loss)?;
         values.first().copied().context("a loss")
     }
+}
+
+/// The ids of sequences, and the ids that follow each.
+fn tokens(
+    ctx: &Context,
+    model: &TransformerConfig,
+    batch: usize,
+) -> Result<[(Tensor, Vec<u32>); 2]> {
+    let (n, shape) = (batch * model.positions, [batch, model.positions]);
+    let vocabulary = model.vocabulary as u32;
+    let tokens = 0..n as u32 + 1;
+    let tokens: Vec<u32> = tokens.map(|place| scramble(place) % vocabulary).collect();
+    let (ids, targets) = (tokens[..n].to_vec(), tokens[1..].to_vec());
+    let inputs = Tensor::ids(ctx, &ids, &shape)?.with_samples(0)?;
+    Ok([
+        (inputs, ids),
+        (Tensor::ids(ctx, &targets, &shape)?, targets),
+    ])
+}
+
+/// Images of values in [0, 1) and their classes.
+fn images(ctx: &Context, batch: usize) -> Result<[(Tensor, Vec<u32>); 2]> {
+    let shape = [&[batch], &IMAGE[..]].concat();
+    let places = 0..shape.iter().product::<usize>() as u32;
+    let values: Vec<f32> = places.map(|place| uniform(scramble(place))).collect();
+    let labels: Vec<u32> = (0..batch as u32)
+        .map(|place| scramble(place) % CLASSES as u32)
+        .collect();
+    let inputs = Tensor::from_slice(ctx, &values, &shape)?.with_samples(0)?;
+    let targets = Tensor::ids(ctx, &labels, &[batch])?;
+    let words = values.into_iter().map(f32::to_bits).collect();
+    Ok([(inputs, words), (targets, labels)])
 }
 
 #[cfg(test)]
@@ -176,12 +240,38 @@ mod tests {
     }
 
     #[test]
+    fn the_loss_of_images_falls() -> Result<()> {
+        let ctx = hlx_core::testing::cpu()?;
+        let mini = configuration("resnet-mini").context("resnet-mini")?;
+        let mut training = Training::new(&ctx, &mini)?;
+        training.step()?;
+        let first = training.loss()?;
+        assert!((first - 10_f32.ln()).abs() < 0.7, "{first}");
+        for _ in 0..30 {
+            training.step()?;
+        }
+        assert!(training.loss()? < first - 0.05);
+        Ok(())
+    }
+
+    #[test]
     fn operations_are_those_of_the_formula() -> Result<()> {
         let medium = configuration("medium").context("medium")?;
         // 6 operations a weight of a product and token, and about 10% for attention.
         let plain = 6.0 * 85.1e6 * 16_384.0;
         let share = medium.flops() / plain;
         assert!((1.05..1.15).contains(&share), "{share}");
+        // Multiply-adds an image forward, in thousands, layer by layer: the stem; 4 of 64 to 64 at 32
+        // by 32; then twice one of half the channels in, 3 of all, and a shortcut, at a quarter of the
+        // pixels each time.
+        let (stem, full) = (1_769.472, 37_748.736);
+        let others = 4.0 * full + 2.0 * (0.5 * full + 3.0 * full + full / 18.0);
+        let expected = (6.0 * others + 4.0 * stem) * 128e3;
+        let found = configuration("resnet-128").context("resnet-128")?.flops();
+        assert!(
+            (found / expected - 1.0).abs() < 1e-6,
+            "{found} for {expected}"
+        );
         assert!(configuration("large").is_none());
         assert!(NAMES.iter().all(|name| configuration(name).is_some()));
         Ok(())

@@ -10,14 +10,18 @@ use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
 };
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
-use hlx_kernels::optimizer::{Hyper, adamw_step};
+use hlx_kernels::optimizer::{Hyper, Update, adamw_step};
 use hlx_kernels::reduce::{column_sum, global_norm, shard_sum};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::tree_digest::{DigestKind, TensorSpan, TreeDigester};
 use hlx_kernels::{KernelError, elementwise};
 
+use crate::axes::axes;
 use crate::cases::Case;
+use crate::chains::chains;
 use crate::convolution::convolution;
+use crate::norms::norms;
+use crate::recurrent::lstm;
 use crate::strided::strided;
 
 /// The launches of one run of an operation.
@@ -46,7 +50,7 @@ impl Maker<'_> {
             .buffer_f32(&(0..len).map(value).collect::<Vec<_>>())?)
     }
 
-    fn ids(&self, len: usize, below: usize) -> Result<Buffer> {
+    pub fn ids(&self, len: usize, below: usize) -> Result<Buffer> {
         let ids: Vec<u32> = (0..len as u32)
             .map(|i| scramble(i) % below as u32)
             .collect();
@@ -67,7 +71,11 @@ impl Maker<'_> {
 pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
     let op = case.op.as_str();
     match case.sizes[..] {
+        _ if case.family() == "norm" => norms(ctx, op, &case.sizes),
         _ if case.family() == "strided" => strided(ctx, op, &case.sizes),
+        [batch, time, input, units] if case.family() == "lstm" => {
+            lstm(ctx, op == "lstm_backward", [batch, time, input, units])
+        }
         [n, c, d, extent, kernel] => convolution(ctx, op, [n, c, d, extent, kernel]),
         [m, n, k] if case.family() == "matmul" => product(ctx, op, [m, n, k]),
         [n, vocabulary, width] => embedding(ctx, op, [n, vocabulary, width]),
@@ -81,6 +89,8 @@ pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
             attention(ctx, op == "attention_backward", shape)
         }
         [rows, cols] => match case.family() {
+            "axes" => axes(ctx, op, [rows, cols]),
+            "chains" => chains(ctx, op, rows, cols),
             "layer_norm" => layer_norm(ctx, op, rows, cols),
             "cross_entropy" => loss(ctx, op == "cross_entropy_backward", rows, cols),
             _ => table(ctx, op, rows, cols),
@@ -272,7 +282,10 @@ fn flat(ctx: &Context, op: &str, n: usize) -> Result<Launches> {
             let (mean, square) = (make_like(&ctx, &x)?, make_like(&ctx, &x)?);
             let hyper = ctx.buffer_u32(&Hyper::default().to_words())?;
             let clip = ctx.buffer_f32(&[1.0])?;
-            Box::new(move || adamw_step(&ctx, &x, &y, &mean, &square, &hyper, &clip))
+            Box::new(move || {
+                let update = Update::new(&x, &y, &hyper, &clip);
+                adamw_step(&ctx, &update, &mean, &square)
+            })
         }
         "tree_digest" => {
             let whole = TensorSpan {

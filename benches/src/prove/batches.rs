@@ -19,14 +19,14 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::{Buffer, Context, Graph};
-use hlx_nn::{ForwardContext, NnError, Transformer, TransformerConfig};
+use hlx_nn::{ForwardContext, Model, Module, NnError, Transformer, TransformerConfig};
 use hlx_store::{Dtype, Handle};
 
 use super::picture::{Chart, Series};
 use super::pytorch::{Peer, Peers};
 use super::{Arguments, head, write};
 use crate::statistics::median;
-use crate::step::configuration;
+use crate::step::{Configuration, configuration};
 use crate::table::digits;
 
 /// A model at one batch size, recorded.
@@ -36,8 +36,6 @@ struct Inference {
     tokens: Vec<u32>,
     graph: Graph,
     logits: Buffer,
-    // What the recording reads must live as long.
-    _positions: ForwardContext,
 }
 
 /// The first sequences are the same in every batch.
@@ -50,13 +48,12 @@ fn tokens(config: &TransformerConfig, batch: usize) -> Vec<u32> {
 
 impl Inference {
     /// Records the forward pass at a batch size: logits of all positions, no tape, nothing saved.
-    fn record(ctx: &Context, model: &Transformer, tokens: Vec<u32>) -> Result<Self> {
+    fn record(ctx: &Context, model: &Model<Transformer>, tokens: Vec<u32>) -> Result<Self> {
         let time = model.config().positions;
         let batch = tokens.len() / time;
         let ids = Tensor::ids(ctx, &tokens, &[batch, time])?;
-        let positions = ForwardContext::new(ctx, batch, time)?;
         let (graph, logits) = ctx.record(|| -> Result<Buffer, NnError> {
-            no_grad(|| Ok(model.forward(&ids, &positions)?.buffer()?))
+            no_grad(|| Ok(model.forward(&ids, &ForwardContext::eval())?.buffer()?))
         })?;
         Ok(Self {
             ctx: ctx.clone(),
@@ -64,7 +61,6 @@ impl Inference {
             tokens,
             graph,
             logits,
-            _positions: positions,
         })
     }
 
@@ -128,7 +124,7 @@ fn measure(arguments: &Arguments, config: &TransformerConfig, batch: usize) -> R
     let mut rows = Vec::with_capacity(2 * arguments.repeats());
     for repeat in 1..=arguments.repeats() {
         let ctx = arguments.open()?;
-        let model = Transformer::new(&ctx, config, 1)?;
+        let model = Model::new(&ctx, 1, |b| Transformer::new(b, config))?;
         let tokens = tokens(config, batch);
         ctx.sync()?;
         let start = Instant::now();
@@ -180,18 +176,22 @@ fn first_in_a_process(arguments: &Arguments, batch: usize) -> Result<f64> {
         .context("a time")
 }
 
+/// The transformer of this name.
+fn transformer(name: &str) -> Result<TransformerConfig> {
+    let found = configuration(name).and_then(Configuration::transformer);
+    found.with_context(|| format!("no transformer `{name}`"))
+}
+
 /// Makes the first call at a batch size in this process, and prints what it took.
 ///
 /// # Errors
 /// An unknown model, and what the device reports.
 pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
     let start = Instant::now();
-    let config = configuration(model)
-        .with_context(|| format!("no model `{model}`"))?
-        .model;
+    let config = transformer(model)?;
     let ctx = Context::open_from_env(device)?;
     let opened_ms = start.elapsed().as_secs_f64() * 1e3;
-    let model = Transformer::new(&ctx, &config, 1)?;
+    let model = Model::new(&ctx, 1, |b| Transformer::new(b, &config))?;
     let tokens = tokens(&config, batch);
     ctx.sync()?;
     let ready = Instant::now();
@@ -206,9 +206,7 @@ pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
 /// Measures every batch size and says whether the first sequence's logits were always the same.
 pub fn prove(arguments: &Arguments) -> Result<bool> {
     let name = arguments.model();
-    let config = configuration(name)
-        .with_context(|| format!("no model `{name}`"))?
-        .model;
+    let config = transformer(name)?;
     println!(
         "model {name}, {} positions a sequence; ms a call, medians",
         config.positions

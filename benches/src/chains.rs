@@ -1,0 +1,101 @@
+//! Chains of element-wise operations, which become one launch where they are recorded.
+
+use anyhow::Result;
+use hlx_core::{Buffer, Context, DType};
+use hlx_kernels::elementwise::{Binary, Unary, binary, unary};
+use hlx_kernels::{KernelError, Layout, Operand};
+
+use crate::work::{Launches, Maker};
+
+/// What the steps of a chain read: two tables and a row.
+struct Operands {
+    a: Buffer,
+    b: Buffer,
+    row: Buffer,
+    table: Layout,
+    of_row: Layout,
+}
+
+/// One step over the last result.
+enum Step {
+    Of(Unary),
+    With(Binary, fn(&Operands) -> Operand<'_>),
+}
+
+fn a(operands: &Operands) -> Operand<'_> {
+    let (buffer, layout) = (&operands.a, &operands.table);
+    Operand { buffer, layout }
+}
+
+fn b(operands: &Operands) -> Operand<'_> {
+    let (buffer, layout) = (&operands.b, &operands.table);
+    Operand { buffer, layout }
+}
+
+fn row(operands: &Operands) -> Operand<'_> {
+    let (buffer, layout) = (&operands.row, &operands.of_row);
+    Operand { buffer, layout }
+}
+
+/// `relu(tanh(a b + row) a - b)`, and behind it six more. PyTorch's side has the same.
+const STEPS: [Step; 12] = [
+    Step::With(Binary::Mul, b),
+    Step::With(Binary::Add, row),
+    Step::Of(Unary::Tanh),
+    Step::With(Binary::Mul, a),
+    Step::With(Binary::Sub, b),
+    Step::Of(Unary::Relu),
+    Step::Of(Unary::Square),
+    Step::With(Binary::Mul, row),
+    Step::Of(Unary::Exp),
+    Step::With(Binary::Maximum, a),
+    Step::Of(Unary::Neg),
+    Step::With(Binary::Add, b),
+];
+
+/// Prepares `chain_6` and `chain_12` over a table; `_compiled` is for PyTorch's side.
+///
+/// # Errors
+/// A device without the memory.
+pub fn chains(ctx: &Context, op: &str, rows: usize, cols: usize) -> Result<Launches> {
+    let make = Maker(ctx);
+    let operands = Operands {
+        a: make.values(rows * cols)?,
+        b: make.values(rows * cols)?,
+        row: make.values(cols)?,
+        table: Layout::contiguous(&[rows, cols])?,
+        of_row: Layout::contiguous(&[cols])?,
+    };
+    let count = if op.starts_with("chain_6") { 6 } else { 12 };
+    let (ctx, out) = (ctx.clone(), make.empty(rows * cols)?);
+    Ok(Box::new(move || {
+        run(&ctx, &STEPS[..count], &operands, &out)
+    }))
+}
+
+fn run(
+    ctx: &Context,
+    steps: &[Step],
+    operands: &Operands,
+    out: &Buffer,
+) -> Result<(), KernelError> {
+    let mut last = operands.a.clone();
+    for (number, step) in steps.iter().enumerate() {
+        let result = match number + 1 == steps.len() {
+            true => out.clone(),
+            false => ctx.alloc(out.len())?,
+        };
+        let x = Operand {
+            buffer: &last,
+            layout: &operands.table,
+        };
+        match step {
+            Step::Of(of) => unary(ctx, *of, DType::F32, x, [0.0; 2], &result)?,
+            Step::With(of, other) => {
+                binary(ctx, *of, DType::F32, x, other(operands), &result)?;
+            }
+        }
+        last = result;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The cases of batch norm, over all samples as one shard, and of RMS norm.
+
+use anyhow::{Result, bail};
+use hlx_core::{Context, DType};
+use hlx_kernels::batch_norm::{
+    BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
+};
+use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight, rms_norm_forward};
+
+use crate::work::{Launches, Maker};
+
+const EPSILON: f32 = 1e-5;
+
+/// Prepares a case: samples, channels and the images' extent, or rows and columns.
+///
+/// # Errors
+/// A device without the memory; an operation that does not exist.
+pub fn norms(ctx: &Context, op: &str, sizes: &[usize]) -> Result<Launches> {
+    match *sizes {
+        [samples, channels, extent] => {
+            let spec = BatchNorm {
+                shards: 1,
+                samples,
+                channels,
+                length: extent * extent,
+            };
+            batch_norm(ctx, op, spec)
+        }
+        [rows, cols] => rms_norm(ctx, op, rows, cols),
+        _ => bail!("no operation `{op}` of norms"),
+    }
+}
+
+fn batch_norm(ctx: &Context, op: &str, spec: BatchNorm) -> Result<Launches> {
+    let make = Maker(ctx);
+    let len = spec.samples * spec.channels * spec.length;
+    let (x, y) = (make.values(len)?, make.empty(len)?);
+    let (weight, bias) = (make.values(spec.channels)?, make.values(spec.channels)?);
+    let (mean, variance) = (make.empty(spec.channels)?, make.empty(spec.channels)?);
+    let tracked = ctx.alloc_typed(DType::U32, 1)?;
+    ctx.fill(&tracked, 0)?;
+    let stats = make.empty(2 * spec.channels)?;
+    let ctx = ctx.clone();
+    if op == "batch_norm_forward" {
+        return Ok(Box::new(move || {
+            let running = Running {
+                mean: &mean,
+                variance: &variance,
+                tracked: &tracked,
+                momentum: Some(0.1),
+            };
+            batch_norm_statistics(&ctx, &x, None, Some(&running), &stats, &spec, EPSILON)?;
+            let (b, t) = (&bias, Some(&tracked));
+            batch_norm_apply(&ctx, &x, &weight, b, &stats, None, t, &y, &spec)
+        }));
+    }
+    batch_norm_statistics(&ctx, &x, None, None, &stats, &spec, EPSILON)?;
+    let dy = make.values(len)?;
+    Ok(Box::new(move || {
+        let sums = [&mean, &bias];
+        batch_norm_backward(&ctx, &x, &weight, &stats, &dy, None, &y, sums, false, &spec)
+    }))
+}
+
+fn rms_norm(ctx: &Context, op: &str, rows: usize, cols: usize) -> Result<Launches> {
+    let make = Maker(ctx);
+    let (x, y) = (make.values(rows * cols)?, make.empty(rows * cols)?);
+    let (weight, stats) = (make.values(cols)?, make.empty(rows)?);
+    let ctx = ctx.clone();
+    if op == "rms_norm_forward" {
+        return Ok(Box::new(move || {
+            rms_norm_forward(&ctx, &x, &weight, &y, &stats, rows, cols, EPSILON)
+        }));
+    }
+    rms_norm_forward(&ctx, &x, &weight, &y, &stats, rows, cols, EPSILON)?;
+    let (dy, dweight) = (make.values(rows * cols)?, make.empty(cols)?);
+    Ok(Box::new(move || {
+        rms_norm_backward_input(&ctx, &x, &weight, &stats, &dy, &y, rows, cols)?;
+        rms_norm_backward_weight(&ctx, &x, &stats, &dy, &dweight, 1, rows, cols, false)
+    }))
+}
