@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::OnceLock;
 
 use hlx_core::Context;
-use hlx_nn::{Transformer, TransformerConfig, load_model, save_model};
+use hlx_nn::{Model, Transformer, TransformerConfig, load_model, save_model};
 use hlx_store::{Handle, Store};
 use hlx_train::run::{Chain, Checkpoint, read_metrics};
 
@@ -54,7 +54,7 @@ pub fn model_sizes() -> TransformerConfig {
 fn model_folder(name: &str) -> std::path::PathBuf {
     let folder = scratch(name);
     if !folder.join("config.json").is_file() {
-        let model = Transformer::new(cpu(), &model_sizes(), 1).expect("a model");
+        let model = Model::new(cpu(), 1, |b| Transformer::new(b, &model_sizes())).expect("a model");
         save_model(&folder, &model).expect("written");
     }
     folder

@@ -16,7 +16,7 @@ pub use files::model_sizes;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -30,6 +30,7 @@ pub const TARGETS: [Target; 14] = [
     ("manifest", text::manifest),
     ("config", text::config),
     ("corpus", text::corpus),
+    ("idx", text::idx),
     ("arguments", text::arguments),
 ];
 

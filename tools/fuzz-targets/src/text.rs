@@ -26,7 +26,7 @@ pub fn config(data: &[u8]) {
     if let Ok(config) = Config::parse(text, "fuzz", &[]) {
         let written = config.to_toml().expect("TOML");
         Config::parse(&written, "fuzz", &[]).expect("its own TOML");
-        let _ = config.train.warnings();
+        let _ = config.train.warnings(256);
     }
 }
 
@@ -34,6 +34,15 @@ pub fn config(data: &[u8]) {
 pub fn corpus(data: &[u8]) {
     for format in [Format::Text, Format::Pairs] {
         let _ = Dataset::from_bytes(data, "fuzz", format, 16);
+    }
+}
+
+/// Reads an IDX file; what it is written as is read again.
+pub fn idx(data: &[u8]) {
+    if let Ok(array) = hlx_data::parse_idx(data) {
+        let written = array.to_bytes();
+        let again = hlx_data::parse_idx(&written).expect("its own bytes");
+        assert_eq!(again.to_bytes(), written);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hlx_contract::{Encoded, own_shader, pipeline_example};
 use hlx_core::Context;
-use hlx_nn::{OptimizerState, Transformer, save_model};
+use hlx_nn::{Model, OptimizerState, Transformer, save_model};
 use hlx_store::{Dtype, Store};
 use hlx_train::run::{Progress, State};
 
@@ -66,7 +66,7 @@ fn contracts(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
 
 fn run_files(root: &Path, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let sizes = fuzz_targets::model_sizes();
-    let model = Transformer::new(&Context::cpu()?, &sizes, 1)?;
+    let model = Model::new(&Context::cpu()?, 1, |b| Transformer::new(b, &sizes))?;
     let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
     save_model(&folder, &model)?;
     seed(
