@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::launch::Binding;
-use crate::memory::Block;
+use crate::memory::{ALIGNMENT_WORDS, Block};
 
 /// A range of words of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +15,10 @@ pub(crate) struct Range {
 }
 
 impl Range {
+    pub fn bytes(&self) -> u64 {
+        (self.end - self.start) as u64 * 4
+    }
+
     pub fn overlaps(&self, other: &Self) -> bool {
         self.block == other.block && self.start < other.end && other.start < self.end
     }
@@ -69,19 +73,24 @@ impl View {
     }
 
     /// The block and the word in it, where they lie now: a planned buffer's own block until it has
-    /// its place.
+    /// its place. An empty window at the block's end lies in its last words.
     pub fn placed(&self) -> (&Arc<Block>, usize) {
         let (block, offset) = self.block.placed();
-        (block, offset + self.offset)
+        let start = offset + self.offset;
+        if self.len == 0 && start >= block.words {
+            return (block, block.words.saturating_sub(ALIGNMENT_WORDS));
+        }
+        (block, start)
     }
 
-    /// The words, likewise.
+    /// The words that a dispatch binds, likewise. An empty window binds one, because Vulkan has no
+    /// empty range; it is not read, but the device may hold it to be, so it is ordered as a read.
     pub fn range(&self) -> Range {
         let (block, start) = self.placed();
         Range {
             block: block.id,
             start,
-            end: start + self.len,
+            end: start + self.len.max(1),
         }
     }
 

@@ -166,6 +166,45 @@ fn a_buffer_dropped_after_a_dispatch_was_recorded_is_not_given_away() {
     }
 }
 
+#[test]
+fn an_empty_window_shares_no_word_with_another_buffer() {
+    use hlx_core::{Binding, Launch};
+    for ctx in own_contexts() {
+        let x = ctx.buffer_f32(&[1.0; 64]).expect("x");
+        let launch = |empty: &hlx_core::Buffer, out: &hlx_core::Buffer| {
+            let launch = Launch {
+                name: "vector_add",
+                shader: vector_add::shader(),
+                specialization: &[],
+                bindings: &[
+                    Binding::Read(empty),
+                    Binding::Read(empty),
+                    Binding::Write(out),
+                ],
+                push: &0_u32.to_le_bytes(),
+                groups: [1, 1, 1],
+            };
+            ctx.launch(launch, |_| ()).expect("launch");
+        };
+        let out = ctx.buffer_f32(&[3.0; 64]).expect("out");
+        // Dropped at once, its memory goes to the next buffer; no barrier would be put between the
+        // launch and the fill if the window, which binds a word all the same, counted as none.
+        launch(&ctx.alloc(0).expect("empty"), &out);
+        let filled: Vec<_> = (0..3).map(|_| ctx.alloc(64).expect("next")).collect();
+        for next in &filled {
+            ctx.fill(next, 2.0_f32.to_bits()).expect("fill");
+        }
+        // Within a buffer and at its end, which may be the memory's end.
+        launch(&x.slice(0, 0).expect("start"), &out);
+        ctx.fill(&x, 5.0_f32.to_bits()).expect("fill");
+        launch(&x.slice(64, 0).expect("end"), &out);
+        assert_eq!(ctx.download_f32(&out).expect("download"), [3.0; 64]);
+        assert_eq!(ctx.download_f32(&x).expect("download"), [5.0; 64]);
+        drop(filled);
+    }
+    assert_eq!(hlx_core::validation_messages(), 0);
+}
+
 /// A graph that writes `x + x` into a buffer it allocates.
 fn doubling(ctx: &Context, x: &hlx_core::Buffer) -> (Graph, hlx_core::Buffer) {
     ctx.record::<_, CoreError>(|| {

@@ -292,8 +292,7 @@ impl Recorder {
         Ok(vk::DescriptorBufferInfo {
             buffer,
             offset,
-            // An empty window binds one word: Vulkan has no empty range.
-            range: view.bytes().max(4),
+            range: view.range().bytes(),
         })
     }
 
