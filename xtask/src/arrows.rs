@@ -12,7 +12,7 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not listed here fails the check.
-const TABLE: [Row; 11] = [
+const TABLE: [Row; 12] = [
     Row {
         name: "hlx-spirv",
         hlx: &[],
@@ -54,6 +54,11 @@ const TABLE: [Row; 11] = [
         rationed: &[],
     },
     Row {
+        name: "hlx-text",
+        hlx: &["hlx-core", "hlx-kernels"],
+        rationed: &[],
+    },
+    Row {
         name: "hlx-io",
         hlx: &["hlx-core", "hlx-autograd"],
         rationed: &["safetensors"],
@@ -73,6 +78,7 @@ const TABLE: [Row; 11] = [
             "hlx-proof",
             "hlx-autograd",
             "hlx-data",
+            "hlx-text",
             "hlx-nn",
         ],
         rationed: &[

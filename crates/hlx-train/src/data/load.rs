@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use hlx_core::digest::sha256_hex;
+use hlx_text::SharedBytes;
 use serde::Deserialize;
 
-use super::bytes::CorpusBytes;
 use super::{Dataset, END, SEPARATOR, Span};
 use crate::config::Format;
 
@@ -28,10 +28,10 @@ impl Dataset {
     pub fn load(path: &Path, format: Format, positions: usize) -> Result<Self> {
         let name = path.display().to_string();
         let file = match format {
-            Format::Text => CorpusBytes::map(path)?,
+            Format::Text => SharedBytes::map(path)?,
             _ => {
                 let bytes = std::fs::read(path).with_context(|| name.clone())?;
-                CorpusBytes::Owned(bytes.into())
+                SharedBytes::from(bytes)
             }
         };
         Self::cut(file, &name, format, positions)
@@ -42,17 +42,17 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::load`].
     pub fn from_bytes(file: &[u8], name: &str, format: Format, positions: usize) -> Result<Self> {
-        Self::cut(CorpusBytes::Owned(file.into()), name, format, positions)
+        Self::cut(SharedBytes::Owned(file.into()), name, format, positions)
     }
 
-    fn cut(file: CorpusBytes, name: &str, format: Format, positions: usize) -> Result<Self> {
+    fn cut(file: SharedBytes, name: &str, format: Format, positions: usize) -> Result<Self> {
         let digest = sha256_hex(&file);
         let blank = file.iter().all(u8::is_ascii_whitespace);
         ensure!(!blank, "{name}: holds no data");
         let (bytes, spans) = match format {
             Format::Pairs => {
                 let (bytes, spans) = read_pairs(as_text(&file, name)?, name, positions)?;
-                (CorpusBytes::Owned(bytes.into()), spans)
+                (SharedBytes::from(bytes), spans)
             }
             Format::Text => {
                 // Checked, and read as bytes from here on: no `str` of a mapped file is kept.
@@ -207,5 +207,26 @@ mod tests {
         assert!(all.into_iter().eq(0..20));
         assert!(data.split(0.0, 3).eval.is_empty());
         assert_eq!(data.split(0.001, 3).eval.len(), 1);
+    }
+
+    #[test]
+    fn a_text_is_mapped_and_has_the_samples_and_the_digest_of_its_bytes() {
+        let path = std::env::temp_dir().join(format!("hlx-corpus-{}", std::process::id()));
+        let text = "the cat sat on the mat. ".repeat(9);
+        std::fs::write(&path, &text).expect("writes");
+        let mapped = Dataset::load(&path, Format::Text, 16).expect("loads");
+        let read = Dataset::from_bytes(text.as_bytes(), "d", Format::Text, 16).expect("loads");
+        assert!(matches!(mapped.bytes, SharedBytes::Mapped(_)));
+        assert_eq!(mapped.digest(), read.digest());
+        assert_eq!(mapped.len(), read.len());
+        for index in 0..read.len() {
+            assert_eq!(mapped.sample(index), read.sample(index));
+        }
+        std::fs::write(&path, "").expect("writes");
+        let error = Dataset::load(&path, Format::Text, 16).expect_err("empty");
+        assert!(error.to_string().ends_with("holds no data"), "{error}");
+        std::fs::remove_file(&path).expect("cleared");
+        let error = Dataset::load(&std::env::temp_dir(), Format::Text, 16).expect_err("a folder");
+        assert!(error.to_string().ends_with("is a folder"), "{error}");
     }
 }

@@ -7,11 +7,11 @@
 //! [`evaluate`](crate::evaluate)).
 
 mod batch;
-mod bytes;
 mod load;
 
 pub use batch::{Batches, TokenRows};
-use bytes::CorpusBytes;
+
+use hlx_text::SharedBytes;
 
 use crate::config::Format;
 use crate::random::{Purpose, permutation};
@@ -27,7 +27,7 @@ pub const END: u8 = 0x04;
 #[derive(Clone, Debug)]
 pub struct Dataset {
     format: Format,
-    bytes: CorpusBytes,
+    bytes: SharedBytes,
     spans: Vec<Span>,
     digest: String,
 }

@@ -1,0 +1,30 @@
+//! Token shards and the batches that language models train on.
+//!
+//! [`TokenShards`] are tokens on disk, mapped: made by a [`ShardWriter`], or nanoGPT's and llm.c's
+//! files. [`Windows`], [`PaddedDocuments`] and [`PackedDocuments`] make batches of them. A batch is a
+//! function of the tokens, the seed and the number of its first sample: a cursor is one number.
+//!
+//! ```
+//! use hlx_text::{Document, TokenSamples, TokenShards, Windows};
+//!
+//! let documents = [Document::new((0..100).collect()), Document::new((0..50).collect())];
+//! let shards = TokenShards::from_documents(100, &documents)?;
+//! let windows = Windows::new(shards.clone(), 0..shards.len(), 16, 7)?;
+//! let (rows, step) = (8, 3);
+//! let batch = windows.batch(step * rows as u64, rows)?;
+//! assert_eq!((batch.rows, batch.time, batch.ids.len()), (8, 16, 128));
+//! # Ok::<(), hlx_text::TextError>(())
+//! ```
+
+mod batch;
+mod bytes;
+mod error;
+mod shards;
+
+pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Windows};
+pub use bytes::SharedBytes;
+pub use error::TextError;
+pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
+
+/// The result of an operation on text.
+pub type Result<T, E = TextError> = std::result::Result<T, E>;

@@ -1,0 +1,233 @@
+//! One shard: its tokens, where documents begin in it, and which tokens are trained on.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use hlx_core::digest::sha256_hex;
+
+use super::foreign;
+use super::index::{Index, ShardEntry, shard_files};
+use super::words::Width;
+use crate::{Result, SharedBytes, TextError};
+
+/// The files of a shard, mapped; ranges and offsets count from its first token.
+#[derive(Clone, Debug)]
+pub(super) struct Shard {
+    path: PathBuf,
+    width: Width,
+    vocabulary_size: usize,
+    /// Bytes before the first token.
+    header: usize,
+    tokens: SharedBytes,
+    /// Eight bytes a document: its first token. Without them the shard is one document.
+    starts: Option<SharedBytes>,
+    /// A bit a token, lowest first.
+    mask: Option<SharedBytes>,
+    digests: Option<ShardEntry>,
+}
+
+impl Shard {
+    /// Maps the files of shard `number` and compares their sizes with the index.
+    pub fn open(folder: &Path, number: usize, index: &Index) -> Result<Self> {
+        let entry = &index.shards[number];
+        let [tokens, starts, mask] = shard_files(folder, number);
+        let words = entry.n_tokens.checked_mul(index.dtype.bytes() as u64);
+        let mask = match entry.mask_sha256 {
+            Some(_) => Some(map(&mask, Some(entry.n_tokens.div_ceil(8)))?),
+            None => None,
+        };
+        Ok(Self {
+            width: index.dtype,
+            vocabulary_size: index.vocabulary_size,
+            header: 0,
+            starts: Some(map(&starts, entry.n_documents.checked_mul(8))?),
+            mask,
+            digests: Some(entry.clone()),
+            tokens: map(&tokens, words)?,
+            path: tokens,
+        })
+    }
+
+    /// Maps a file of nanoGPT or llm.c, as one document.
+    pub fn open_foreign(path: &Path) -> Result<Self> {
+        Self::of_foreign(SharedBytes::map(path)?, path)
+    }
+
+    /// As [`Shard::open_foreign`], of bytes that are there.
+    pub fn of_foreign(bytes: SharedBytes, path: &Path) -> Result<Self> {
+        let layout = foreign::layout(&bytes).map_err(|reason| TextError::file(path, reason))?;
+        Ok(Self {
+            path: path.to_owned(),
+            width: layout.width,
+            vocabulary_size: layout.width.limit() as usize,
+            header: layout.header,
+            tokens: bytes,
+            starts: None,
+            mask: None,
+            digests: None,
+        })
+    }
+
+    /// Takes tokens in memory; `starts` and `mask` are as in the files.
+    pub fn in_memory(
+        vocabulary_size: usize,
+        tokens: Vec<u8>,
+        starts: Vec<u8>,
+        mask: Option<Vec<u8>>,
+    ) -> Self {
+        Self {
+            path: PathBuf::from("documents in memory"),
+            width: Width::of(vocabulary_size),
+            vocabulary_size,
+            header: 0,
+            tokens: tokens.into(),
+            starts: Some(starts.into()),
+            mask: mask.map(SharedBytes::from),
+            digests: None,
+        }
+    }
+
+    /// Tokens.
+    pub fn len(&self) -> u64 {
+        ((self.tokens.len() - self.header) / self.width.bytes()) as u64
+    }
+
+    /// Documents.
+    pub fn n_documents(&self) -> u64 {
+        match &self.starts {
+            Some(starts) => (starts.len() / 8) as u64,
+            None => u64::from(self.len() > 0),
+        }
+    }
+
+    /// The vocabulary that the tokens are below, or the width's.
+    pub fn vocabulary_size(&self) -> usize {
+        self.vocabulary_size
+    }
+
+    /// Appends the tokens of a range within the shard.
+    ///
+    /// # Errors
+    /// A token that the vocabulary does not have.
+    pub fn read(&self, range: Range<u64>, tokens: &mut Vec<u32>) -> Result<()> {
+        let size = self.width.bytes();
+        let place = |token: u64| self.header + token as usize * size;
+        let first = tokens.len();
+        self.width
+            .read(&self.tokens[place(range.start)..place(range.end)], tokens);
+        let limit = self.vocabulary_size;
+        match tokens[first..].iter().position(|&id| id as usize >= limit) {
+            Some(at) => {
+                let (id, place) = (tokens[first + at], range.start + at as u64);
+                let reason = format!(
+                    "the token {id} at {place} is out of range: the vocabulary has {limit}"
+                );
+                Err(TextError::file(&self.path, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Appends whether each token of a range is trained on.
+    pub fn trained(&self, range: Range<u64>, flags: &mut Vec<bool>) {
+        match &self.mask {
+            Some(mask) => {
+                let bit = |token: u64| mask[(token / 8) as usize] >> (token % 8) & 1 == 1;
+                flags.extend(range.map(bit));
+            }
+            None => flags.extend(range.map(|_| true)),
+        }
+    }
+
+    /// The tokens of document `number` of this shard.
+    ///
+    /// # Errors
+    /// Starts that do not rise, or lie outside the shard.
+    pub fn document(&self, number: u64) -> Result<Range<u64>> {
+        let Some(starts) = &self.starts else {
+            return Ok(0..self.len());
+        };
+        let start = start_of(starts, number);
+        let end = match number + 1 < self.n_documents() {
+            true => start_of(starts, number + 1),
+            false => self.len(),
+        };
+        let first_is_wrong = number == 0 && start != 0;
+        if start >= end || end > self.len() || first_is_wrong {
+            let reason = format!("document {number} is said to take the tokens {start} to {end}");
+            return Err(TextError::file(&self.path.with_extension("starts"), reason));
+        }
+        Ok(start..end)
+    }
+
+    /// The number of the document that holds a token.
+    pub fn document_at(&self, token: u64) -> u64 {
+        let Some(starts) = &self.starts else { return 0 };
+        // The first document that starts behind the token.
+        let (mut low, mut high) = (0, self.n_documents());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match start_of(starts, middle) <= token {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low.saturating_sub(1)
+    }
+
+    /// Hashes the files and compares them with the index.
+    pub fn verify(&self) -> Result<()> {
+        let Some(stated) = &self.digests else {
+            return Ok(());
+        };
+        let files = [
+            ("bin", Some(&self.tokens), Some(&stated.tokens_sha256)),
+            ("starts", self.starts.as_ref(), Some(&stated.starts_sha256)),
+            ("mask", self.mask.as_ref(), stated.mask_sha256.as_ref()),
+        ];
+        for (kind, bytes, stated) in files {
+            let (Some(bytes), Some(stated)) = (bytes, stated) else {
+                continue;
+            };
+            let found = sha256_hex(bytes);
+            if found != *stated {
+                let reason = format!("has the SHA-256 {found}, the index states {stated}");
+                return Err(TextError::file(&self.path.with_extension(kind), reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes that tell the shard from others: tokens, starts, mask.
+    pub fn parts(&self) -> [Option<&[u8]>; 3] {
+        [
+            Some(&self.tokens[..]),
+            self.starts.as_deref(),
+            self.mask.as_deref(),
+        ]
+    }
+}
+
+fn start_of(starts: &[u8], number: u64) -> u64 {
+    let (words, _) = starts.as_chunks::<8>();
+    words
+        .get(number as usize)
+        .map_or(u64::MAX, |&word| u64::from_le_bytes(word))
+}
+
+/// Maps a file that must have `stated` bytes.
+fn map(path: &Path, stated: Option<u64>) -> Result<SharedBytes> {
+    let bytes = SharedBytes::map(path)?;
+    let found = bytes.len() as u64;
+    match stated {
+        Some(stated) if stated == found => Ok(bytes),
+        Some(stated) => {
+            let reason = format!("has {found} bytes, the index states {stated}");
+            Err(TextError::file(path, reason))
+        }
+        None => Err(TextError::file(
+            path,
+            "the index states more than 2^64 bytes",
+        )),
+    }
+}
