@@ -8,6 +8,7 @@
 //! each device or tool it did without. `cargo xtask test` prints a summary of these lines.
 
 use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::context::Context;
@@ -119,6 +120,26 @@ pub fn ran_on_cpu() {
 /// Appends to the report that the calling test did without `what`, a device or a tool, and why.
 pub fn left_out(what: &str, reason: &str) {
     append("left out", what, reason);
+}
+
+/// Returns what spirv-val, the oracle for modules, has against a module; nothing if it accepts it.
+///
+/// # Errors
+/// Where the program does not start or breaks off.
+pub fn spirv_val(module: &[u8]) -> std::io::Result<Option<String>> {
+    let mut child = Command::new("spirv-val")
+        .args(["--target-env", "vulkan1.2", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(module)?;
+    }
+    let output = child.wait_with_output()?;
+    let messages = [output.stdout, output.stderr].concat();
+    let messages = String::from_utf8_lossy(&messages).into_owned();
+    Ok((!output.status.success()).then_some(messages))
 }
 
 fn open(selected: Selected) -> Vec<Context> {

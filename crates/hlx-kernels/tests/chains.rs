@@ -5,11 +5,8 @@ mod chains {
     pub mod program;
 }
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use chains::program::Program;
-use hlx_core::testing::{left_out, own_contexts};
+use hlx_core::testing::{left_out, own_contexts, spirv_val};
 use hlx_core::{Buffer, Context, DType, DeviceKind, Tuning};
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 use hlx_kernels::elementwise::{add, mul, scale};
@@ -24,7 +21,7 @@ fn chains_on(ctx: &Context) -> u64 {
     match ctx.info().kind {
         DeviceKind::VulkanSoftware if !all => {
             left_out(
-                "992 of 1,000 random chains",
+                &format!("{} of {CHAINS} random chains", CHAINS - CHAINS_ON_SOFTWARE),
                 "a software driver compiles each for seconds; HLX_EXHAUSTIVE=1 runs them",
             );
             CHAINS_ON_SOFTWARE
@@ -91,21 +88,6 @@ fn validate(modules: &[&[u8]]) {
             Err(error) => return left_out("spirv-val", &format!("it does not start: {error}")),
         }
     }
-}
-
-fn spirv_val(bytes: &[u8]) -> std::io::Result<Option<String>> {
-    let mut child = Command::new("spirv-val")
-        .args(["--target-env", "vulkan1.2", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(bytes)?;
-    }
-    let output = child.wait_with_output()?;
-    let messages = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    Ok((!output.status.success()).then_some(messages))
 }
 
 /// `y = gelu(2 a + b)` and the gradient of an activation, over the kernels of contiguous operands.

@@ -77,3 +77,8 @@ pub type Result<T, E = NnError> = std::result::Result<T, E>;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// As are those of the page on optimizers.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/optimizers.md")]
+struct OptimizersPage;

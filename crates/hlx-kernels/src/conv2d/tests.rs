@@ -278,14 +278,18 @@ fn assert_same_bits(name: &str, got: &[Vec<f32>], want: &[Vec<f32>]) {
         .iter()
         .zip(got.iter().zip(want))
     {
-        assert_eq!(got.len(), want.len(), "{name}: length of {which}");
-        for (at, (got, want)) in got.iter().zip(want).enumerate() {
-            assert_eq!(
-                canonical_bits(*got),
-                canonical_bits(*want),
-                "{name}: {which}, element {at}: {got:e}, chain {want:e}"
-            );
-        }
+        assert_bits(&format!("{name}: {which}"), got, want);
+    }
+}
+
+fn assert_bits(name: &str, got: &[f32], want: &[f32]) {
+    assert_eq!(got.len(), want.len(), "{name}: length");
+    for (at, (got, want)) in got.iter().zip(want).enumerate() {
+        assert_eq!(
+            canonical_bits(*got),
+            canonical_bits(*want),
+            "{name}: element {at}: {got:e}, chain {want:e}"
+        );
     }
 }
 
@@ -337,13 +341,7 @@ fn runs_of_large_planes_have_the_bits_of_the_written_chains() {
                     conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, accumulate, &spec)?;
                     Ok(vec![dweight])
                 });
-                for (at, (got, want)) in got[0].iter().zip(&want).enumerate() {
-                    assert_eq!(
-                        canonical_bits(*got),
-                        canonical_bits(*want),
-                        "{name}: element {at}: {got:e}, chain {want:e}"
-                    );
-                }
+                assert_bits(&name, &got[0], &want);
             }
         }
     }

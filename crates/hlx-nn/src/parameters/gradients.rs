@@ -1,4 +1,5 @@
-//! The gradients of all parameters in one buffer, allocated when they are first needed.
+//! The gradients of all parameters in one buffer, allocated when a backward pass, an optimizer or a
+//! tree of micro-batches first uses it.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
