@@ -2,7 +2,7 @@
 
 use super::{
     ASIN_0, ASIN_1, ASIN_2, ASIN_3, ASIN_4, ATAN_0, ATAN_1, ATAN_2, ATAN_3, ATAN_4, ATAN_5, ATAN_6,
-    ATAN_7, ATAN_8, FloatOps, PI_0, PI_1, PIO2_0, PIO2_1, SIGN, abs, copysign, flush, sqrt,
+    ATAN_7, ATAN_8, FloatOps, PI_0, PI_1, PIO2_0, PIO2_1, SIGN, abs, copysign, flush, odd, sqrt,
 };
 
 /// `s` and `asin(s) - s`, where `s` is `|x|` up to 1/2 and `sqrt((1 - |x|) / 2)` beyond.
@@ -74,7 +74,7 @@ pub(super) fn atan<A: FloatOps>(x: f32) -> f32 {
     let t = if steep { 1.0 / size } else { size };
     let base = if steep { (PIO2_0, PIO2_1) } else { (0.0, 0.0) };
     let y = atan_core::<A>(t, if steep { -1.0 } else { 1.0 }, base);
-    if x.is_nan() { x } else { flush(copysign(y, x)) }
+    flush(odd(y, x))
 }
 
 /// The angle of the point `(x, y)`, with the special values of C's `atan2f`. Error at most 1.6 ulp.

@@ -211,6 +211,15 @@ pub fn flush(x: f32) -> f32 {
     })
 }
 
+/// An odd function's value: `y` with the sign of `x`, or `x` if that is NaN.
+///
+/// NaN is chosen first. The other way round, AVX-512 does both in one masked instruction, whose
+/// truth table LLVM before its pull request 209782 (July 2026) gets wrong for some orders of operands.
+#[inline(always)]
+fn odd(y: f32, x: f32) -> f32 {
+    copysign(if x.is_nan() { x } else { y }, x)
+}
+
 /// `|x|` by its bits.
 #[inline(always)]
 pub fn abs(x: f32) -> f32 {

@@ -1,7 +1,7 @@
 //! sinh and cosh.
 
 use super::exp_log::{exp_reduce, expm1_core};
-use super::{COSH_HIGH, FloatOps, SINH_0, SINH_1, SINH_2, SINH_3, abs, copysign, flush};
+use super::{COSH_HIGH, FloatOps, SINH_0, SINH_1, SINH_2, SINH_3, abs, flush, odd};
 
 /// `exp(size) / 2`, and two factors of `exp(-size) / 2`, of which the first is a power of two.
 #[inline(always)]
@@ -29,7 +29,7 @@ pub(super) fn sinh<A: FloatOps>(x: f32) -> f32 {
     let far = A::fma(-scale, shrunk, half_grown);
     let y = if size < 1.0 { near } else { far };
     let y = if size > COSH_HIGH { f32::INFINITY } else { y };
-    if x.is_nan() { x } else { flush(copysign(y, x)) }
+    flush(odd(y, x))
 }
 
 /// The hyperbolic cosine; infinite beyond 89.415985. Error at most 1.65 ulp.

@@ -3,7 +3,7 @@
 use super::exp_log::{exp_core, exp_reduce, expm1_core};
 use super::{
     ERF_0, ERF_1, ERF_2, ERF_3, ERF_4, ERF_5, ERF_HIGH, ERF_SPLIT, ERFC_0, ERFC_1, ERFC_2, ERFC_3,
-    ERFC_4, ERFC_5, FloatOps, TANH_HIGH, TINY_ANGLE, abs, copysign, flush,
+    ERFC_4, ERFC_5, FloatOps, TANH_HIGH, TINY_ANGLE, abs, flush, odd,
 };
 
 /// The hyperbolic tangent, `(1 - e) / (1 + e)` with `e = exp(-2|x|)`; odd, zeros keep their sign.
@@ -20,7 +20,7 @@ pub(super) fn tanh<A: FloatOps>(x: f32) -> f32 {
     let numerator = A::fma(scale, -core, 1.0 - scale);
     let y = numerator / A::fma(scale, core, 1.0 + scale);
     let y = if size < TINY_ANGLE { size } else { y };
-    if x.is_nan() { x } else { flush(copysign(y, x)) }
+    flush(odd(y, x))
 }
 
 /// The error function: `x + x P(x^2)` below 7/8, `1 - exp(-x Q(x))` above; odd, zeros keep their
@@ -38,5 +38,5 @@ pub(super) fn erf<A: FloatOps>(x: f32) -> f32 {
     let far = 1.0 - exp_core::<A>(A::mul(-t, q));
 
     let y = if size < ERF_SPLIT { near } else { far };
-    if x.is_nan() { x } else { copysign(y, x) }
+    odd(y, x)
 }
