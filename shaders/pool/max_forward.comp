@@ -1,14 +1,24 @@
 // Maximum pooling: y[plane, oy, ox] is the window's largest element, and its place in the plane. Of
 // equal ones (zeros of either sign are) the first is taken; NaN is larger than all, the last NaN's
-// place is kept. A window that sees no element gives minus infinity and the place 2^32 - 1.
+// place is kept. A window that sees no element gives its type's least (minus infinity) and the place
+// 2^32 - 1.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "windows.glsl"
 
-layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
-layout(set = 0, binding = 1) writeonly restrict buffer Y { float y[]; };
+layout(constant_id = 1) const uint TYPE = 0u;  // 0: f32, 1: i32, 2: u32
+
+layout(set = 0, binding = 0) readonly restrict buffer X { uint x[]; };
+layout(set = 0, binding = 1) writeonly restrict buffer Y { uint y[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Indices { uint indices[]; };
+
+bool is_above(uint word, uint largest) {
+    if (TYPE == 1u) return int(word) > int(largest);
+    if (TYPE == 2u) return word > largest;
+    precise float value = uintBitsToFloat(word);
+    return value > uintBitsToFloat(largest) || hlx_isnan(value);
+}
 
 void main() {
     uint at = hlx_group() * 256u + gl_LocalInvocationID.x;
@@ -21,13 +31,13 @@ void main() {
     uvec2 columns = window_of(axis_x(), ox);
     uint first = plane * push.input_height * push.input_width;
     uint index = 0xffffffffu;
-    precise float largest = uintBitsToFloat(0xff800000u);
+    uint largest = TYPE == 0u ? 0xff800000u : TYPE == 1u ? 0x80000000u : 0u;
     for (uint iy = rows.x; iy < rows.y; iy += push.dilation_y)
         for (uint ix = columns.x; ix < columns.y; ix += push.dilation_x) {
             uint place = iy * push.input_width + ix;
-            precise float value = x[first + place];
-            if (value > largest || hlx_isnan(value) || index == 0xffffffffu) {
-                largest = value;
+            uint word = x[first + place];
+            if (index == 0xffffffffu || is_above(word, largest)) {
+                largest = word;
                 index = place;
             }
         }

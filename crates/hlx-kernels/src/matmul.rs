@@ -13,6 +13,7 @@
 
 pub(crate) mod cpu;
 mod epilogue;
+mod integers;
 pub(crate) mod pack;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub mod simd;
@@ -26,6 +27,7 @@ use crate::map::MAX_GROUPS;
 use crate::transpose::transpose;
 use crate::{KernelError, check_len};
 pub use epilogue::Epilogue;
+pub use integers::matmul_integers;
 use table::{Push, Tile};
 
 const NAME: &str = "matmul";

@@ -7,7 +7,7 @@
 //! - Maximum: the window's largest element and its place `y W + x` in the plane. Of equal elements
 //!   the first in row-major order is taken, zeros of either sign are equal, and NaN is larger than
 //!   all; of several NaNs the last one's place is kept. A window without an element gives minus
-//!   infinity and the place 2^32 - 1. Its gradient: `dx[i]` is the chain of additions of dy over the
+//!   infinity, of integers the least, and the place 2^32 - 1. Its gradient: `dx[i]` is the chain of additions of dy over the
 //!   windows that took element i, in their row-major order, from +0.
 //! - Average: a chain of additions of the window in row-major order from +0, in which -0 becomes +0
 //!   at the end, divided by the divisor (correctly rounded). Its gradient: `dx[i]` is the chain of
@@ -171,12 +171,12 @@ fn check_planes(
 }
 
 /// Computes the maximum of each window, y, and its place in the plane, indices (u32); both have
-/// `[planes, output]` and are overwritten. x is `[planes, input]`. PyTorch:
-/// `torch.nn.functional.max_pool2d(return_indices=True)`.
+/// `[planes, output]` and are overwritten. x is `[planes, input]` of f32, i32 or u32, y of its type.
+/// PyTorch: `torch.nn.functional.max_pool2d(return_indices=True)`.
 ///
 /// # Errors
 /// As [`Pool2d::output`]; [`KernelError::Length`] for a buffer of another length,
-/// [`KernelError::Argument`] for indices of another type; the device's error.
+/// [`KernelError::Argument`] for one of another type; the device's error.
 pub fn max_pool2d_forward(
     ctx: &Context,
     x: &Buffer,
@@ -187,17 +187,34 @@ pub fn max_pool2d_forward(
     const NAME: &str = "max_pool2d_forward";
     let axes = spec.axes(NAME, ("x", x), ("y", y))?;
     check_indices(NAME, indices, y)?;
+    let dtype = x.dtype();
+    let Some(number) = [DType::F32, DType::I32, DType::U32]
+        .iter()
+        .position(|&of| of == dtype)
+    else {
+        return Err(KernelError::Argument {
+            operation: NAME,
+            reason: format!("x has dtype {dtype}, expected f32, i32 or u32"),
+        });
+    };
+    check_that(NAME, y.dtype() == dtype, || {
+        format!("y has dtype {}, expected {dtype}", y.dtype())
+    })?;
     let launch = Elements {
         name: NAME,
         shader: &max_forward::SHADER,
         axes,
-        constants: &[],
+        constants: &[(1, number as u32)],
         divisor: 1.0,
     };
     let bindings = [Binding::Read(x), Binding::Write(y), Binding::Write(indices)];
     launch.launch(ctx, &bindings, y.len(), move |bindings| {
         let ([x], [mut y, mut indices]) = bindings.split_typed::<1, 2>();
-        cpu::max_forward(&axes, x.of(), y.of(), indices.of());
+        match dtype {
+            DType::I32 => cpu::max_forward::<i32>(&axes, x.of(), y.of(), indices.of()),
+            DType::U32 => cpu::max_forward::<u32>(&axes, x.of(), y.of(), indices.of()),
+            _ => cpu::max_forward::<f32>(&axes, x.of(), y.of(), indices.of()),
+        }
     })
 }
 

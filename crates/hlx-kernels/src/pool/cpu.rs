@@ -122,11 +122,44 @@ multiversion! {
     }
 }
 
+/// An element of which a window has a largest.
+pub(super) trait Ordered: Copy + Send + Sync {
+    /// What a window without an element has.
+    const LEAST: Self;
+
+    /// Whether an element takes the place of the largest so far.
+    fn is_above(self, largest: Self) -> bool;
+}
+
+impl Ordered for f32 {
+    const LEAST: Self = Self::NEG_INFINITY;
+
+    fn is_above(self, largest: Self) -> bool {
+        self > largest || self.is_nan()
+    }
+}
+
+impl Ordered for i32 {
+    const LEAST: Self = Self::MIN;
+
+    fn is_above(self, largest: Self) -> bool {
+        self > largest
+    }
+}
+
+impl Ordered for u32 {
+    const LEAST: Self = Self::MIN;
+
+    fn is_above(self, largest: Self) -> bool {
+        self > largest
+    }
+}
+
 /// The largest element of all windows, and its place.
-pub(super) fn max_forward(
+pub(super) fn max_forward<T: Ordered>(
     [rows, columns]: &[Axis; 2],
-    x: &[f32],
-    y: &mut [f32],
+    x: &[T],
+    y: &mut [T],
     indices: &mut [u32],
 ) {
     let (row_windows, column_windows) = (windows(rows), windows(columns));
@@ -140,12 +173,12 @@ pub(super) fn max_forward(
         let plane_len = rows.inputs * columns.inputs;
         let x = &x[plane * plane_len..][..plane_len];
         for ((y, index), window) in y.iter_mut().zip(indices).zip(&column_windows) {
-            (*y, *index) = (f32::NEG_INFINITY, u32::MAX);
+            (*y, *index) = (T::LEAST, u32::MAX);
             for iy in row_windows[oy].clone().step_by(rows.dilation) {
                 for ix in window.clone().step_by(columns.dilation) {
                     let place = iy * columns.inputs + ix;
                     let value = x[place];
-                    if value > *y || value.is_nan() || *index == u32::MAX {
+                    if *index == u32::MAX || value.is_above(*y) {
                         (*y, *index) = (value, place as u32);
                     }
                 }

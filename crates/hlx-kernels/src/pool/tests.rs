@@ -257,6 +257,37 @@ fn no_planes_have_no_results() {
 }
 
 #[test]
+fn integers_have_maxima_of_their_own_order() {
+    for s in specs() {
+        let [h, w] = s.input;
+        let windows = windows_of(&s);
+        let n_outputs = s.planes * windows[0].len() * windows[1].len();
+        let words = crate::testing::ids(3, s.planes * h * w, u32::MAX);
+        let signed: Vec<i32> = words.iter().map(|word| word.cast_signed()).collect();
+        let (mut y, mut unsigned_y) = (vec![i32::MIN; n_outputs], vec![0; n_outputs]);
+        each_window(s.planes, s.input, windows, |at, _, places| {
+            y[at] = places
+                .iter()
+                .map(|&place| signed[place])
+                .max()
+                .unwrap_or(i32::MIN);
+            unsigned_y[at] = places.iter().map(|&place| words[place]).max().unwrap_or(0);
+        });
+        let got = run_everywhere(&format!("max_pool2d of integers {s:?}"), |ctx, mem| {
+            let (one, two) = (mem.input_of(ctx, &signed)?, mem.input_of(ctx, &words)?);
+            let indices = mem.output_of(ctx, DType::U32, n_outputs)?;
+            let y = mem.output_of(ctx, DType::I32, n_outputs)?;
+            let unsigned_y = mem.output_of(ctx, DType::U32, n_outputs)?;
+            max_pool2d_forward(ctx, &one, &y, &indices, &s)?;
+            max_pool2d_forward(ctx, &two, &unsigned_y, &indices, &s)?;
+            Ok(vec![y, unsigned_y])
+        });
+        assert_eq!(elements_of::<i32>(&got[0], n_outputs), y, "{s:?}");
+        assert_eq!(elements_of::<u32>(&got[1], n_outputs), unsigned_y, "{s:?}");
+    }
+}
+
+#[test]
 fn shapes_that_cannot_be_are_refused_in_one_line() {
     let good = specs()[1];
     let message = |s: Pool2d| s.output().expect_err("a shape that cannot be").to_string();
@@ -291,6 +322,14 @@ fn shapes_that_cannot_be_are_refused_in_one_line() {
     let (x, y) = (buffer(2 * 7 * 5), buffer(2 * height * width));
     let error = max_pool2d_forward(ctx, &x, &y, &y, &good).expect_err("indices of f32");
     let expected = "max_pool2d_forward: indices has dtype f32, expected u32";
+    assert_eq!(error.to_string(), expected);
+    let (places, bytes) = (
+        ctx.alloc_typed(DType::U32, y.len()),
+        ctx.alloc_typed(DType::I8, x.len()),
+    );
+    let (places, bytes) = (places.expect("memory"), bytes.expect("memory"));
+    let error = max_pool2d_forward(ctx, &bytes, &y, &places, &good).expect_err("x of i8");
+    let expected = "max_pool2d_forward: x has dtype i8, expected f32, i32 or u32";
     assert_eq!(error.to_string(), expected);
     let error = avg_pool2d_forward(ctx, &x, &y, AvgDivisor::Fixed(0), &good);
     let error = error.expect_err("a divisor of 0").to_string();
