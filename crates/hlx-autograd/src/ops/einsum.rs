@@ -3,6 +3,7 @@
 //! Each product of two operands becomes one batched matrix product: indices of both and of the result
 //! are the batch, those of both alone are summed, and the others are rows and columns.
 
+use super::frame::promoted;
 use crate::{AutogradError, Result, Tensor};
 
 /// A tensor with a letter for each dimension. Broadcast dimensions have digits, from the last: `0`.
@@ -216,8 +217,13 @@ fn multiplied(a: &Labelled, b: &Labelled, wanted: impl Fn(char) -> bool) -> Resu
     let inner = of(a, &|label| b.labels.contains(&label) && !wanted(label));
     let rows = of(a, &|label| !b.labels.contains(&label));
     let cols = of(b, &|label| !a.labels.contains(&label));
-    let left = grouped(a, [&batch, &rows, &inner], &extent)?;
-    let right = grouped(b, [&batch, &inner, &cols], &extent)?;
+    let mut left = grouped(a, [&batch, &rows, &inner], &extent)?;
+    let mut right = grouped(b, [&batch, &inner, &cols], &extent)?;
+    if left.dtype().is_integer() && right.dtype().is_integer() {
+        // A sum of small integers is wider than what it meets.
+        let dtype = promoted(&left, &right);
+        (left, right) = (left.to_dtype(dtype)?, right.to_dtype(dtype)?);
+    }
     let product = left.matmul(&right)?;
     let labels = [batch, rows, cols].concat();
     let shape: Vec<usize> = labels.iter().map(|&label| extent(label)).collect();
@@ -299,5 +305,19 @@ mod tests {
         ] {
             assert_eq!(message(Tensor::einsum(expression, &[&x])), expected);
         }
+    }
+
+    #[test]
+    fn integers_have_the_types_of_products_and_sums() -> crate::Result<()> {
+        let ctx = hlx_core::testing::contexts()[0].clone();
+        let of = |shape: &[usize]| Tensor::from_vec(&ctx, vec![100_u8, 50, 7, 9], shape);
+        let product = Tensor::einsum("ij,jk->ik", &[&of(&[2, 2])?, &of(&[2, 2])?])?;
+        // 100 100 + 50 7 is 10,350, 126 modulo 256.
+        assert_eq!(product.to_elements::<u8>()?, [126, 74, 251, 175]);
+        let sum = Tensor::einsum("ij->", &[&of(&[2, 2])?])?;
+        assert_eq!(sum.to_elements::<i32>()?, [166]);
+        let both = Tensor::einsum("ij,k->k", &[&of(&[2, 2])?, &of(&[4])?])?;
+        assert_eq!(both.to_elements::<i32>()?, [16_600, 8_300, 1_162, 1_494]);
+        Ok(())
     }
 }

@@ -155,7 +155,8 @@ impl Tensor {
     /// Computes y = x Wᵀ + bias over the last dimension, \[.., K\] to \[.., N\], as
     /// `torch.nn.functional.linear`.
     ///
-    /// `weight` is \[N, K\], `bias` \[N\]; each element's chain starts from its bias.
+    /// `weight` is \[N, K\], `bias` \[N\]; each element's chain starts from its bias. A weight \[K\] with
+    /// a bias of one element gives \[..\]. Integers wrap, as in [`Tensor::matmul`].
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
@@ -166,6 +167,15 @@ impl Tensor {
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         if self.is_half() && weight.dtype() == self.dtype() {
             return self.weighted_in_f32(weight, bias, |x, weight, bias| x.linear(weight, bias));
+        }
+        if weight.rank() == 1 {
+            let bias = bias.map(|bias| bias.reshape(&[1])).transpose()?;
+            let column = self.linear(&weight.unsqueeze(0)?, bias.as_ref())?;
+            return column.squeeze(-1);
+        }
+        if !self.dtype().is_float() && weight.rank() == 2 {
+            let product = self.matmul(&weight.transpose(0, 1)?)?;
+            return bias.map_or(Ok(product.clone()), |bias| product.add(bias));
         }
         self.affine("linear", (weight, bias), None)
     }

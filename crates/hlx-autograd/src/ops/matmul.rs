@@ -2,7 +2,7 @@
 
 use hlx_core::Buffer;
 use hlx_kernels::broadcast_shape;
-use hlx_kernels::matmul::{MatMul, matmul};
+use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
 
 use crate::samples::Samples;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
@@ -13,14 +13,14 @@ impl Tensor {
     /// its dimension is dropped from the result. Each element is one chain of fused multiply-adds over
     /// K in order.
     ///
-    /// Operands of f16 or bf16 are multiplied in f32.
+    /// Operands of f16 or bf16 are multiplied in f32. Products of integers wrap in their type.
     ///
     /// Where B is one matrix for all rows of A, its gradient is summed by the shard rule, over the
     /// rows in order.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and
-    /// [`AutogradError::DType`](crate::AutogradError::DType) for other elements than f32.
+    /// [`AutogradError::DType`](crate::AutogradError::DType) for operands of different types or `bool`.
     #[doc = example!(
         x: "let product = x.matmul(&x.transpose(0, 1)?)?;",
         "assert_eq!(product.to_vec()?, [14.0, 32.0, 32.0, 77.0]);"
@@ -31,14 +31,28 @@ impl Tensor {
         if self.is_half() && other.dtype() == self.dtype() {
             return self.in_f32(|x| x.matmul(&other.to_dtype(DType::F32)?));
         }
-        self.expect_type(OP, "the left operand", DType::F32)?;
-        other.expect_type(OP, "the right operand", DType::F32)?;
+        if matches!(self.dtype(), DType::I8 | DType::U8) && other.dtype() == self.dtype() {
+            // 8-bit types wrap as their 32-bit sums' low bits do.
+            let [a, b] = [self, other].map(|x| x.to_dtype(DType::I32));
+            return a?.matmul(&b?)?.to_dtype(self.dtype());
+        }
+        let is_whole = matches!(self.dtype(), DType::I32 | DType::U32);
+        let dtype = if is_whole { self.dtype() } else { DType::F32 };
+        self.expect_type(OP, "the left operand", dtype)?;
+        other.expect_type(OP, "the right operand", dtype)?;
         match (self.rank(), other.rank()) {
             (0, _) => Err(self.shape_error(OP, "the left operand", "[.., M, K]")),
             (_, 0) => Err(other.shape_error(OP, "the right operand", "[.., K, N]")),
             (1, 1) => self.unsqueeze(0)?.matmul(other)?.squeeze(0),
             (1, _) => self.unsqueeze(0)?.matmul(other)?.squeeze(-2),
             (_, 1) => self.matmul(&other.unsqueeze(1)?)?.squeeze(-1),
+            (2, 2) if is_whole => self.matmul_batched(other),
+            (_, 2) if is_whole => {
+                // All rows in one product.
+                let product = self.flatten(0, -2)?.matmul(other)?;
+                let rows = &self.shape()[..self.rank() - 1];
+                product.reshape(&[rows, &product.shape()[1..]].concat())
+            }
             (_, 2) => self.matmul_shared(other),
             _ => self.matmul_batched(other),
         }
@@ -164,7 +178,8 @@ impl Tensor {
     /// `einsum("bij,bjk->bik", &[&a, &b])`. Operands are multiplied from left to right; an index that
     /// no later operand and not the result has is summed as soon as it can be: in the product, or by
     /// the order of [`Tensor::sum_dim`] if only one operand has it. `...` stands for broadcast leading
-    /// dimensions.
+    /// dimensions. Products of integers have the types of [`Tensor::matmul`], sums of them those of
+    /// [`Tensor::sum`].
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) for an expression that does not fit the operands.
@@ -199,17 +214,21 @@ fn batched(a: &Tensor, b: &Tensor) -> Result<Buffer> {
         return a.buffer();
     };
     let batch: usize = leading.iter().product();
-    let c = ctx.alloc(batch * m * n)?;
+    let c = ctx.alloc_typed(a.dtype(), batch * m * n)?;
     if c.is_empty() {
         return Ok(c);
     }
+    let is_float = a.dtype().is_float();
     let ((a, trans_a), (b, trans_b)) = (a.matrix()?, b.matrix()?);
     let product = MatMul {
         trans_a,
         trans_b,
         ..strided(batch, [m, n, k], [m * k, k * n, m * n])
     };
-    matmul(ctx, &a, &b, None, &c, &product)?;
+    match is_float {
+        true => matmul(ctx, &a, &b, None, &c, &product)?,
+        false => matmul_integers(ctx, &a, &b, &c, &product)?,
+    }
     Ok(c)
 }
 
@@ -266,6 +285,7 @@ pub(super) fn weight_gradient(
 
 #[cfg(test)]
 mod tests {
+    use crate::Tensor;
     use crate::ops::test_support::{check, input, message};
 
     #[test]
@@ -322,6 +342,34 @@ mod tests {
         check("matmul", &[input(1, &[3, 5]), input(2, &[5, 4])], |x| {
             x[0].matmul(&x[1].mul(&x[1])?)
         });
+    }
+
+    #[test]
+    fn products_of_integers_wrap_in_their_type() -> crate::Result<()> {
+        for ctx in hlx_core::testing::contexts() {
+            let whole = |values: Vec<i32>, shape: &[usize]| Tensor::from_vec(ctx, values, shape);
+            let a = whole(vec![1 << 30, 3, -2, 5, 7, 1], &[3, 2])?;
+            let b = whole(vec![4, 1, 2, -1], &[2, 2])?;
+            let rows = [6, (1 << 30) - 3, 2, -7, 30, 6];
+            assert_eq!(a.matmul(&b)?.to_elements::<i32>()?, rows);
+            let stacked = Tensor::stack(&[&a, &a], 0)?;
+            let product = stacked.matmul(&b)?;
+            assert_eq!(product.shape(), [2, 3, 2]);
+            assert_eq!(product.to_elements::<i32>()?, [rows, rows].concat());
+            let pair = Tensor::stack(&[&b, &b.transpose(0, 1)?], 0)?;
+            let product = stacked.matmul(&pair)?.select(0, 0)?;
+            assert_eq!(product.to_elements::<i32>()?, rows);
+            let row = a.select(0, 2)?.matmul(&b)?;
+            assert_eq!(row.to_elements::<i32>()?, rows[4..]);
+            let bytes = [&a, &b].map(|x| x.to_dtype(crate::DType::I8));
+            let [x, y] = bytes;
+            let product = x?.matmul(&y?)?;
+            assert_eq!(product.to_elements::<i8>()?, [6, -3, 2, -7, 30, 6]);
+            let ones = Tensor::ones(ctx, &[4, 2], crate::DType::I32)?;
+            let linear = a.linear(&ones, Some(&ones.select(1, 0)?))?;
+            assert_eq!(linear.to_elements::<i32>()?[4..8], [4; 4]);
+        }
+        Ok(())
     }
 
     #[test]

@@ -137,9 +137,13 @@ fn pool_of(options: PoolOptions, planes: usize, input: [usize; 2]) -> Pool2d {
 }
 
 impl Tensor {
-    /// The planes of an image: their number, height and width.
+    /// The planes of an image of f32: their number, height and width.
     fn planes(&self, op: &'static str) -> Result<(usize, [usize; 2])> {
         self.expect_type(op, "the input", DType::F32)?;
+        self.planes_of_any(op)
+    }
+
+    fn planes_of_any(&self, op: &'static str) -> Result<(usize, [usize; 2])> {
         match self.shape() {
             &[ref leading @ .., height, width] => Ok((leading.iter().product(), [height, width])),
             _ => Err(self.shape_error(op, "the input", "[.., H, W]")),
@@ -147,7 +151,7 @@ impl Tensor {
     }
 
     /// Computes the largest element of each window, as `torch.nn.functional.max_pool2d`: NaN if one is,
-    /// and of equal ones the first has the gradient.
+    /// and of equal ones the first has the gradient. Integers have the order of their type.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and a kernel error for windows that do not
@@ -173,11 +177,14 @@ impl Tensor {
             let (values, places) = wide.max_pool2d_with_indices(options)?;
             return Ok((values.to_dtype(self.dtype())?, places));
         }
-        let (planes, input) = self.planes(OP)?;
+        let (planes, input) = match self.dtype() {
+            DType::I32 | DType::U32 => self.planes_of_any(OP)?,
+            _ => self.planes(OP)?,
+        };
         let spec = pool_of(*options, planes, input);
         let [h, w] = spec.output()?;
         let ctx = self.context();
-        let values = ctx.alloc(planes * h * w)?;
+        let values = ctx.alloc_typed(self.dtype(), planes * h * w)?;
         let places = ctx.alloc_typed(DType::U32, planes * h * w)?;
         max_pool2d_forward(ctx, &self.buffer()?, &values, &places, &spec)?;
         let rank = self.rank();
@@ -259,7 +266,8 @@ impl Tensor {
         map.apply(self)
     }
 
-    /// Samples planes to `output`, as `torch.nn.functional.interpolate(size=..)`.
+    /// Samples planes to `output`, as `torch.nn.functional.interpolate(size=..)`. Nearest
+    /// takes bytes (u8), too.
     ///
     /// # Errors
     /// As [`Tensor::max_pool2d`].
@@ -269,7 +277,7 @@ impl Tensor {
         "assert_eq!(wide.to_vec()?, [0.0, 0.0, 1.0, 1.0]);"
     )]
     pub fn interpolate(&self, output: [usize; 2], mode: Interpolation) -> Result<Tensor> {
-        if self.is_half() {
+        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
             return self.in_f32(|x| x.interpolate(output, mode));
         }
         let (planes, input) = self.planes("interpolate")?;
@@ -282,7 +290,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::max_pool2d`].
     pub fn interpolate_by(&self, factors: [f64; 2], mode: Interpolation) -> Result<Tensor> {
-        if self.is_half() {
+        if self.is_half() || (self.dtype() == DType::U8 && mode == Interpolation::Nearest) {
             return self.in_f32(|x| x.interpolate_by(factors, mode));
         }
         let (planes, input) = self.planes("interpolate")?;
