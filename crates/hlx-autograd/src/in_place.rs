@@ -17,7 +17,7 @@ use hlx_core::{Bool, DType};
 use hlx_kernels::elementwise::{Unary, add_assign, assign_strided};
 
 use crate::error::AutogradError;
-use crate::ops::Operand;
+use crate::ops::{Index, Operand};
 use crate::tape::{Rule, gradients_enabled};
 use crate::{Input, Result, Tensor};
 
@@ -313,6 +313,27 @@ impl Tensor {
     pub fn index_add_(&mut self, dim: isize, index: &Tensor, source: &Tensor) -> Result<&mut Self> {
         let added = self.index_add(dim, index, source)?;
         self.assign("index_add_", &added)
+    }
+
+    /// Writes `values`, broadcast, at `x[items]`, or with `accumulate` adds them to what is there, as
+    /// `torch.Tensor.index_put_`: PyTorch's `x[items] = values`.
+    ///
+    /// # Errors
+    /// As [`Tensor::index_put`] and [`Tensor::add_`].
+    #[doc = example!(
+        x: "let mut x = x;",
+        "let columns = Tensor::from_vec(&ctx, vec![0_i32, -1], &[2])?;",
+        "x.index_put_(&[1.into(), (&columns).into()], &Tensor::zeros(&ctx, &[], DType::F32)?, false)?;",
+        "assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 0.0]);"
+    )]
+    pub fn index_put_(
+        &mut self,
+        items: &[Index],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<&mut Self> {
+        let written = self.index_put(items, values, accumulate)?;
+        self.assign("index_put_", &written)
     }
 
     /// Turns the collection of this tensor's gradient on or off, as `torch.Tensor.requires_grad_`: with

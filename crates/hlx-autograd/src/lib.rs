@@ -62,7 +62,7 @@ pub use hlx_kernels::pool::AvgDivisor;
 pub use hook::Hook;
 pub use input::{GradientSource, Input};
 pub use ops::{
-    BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, LossReduction, Operand,
+    BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, Index, LossReduction, Operand,
     Padding, PoolOptions, Recurrence, Rounding, RunningStatistics,
 };
 pub use samples::{Batch, Samples};

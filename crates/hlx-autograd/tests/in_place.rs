@@ -49,7 +49,7 @@ type Pair = (
 );
 
 #[rustfmt::skip] // A line an operation.
-const PAIRS: [Pair; 29] = [
+const PAIRS: [Pair; 31] = [
     ("add_", |x, y| x.add_(y).map(drop), |x, y| x.add(y)),
     ("sub_", |x, y| x.sub_(y).map(drop), |x, y| x.sub(y)),
     ("mul_", |x, y| x.mul_(y).map(drop), |x, y| x.mul(y)),
@@ -78,6 +78,8 @@ const PAIRS: [Pair; 29] = [
     ("copy_", |x, y| x.copy_(y).map(drop), |x, y| y.expand(x.shape())),
     ("masked_fill_", |x, y| x.masked_fill_(&y.gt(1.0)?, 7.0).map(drop), |x, y| x.masked_fill(&y.gt(1.0)?, 7.0)),
     ("scatter_add_", |x, y| x.scatter_add_(1, &places(y)?, y).map(drop), |x, y| x.scatter_add(1, &places(y)?, y)),
+    ("index_put_", |x, y| x.index_put_(&[(&rows(y)?).into()], y, false).map(drop), |x, y| x.index_put(&[(&rows(y)?).into()], y, false)),
+    ("index_put_, added", |x, y| x.index_put_(&[(&rows(y)?).into()], y, true).map(drop), |x, y| x.index_put(&[(&rows(y)?).into()], y, true)),
     ("index_add_", |x, y| x.index_add_(0, &rows(y)?, y).map(drop), |x, y| x.index_add(0, &rows(y)?, y)),
 ];
 
@@ -172,7 +174,7 @@ fn windows_and_other_types_are_written_in_place() -> Result<()> {
 type Network = (&'static str, fn(&Tensor, &Tensor) -> Result<Tensor>);
 
 #[rustfmt::skip] // A line an operation.
-const NETWORKS: [Network; 37] = [
+const NETWORKS: [Network; 39] = [
     ("add", |x, y| x.add(y)),
     ("mul", |x, y| x.mul(y)),
     ("div", |x, y| x.div(y)),
@@ -195,6 +197,8 @@ const NETWORKS: [Network; 37] = [
     ("cumsum", |x, y| x.cumsum(0)?.mul(y)),
     ("cumprod", |x, y| x.cumprod(0)?.mul(y)),
     ("gather", |x, y| x.gather(1, &y.to_dtype(DType::I32)?)),
+    ("index", |x, y| x.index(&[(&y.to_dtype(DType::I32)?).into(), (..).into()])),
+    ("index_put", |x, y| x.index_put(&[(&y.to_dtype(DType::I32)?.select(0, 0)?).into()], y, true)),
     ("sort", |x, y| x.sort(1, false)?.0.mul(y)),
     ("cat", |x, y| Tensor::cat(&[x, y], 0)),
     ("tril", |x, y| x.tril(0)?.mul(y)),

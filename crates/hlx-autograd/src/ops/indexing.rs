@@ -5,10 +5,10 @@
 //! 0 or is not written. Where several indices choose one element, `scatter` writes the last one in
 //! row-major order, and additions follow that order.
 
-use hlx_core::{Bool, Buffer, Context};
-use hlx_kernels::elementwise::Band;
+use hlx_core::{Buffer, Context};
 use hlx_kernels::{KernelError, Operand, indexing};
 
+use super::index::multiples;
 use super::movement::axis_of;
 use crate::{AutogradError, DType, Result, Tensor};
 
@@ -23,7 +23,7 @@ type Writer = fn(
     Option<&Buffer>,
 ) -> Result<(), KernelError>;
 
-fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
+pub(super) fn check_index(op: &'static str, index: &Tensor) -> Result<()> {
     match index.dtype() {
         DType::I32 | DType::U32 => Ok(()),
         found => Err(AutogradError::DType {
@@ -47,6 +47,10 @@ impl Tensor {
     )]
     pub fn gather(&self, dim: isize, index: &Tensor) -> Result<Tensor> {
         const OP: &str = "gather";
+        // An index of no places may be of any integers, as in PyTorch.
+        if index.n_elements() == 0 && matches!(index.dtype(), DType::I8 | DType::U8) {
+            return self.gather(dim, &index.to_dtype(DType::U32)?);
+        }
         check_index(OP, index)?;
         self.same_context(OP, [("the index", Some(index))])?;
         if self.rank() == 0 {
@@ -93,12 +97,16 @@ impl Tensor {
         if self.rank() == 0 {
             return self.as_vector(|x| x.index_select(dim, index));
         }
-        let axis = axis_of(OP, dim, self.rank())?;
+        self.selected(OP, axis_of(OP, dim, self.rank())?, index)
+    }
+
+    /// The slices at the places of an index along an axis, by an operation that has checked both.
+    pub(super) fn selected(&self, op: &'static str, axis: usize, index: &Tensor) -> Result<Tensor> {
         let mut shape = self.shape().to_vec();
         shape[axis] = index.n_elements();
         let ctx = self.context();
         let out = ctx.alloc_typed(self.dtype(), shape.iter().product())?;
-        let flag = ctx.flag(OP)?;
+        let flag = ctx.flag(op)?;
         indexing::index_select(
             ctx,
             self.operand(),
@@ -108,30 +116,52 @@ impl Tensor {
             Some(&flag),
         )?;
         let (x, from, index) = (self.input(), self.shape().to_vec(), index.detach());
-        let chosen = Tensor::of_rule(OP, &[self], (out, &shape), move |pass, dy, _| {
+        let chosen = Tensor::of_rule(op, &[self], (out, &shape), move |pass, dy, _| {
             let dx = Tensor::zeros(dy.context(), &from, dy.dtype())?;
             pass.add_tensor(&x, &dx.index_add(axis as isize, &index, dy)?)
         })?;
         Ok(chosen.with_samples_of(self.samples().unless_along(axis)))
     }
 
-    /// The frame of operations that write into a copy by index: checks the operands, launches `kernel`,
-    /// and returns the axis and the copy.
+    /// The frame of operations that write into a copy by index along an axis: checks the operands,
+    /// launches `kernel`, and returns the copy.
     fn written(
         &self,
         op: &'static str,
-        dim: isize,
+        axis: usize,
         (index, source): (&Tensor, &Tensor),
         kernel: Writer,
-    ) -> Result<(usize, Buffer)> {
+    ) -> Result<Buffer> {
         check_index(op, index)?;
         let others = [("the index", Some(index)), ("the source", Some(source))];
         self.same_context(op, others)?;
-        let axis = axis_of(op, dim, self.rank())?;
         let (ctx, out) = (self.context(), self.copied()?);
         let (flag, places, from) = (ctx.flag(op)?, index.operand(), source.operand());
         kernel(ctx, &out, self.shape(), axis, places, from, Some(&flag))?;
-        Ok((axis, out))
+        Ok(out)
+    }
+
+    /// The type in which additions by index to elements of 8 and 16 bits are made; `None` for those of
+    /// 32 bits, which are added as they are.
+    fn summed_type(&self) -> Option<DType> {
+        match self.dtype() {
+            DType::F16 | DType::BF16 => Some(DType::F32),
+            DType::I8 | DType::U8 | DType::Bool => Some(DType::I32),
+            DType::F32 | DType::I32 | DType::U32 => None,
+        }
+    }
+
+    /// Adds a source by index in a wider type, and converts the sums to this tensor's type, once.
+    fn added_in(
+        &self,
+        op: &'static str,
+        wide: DType,
+        source: &Tensor,
+        add: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        self.same_context(op, [("the source", Some(source))])?;
+        source.expect_type(op, "the source", self.dtype())?;
+        add(&self.to_dtype(wide)?, &source.to_dtype(wide)?)?.to_dtype(self.dtype())
     }
 
     /// A write into a tensor without dimensions as one into one of one.
@@ -145,7 +175,8 @@ impl Tensor {
     }
 
     /// Returns a copy with `source[i]` written at `i with index[i] in the place of dim`, as
-    /// `torch.scatter`.
+    /// `torch.scatter`. Of several elements for one place the last is written, and it alone has the
+    /// place's gradient (PyTorch gives it to all of them).
     ///
     /// # Errors
     /// As [`Tensor::gather`].
@@ -159,12 +190,22 @@ impl Tensor {
         if self.rank() == 0 {
             return self.written_as_vector((index, source), |x, i, y| x.scatter(dim, i, y));
         }
-        let (axis, out) = self.written(OP, dim, (index, source), indexing::scatter)?;
+        self.scattered(OP, axis_of(OP, dim, self.rank())?, (index, source))
+    }
+
+    /// [`Tensor::scatter`] along an axis, by an operation of another name.
+    pub(super) fn scattered(
+        &self,
+        op: &'static str,
+        axis: usize,
+        (index, source): (&Tensor, &Tensor),
+    ) -> Result<Tensor> {
+        let out = self.written(op, axis, (index, source), indexing::scatter)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let given = source.shape().to_vec();
         let inputs = [self, source];
-        let written = Tensor::of_rule(OP, &inputs, (out, shape), move |pass, dy, _| {
+        let written = Tensor::of_rule(op, &inputs, (out, shape), move |pass, dy, _| {
             let dim = axis as isize;
             let zeros = Tensor::zeros(dy.context(), index.shape(), dy.dtype())?;
             if x.requires_grad() {
@@ -172,7 +213,8 @@ impl Tensor {
             }
             if y.requires_grad() {
                 let taken = dy.gather(dim, &index)?;
-                pass.add_tensor(&y, &taken.grown_to(&given)?)?;
+                let kept = taken.where_(&last_writers(&index, axis, dy.shape())?, 0.0)?;
+                pass.add_tensor(&y, &kept.grown_to(&given)?)?;
             }
             Ok(())
         })?;
@@ -180,7 +222,8 @@ impl Tensor {
     }
 
     /// Returns a copy with `source[i]` added at `i with index[i] in the place of dim`, in row-major
-    /// order of the index, as `torch.scatter_add`.
+    /// order of the index, as `torch.scatter_add`. Elements of f16 and bf16 are added in f32, smaller
+    /// integers and truth values in i32, and the sums are converted once.
     ///
     /// # Errors
     /// As [`Tensor::gather`].
@@ -193,12 +236,27 @@ impl Tensor {
         if self.rank() == 0 {
             return self.written_as_vector((index, source), |x, i, y| x.scatter_add(dim, i, y));
         }
-        let (axis, out) = self.written(OP, dim, (index, source), indexing::scatter_add)?;
+        self.scatter_added(OP, axis_of(OP, dim, self.rank())?, (index, source))
+    }
+
+    /// [`Tensor::scatter_add`] along an axis, by an operation of another name.
+    pub(super) fn scatter_added(
+        &self,
+        op: &'static str,
+        axis: usize,
+        (index, source): (&Tensor, &Tensor),
+    ) -> Result<Tensor> {
+        if let Some(wide) = self.summed_type() {
+            return self.added_in(op, wide, source, |x, y| {
+                x.scatter_added(op, axis, (index, y))
+            });
+        }
+        let out = self.written(op, axis, (index, source), indexing::scatter_add)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let given = source.shape().to_vec();
         let inputs = [self, source];
-        let added = Tensor::of_rule(OP, &inputs, (out, shape), move |pass, dy, _| {
+        let added = Tensor::of_rule(op, &inputs, (out, shape), move |pass, dy, _| {
             if y.requires_grad() {
                 let taken = dy.gather(axis as isize, &index)?;
                 pass.add_tensor(&y, &taken.grown_to(&given)?)?;
@@ -209,7 +267,7 @@ impl Tensor {
     }
 
     /// Returns a copy with the slices of `source` added at the indices along a dimension, in their
-    /// order, as `torch.index_add`.
+    /// order, as `torch.index_add`; types as for [`Tensor::scatter_add`].
     ///
     /// # Errors
     /// As [`Tensor::gather`].
@@ -222,7 +280,11 @@ impl Tensor {
         if self.rank() == 0 {
             return self.written_as_vector((index, source), |x, i, y| x.index_add(dim, i, y));
         }
-        let (axis, out) = self.written(OP, dim, (index, source), indexing::index_add)?;
+        if let Some(wide) = self.summed_type() {
+            return self.added_in(OP, wide, source, |x, y| x.index_add(dim, index, y));
+        }
+        let axis = axis_of(OP, dim, self.rank())?;
+        let out = self.written(OP, axis, (index, source), indexing::index_add)?;
         let shape = self.shape();
         let (x, y, index) = (self.input(), source.input(), index.detach());
         let inputs = [self, source];
@@ -247,9 +309,7 @@ impl Tensor {
         self.same_context(OP, [("the mask", Some(mask))])?;
         mask.expect_type(OP, "the mask", DType::Bool)?;
         let [x, mask] = super::frame::broadcast(OP, [("self", self), ("the mask", mask)])?;
-        let held = mask.to_elements::<Bool>()?;
-        let places = (0_u32..).zip(&held).filter(|(_, held)| bool::from(**held));
-        let places: Vec<u32> = places.map(|(place, _)| place).collect();
+        let places = mask.true_places()?;
         let n = places.len();
         let index = Tensor::from_vec(self.context(), places, &[n])?;
         x.flatten(0, -1)?.index_select(0, &index)
@@ -274,238 +334,13 @@ impl Tensor {
     }
 }
 
-impl Tensor {
-    /// Computes the largest element along a dimension and its place, the first of equal ones: the
-    /// values and u32 places of `torch.max(x, dim)`. The gradient goes to that place.
-    ///
-    /// # Errors
-    /// As [`Tensor::amax`].
-    #[doc = example!(
-        x: "let (largest, places) = x.max_dim(1, false)?;",
-        "assert_eq!((largest.to_vec()?, places.to_ids()?), (vec![3.0, 6.0], vec![2, 2]));"
-    )]
-    pub fn max_dim(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.at_place(dim, keepdim, self.argmax(Some(dim), true)?)
-    }
-
-    /// Computes the smallest element along a dimension and its place, as `torch.min(x, dim)`; see
-    /// [`Tensor::max_dim`].
-    ///
-    /// # Errors
-    /// As [`Tensor::amax`].
-    #[doc = example!(x: "assert_eq!(x.min_dim(0, false)?.0.to_vec()?, [1.0, 2.0, 3.0]);")]
-    pub fn min_dim(&self, dim: isize, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.at_place(dim, keepdim, self.argmin(Some(dim), true)?)
-    }
-
-    fn at_place(&self, dim: isize, keepdim: bool, places: Tensor) -> Result<(Tensor, Tensor)> {
-        if self.rank() == 0 {
-            return Ok((self.clone(), places));
-        }
-        let values = self.gather(dim, &places)?;
-        let values = values.with_samples_of(places.samples());
-        match keepdim {
-            true => Ok((values, places)),
-            false => Ok((values.squeeze(dim)?, places.squeeze(dim)?)),
-        }
-    }
-
-    /// Sorts along a dimension, stable: the values and the places that they had, as u32. NaN is larger
-    /// than everything. As `torch.sort(stable=True)`.
-    ///
-    /// # Errors
-    /// [`AutogradError::Argument`] if the dimension does not exist.
-    #[doc = example!(
-        x: "let (sorted, places) = x.sort(1, true)?;",
-        "assert_eq!(sorted.to_vec()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);",
-        "assert_eq!(places.to_ids()?, [2, 1, 0, 2, 1, 0]);"
-    )]
-    pub fn sort(&self, dim: isize, descending: bool) -> Result<(Tensor, Tensor)> {
-        if self.rank() == 0 {
-            let (values, places) = self.unsqueeze(0)?.sort(dim, descending)?;
-            return Ok((values.squeeze(0)?, places.squeeze(0)?));
-        }
-        const OP: &str = "sort";
-        let axis = axis_of(OP, dim, self.rank())?;
-        let (ctx, n) = (self.context(), self.n_elements());
-        let values = ctx.alloc_typed(self.dtype(), n)?;
-        let places = ctx.alloc_typed(DType::U32, n)?;
-        hlx_kernels::sort::sort(ctx, self.operand(), axis, descending, &values, &places)?;
-        let places = Tensor::from_buffer(ctx, places, self.shape())?;
-        Ok((self.taken_from(OP, axis, values, &places)?, places))
-    }
-
-    /// Elements taken from places along a dimension, no place twice in a line, with their gradient.
-    fn taken_from(
-        &self,
-        op: &'static str,
-        axis: usize,
-        values: Buffer,
-        places: &Tensor,
-    ) -> Result<Tensor> {
-        let output = (values, places.shape());
-        let samples = self.samples().unless_along(axis);
-        if !self.dtype().is_float() {
-            let values = Tensor::from_buffer(self.context(), output.0, output.1)?;
-            return Ok(values.with_samples_of(samples));
-        }
-        let (x, shape, places) = (self.input(), self.shape().to_vec(), places.clone());
-        let values = Tensor::of_rule(op, &[self], output, move |pass, dy, _| {
-            let dx = Tensor::zeros(dy.context(), &shape, dy.dtype())?;
-            pass.add_tensor(&x, &dx.scatter(axis as isize, &places, dy)?)
-        })?;
-        Ok(values.with_samples_of(samples))
-    }
-
-    /// Computes the places of the sorted elements along a dimension, as `torch.argsort(stable=True)`.
-    ///
-    /// # Errors
-    /// As [`Tensor::sort`].
-    #[doc = example!(x: "assert_eq!(x.argsort(1, true)?.to_ids()?, [2, 1, 0, 2, 1, 0]);")]
-    pub fn argsort(&self, dim: isize, descending: bool) -> Result<Tensor> {
-        if self.rank() == 0 {
-            return self.as_vector(|x| x.argsort(dim, descending));
-        }
-        let axis = axis_of("argsort", dim, self.rank())?;
-        let ctx = self.context();
-        let places = ctx.alloc_typed(DType::U32, self.n_elements())?;
-        hlx_kernels::sort::argsort(ctx, self.operand(), axis, descending, &places)?;
-        Tensor::from_buffer(ctx, places, self.shape())
-    }
-
-    /// Computes the k largest (or smallest) elements along a dimension in order and their places; of
-    /// equal ones the first. As `torch.topk`.
-    ///
-    /// # Errors
-    /// As [`Tensor::sort`], and a kernel error for more than there are.
-    #[doc = example!(x: "assert_eq!(x.topk(2, 1, true)?.0.to_vec()?, [3.0, 2.0, 6.0, 5.0]);")]
-    pub fn topk(&self, k: usize, dim: isize, largest: bool) -> Result<(Tensor, Tensor)> {
-        if self.rank() == 0 {
-            let (values, places) = self.unsqueeze(0)?.topk(k, dim, largest)?;
-            return Ok((values.squeeze(0)?, places.squeeze(0)?));
-        }
-        let axis = axis_of("topk", dim, self.rank())?;
-        let mut shape = self.shape().to_vec();
-        shape[axis] = k;
-        let (ctx, n) = (self.context(), shape.iter().product());
-        let values = ctx.alloc_typed(self.dtype(), n)?;
-        let places = ctx.alloc_typed(DType::U32, n)?;
-        hlx_kernels::sort::topk(ctx, self.operand(), k, axis, largest, &values, &places)?;
-        let places = Tensor::from_buffer(ctx, places, &shape)?;
-        Ok((self.taken_from("topk", axis, values, &places)?, places))
-    }
-
-    /// A running operation over the types and shapes that its kernel has: 16-bit floats in f32, smaller
-    /// integers and truth values in i32, a tensor without dimensions as one of one.
-    fn widened_scan(
-        &self,
-        operation: impl FnOnce(&Tensor) -> Result<Tensor>,
-    ) -> Option<Result<Tensor>> {
-        match self.dtype() {
-            _ if self.rank() == 0 => Some(self.as_vector(operation)),
-            DType::F16 | DType::BF16 => Some(self.in_f32(operation)),
-            DType::I8 | DType::U8 | DType::Bool => {
-                Some(self.to_dtype(DType::I32).and_then(|x| operation(&x)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Computes the running sums along a dimension, as `torch.cumsum`. Types as for [`Tensor::sum`].
-    ///
-    /// # Errors
-    /// [`AutogradError::Argument`] if the dimension does not exist.
-    #[doc = example!(x: "assert_eq!(x.cumsum(1)?.to_vec()?, [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);")]
-    pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
-        if let Some(widened) = self.widened_scan(|x| x.cumsum(dim)) {
-            return widened;
-        }
-        let axis = axis_of("cumsum", dim, self.rank())?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), self.n_elements())?;
-        hlx_kernels::scan::cumsum(ctx, self.operand(), axis, &out)?;
-        let (x, dims) = (self.input(), [axis as isize]);
-        let sums = Tensor::of_rule(
-            "cumsum",
-            &[self],
-            (out, self.shape()),
-            move |pass, dy, _| pass.add_tensor(&x, &dy.flip(&dims)?.cumsum(dims[0])?.flip(&dims)?),
-        )?;
-        Ok(sums.with_samples_of(self.samples().unless_along(axis)))
-    }
-
-    /// Computes the running products along a dimension, as `torch.cumprod`; a factor of 0 has the
-    /// gradient that is due to it. Types as for [`Tensor::sum`].
-    ///
-    /// # Errors
-    /// [`AutogradError::Argument`] if the dimension does not exist.
-    #[doc = example!(x: "assert_eq!(x.cumprod(1)?.to_vec()?, [1.0, 2.0, 6.0, 4.0, 20.0, 120.0]);")]
-    pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
-        if let Some(widened) = self.widened_scan(|x| x.cumprod(dim)) {
-            return widened;
-        }
-        let axis = axis_of("cumprod", dim, self.rank())?;
-        let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), self.n_elements())?;
-        hlx_kernels::scan::cumprod(ctx, self.operand(), axis, &out)?;
-        let (place, x) = (self.input(), self.clone());
-        let output = (out, self.shape());
-        let products = Tensor::of_output_rule("cumprod", &[self], output, move |pass, dy, y| {
-            let y = y.unwrap_or(dy);
-            pass.add_tensor(&place, &running_product_slope(&x, axis as isize, dy, y)?)
-        })?;
-        Ok(products.with_samples_of(self.samples().unless_along(axis)))
-    }
-
-    /// The matrices with zeros above a diagonal, as `torch.tril`.
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] for fewer than two dimensions.
-    #[doc = example!(x: "assert_eq!(x.tril(0)?.to_vec()?, [1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);")]
-    pub fn tril(&self, diagonal: isize) -> Result<Tensor> {
-        self.banded("tril", (None, Some(diagonal as i64)))
-    }
-
-    /// The matrices with zeros below a diagonal, as `torch.triu`.
-    ///
-    /// # Errors
-    /// [`AutogradError::Shape`] for fewer than two dimensions.
-    #[doc = example!(x: "assert_eq!(x.triu(0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 6.0]);")]
-    pub fn triu(&self, diagonal: isize) -> Result<Tensor> {
-        self.banded("triu", (Some(diagonal as i64), None))
-    }
-
-    fn banded(&self, op: &'static str, (low, high): (Option<i64>, Option<i64>)) -> Result<Tensor> {
-        let &[.., rows, columns] = self.shape() else {
-            return Err(self.shape_error(op, "the input", "at least two dimensions"));
-        };
-        let ctx = self.context();
-        let mask = ctx.alloc_typed(DType::Bool, rows * columns)?;
-        let band = Band {
-            rows,
-            columns,
-            low,
-            high,
-        };
-        hlx_kernels::elementwise::band(ctx, band, &mask)?;
-        let mask = Tensor::from_buffer(ctx, mask, &[rows, columns])?;
-        self.where_(&mask, Tensor::zeros(ctx, &[], self.dtype())?)
-    }
-}
-
-/// The gradient of running products y of x: the sum over all products that have a factor, each without
-/// it. Before the first 0 that is a quotient; the first 0 has the products of the other factors; and
-/// what comes after it is in products of 0 alone.
-fn running_product_slope(x: &Tensor, dim: isize, dy: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let later = |terms: Tensor| terms.flip(&[dim])?.cumsum(dim)?.flip(&[dim]);
-    let is_zero = x.eq(0.0)?;
-    let zeros = is_zero.to_dtype(DType::F32)?.cumsum(dim)?;
-    let first = is_zero.logical_and(zeros.eq(1.0)?)?;
-    let quotient = later(dy.mul(y)?)?.div(x.masked_fill(&is_zero, 1.0)?)?;
-    let others = x.masked_fill(&first, 1.0)?.cumprod(dim)?;
-    let at_first = later(dy.mul(others)?)?;
-    let before = quotient.where_(&zeros.eq(0.0)?, 0.0)?;
-    at_first.where_(&first, before)
+/// Whether each index of a write along an axis of `shape` was the last one of its place.
+fn last_writers(index: &Tensor, axis: usize, shape: &[usize]) -> Result<Tensor> {
+    let numbers = multiples(index, index.n_elements(), 1)?.reshape(index.shape())?;
+    let dim = axis as isize;
+    let written = Tensor::zeros(index.context(), shape, DType::U32)?;
+    let winners = written.scatter(dim, index, &numbers)?;
+    winners.gather(dim, index)?.eq(numbers)
 }
 
 #[cfg(test)]
@@ -536,12 +371,23 @@ mod tests {
         check("index_add", &x, |x| {
             x[0].index_add(0, &chosen.narrow(0, 0, 2)?, &x[1])?.gelu()
         });
-        check("max_dim", &x[..1], |x| Ok(x[0].max_dim(1, false)?.0));
-        check("sort", &x[..1], |x| x[0].sort(1, true)?.0.mul(&x[0]));
-        check("topk", &x[..1], |x| Ok(x[0].topk(2, -1, true)?.0));
-        check("cumsum", &x[..1], |x| x[0].cumsum(1)?.gelu());
-        check("cumprod", &x[..1], |x| x[0].cumprod(0));
-        check("tril", &x[..1], |x| x[0].tril(0)?.gelu());
+    }
+
+    #[test]
+    fn an_element_that_was_written_over_has_no_gradient() -> Result<()> {
+        let (x, y) = (
+            of(&[0.0; 3], &[3]),
+            of(&[1.0, 2.0, 3.0, 4.0], &[4]).with_gradient(),
+        );
+        let index = Tensor::from_vec(x.context(), vec![2_i32, 0, 2, 2], &[4])?;
+        let written = x.scatter(0, &index, &y)?;
+        assert_eq!(written.to_vec()?, [2.0, 0.0, 4.0]);
+        written
+            .mul(of(&[10.0, 20.0, 30.0], &[3]))?
+            .sum()?
+            .backward()?;
+        assert_eq!(y.grad().expect("one").to_vec()?, [0.0, 10.0, 0.0, 30.0]);
+        Ok(())
     }
 
     #[test]
@@ -561,16 +407,36 @@ mod tests {
     }
 
     #[test]
-    fn masks_and_sorts() -> Result<()> {
+    fn a_mask_picks_what_it_holds() -> Result<()> {
         let x = of(&[3.0, f32::NAN, -1.0, 3.0], &[4]);
-        let (sorted, places) = x.sort(0, false)?;
-        assert_eq!(places.to_ids()?, [2, 0, 3, 1]);
-        assert_eq!(sorted.to_vec()?[..3], [-1.0, 3.0, 3.0]);
         assert_eq!(x.masked_select(&x.eq(3.0)?)?.to_vec()?, [3.0, 3.0]);
-        assert_eq!(
-            of(&[1.0; 4], &[2, 2]).triu(1)?.to_vec()?,
-            [0.0, 1.0, 0.0, 0.0]
+        Ok(())
+    }
+
+    /// 256 + 1 is 256 in bf16 (8 bits): each of 8 additions of 1 would be lost.
+    #[test]
+    fn sums_of_small_types_are_rounded_once() -> Result<()> {
+        let index = Tensor::from_vec(of(&[], &[0]).context(), vec![0_i32; 8], &[8])?;
+        let (start, ones) = (of(&[256.0, 1.0], &[2]), of(&[1.0; 8], &[8]));
+        for dtype in [DType::BF16, DType::F16] {
+            let [x, y] = [start.to_dtype(dtype)?, ones.to_dtype(dtype)?];
+            for sum in [x.scatter_add(0, &index, &y)?, x.index_add(0, &index, &y)?] {
+                assert_eq!(sum.dtype(), dtype);
+                assert_eq!(sum.to_dtype(DType::F32)?.to_vec()?, [264.0, 1.0]);
+            }
+        }
+        let (x, y) = (
+            start.to_dtype(DType::I8)?,
+            ones.scale(100.0)?.to_dtype(DType::I8)?,
         );
+        // 256 is 0 in 8 bits, 800 is 32.
+        assert_eq!(x.scatter_add(0, &index, &y)?.to_elements::<i8>()?, [32, 1]);
+        let held = [hlx_core::Bool::from(true); 2];
+        let x = start
+            .sub(1.0)?
+            .gt(1.0)?
+            .index_add(0, &index, &ones.gt(0.0)?)?;
+        assert_eq!(x.to_elements::<hlx_core::Bool>()?[..1], held[..1]);
         Ok(())
     }
 }

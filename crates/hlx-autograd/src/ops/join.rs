@@ -273,6 +273,48 @@ impl Tensor {
             .expand(&apart)?
             .reshape(&shape)
     }
+
+    /// Repeats each element along a dimension as often as `repeats` says, i32 or u32 of one element for
+    /// all or one for each, as `torch.repeat_interleave` of a tensor. How many there are is in the data:
+    /// the host waits for it, and this cannot be recorded.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the dimension does not exist or a number is negative,
+    /// [`AutogradError::Shape`] and [`AutogradError::DType`] for other repeats.
+    #[doc = example!(
+        x: "let repeats = Tensor::from_vec(&ctx, vec![2_i32, 0, 1], &[3])?;",
+        "assert_eq!(x.repeat_interleave_by(&repeats, 1)?.to_vec()?, [1.0, 1.0, 3.0, 4.0, 4.0, 6.0]);"
+    )]
+    pub fn repeat_interleave_by(&self, repeats: &Tensor, dim: isize) -> Result<Tensor> {
+        const OP: &str = "repeat_interleave";
+        self.same_context(OP, [("repeats", Some(repeats))])?;
+        if repeats.dtype() != DType::U32 {
+            repeats.expect_type(OP, "repeats", DType::I32)?;
+        }
+        if self.rank() == 0 {
+            return self.unsqueeze(0)?.repeat_interleave_by(repeats, dim);
+        }
+        let axis = axis_of(OP, dim, self.rank())?;
+        let extent = self.shape()[axis];
+        if repeats.rank() > 1 || (repeats.n_elements() != extent && repeats.n_elements() != 1) {
+            return Err(repeats.shape_error(OP, "repeats", format!("[{extent}] or [1]")));
+        }
+        let counts = repeats
+            .expand(&[extent])?
+            .to_dtype(DType::I32)?
+            .to_elements::<i32>()?;
+        let mut places = Vec::new();
+        for (place, &count) in (0_u32..).zip(&counts) {
+            let Ok(count) = usize::try_from(count) else {
+                let reason = format!("an element is repeated {count} times, expected 0 or more");
+                return Err(AutogradError::Argument { op: OP, reason });
+            };
+            places.resize(places.len() + count, place);
+        }
+        let n = places.len();
+        let places = Tensor::from_vec(self.context(), places, &[n])?;
+        self.selected(OP, axis, &places)
+    }
 }
 
 #[cfg(test)]

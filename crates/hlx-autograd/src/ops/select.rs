@@ -1,10 +1,10 @@
-//! The choice of elements by a condition.
+//! The choice of elements by a condition or by their place beside a diagonal.
 
-use hlx_kernels::elementwise;
+use hlx_kernels::elementwise::{self, Band};
 
 use super::frame::{broadcast, promoted};
 use super::scalar::Operand;
-use crate::{Result, Tensor};
+use crate::{DType, Result, Tensor};
 
 impl Tensor {
     /// Takes this tensor's element where `condition` holds, else the other one's: `torch.where(
@@ -18,7 +18,7 @@ impl Tensor {
     )]
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Result<Tensor> {
         const OP: &str = "where";
-        condition.expect_type(OP, "the condition", crate::DType::Bool)?;
+        condition.expect_type(OP, "the condition", DType::Bool)?;
         let other = other.beside(self)?;
         let dtype = promoted(self, &other);
         let (one, two) = (self.to_dtype(dtype)?, other.to_dtype(dtype)?);
@@ -58,6 +58,41 @@ impl Tensor {
         let value = Tensor::full(self.context(), &[], value, self.dtype())?;
         self.where_(&mask.logical_not()?, value)
     }
+
+    /// The matrices with zeros above a diagonal, as `torch.tril`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) for fewer than two dimensions.
+    #[doc = example!(x: "assert_eq!(x.tril(0)?.to_vec()?, [1.0, 0.0, 0.0, 4.0, 5.0, 0.0]);")]
+    pub fn tril(&self, diagonal: isize) -> Result<Tensor> {
+        self.banded("tril", (None, Some(diagonal as i64)))
+    }
+
+    /// The matrices with zeros below a diagonal, as `torch.triu`.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) for fewer than two dimensions.
+    #[doc = example!(x: "assert_eq!(x.triu(0)?.to_vec()?, [1.0, 2.0, 3.0, 0.0, 5.0, 6.0]);")]
+    pub fn triu(&self, diagonal: isize) -> Result<Tensor> {
+        self.banded("triu", (Some(diagonal as i64), None))
+    }
+
+    fn banded(&self, op: &'static str, (low, high): (Option<i64>, Option<i64>)) -> Result<Tensor> {
+        let &[.., rows, columns] = self.shape() else {
+            return Err(self.shape_error(op, "the input", "at least two dimensions"));
+        };
+        let ctx = self.context();
+        let mask = ctx.alloc_typed(DType::Bool, rows * columns)?;
+        let band = Band {
+            rows,
+            columns,
+            low,
+            high,
+        };
+        elementwise::band(ctx, band, &mask)?;
+        let mask = Tensor::from_buffer(ctx, mask, &[rows, columns])?;
+        self.where_(&mask, Tensor::zeros(ctx, &[], self.dtype())?)
+    }
 }
 
 #[cfg(test)]
@@ -73,11 +108,20 @@ mod tests {
         check("masked_fill", std::slice::from_ref(&x), |x| {
             x[0].masked_fill(&mask, 3.0)
         });
+        check("tril", std::slice::from_ref(&x), |x| x[0].tril(0)?.gelu());
         let text = message(x.where_(&x, 0.0));
         assert_eq!(
             text,
             "where: the condition has elements of f32, expected bool"
         );
+        Ok(())
+    }
+
+    #[test]
+    fn triangles_keep_their_side() -> Result<()> {
+        let ones = input(1, &[2, 2]).ones_like()?;
+        assert_eq!(ones.triu(1)?.to_vec()?, [0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(ones.tril(0)?.to_vec()?, [1.0, 0.0, 1.0, 1.0]);
         Ok(())
     }
 }
