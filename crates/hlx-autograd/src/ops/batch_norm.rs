@@ -51,7 +51,8 @@ impl Tensor {
     /// Normalises each channel of \[N, C, ..\] by the mean and the biased variance of its shard, then
     /// applies gain and bias \[C\], and moves the running values shard by shard, in order, the variance
     /// by the unbiased one: `torch.nn.functional.batch_norm(.., training=True)` of each shard. A pass
-    /// that holds a part of a shard has other statistics, and is refused going backward.
+    /// that holds a part of a shard has other statistics, and is refused going backward. An input of f16
+    /// or bf16 is normalised in f32, and the result rounded once; running values are f32.
     ///
     /// # Errors
     /// [`AutogradError::Shape`], [`AutogradError::Shards`] for shards that do not divide the samples,
@@ -63,6 +64,9 @@ impl Tensor {
         running: Option<RunningStatistics<'_>>,
         options: &BatchNormOptions<'_>,
     ) -> Result<Tensor> {
+        if self.is_half() {
+            return self.affine_in_f32(affine, |x, affine| x.batch_norm(affine, running, options));
+        }
         let spec = self.batch_norm_spec(affine, options.shards)?;
         let batch = self.batch_norm_batch(options.shards)?;
         let ctx = self.context();
@@ -130,6 +134,13 @@ impl Tensor {
     ) -> Result<Tensor> {
         let others = [("mean", Some(mean)), ("variance", Some(variance))];
         self.same_context(OP, others)?;
+        if self.is_half() {
+            let [mean, variance] = [mean, variance].map(|values| values.to_dtype(DType::F32));
+            let (mean, variance) = (mean?, variance?);
+            return self.affine_in_f32(affine, |x, affine| {
+                x.batch_norm_by(&mean, &variance, affine, eps)
+            });
+        }
         let spec = self.batch_norm_spec(affine, 1)?;
         mean.expect_shape(OP, "mean", &[spec.channels])?;
         variance.expect_shape(OP, "variance", &[spec.channels])?;

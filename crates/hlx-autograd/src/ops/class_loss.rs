@@ -33,7 +33,8 @@ impl Default for CrossEntropyOptions<'_> {
 
 impl Tensor {
     /// Computes -weight\[target\] x\[target\] of log-probabilities \[N, C, ..\] (or \[C\]) and ids
-    /// \[N, ..\] (or none), as `torch.nn.functional.nll_loss`.
+    /// \[N, ..\] (or none), as `torch.nn.functional.nll_loss`. Losses of f16 and bf16 are computed in f32
+    /// and rounded once.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
@@ -41,6 +42,9 @@ impl Tensor {
     /// the next call that waits for the device.
     pub fn nll_loss(&self, targets: &Tensor, options: &CrossEntropyOptions<'_>) -> Result<Tensor> {
         const OP: &str = "nll_loss";
+        if self.is_half() {
+            return self.class_loss_in_f32(targets, options, Tensor::nll_loss);
+        }
         let axis = self.class_axis(OP, targets, options.weight)?;
         let (chosen, weights) = self.chosen(axis, targets, options)?;
         weighted(&chosen, &weights, options.reduction)
@@ -48,7 +52,7 @@ impl Tensor {
 
     /// Computes -log softmax(x)\[target\] of logits \[N, C, ..\] (or \[C\]), as
     /// `torch.nn.functional.cross_entropy`: targets are ids \[N, ..\], or probabilities of the logits'
-    /// shape in f32. [`Tensor::cross_entropy`] is the kernel for parts of a batch.
+    /// shape and type. [`Tensor::cross_entropy`] is the kernel for parts of a batch.
     ///
     /// # Errors
     /// As [`Tensor::nll_loss`], and [`AutogradError::Argument`] unless the smoothing is in \[0, 1\].
@@ -58,6 +62,9 @@ impl Tensor {
         options: &CrossEntropyOptions<'_>,
     ) -> Result<Tensor> {
         const OP: &str = "cross_entropy_loss";
+        if self.is_half() {
+            return self.class_loss_in_f32(targets, options, Tensor::cross_entropy_loss);
+        }
         let smoothing = options.label_smoothing;
         if !(0.0..=1.0).contains(&smoothing) {
             let reason = format!("label_smoothing is {smoothing}, expected 0 to 1");
@@ -88,6 +95,26 @@ impl Tensor {
                 .where_(&counts, 0.0)?;
         }
         weighted(&loss, &weights, options.reduction)
+    }
+
+    /// A loss of 16-bit elements, with targets and weights of their type or f32.
+    fn class_loss_in_f32(
+        &self,
+        targets: &Tensor,
+        options: &CrossEntropyOptions<'_>,
+        loss: impl FnOnce(&Tensor, &Tensor, &CrossEntropyOptions<'_>) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let weight = options.weight.map(|weight| weight.to_dtype(DType::F32));
+        let weight = weight.transpose()?;
+        let targets = match targets.dtype() == self.dtype() {
+            true => targets.to_dtype(DType::F32)?,
+            false => targets.clone(),
+        };
+        let options = CrossEntropyOptions {
+            weight: weight.as_ref(),
+            ..*options
+        };
+        self.in_f32(|x| loss(x, &targets, &options))
     }
 
     /// The classes' dimension: the second, or of one dimension that one.

@@ -39,6 +39,20 @@ impl Tensor {
         self.in_f32(|x| operation(x, &weight, bias.as_ref()))
     }
 
+    /// As [`Tensor::in_f32`], of a norm with gain and bias, or neither.
+    pub(super) fn affine_in_f32(
+        &self,
+        affine: Option<[&Tensor; 2]>,
+        operation: impl FnOnce(&Tensor, Option<[&Tensor; 2]>) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let Some([weight, bias]) = affine else {
+            return self.in_f32(|x| operation(x, None));
+        };
+        self.weighted_in_f32(weight, Some(bias), |x, weight, bias| {
+            operation(x, bias.map(|bias| [weight, bias]))
+        })
+    }
+
     /// Computes over a tensor without dimensions as over one of one, which PyTorch takes it for where
     /// an operation names a dimension.
     pub(super) fn as_vector(

@@ -8,7 +8,8 @@ const OP: &str = "group_norm";
 impl Tensor {
     /// Normalises each group of C / `groups` channels of a sample of \[N, C, ..\] to mean 0 and variance
     /// 1, then applies gain and bias \[C\], as `torch.nn.functional.group_norm`: a layer norm of the
-    /// group, then `n gain + bias`, each rounded.
+    /// group, then `n gain + bias`, each rounded. An input of f16 or bf16 is normalised in f32, and the
+    /// result rounded once.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), [`AutogradError::Argument`] for groups
@@ -19,6 +20,9 @@ impl Tensor {
         affine: Option<[&Tensor; 2]>,
         eps: f32,
     ) -> Result<Tensor> {
+        if self.is_half() {
+            return self.affine_in_f32(affine, |x, affine| x.group_norm(groups, affine, eps));
+        }
         self.expect_type(OP, "the input", DType::F32)?;
         let &[samples, channels, ref inner @ ..] = self.shape() else {
             return Err(self.shape_error(OP, "the input", "[N, C, ..]"));

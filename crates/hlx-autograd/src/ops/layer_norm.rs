@@ -8,13 +8,14 @@ use hlx_kernels::layer_norm::{
 };
 
 use super::normal::Norm;
-use crate::{Backward, Gradient, Input, Result, Tensor};
+use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
     /// Computes y = (x - mean) / sqrt(variance + eps) · weight + bias over the last dimensions, with
     /// the biased variance, as `torch.nn.functional.layer_norm`.
     ///
-    /// `weight` and `bias` have the shape of the dimensions that share a mean, such as \[C\].
+    /// `weight` and `bias` have the shape of the dimensions that share a mean, such as \[C\]. An input of
+    /// f16 or bf16 is normalised in f32, and the result rounded once.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape).
@@ -25,6 +26,11 @@ impl Tensor {
     pub fn layer_norm(&self, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
         let others = [("weight", Some(weight)), ("bias", Some(bias))];
         self.same_context("layer_norm", others)?;
+        if self.is_half() {
+            let [weight, bias] = [weight, bias].map(|values| values.to_dtype(DType::F32));
+            let (weight, bias) = (weight?, bias?);
+            return self.in_f32(|x| x.layer_norm(&weight, &bias, eps));
+        }
         self.rows_and_columns("layer_norm")?;
         let leading = self.rank() - weight.rank().clamp(1, self.rank());
         let normalized = &self.shape()[leading..];

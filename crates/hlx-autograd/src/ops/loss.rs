@@ -1,6 +1,7 @@
 //! Losses: formulas over elements, reduced as PyTorch reduces them. They are made of operations, so that
 //! they can be differentiated again.
 
+use super::frame::{broadcast, promoted};
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// What becomes of a loss's elements.
@@ -18,15 +19,14 @@ pub enum LossReduction {
 }
 
 impl Tensor {
-    /// Computes (prediction - target)², as `torch.nn.functional.mse_loss`.
+    /// Computes (prediction - target)², as `torch.nn.functional.mse_loss`; both broadcast. Losses of
+    /// f16 and bf16 are computed in f32 and rounded once.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shapes are equal,
-    /// [`AutogradError::DType`](crate::AutogradError::DType) for other types than f32.
+    /// [`AutogradError::Argument`] if the shapes do not broadcast, [`AutogradError::DType`] unless both
+    /// are floats.
     pub fn mse_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
-        self.loss_distance("mse_loss", target)?
-            .square()?
-            .reduced_loss(reduction)
+        self.distance_loss("mse_loss", target, reduction, Tensor::square)
     }
 
     /// Computes |prediction - target|, as `torch.nn.functional.l1_loss`.
@@ -34,9 +34,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::mse_loss`].
     pub fn l1_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
-        self.loss_distance("l1_loss", target)?
-            .abs()?
-            .reduced_loss(reduction)
+        self.distance_loss("l1_loss", target, reduction, Tensor::abs)
     }
 
     /// Computes d² / 2 for distances d below `delta`, else delta (d - delta / 2), as
@@ -55,8 +53,7 @@ impl Tensor {
             let reason = format!("delta is {delta}, expected a positive number");
             return Err(AutogradError::Argument { op: OP, reason });
         }
-        let distance = self.loss_distance(OP, target)?.abs()?;
-        huber(&distance, delta)?.reduced_loss(reduction)
+        self.distance_loss(OP, target, reduction, |d| huber(&d.abs()?, delta))
     }
 
     /// Computes d² / (2 beta) for distances d below `beta`, else d - beta / 2, as
@@ -75,12 +72,10 @@ impl Tensor {
             let reason = format!("beta is {beta}, expected 0 or a positive number");
             return Err(AutogradError::Argument { op: OP, reason });
         }
-        let distance = self.loss_distance(OP, target)?.abs()?;
-        let loss = match beta == 0.0 {
-            true => distance,
-            false => huber(&distance, beta)?.div(beta)?,
-        };
-        loss.reduced_loss(reduction)
+        self.distance_loss(OP, target, reduction, |d| match beta == 0.0 {
+            true => d.abs(),
+            false => huber(&d.abs()?, beta)?.div(beta),
+        })
     }
 
     /// Computes (1 - t) x + (1 + (p - 1) t) softplus(-x) of logits x and targets t, with the weight p
@@ -88,7 +83,8 @@ impl Tensor {
     /// `torch.nn.functional.binary_cross_entropy_with_logits`.
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`], and [`AutogradError::Argument`] for weights that do not broadcast.
+    /// [`AutogradError::Shape`] unless the target has this shape, [`AutogradError::DType`] unless both
+    /// are floats, and [`AutogradError::Argument`] for weights that do not broadcast.
     pub fn binary_cross_entropy_with_logits(
         &self,
         target: &Tensor,
@@ -97,22 +93,26 @@ impl Tensor {
         reduction: LossReduction,
     ) -> Result<Tensor> {
         const OP: &str = "binary_cross_entropy_with_logits";
-        self.loss_operands(OP, target)?;
         self.same_context(OP, [("weight", weight), ("pos_weight", pos_weight)])?;
-        let mut tail = self.neg()?.softplus()?;
+        let (x, target, dtype) = self.loss_operands(OP, target)?;
+        if x.shape() != target.shape() {
+            return Err(target.shape_error(OP, "the target", format!("{:?}", x.shape())));
+        }
+        let mut tail = x.neg()?.softplus()?;
         if let Some(positive) = pos_weight {
-            tail = tail.mul(positive.sub(1.0)?.mul(target)?.add(1.0)?)?;
+            let positive = positive.to_dtype(DType::F32)?;
+            tail = tail.mul(positive.sub(1.0)?.mul(&target)?.add(1.0)?)?;
         }
-        let mut loss = target.neg()?.add(1.0)?.mul(self)?.add(tail)?;
+        let mut loss = target.neg()?.add(1.0)?.mul(x)?.add(tail)?;
         if let Some(weight) = weight {
-            loss = loss.mul(weight)?;
+            loss = loss.mul(weight.to_dtype(DType::F32)?)?;
         }
-        loss.reduced_loss(reduction)
+        loss.reduced_loss(reduction)?.to_dtype(dtype)
     }
 
     /// Computes t (log t - x) of log-probabilities x and targets t, 0 where t is 0, or with
     /// `log_target` exp(t) (t - x). As `torch.nn.functional.kl_div`; [`LossReduction::BatchMean`] is
-    /// the divergence's mean over the samples.
+    /// the divergence's mean over the samples of x. Both broadcast.
     ///
     /// # Errors
     /// As [`Tensor::mse_loss`].
@@ -122,9 +122,11 @@ impl Tensor {
         log_target: bool,
         reduction: LossReduction,
     ) -> Result<Tensor> {
-        self.loss_operands("kl_div", target)?;
+        const OP: &str = "kl_div";
+        let (x, target, dtype) = self.loss_operands(OP, target)?;
+        let [x, target] = broadcast(OP, [("the input", &x), ("the target", &target)])?;
         let loss = match log_target {
-            true => target.exp()?.mul(target.sub(self)?)?,
+            true => target.exp()?.mul(target.sub(x)?)?,
             false => {
                 // Not the logarithm of 0, whose slope times 0 is no number.
                 let is_positive = target.detach().gt(0.0)?;
@@ -132,12 +134,15 @@ impl Tensor {
                 let entropy = target.mul(log)?.where_(&is_positive, 0.0)?;
                 // Negative targets and NaN stay NaN, as x log x is there.
                 let is_number = target.detach().ge(0.0)?;
-                entropy
-                    .where_(&is_number, f32::NAN)?
-                    .sub(target.mul(self)?)?
+                entropy.where_(&is_number, f32::NAN)?.sub(target.mul(x)?)?
             }
         };
-        loss.reduced_loss(reduction)
+        let loss = match (reduction, self.shape().first()) {
+            // The samples are those of x, also where the target has more dimensions.
+            (LossReduction::BatchMean, Some(&samples)) => loss.sum()?.div(samples as f32)?,
+            _ => loss.reduced_loss(reduction)?,
+        };
+        loss.to_dtype(dtype)
     }
 
     /// Reduces a loss that is still by elements to the pass over a part of a batch: the sum of all,
@@ -163,16 +168,30 @@ impl Tensor {
         Ok((total, rows.detach()))
     }
 
-    /// prediction - target, both checked.
-    fn loss_distance(&self, op: &'static str, target: &Tensor) -> Result<Tensor> {
-        self.loss_operands(op, target)?;
-        self.sub(target)
+    /// A loss of prediction - target, both broadcast.
+    fn distance_loss(
+        &self,
+        op: &'static str,
+        target: &Tensor,
+        reduction: LossReduction,
+        of_distance: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let (x, target, dtype) = self.loss_operands(op, target)?;
+        let [x, target] = broadcast(op, [("the input", &x), ("the target", &target)])?;
+        let loss = of_distance(&x.sub(target)?)?;
+        loss.reduced_loss(reduction)?.to_dtype(dtype)
     }
 
-    fn loss_operands(&self, op: &'static str, target: &Tensor) -> Result<()> {
+    /// Input and target of a loss in f32, and the type of its result.
+    fn loss_operands(&self, op: &'static str, target: &Tensor) -> Result<(Tensor, Tensor, DType)> {
         self.same_context(op, [("the target", Some(target))])?;
-        self.expect_type(op, "the input", DType::F32)?;
-        target.expect_shape(op, "the target", self.shape())
+        for (argument, x) in [("the input", self), ("the target", target)] {
+            if !x.dtype().is_float() {
+                x.expect_type(op, argument, DType::F32)?;
+            }
+        }
+        let wide = |x: &Tensor| x.to_dtype(DType::F32);
+        Ok((wide(self)?, wide(target)?, promoted(self, target)))
     }
 
     /// Reduces elements that all weigh the same.
@@ -239,6 +258,39 @@ mod tests {
     }
 
     #[test]
+    fn input_and_target_broadcast() -> Result<()> {
+        let x = [input(1, &[2, 3]), input(2, &[4, 1, 3])];
+        let (none, mean) = (LossReduction::None, LossReduction::BatchMean);
+        assert_eq!(x[0].mse_loss(&x[1], none)?.shape(), [4, 2, 3]);
+        check("mse_loss", &x, |x| x[0].mse_loss(&x[1], none));
+        check("kl_div", &x, |x| x[0].kl_div(&x[1].exp()?, false, mean));
+        let target = x[1].exp()?;
+        let sum = x[0].kl_div(&target, false, LossReduction::Sum)?;
+        let of_samples = x[0].kl_div(&target, false, mean)?;
+        assert_eq!(of_samples.to_vec()?, sum.div(2.0)?.to_vec()?);
+        Ok(())
+    }
+
+    #[test]
+    fn losses_of_16_bits_are_rounded_once() -> Result<()> {
+        let x = [input(1, &[64]), input(2, &[64])];
+        for dtype in [DType::F16, DType::BF16] {
+            let narrow = [x[0].to_dtype(dtype)?, x[1].to_dtype(dtype)?];
+            let wide = [
+                narrow[0].to_dtype(DType::F32)?,
+                narrow[1].to_dtype(DType::F32)?,
+            ];
+            let loss = narrow[0].mse_loss(&narrow[1], LossReduction::Mean)?;
+            let exact = wide[0].mse_loss(&wide[1], LossReduction::Mean)?;
+            assert!(loss.equal(&exact.to_dtype(dtype)?)?);
+            // Beside f32 the result is f32, as in PyTorch.
+            let mixed = narrow[0].l1_loss(&wide[1], LossReduction::Mean)?;
+            assert_eq!(mixed.dtype(), DType::F32);
+        }
+        Ok(())
+    }
+
+    #[test]
     fn a_logit_of_0_has_a_slope_and_a_target_of_0_none() -> Result<()> {
         let [x, _] = apart();
         let zero = x.zeros_like()?.with_gradient();
@@ -280,8 +332,21 @@ mod tests {
     #[test]
     fn unfitting_arguments_are_refused() {
         let [x, target] = apart();
-        let text = message(x.mse_loss(&input(1, &[3]), LossReduction::Mean));
-        assert_eq!(text, "mse_loss: the target has shape [3], expected [2, 3]");
+        let text = message(x.mse_loss(&input(1, &[2]), LossReduction::Mean));
+        assert_eq!(text, "mse_loss: shapes [2, 3] and [2] do not broadcast");
+        let whole = target.to_dtype(DType::I32).expect("converts");
+        let text = message(x.l1_loss(&whole, LossReduction::Mean));
+        assert_eq!(
+            text,
+            "l1_loss: the target has elements of i32, expected f32"
+        );
+        let row = input(1, &[3]);
+        let mean = LossReduction::Mean;
+        let text = message(x.binary_cross_entropy_with_logits(&row, None, None, mean));
+        assert_eq!(
+            text,
+            "binary_cross_entropy_with_logits: the target has shape [3], expected [2, 3]"
+        );
         let text = message(x.huber_loss(&target, 0.0, LossReduction::Mean));
         assert_eq!(text, "huber_loss: delta is 0, expected a positive number");
     }

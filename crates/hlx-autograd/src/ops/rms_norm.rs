@@ -10,7 +10,7 @@ const OP: &str = "rms_norm";
 impl Tensor {
     /// Computes y = x / sqrt(mean(x²) + eps) · weight over the last dimensions, those of
     /// `normalized`, as `torch.nn.functional.rms_norm`. `weight` has this shape; without it the gain
-    /// is 1.
+    /// is 1. An input of f16 or bf16 is normalised in f32, and the result rounded once.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the input's shape ends in
@@ -22,6 +22,12 @@ impl Tensor {
         eps: f32,
     ) -> Result<Tensor> {
         self.same_context(OP, [("weight", weight)])?;
+        if self.is_half() {
+            let weight = weight
+                .map(|weight| weight.to_dtype(DType::F32))
+                .transpose()?;
+            return self.in_f32(|x| x.rms_norm(normalized, weight.as_ref(), eps));
+        }
         self.expect_type(OP, "the input", DType::F32)?;
         if !self.shape().ends_with(normalized) || normalized.is_empty() {
             let expected = format!("one that ends in {normalized:?}");
