@@ -168,7 +168,7 @@ const CASES: [(&str, Make); 30] = [
         Box::new(Conv1d::new(b, 4, 6, 3, options))
     }),
     ("conv2d", |b| {
-        let options = ConvOptions { stride: [2, 1], padding: [1, 0], dilation: [1, 2], groups: 2 };
+        let options = ConvOptions { stride: [2, 1], padding: [1, 0], dilation: [1, 2], groups: 2, ..ConvOptions::default() };
         Box::new(Conv2d::new(b, 4, 6, [3, 2], options))
     }),
     ("conv2d_without_bias", |b| Box::new(Conv2d::without_bias(b, 3, 5, [3, 3], ConvOptions::default()))),

@@ -10,6 +10,7 @@ use hlx_kernels::conv2d::{
     conv2d_backward_weight, conv2d_forward,
 };
 
+use super::join::Padding;
 use crate::samples::Samples;
 use crate::{AutogradError, Backward, DType, Input, Result, Tensor};
 
@@ -24,6 +25,10 @@ pub struct ConvOptions {
     pub dilation: [usize; 2],
     /// Parts that the channels of both sides are cut into; a part sees its counterpart alone.
     pub groups: usize,
+    /// Puts as many zeros around the image as give the output its extents, one more at the end than at
+    /// the start where their number is odd: PyTorch's `padding="same"`. The stride is 1 then, and
+    /// `padding` 0. (`padding="valid"` is a padding of 0.)
+    pub same: bool,
 }
 
 impl ConvOptions {
@@ -34,6 +39,37 @@ impl ConvOptions {
             padding: [0, self.padding[1]],
             dilation: [1, self.dilation[1]],
             groups: self.groups,
+            same: self.same,
+        }
+    }
+
+    /// The image with the one more row and column of zeros that `same` may need at its end, and the
+    /// options without `same`.
+    fn same_padded(&self, op: &'static str, x: &Tensor, weight: &Tensor) -> Result<(Tensor, Self)> {
+        if self.stride != [1, 1] || self.padding != [0, 0] {
+            let (stride, padding) = (self.stride, self.padding);
+            let reason = format!(
+                "stride is {stride:?} and padding {padding:?} with `same`, expected [1, 1] and [0, 0]"
+            );
+            return Err(AutogradError::Argument { op, reason });
+        }
+        let &[.., height, width] = weight.shape() else {
+            return Err(weight.shape_error(op, "weight", "[O, C / groups, h, w]"));
+        };
+        let zeros = [(height, 0), (width, 1)]
+            .map(|(taps, axis)| self.dilation[axis] * taps.saturating_sub(1));
+        let more = zeros.map(|zeros| (zeros % 2) as isize);
+        let options = Self {
+            padding: zeros.map(|zeros| zeros / 2),
+            same: false,
+            ..*self
+        };
+        match more {
+            [0, 0] => Ok((x.clone(), options)),
+            [down, right] => {
+                let widths = [(0, right), (0, down)];
+                Ok((x.pad(&widths, Padding::Constant(0.0))?, options))
+            }
         }
     }
 }
@@ -46,6 +82,7 @@ impl Default for ConvOptions {
             padding: [0, 0],
             dilation: [1, 1],
             groups: 1,
+            same: false,
         }
     }
 }
@@ -80,6 +117,11 @@ impl Tensor {
                 x.conv2d(weight, bias, options)
             };
             return self.weighted_in_f32(weight, bias, convolve);
+        }
+        if options.same {
+            let (padded, options) = options.same_padded(OP, self, weight)?;
+            let spec = spec_of(OP, &padded, weight, &options)?;
+            return correlation(OP, &padded, weight, bias, spec);
         }
         let spec = spec_of(OP, self, weight, options)?;
         correlation(OP, self, weight, bias, spec)
@@ -156,6 +198,10 @@ impl Tensor {
             };
             return self.weighted_in_f32(weight, bias, convolve);
         }
+        if options.same {
+            let reason = "`same` is for convolutions forward".to_owned();
+            return Err(AutogradError::Argument { op: OP, reason });
+        }
         let &[batch, out_channels, height, width] = self.shape() else {
             return Err(self.shape_error(OP, "the input", "[N, C, H, W]"));
         };
@@ -166,14 +212,23 @@ impl Tensor {
             let expected = format!("[{out_channels}, O / groups, h, w]");
             return Err(weight.shape_error(OP, "weight", expected));
         }
-        if (0..2).any(|axis| output_padding[axis] >= options.stride[axis].max(1)) {
-            let (more, stride) = (output_padding, options.stride);
+        let stride = options.stride.map(|stride| stride.max(1));
+        if (0..2).any(|axis| output_padding[axis] >= stride[axis].max(options.dilation[axis])) {
+            let (more, dilation) = (output_padding, options.dilation);
             return Err(AutogradError::Argument {
                 op: OP,
                 reason: format!(
-                    "output_padding is {more:?}, expected less than the stride {stride:?}"
+                    "output_padding is {more:?}, expected less than the stride {stride:?} or the \
+                     dilation {dilation:?}"
                 ),
             });
+        }
+        if (0..2).any(|axis| output_padding[axis] >= stride[axis]) {
+            // As many zeros at the input's end move the output's by whole strides.
+            let zeros = |axis: usize| (0, (output_padding[axis] / stride[axis]) as isize);
+            let longer = self.pad(&[zeros(1), zeros(0)], Padding::Constant(0.0))?;
+            let rest = [0, 1].map(|axis| output_padding[axis] % stride[axis]);
+            return longer.conv_transpose2d(weight, bias, options, rest);
         }
         let extent = |axis: usize, n: usize, taps: usize| {
             let reach = options.dilation[axis] * taps.saturating_sub(1) + output_padding[axis] + 1;
@@ -411,67 +466,4 @@ fn weight_gradient(x: &Tensor, y: &Tensor, spec: Conv2d) -> Result<Tensor> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ops::test_support::{check, input, message};
-    use crate::tape::enable_grad;
-
-    fn options() -> ConvOptions {
-        ConvOptions {
-            stride: [2, 1],
-            padding: [1, 0],
-            dilation: [1, 2],
-            groups: 2,
-        }
-    }
-
-    #[test]
-    fn derivatives_agree_with_finite_differences() {
-        let x = [
-            input(1, &[2, 4, 5, 6]),
-            input(2, &[6, 2, 3, 2]),
-            input(3, &[6]),
-        ];
-        check("conv2d", &x, |x| {
-            x[0].conv2d(&x[1], Some(&x[2]), &options())
-        });
-        let x = [
-            input(4, &[2, 6, 3, 4]),
-            input(5, &[6, 2, 3, 2]),
-            input(6, &[4]),
-        ];
-        check("conv_transpose2d", &x, |x| {
-            x[0].conv_transpose2d(&x[1], Some(&x[2]), &options(), [1, 0])
-        });
-        let x = [input(7, &[2, 3, 7]), input(8, &[4, 3, 3])];
-        check("conv1d", &x, |x| {
-            x[0].conv1d(&x[1], None, &ConvOptions::default())
-        });
-    }
-
-    #[test]
-    fn a_second_derivative_is_made_of_convolutions() {
-        let x = [input(1, &[2, 2, 4, 4]), input(2, &[3, 2, 2, 2])];
-        check("conv2d", &x, |x| {
-            enable_grad(|| {
-                let image = match x[0].requires_grad() {
-                    true => x[0].clone(),
-                    false => x[0].with_gradient(),
-                };
-                let y = image.conv2d(&x[1], None, &ConvOptions::default())?.tanh()?;
-                let slope = y.square()?.sum()?.gradients(&[&image], true)?.remove(0);
-                slope.expect("the image is used").square()?.sum()
-            })
-        });
-    }
-
-    #[test]
-    fn unfitting_weights_are_refused() {
-        let (x, w) = (input(1, &[1, 3, 4, 4]), input(2, &[2, 2, 3, 3]));
-        let text = message(x.conv2d(&w, None, &ConvOptions::default()));
-        assert_eq!(
-            text,
-            "conv2d: weight has shape [2, 2, 3, 3], expected [O, 3, h, w]"
-        );
-    }
-}
+mod tests;

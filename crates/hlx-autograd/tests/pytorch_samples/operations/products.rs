@@ -2,7 +2,7 @@
 
 use hlx_autograd::{ConvOptions, DType, Tensor};
 
-use super::{one, operand};
+use super::one;
 use crate::call::{Arg, Call, Outcome, no_form, number};
 
 pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
@@ -44,10 +44,15 @@ fn added(call: &Call) -> Outcome<Vec<Tensor>> {
         false => Ok(x.clone()),
     };
     let mut sum = wide(call.tensor(1, "mat1")?)?.matmul(&wide(call.tensor(2, "mat2")?)?)?;
-    if let Some(alpha) = call.get(9, "alpha") {
-        sum = sum.mul(operand(&sum, Some(alpha))?)?;
+    let factor = |name| call.get(9, name).and_then(number).unwrap_or(1.0);
+    let (alpha, beta) = (factor("alpha"), factor("beta"));
+    if !sum.dtype().is_float() {
+        // Of factors beside integers PyTorch takes the whole part.
+        return one(sum.mul(alpha as i32)?.add(c.mul(beta as i32)?));
     }
-    let beta = call.get(9, "beta").and_then(number).unwrap_or(1.0);
+    if alpha != 1.0 {
+        sum = sum.mul(alpha as f32)?;
+    }
     // A beta of 0 leaves c out, with its NaNs.
     let c_or_zeros = match beta == 0.0 {
         true => c.masked_fill(&Tensor::ones(&call.ctx, &[], DType::Bool)?, 0.0)?,
@@ -93,11 +98,17 @@ fn each(
 }
 
 fn convolution(call: &Call, n: usize) -> Outcome<Vec<Tensor>> {
+    let (padding, same) = match call.get(4, "padding") {
+        Some(Arg::Text(text)) if text == "same" => ([0, 0], true),
+        Some(Arg::Text(text)) if text == "valid" => ([0, 0], false),
+        _ => (each(call, (4, "padding"), n, 0)?, false),
+    };
     let options = ConvOptions {
         stride: each(call, (3, "stride"), n, 1)?,
-        padding: each(call, (4, "padding"), n, 0)?,
+        padding,
         dilation: each(call, (5, "dilation"), n, 1)?,
         groups: call.int(6, "groups")?.unwrap_or(1) as usize,
+        same,
     };
     let (weight, bias) = (call.tensor(1, "weight")?, call.optional_tensor(2, "bias")?);
     one(match n {
@@ -112,6 +123,7 @@ fn transposed(call: &Call, n: usize) -> Outcome<Vec<Tensor>> {
         padding: each(call, (4, "padding"), n, 0)?,
         groups: call.int(6, "groups")?.unwrap_or(1) as usize,
         dilation: each(call, (7, "dilation"), n, 1)?,
+        same: false,
     };
     let more = each(call, (5, "output_padding"), n, 0)?;
     let (weight, bias) = (call.tensor(1, "weight")?, call.optional_tensor(2, "bias")?);

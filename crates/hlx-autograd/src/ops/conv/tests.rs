@@ -1,0 +1,137 @@
+//! Convolutions: derivatives, paddings, and what is refused.
+
+use super::*;
+use crate::ops::test_support::{check, input, message};
+use crate::tape::enable_grad;
+
+fn options() -> ConvOptions {
+    ConvOptions {
+        stride: [2, 1],
+        padding: [1, 0],
+        dilation: [1, 2],
+        groups: 2,
+        same: false,
+    }
+}
+
+#[test]
+fn derivatives_agree_with_finite_differences() {
+    let x = [
+        input(1, &[2, 4, 5, 6]),
+        input(2, &[6, 2, 3, 2]),
+        input(3, &[6]),
+    ];
+    check("conv2d", &x, |x| {
+        x[0].conv2d(&x[1], Some(&x[2]), &options())
+    });
+    let x = [
+        input(4, &[2, 6, 3, 4]),
+        input(5, &[6, 2, 3, 2]),
+        input(6, &[4]),
+    ];
+    check("conv_transpose2d", &x, |x| {
+        x[0].conv_transpose2d(&x[1], Some(&x[2]), &options(), [1, 0])
+    });
+    let x = [input(7, &[2, 3, 7]), input(8, &[4, 3, 3])];
+    check("conv1d", &x, |x| {
+        x[0].conv1d(&x[1], None, &ConvOptions::default())
+    });
+}
+
+#[test]
+fn a_second_derivative_is_made_of_convolutions() {
+    let x = [input(1, &[2, 2, 4, 4]), input(2, &[3, 2, 2, 2])];
+    check("conv2d", &x, |x| {
+        enable_grad(|| {
+            let image = match x[0].requires_grad() {
+                true => x[0].clone(),
+                false => x[0].with_gradient(),
+            };
+            let y = image.conv2d(&x[1], None, &ConvOptions::default())?.tanh()?;
+            let slope = y.square()?.sum()?.gradients(&[&image], true)?.remove(0);
+            slope.expect("the image is used").square()?.sum()
+        })
+    });
+}
+
+#[test]
+fn the_same_extents_need_one_zero_more_at_the_end_of_even_kernels() -> Result<()> {
+    let (x, same) = (
+        input(1, &[2, 2, 4, 5]),
+        ConvOptions {
+            dilation: [1, 3],
+            same: true,
+            ..ConvOptions::default()
+        },
+    );
+    let w = input(2, &[3, 2, 4, 2]);
+    let y = x.conv2d(&w, None, &same)?;
+    assert_eq!(y.shape(), [2, 3, 4, 5]);
+    let padded = x.pad(&[(1, 2), (1, 2)], Padding::Constant(0.0))?;
+    let options = ConvOptions {
+        same: false,
+        ..same
+    };
+    assert!(y.equal(&padded.conv2d(&w, None, &options)?)?);
+    check("conv2d", &[x.clone(), w.clone()], |x| {
+        x[0].conv2d(&x[1], None, &same)
+    });
+    let signal = x.select(2, 0)?;
+    let y = signal.conv1d(&w.select(2, 0)?, None, &same)?;
+    assert_eq!(y.shape(), [2, 3, 5]);
+    let strided = ConvOptions {
+        stride: [2, 1],
+        ..same
+    };
+    let text = message(x.conv2d(&w, None, &strided));
+    assert_eq!(
+        text,
+        "conv2d: stride is [2, 1] and padding [0, 0] with `same`, expected [1, 1] and [0, 0]"
+    );
+    Ok(())
+}
+
+/// By the definition: an output that no tap reaches is the bias.
+#[test]
+fn output_padding_may_pass_the_stride_up_to_the_dilation() -> Result<()> {
+    let (x, w, b) = (
+        input(1, &[1, 1, 1, 3]),
+        input(2, &[1, 1, 1, 2]),
+        input(3, &[1]),
+    );
+    let options = ConvOptions {
+        padding: [0, 1],
+        dilation: [1, 4],
+        ..ConvOptions::default()
+    };
+    let y = x
+        .conv_transpose2d(&w, Some(&b), &options, [0, 3])?
+        .to_vec()?;
+    let (x, w, b) = (x.to_vec()?, w.to_vec()?, b.to_vec()?[0]);
+    let mut expected = vec![b; 8];
+    for (i, x) in x.iter().enumerate() {
+        for (tap, w) in w.iter().enumerate() {
+            if let Some(slot) = (i + 4 * tap).checked_sub(1) {
+                expected[slot] += x * w;
+            }
+        }
+    }
+    assert_eq!(y.len(), expected.len());
+    assert!(
+        y.iter()
+            .zip(&expected)
+            .all(|(y, want)| (y - want).abs() < 1e-6),
+        "{y:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn unfitting_weights_are_refused() {
+    let (x, w) = (input(1, &[1, 3, 4, 4]), input(2, &[2, 2, 3, 3]));
+    let text = message(x.conv2d(&w, None, &ConvOptions::default()));
+    assert_eq!(
+        text,
+        "conv2d: weight has shape [2, 2, 3, 3], expected [O, 3, h, w]"
+    );
+}
