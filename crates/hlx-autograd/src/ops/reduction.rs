@@ -7,7 +7,7 @@ use hlx_kernels::reduce_axes::{Reduction, reduce};
 
 use super::sum::{reduced_axes, shape_without};
 use crate::samples::Samples;
-use crate::{AutogradError, DType, Result, Tensor};
+use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 impl Tensor {
     /// Launches a reduction; the result keeps the reduced dimensions with extent 1 and is off the tape.
@@ -244,10 +244,30 @@ impl Tensor {
             return self.abs()?.sum_dim(dims, keepdim);
         }
         if p == 2.0 {
-            return self.square()?.sum_dim(dims, keepdim)?.root();
+            return self.sum_of_squares(dims, keepdim)?.root();
         }
         let sum = self.abs()?.pow(p)?.sum_dim(dims, keepdim)?;
         sum.pow(1.0 / p)
+    }
+
+    /// The sum of squares along dimensions, each square rounded: of f32 in one launch, to the bits of
+    /// the squares' sum.
+    fn sum_of_squares(&self, dims: &[isize], keepdim: bool) -> Result<Tensor> {
+        let axes = reduced_axes("norm", dims, self.rank())?;
+        if self.dtype() != DType::F32 || axes.is_empty() {
+            return self.square()?.sum_dim(dims, keepdim);
+        }
+        let sum = self.reduced(Reduction::SumOfSquares, &axes)?;
+        let (x, samples) = (self.clone(), self.samples());
+        let output = (sum.buffer()?, sum.shape());
+        let rule = move |pass: &mut Backward<'_>, dy: &Tensor, _: Option<&Tensor>| {
+            let dy = dy.expand_with("norm", x.shape(), samples)?;
+            pass.add_tensor(&x, &dy.mul(x.scale(2.0)?)?)
+        };
+        let squares = Tensor::of_rule("norm", &[self], output, rule)?;
+        squares
+            .with_samples_of(sum.samples())
+            .kept_or_not(&axes, keepdim)
     }
 
     /// The square root with a slope of 0 at 0, where the root's is infinite.
@@ -338,6 +358,25 @@ mod tests {
         let x = of(&[0.0, 0.0], &[2]).with_gradient();
         x.norm(2.0, &[], false)?.backward()?;
         assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_norm_has_the_bits_of_the_root_of_the_sum_of_squares() -> Result<()> {
+        for ctx in hlx_core::testing::contexts() {
+            let x = Tensor::randn(ctx, &[9, 600], 4)?;
+            for (dims, kept) in [(&[1][..], &[9, 1][..]), (&[0], &[1, 600]), (&[], &[1, 1])] {
+                let leaves = [x.with_gradient(), x.with_gradient()];
+                let norm = leaves[0].norm(2.0, dims, true)?;
+                let root = leaves[1].square()?.sum_dim(dims, true)?.sqrt()?;
+                assert_eq!(norm.shape(), kept);
+                assert!(norm.equal(&root)?);
+                norm.sum()?.backward()?;
+                root.sum()?.backward()?;
+                let [one, two] = leaves.map(|leaf| leaf.grad().expect("a gradient"));
+                assert!(one.equal(&two)?);
+            }
+        }
         Ok(())
     }
 
