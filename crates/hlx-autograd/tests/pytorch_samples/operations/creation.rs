@@ -73,8 +73,7 @@ fn linspace(call: &Call) -> Outcome<Vec<Tensor>> {
     let values = Tensor::linspace(&call.ctx, start, end, steps)?;
     match call.dtype(9, "dtype")? {
         Some(DType::F32) | None => Ok(vec![values]),
-        Some(dtype) if dtype.is_float() => one(values.to_dtype(dtype)),
-        Some(dtype) => no_form(format!("`dtype` of {dtype}")),
+        Some(dtype) => one(values.to_dtype(dtype)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Elements by index and by mask.
 
-use hlx_autograd::{DType, Result, Tensor};
+use hlx_autograd::{Index, Result, Tensor};
+use hlx_core::Bool;
 
 use super::{one, operand};
 use crate::call::{Arg, Call, Outcome, kind, no_form, number};
@@ -19,6 +20,7 @@ pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
             .and_then(|x| one(x.masked_select(call.tensor(1, "mask")?))),
         "repeat_interleave" => interleaved(call),
         "__getitem__" => indexed(call),
+        "index_put" => put(call),
         _ => return None,
     })
 }
@@ -30,23 +32,9 @@ fn gathered(call: &Call) -> Outcome<Vec<Tensor>> {
         .gather(call.dim(1, "dim", 0)?, call.tensor(2, "index")?))
 }
 
-/// Gathers along a dimension, with what broadcasts expanded, or in the flattened tensor.
 fn along(call: &Call) -> Outcome<Vec<Tensor>> {
-    let (x, index) = (call.x()?, call.tensor(1, "indices")?);
-    let Some(dim) = call.int(2, "dim")? else {
-        return one(x.flatten(0, -1)?.gather(0, &index.flatten(0, -1)?));
-    };
-    let axis = dim.rem_euclid(x.rank().max(1) as i64) as usize;
-    let with = |own: &Tensor, other: &Tensor| -> Vec<usize> {
-        let extents = own.shape().iter().zip(other.shape()).enumerate();
-        let extent = |(i, (&own, &other))| match (i == axis, own) {
-            (false, 1) => other,
-            _ => own,
-        };
-        extents.map(extent).collect()
-    };
-    let expanded = x.expand(&with(x, index))?;
-    one(expanded.gather(dim as isize, &index.expand(&with(index, x))?))
+    let dim = call.int(2, "dim")?.map(|dim| dim as isize);
+    one(call.x()?.take_along_dim(call.tensor(1, "indices")?, dim))
 }
 
 type Writer = fn(&Tensor, isize, &Tensor, &Tensor) -> Result<Tensor>;
@@ -102,20 +90,20 @@ fn filled(call: &Call) -> Outcome<Vec<Tensor>> {
 }
 
 fn interleaved(call: &Call) -> Outcome<Vec<Tensor>> {
-    let x = call.x()?;
-    let Some(&Arg::Int(count)) = call.get(1, "repeats") else {
-        return no_form("`repeats` that is a tensor");
+    call.int(9, "output_size")?;
+    let (x, dim) = match call.int(2, "dim")? {
+        Some(dim) => (call.x()?.clone(), dim as isize),
+        None => (call.x()?.flatten(0, -1)?, 0),
     };
-    match call.int(2, "dim")? {
-        Some(dim) => one(x.repeat_interleave(count as usize, dim as isize)),
-        None => one(x.flatten(0, -1)?.repeat_interleave(count as usize, 0)),
+    match call.get(1, "repeats") {
+        Some(&Arg::Int(count)) => one(x.repeat_interleave(count as usize, dim)),
+        Some(Arg::Tensor(repeats)) => one(x.repeat_interleave_by(repeats, dim)),
+        _ => no_form("no `repeats`"),
     }
 }
 
-/// `x[...]` by views, one index after the other.
 fn indexed(call: &Call) -> Outcome<Vec<Tensor>> {
-    let x = call.x()?;
-    let index = match call.get(1, "index") {
+    let items = match call.get(1, "index") {
         // A list of numbers alone is one index, not one a dimension.
         Some(Arg::List(items)) if !items.iter().all(|item| matches!(item, Arg::Int(_))) => {
             items.clone()
@@ -123,57 +111,43 @@ fn indexed(call: &Call) -> Outcome<Vec<Tensor>> {
         Some(item) => vec![item.clone()],
         None => vec![Arg::None],
     };
-    let taken = index
-        .iter()
-        .filter(|item| !matches!(item, Arg::None | Arg::Ellipsis))
-        .count();
-    let mut result = x.clone();
-    let (mut axis, mut tensors) = (0_isize, 0);
-    for item in &index {
-        match item {
-            Arg::None => {
-                result = result.unsqueeze(axis)?;
-                axis += 1;
-            }
-            Arg::Ellipsis => axis += (x.rank() - taken) as isize,
-            &Arg::Int(place) => {
-                let extent = result.shape()[axis as usize] as i64;
-                result = result.select(axis, place.rem_euclid(extent.max(1)) as usize)?;
-            }
-            &Arg::Slice([start, end, step]) => {
-                let extent = result.shape()[axis as usize] as i64;
-                let place = |place: i64| {
-                    (if place < 0 { place + extent } else { place }).clamp(0, extent) as usize
-                };
-                let range = place(start.unwrap_or(0))..place(end.unwrap_or(extent));
-                result = result.slice(axis, range, step.unwrap_or(1) as usize)?;
-                axis += 1;
-            }
-            Arg::Tensor(index)
-                if index.dtype() == DType::Bool && index.shape() == result.shape() =>
-            {
-                result = result.masked_select(index)?;
-                axis += 1;
-                tensors += 1;
-            }
-            Arg::Tensor(index) if index.rank() == 1 && index.dtype() == DType::I32 => {
-                result = result.index_select(axis, index)?;
-                axis += 1;
-                tensors += 1;
-            }
-            Arg::List(places) => {
-                let place = |place: &Arg| number(place).map(|place| place as i32);
-                let places: Vec<i32> = places.iter().filter_map(place).collect();
-                let n = places.len();
-                result = result.index_select(axis, &Tensor::from_vec(&call.ctx, places, &[n])?)?;
-                axis += 1;
-                tensors += 1;
-            }
-            other => return no_form(format!("an index {}", kind(other))),
+    let items = items.iter().map(|item| index_item(call, item));
+    one(call.x()?.index(&items.collect::<Outcome<Vec<_>>>()?))
+}
+
+fn index_item(call: &Call, item: &Arg) -> Outcome<Index> {
+    Ok(match item {
+        Arg::None => Index::New,
+        Arg::Ellipsis => Index::Ellipsis,
+        &Arg::Int(place) => Index::At(place as isize),
+        &Arg::Slice([start, end, step]) => Index::Range {
+            start: start.map(|place| place as isize),
+            end: end.map(|place| place as isize),
+            step: step.unwrap_or(1) as usize,
+        },
+        Arg::Tensor(places) => places.into(),
+        &Arg::Bool(held) => {
+            let mask = Tensor::from_vec(&call.ctx, vec![Bool::from(held)], &[])?;
+            Index::Tensor(mask)
         }
-    }
-    match tensors {
-        0 | 1 => Ok(vec![result]),
-        _ => no_form("several tensors in one index"),
-    }
+        Arg::List(places) => {
+            let place = |place: &Arg| number(place).map(|place| place as i32);
+            let places: Vec<i32> = places.iter().filter_map(place).collect();
+            let n = places.len();
+            Index::Tensor(Tensor::from_vec(&call.ctx, places, &[n])?)
+        }
+        other => return no_form(format!("an index {}", kind(other))),
+    })
+}
+
+fn put(call: &Call) -> Outcome<Vec<Tensor>> {
+    let Some(Arg::List(items)) = call.get(1, "indices") else {
+        return no_form("no `indices`");
+    };
+    let items = items.iter().map(|item| index_item(call, item));
+    let items = items.collect::<Outcome<Vec<_>>>()?;
+    let accumulate = call.flag(3, "accumulate", false)?;
+    one(call
+        .x()?
+        .index_put(&items, call.tensor(2, "values")?, accumulate))
 }

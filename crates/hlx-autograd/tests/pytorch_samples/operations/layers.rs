@@ -25,9 +25,6 @@ pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
 fn embedding(call: &Call) -> Outcome<Vec<Tensor>> {
     // The sample's order is `embedding(weight, ids)`.
     let (weight, ids) = (call.x()?, call.tensor(1, "input")?);
-    if call.get(2, "padding_idx").is_some() {
-        return no_form("`padding_idx`");
-    }
     if call.get(3, "max_norm").is_some() {
         return no_form("`max_norm`");
     }
@@ -36,7 +33,15 @@ fn embedding(call: &Call) -> Outcome<Vec<Tensor>> {
     }
     // Which layout PyTorch gives the gradient.
     call.flag(6, "sparse", false)?;
-    one(ids.to_dtype(DType::U32)?.embedding(weight))
+    let ids = ids.to_dtype(DType::U32)?;
+    match call.int(2, "padding_idx")? {
+        None => one(ids.embedding(weight)),
+        Some(padding) => {
+            let rows = weight.shape().first().map_or(0, |&rows| rows as i64);
+            let padding = padding + if padding < 0 { rows } else { 0 };
+            one(ids.embedding_padded(weight, padding as usize))
+        }
+    }
 }
 
 /// Weight and bias, both or neither.

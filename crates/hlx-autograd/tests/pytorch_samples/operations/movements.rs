@@ -4,6 +4,7 @@ use hlx_autograd::{Padding, Tensor};
 
 use super::{counts, dims, one};
 use crate::call::{Arg, Call, Outcome, kind, no_form, number};
+use crate::tensors::values_of;
 
 pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
     Some(match name {
@@ -165,6 +166,8 @@ fn part(name: &str, call: &Call) -> Outcome<Vec<Tensor>> {
         "narrow" => {
             let start = match call.get(2, "start") {
                 Some(&Arg::Int(start)) => from_start(start, extent),
+                // PyTorch reads the number, too.
+                Some(Arg::Tensor(start)) => from_start(values_of(start)?[0] as i64, extent),
                 Some(other) => return no_form(format!("`start` {}", kind(other))),
                 None => 0,
             };
