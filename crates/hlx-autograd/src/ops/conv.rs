@@ -44,8 +44,16 @@ impl ConvOptions {
     }
 
     /// The image with the one more row and column of zeros that `same` may need at its end, and the
-    /// options without `same`.
-    fn same_padded(&self, op: &'static str, x: &Tensor, weight: &Tensor) -> Result<(Tensor, Self)> {
+    /// options without `same`; both as they are where it is not asked for.
+    fn same_padded(
+        &self,
+        op: &'static str,
+        x: &Tensor,
+        taps: [usize; 2],
+    ) -> Result<(Tensor, Self)> {
+        if !self.same {
+            return Ok((x.clone(), *self));
+        }
         if self.stride != [1, 1] || self.padding != [0, 0] {
             let (stride, padding) = (self.stride, self.padding);
             let reason = format!(
@@ -53,11 +61,7 @@ impl ConvOptions {
             );
             return Err(AutogradError::Argument { op, reason });
         }
-        let &[.., height, width] = weight.shape() else {
-            return Err(weight.shape_error(op, "weight", "[O, C / groups, h, w]"));
-        };
-        let zeros = [(height, 0), (width, 1)]
-            .map(|(taps, axis)| self.dilation[axis] * taps.saturating_sub(1));
+        let zeros = [0, 1].map(|axis| self.dilation[axis] * taps[axis].saturating_sub(1));
         let more = zeros.map(|zeros| (zeros % 2) as isize);
         let options = Self {
             padding: zeros.map(|zeros| zeros / 2),
@@ -118,13 +122,19 @@ impl Tensor {
             };
             return self.weighted_in_f32(weight, bias, convolve);
         }
-        if options.same {
-            let (padded, options) = options.same_padded(OP, self, weight)?;
-            let spec = spec_of(OP, &padded, weight, &options)?;
-            return correlation(OP, &padded, weight, bias, spec);
-        }
-        let spec = spec_of(OP, self, weight, options)?;
-        correlation(OP, self, weight, bias, spec)
+        let &[_, channels, _, _] = self.shape() else {
+            return Err(self.shape_error(OP, "the input", "[N, C, H, W]"));
+        };
+        let unfitting = || {
+            let expected = format!("[O, {}, h, w]", channels / options.groups.max(1));
+            weight.shape_error(OP, "weight", expected)
+        };
+        let &[outer, per_group, kh, kw] = weight.shape() else {
+            return Err(unfitting());
+        };
+        let (x, options) = options.same_padded(OP, self, [kh, kw])?;
+        let spec = spec_of(&x, [outer, per_group, kh, kw], &options).ok_or_else(unfitting)?;
+        correlation(OP, &x, weight, bias, spec)
     }
 
     /// Convolves signals \[N, C, L\] with weights \[O, C / groups, l\], as `torch.nn.functional.conv1d`:
@@ -144,8 +154,32 @@ impl Tensor {
         bias: Option<&Tensor>,
         options: &ConvOptions,
     ) -> Result<Tensor> {
-        let (x, weight) = (self.unsqueeze(-2)?, weight.unsqueeze(-2)?);
-        x.conv2d(&weight, bias, &options.flat())?.squeeze(-2)
+        const OP: &str = "conv1d";
+        if self.rank() == 2 && weight.rank() == 3 {
+            return self.unsqueeze(0)?.conv1d(weight, bias, options)?.squeeze(0);
+        }
+        if self.is_half() && weight.dtype() == self.dtype() {
+            let convolve = |x: &Tensor, weight: &Tensor, bias: Option<&Tensor>| {
+                x.conv1d(weight, bias, options)
+            };
+            return self.weighted_in_f32(weight, bias, convolve);
+        }
+        let &[_, channels, _] = self.shape() else {
+            return Err(self.shape_error(OP, "the input", "[N, C, L]"));
+        };
+        let unfitting = || {
+            let expected = format!("[O, {}, l]", channels / options.groups.max(1));
+            weight.shape_error(OP, "weight", expected)
+        };
+        let &[outer, per_group, taps] = weight.shape() else {
+            return Err(unfitting());
+        };
+        let flat = options.flat();
+        let (x, flat) = flat.same_padded(OP, &self.unsqueeze(-2)?, [1, taps])?;
+        let spec = spec_of(&x, [outer, per_group, 1, taps], &flat).ok_or_else(unfitting)?;
+        // The weight is the operand as it is: the sum of a parameter's gradient goes on from one part of
+        // a shard to the next, and that of a view of it cannot.
+        correlation(OP, &x, weight, bias, spec)?.squeeze(-2)
     }
 
     /// Convolves signals \[N, O, L\] backward, as `torch.nn.functional.conv_transpose1d`: the second of
@@ -256,28 +290,24 @@ impl Tensor {
     }
 }
 
-fn spec_of(op: &'static str, x: &Tensor, weight: &Tensor, options: &ConvOptions) -> Result<Conv2d> {
+/// The sizes of a convolution of images \[N, C, H, W\] with a weight \[O, C / groups, h, w\]; `None` if
+/// the channels differ.
+fn spec_of(x: &Tensor, weight: [usize; 4], options: &ConvOptions) -> Option<Conv2d> {
     let &[batch, in_channels, height, width] = x.shape() else {
-        return Err(x.shape_error(op, "the input", "[N, C, H, W]"));
+        return None;
     };
-    let groups = options.groups.max(1);
-    match weight.shape() {
-        &[out_channels, per_group, kh, kw] if per_group * groups == in_channels => Ok(Conv2d {
-            batch,
-            in_channels,
-            out_channels,
-            groups: options.groups,
-            input: [height, width],
-            kernel: [kh, kw],
-            stride: options.stride,
-            padding: options.padding,
-            dilation: options.dilation,
-        }),
-        _ => {
-            let expected = format!("[O, {}, h, w]", in_channels / groups);
-            Err(weight.shape_error(op, "weight", expected))
-        }
-    }
+    let [out_channels, per_group, kh, kw] = weight;
+    (per_group * options.groups.max(1) == in_channels).then_some(Conv2d {
+        batch,
+        in_channels,
+        out_channels,
+        groups: options.groups,
+        input: [height, width],
+        kernel: [kh, kw],
+        stride: options.stride,
+        padding: options.padding,
+        dilation: options.dilation,
+    })
 }
 
 fn check(
@@ -358,10 +388,12 @@ fn correlation(
         x.requires_grad().then(|| weight.clone()),
     ];
     let (bias, batch) = (bias.map(Tensor::input), x.batch());
+    let weight_shape = weight.shape().to_vec();
     let output = Tensor::of_rule(op, &inputs, (y, &shape), move |pass, dy, _| {
         add_bias_gradient(pass, bias.as_ref(), dy, spec, batch)?;
         if let Some(x) = &saved[0] {
-            add_weight_gradient(pass, &places[1], (x, dy), spec, batch)?;
+            let weight = (&places[1], &weight_shape[..]);
+            add_weight_gradient(pass, weight, (x, dy), spec, batch)?;
         }
         match &saved[1] {
             Some(weight) => pass.add_tensor(&places[0], &input_gradient(dy, weight, spec)?),
@@ -398,6 +430,7 @@ fn transposed(
         y.requires_grad().then(|| weight.clone()),
     ];
     let (bias, batch, samples) = (bias.map(Tensor::input), y.batch(), samples_of(y));
+    let weight_shape = weight.shape().to_vec();
     let output = Tensor::of_rule(op, &inputs, (x, &shape), move |pass, dx, _| {
         if let Some(bias) = bias.as_ref().filter(|bias| bias.requires_grad()) {
             match pass.is_recorded() {
@@ -406,7 +439,8 @@ fn transposed(
             }
         }
         if let Some(y) = &saved[0] {
-            add_weight_gradient(pass, &places[1], (dx, y), spec, batch)?;
+            let weight = (&places[1], &weight_shape[..]);
+            add_weight_gradient(pass, weight, (dx, y), spec, batch)?;
         }
         match &saved[1] {
             Some(weight) => {
@@ -425,13 +459,13 @@ fn input_gradient(dy: &Tensor, weight: &Tensor, spec: Conv2d) -> Result<Tensor> 
 /// Adds W(x, y) to a weight's gradient: by the shard rule, or as an operation in a recorded pass.
 fn add_weight_gradient(
     pass: &mut Backward<'_>,
-    weight: &Input,
+    (weight, shape): (&Input, &[usize]),
     (x, y): (&Tensor, &Tensor),
     spec: Conv2d,
     batch: crate::Batch,
 ) -> Result<()> {
     if pass.is_recorded() {
-        return pass.add_tensor(weight, &weight_gradient(x, y, spec)?);
+        return pass.add_tensor(weight, &weight_gradient(x, y, spec, shape)?);
     }
     let (x, y) = (x.buffer()?, y.buffer()?);
     pass.parameter(weight, batch, |ctx, target, shards| {
@@ -440,10 +474,8 @@ fn add_weight_gradient(
     })
 }
 
-/// w = W(x, y), with its own derivatives.
-fn weight_gradient(x: &Tensor, y: &Tensor, spec: Conv2d) -> Result<Tensor> {
-    let per_group = spec.in_channels / spec.groups.max(1);
-    let shape = [spec.out_channels, per_group, spec.kernel[0], spec.kernel[1]];
+/// w = W(x, y) of the weight's shape, with its own derivatives.
+fn weight_gradient(x: &Tensor, y: &Tensor, spec: Conv2d, shape: &[usize]) -> Result<Tensor> {
     let ctx = x.context();
     let w = ctx.alloc(shape.iter().product())?;
     conv2d_backward_weight(ctx, &x.buffer()?, &y.buffer()?, &w, 1, false, &spec)?;
@@ -453,7 +485,7 @@ fn weight_gradient(x: &Tensor, y: &Tensor, spec: Conv2d) -> Result<Tensor> {
         x.requires_grad().then(|| y.clone()),
     ];
     let op = "conv2d_backward_weight";
-    let output = Tensor::of_rule(op, &[x, y], (w, &shape), move |pass, dw, _| {
+    let output = Tensor::of_rule(op, &[x, y], (w, shape), move |pass, dw, _| {
         if let Some(y) = &saved[1] {
             pass.add_tensor(&places[0], &input_gradient(y, dw, spec)?)?;
         }

@@ -127,6 +127,52 @@ fn output_padding_may_pass_the_stride_up_to_the_dilation() -> Result<()> {
 }
 
 #[test]
+fn a_second_derivative_of_signals_has_the_shape_of_their_weight() {
+    let x = [input(1, &[2, 2, 5]), input(2, &[3, 2, 2])];
+    check("conv1d", &x, |x| {
+        enable_grad(|| {
+            let weight = match x[1].requires_grad() {
+                true => x[1].clone(),
+                false => x[1].with_gradient(),
+            };
+            let y = x[0]
+                .conv1d(&weight, None, &ConvOptions::default())?
+                .tanh()?;
+            let slope = y.square()?.sum()?.gradients(&[&weight], true)?.remove(0);
+            slope.expect("the weight is used").square()
+        })
+    });
+}
+
+/// The gradient of a batch of signals in parts of a shard has the bits of the whole.
+#[test]
+fn parts_of_a_shard_of_signals_were_refused() -> Result<()> {
+    let x = input(1, &[4, 2, 7]);
+    let gradients = |parts: usize| -> Result<[Vec<f32>; 2]> {
+        let parameters = [input(2, &[3, 2, 3]), input(3, &[3])];
+        let [weight, bias] = parameters.map(|parameter| parameter.with_gradient());
+        let each = 4 / parts;
+        for part in 0..parts {
+            let x = x.slice(0, part * each..(part + 1) * each, 1)?;
+            let x = x.with_samples(0)?;
+            let y = x.conv1d(&weight, Some(&bias), &ConvOptions::default())?;
+            let plan = crate::BackwardPlan {
+                shards: 1,
+                accumulate: part > 0,
+                whole_batch: parts == 1,
+            };
+            y.square()?.sum()?.backward_with(&plan)?;
+        }
+        let of = |tensor: &Tensor| tensor.grad().expect("a gradient").to_vec();
+        Ok([of(&weight)?, of(&bias)?])
+    };
+    let whole = gradients(1)?;
+    assert_eq!(gradients(2)?, whole);
+    assert_eq!(gradients(4)?, whole);
+    Ok(())
+}
+
+#[test]
 fn unfitting_weights_are_refused() {
     let (x, w) = (input(1, &[1, 3, 4, 4]), input(2, &[2, 2, 3, 3]));
     let text = message(x.conv2d(&w, None, &ConvOptions::default()));
@@ -134,4 +180,13 @@ fn unfitting_weights_are_refused() {
         text,
         "conv2d: weight has shape [2, 2, 3, 3], expected [O, 3, h, w]"
     );
+    let (x, w) = (input(1, &[1, 3, 4]), input(2, &[2, 2, 3]));
+    let text = message(x.conv1d(&w, None, &ConvOptions::default()));
+    let expected = "conv1d: weight has shape [2, 2, 3], expected [O, 3, l]";
+    assert_eq!(text, expected);
+    let text = message(
+        w.select(0, 0)
+            .and_then(|x| x.select(0, 0)?.conv1d(&w, None, &ConvOptions::default())),
+    );
+    assert_eq!(text, "conv1d: the input has shape [3], expected [N, C, L]");
 }
