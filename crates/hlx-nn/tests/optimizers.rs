@@ -3,8 +3,8 @@
 use hlx_autograd::{Activation, Tensor};
 use hlx_core::Context;
 use hlx_nn::{
-    Adam, AdamConfig, AdamW, AdamWConfig, ForwardContext, Init, Mlp, Model, Module, Optimizer,
-    ParameterBuilder, Result, Sgd, SgdConfig, Weights, mse,
+    Adam, AdamConfig, AdamW, AdamWConfig, ForwardContext, Init, Mlp, Model, Module, Muon,
+    MuonConfig, Optimizer, ParameterBuilder, Result, Sgd, SgdConfig, Weights, mse,
 };
 
 const N: usize = 70;
@@ -238,4 +238,37 @@ fn an_epsilon_that_flushes_to_zero_is_refused() {
     for eps in [1.2e-38, 1e-8] {
         adam(eps).and(adamw(eps)).expect("is enough");
     }
+}
+
+/// A backward pass of a forward pass from before a step would mix values of both.
+#[test]
+fn a_step_between_forward_and_backward_went_unseen() -> Result<()> {
+    for ctx in hlx_core::testing::own_contexts() {
+        let weights = weights(&ctx)?;
+        let mut optimizers: [Box<dyn Optimizer>; 2] = [
+            Box::new(Sgd::new(&weights, SgdConfig::default())?),
+            Box::new(Muon::new(&weights, MuonConfig::default())?),
+        ];
+        let w = weights.parameters()[0].tensor()?;
+        let saving = || w.mul(&w)?.sum();
+        let refused = |y: Tensor| y.backward().expect_err("w has changed").to_string();
+        let expected = "was changed in place";
+        for optimizer in &mut optimizers {
+            backward(&weights)?;
+            let y = saving()?;
+            optimizer.step(&weights, RATE)?;
+            let line = refused(y);
+            assert!(line.contains(expected), "{}: {line}", optimizer.name());
+            // The recorded update, at each replay.
+            let (graph, ()) = ctx.record(|| optimizer.update(&weights))?;
+            for _ in 0..2 {
+                let y = saving()?;
+                optimizer.prepare(RATE)?;
+                graph.replay()?;
+                assert!(refused(y).contains(expected), "{}", optimizer.name());
+            }
+            saving()?.backward()?;
+        }
+    }
+    Ok(())
 }

@@ -79,6 +79,13 @@ impl Drive {
         Ok(())
     }
 
+    /// Notes that the step has changed all values, so that a backward pass of an operation that saved
+    /// them before is refused. A graph notes it again at each replay.
+    pub fn changed(&self, weights: &Weights) {
+        let values = weights.values();
+        self.ctx.note_change(values, 0..values.len(), false);
+    }
+
     /// The update of a weights' flat buffers by the numbers of the first row.
     ///
     /// # Errors

@@ -143,7 +143,9 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
             groups: self.rows.as_ref().map_or(Groups::One(0), Groups::ByBlock),
             ..self.drive.update(weights)?
         };
-        self.rule.launch(weights.context(), &update, &self.state)
+        self.rule.launch(weights.context(), &update, &self.state)?;
+        self.drive.changed(weights);
+        Ok(())
     }
 
     fn gradient_norm(&self) -> &Buffer {

@@ -272,6 +272,7 @@ impl Optimizer for Muon {
                 newton_schulz,
             )?;
         }
+        self.drive.changed(weights);
         Ok(())
     }
 
