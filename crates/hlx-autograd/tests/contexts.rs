@@ -1,7 +1,7 @@
 //! Operands of one operation are of one context, or an error names the operation, the argument and
 //! both devices.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hlx_autograd::{
     Activation, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions, DType, Gradient,
@@ -100,7 +100,7 @@ const CASES: [Case; 49] = [
     ("mse", ["mse", "the target"], |x, y| x.matrix.mse(&y.matrix)),
     ("mse_scaled", ["mse", "scale"], |x, y| x.matrix.mse_scaled(&x.matrix, &y.one)),
     ("conv2d", ["conv2d", "weight"], |x, y| x.image.conv2d(&y.image, None, &ConvOptions::default())),
-    ("conv1d", ["conv2d", "weight"], |x, y| {
+    ("conv1d", ["conv1d", "weight"], |x, y| {
         x.image.select(0, 0)?.conv1d(&y.image.select(0, 0)?, None, &ConvOptions::default())
     }),
     ("conv_transpose1d", ["conv_transpose2d", "weight"], |x, y| {
@@ -137,6 +137,7 @@ fn recurrence(weight: &Tensor) -> Recurrence<'_> {
     Recurrence {
         weight,
         bias: None,
+        projection: None,
         reverse: false,
     }
 }
@@ -186,13 +187,24 @@ fn an_operation_of_ones_own_is_refused_operands_of_two_contexts() {
     assert!(text.starts_with("mine: an input belongs to "), "{text}");
 }
 
+/// The files of a folder and of those in it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let below = |path: PathBuf| match path.is_dir() {
+        true => sources(&path),
+        false => vec![path],
+    };
+    paths.flat_map(below).collect()
+}
+
 /// Every public method of `src/ops` with a tensor among its arguments is a case above.
 #[test]
 fn no_operation_of_several_tensors_is_left_out() {
     let ops = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops");
     let mut found = 0;
-    for file in std::fs::read_dir(ops).expect("src/ops") {
-        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a source");
+    for path in sources(&ops) {
+        let text = std::fs::read_to_string(path).expect("a source");
         for method in text.split("    pub fn ").skip(1) {
             let signature = method.split('{').next().unwrap_or_default();
             let arguments = signature.split("->").next().unwrap_or_default();

@@ -15,6 +15,9 @@ const TOLERANCE: f64 = 2e-6;
 /// Of a gradient, as a part of the largest of its tensor.
 const GRADIENT_TOLERANCE: f64 = 4e-6;
 
+/// The cases whose second derivatives the reference has: `TWICE` of the script.
+const TWICE: [&str; 4] = ["lstm", "gru", "gru_plain", "lstm_projected"];
+
 type Error = Box<dyn std::error::Error>;
 
 /// The tensors of a case.
@@ -90,12 +93,8 @@ impl Case<'_> {
         Ok(weights.upload(weights.values(), &values)?)
     }
 
-    /// The loss that the reference differentiated, from outputs and last states.
-    fn check_and_differentiate(
-        &self,
-        ctx: &Context,
-        outputs: &[(&str, &Tensor)],
-    ) -> Result<(), Error> {
+    /// The loss that the reference differentiated, from outputs and last states, which are checked.
+    fn loss(&self, ctx: &Context, outputs: &[(&str, &Tensor)]) -> Result<Tensor, Error> {
         let mut loss: Option<Tensor> = None;
         for (key, output) in outputs {
             self.has(key, output, false)?;
@@ -105,7 +104,40 @@ impl Case<'_> {
                 Some(loss) => loss.add(&term)?,
             });
         }
-        Ok(loss.ok_or("no output")?.backward()?)
+        Ok(loss.ok_or("no output")?)
+    }
+
+    /// Checks the gradients of a loss, and those of the sum of their squares. The graph stays.
+    fn check_twice(
+        &self,
+        loss: &Tensor,
+        weights: &Weights,
+        inputs: &[(&str, Option<&Tensor>)],
+    ) -> Result<(), Error> {
+        let mut named = Vec::new();
+        for parameter in weights.parameters() {
+            named.push((parameter.name().to_owned(), parameter.tensor()?));
+        }
+        let inputs = inputs.iter();
+        let inputs = inputs.filter_map(|(key, x)| Some(((*key).to_owned(), (*x)?.clone())));
+        named.extend(inputs);
+        let by: Vec<&Tensor> = named.iter().map(|(_, tensor)| tensor).collect();
+        let mut penalty: Option<Tensor> = None;
+        for ((key, _), gradient) in named.iter().zip(loss.gradients(&by, true)?) {
+            let gradient = gradient.ok_or("no gradient")?;
+            self.has(&format!("grad.{key}"), &gradient, true)?;
+            let square = gradient.square()?.sum()?;
+            penalty = Some(match penalty {
+                None => square,
+                Some(sum) => sum.add(&square)?,
+            });
+        }
+        let penalty = penalty.ok_or("no parameter")?;
+        for ((key, _), gradient) in named.iter().zip(penalty.gradients(&by, true)?) {
+            let gradient = gradient.ok_or("no second gradient")?;
+            self.has(&format!("twice.{key}"), &gradient, true)?;
+        }
+        Ok(())
     }
 
     fn has_gradients(
@@ -131,6 +163,12 @@ fn config(name: &str) -> RecurrentConfig {
     let one = RecurrentConfig::new(4, 6);
     match name {
         "lstm" | "gru" => one,
+        "lstm_projected" => RecurrentConfig {
+            num_layers: 2,
+            bidirectional: true,
+            proj_size: 3,
+            ..one
+        },
         "lstm_plain" => RecurrentConfig {
             bias: false,
             num_layers: 3,
@@ -163,7 +201,7 @@ fn file() -> Result<Vec<u8>, Error> {
 fn an_lstm_is_pytorchs_on_every_device() -> Result<(), Error> {
     let bytes = file()?;
     let file = &SafeTensors::deserialize(&bytes)?;
-    for name in ["lstm", "lstm_deep", "lstm_plain"] {
+    for name in ["lstm", "lstm_deep", "lstm_plain", "lstm_projected"] {
         let case = Case { file, name };
         for ctx in hlx_core::testing::contexts() {
             let model = Model::new(ctx, 1, |b| Ok(LSTM::new(b, config(name))))?;
@@ -172,8 +210,12 @@ fn an_lstm_is_pytorchs_on_every_device() -> Result<(), Error> {
             let (h0, c0) = (case.state(ctx, "h0"), case.state(ctx, "c0"));
             let initial = h0.as_ref().zip(c0.as_ref());
             let (y, (h, c)) = model.forward_with(&x, &ForwardContext::eval(), initial)?;
-            case.check_and_differentiate(ctx, &[("y", &y), ("h", &h), ("c", &c)])?;
+            let loss = case.loss(ctx, &[("y", &y), ("h", &h), ("c", &c)])?;
             let inputs = [("x", Some(&x)), ("h0", h0.as_ref()), ("c0", c0.as_ref())];
+            if TWICE.contains(&name) {
+                case.check_twice(&loss, model.weights(), &inputs)?;
+            }
+            loss.backward()?;
             case.has_gradients(model.weights(), &inputs)?;
         }
     }
@@ -192,8 +234,13 @@ fn a_gru_is_pytorchs_on_every_device() -> Result<(), Error> {
             let x = case.tensor(ctx, "x")?.with_gradient();
             let h0 = case.state(ctx, "h0");
             let (y, h) = model.forward_with(&x, &ForwardContext::eval(), h0.as_ref())?;
-            case.check_and_differentiate(ctx, &[("y", &y), ("h", &h)])?;
-            case.has_gradients(model.weights(), &[("x", Some(&x)), ("h0", h0.as_ref())])?;
+            let loss = case.loss(ctx, &[("y", &y), ("h", &h)])?;
+            let inputs = [("x", Some(&x)), ("h0", h0.as_ref())];
+            if TWICE.contains(&name) {
+                case.check_twice(&loss, model.weights(), &inputs)?;
+            }
+            loss.backward()?;
+            case.has_gradients(model.weights(), &inputs)?;
         }
     }
     Ok(())
@@ -228,6 +275,7 @@ fn gradients_do_not_depend_on_the_split_of_the_batch() -> Result<(), Error> {
             num_layers: 2,
             dropout: 0.25,
             batch_first: true,
+            proj_size: 5,
             ..RecurrentConfig::new(4, 6)
         };
         let x = Tensor::randn(&ctx, &[4, 5, 4], 9)?;
@@ -283,5 +331,17 @@ fn shapes_that_do_not_fit_are_refused() -> Result<(), Error> {
         model.forward(&zeros(&[5, 0, 4])?, &eval)?.shape(),
         [5, 0, 6]
     );
+    let projected = RecurrentConfig {
+        proj_size: 6,
+        ..RecurrentConfig::new(4, 6)
+    };
+    let wide = Model::new(&ctx, 1, |b| Ok(LSTM::new(b, projected)))?;
+    let error = wide.forward(&x, &eval).expect_err("refused");
+    let expected = "lstm: proj_size is 6, expected below hidden_size, 6";
+    assert_eq!(error.to_string(), expected);
+    let gru = Model::new(&ctx, 1, |b| Ok(GRU::new(b, projected)))?;
+    let error = gru.forward(&x, &eval).expect_err("refused");
+    let expected = "gru: proj_size is 6, expected 0: only an LSTM has projections";
+    assert_eq!(error.to_string(), expected);
     Ok(())
 }

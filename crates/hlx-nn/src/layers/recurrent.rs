@@ -23,6 +23,8 @@ pub struct RecurrentConfig {
     pub dropout: f32,
     /// Whether a second set of weights goes over the sequence from its end.
     pub bidirectional: bool,
+    /// Of an LSTM P, the width of hidden states that are projected, below `hidden_size`; 0 for none.
+    pub proj_size: usize,
 }
 
 impl RecurrentConfig {
@@ -36,6 +38,15 @@ impl RecurrentConfig {
             batch_first: false,
             dropout: 0.0,
             bidirectional: false,
+            proj_size: 0,
+        }
+    }
+
+    /// The width of a hidden state.
+    fn state_size(&self) -> usize {
+        match self.proj_size {
+            0 => self.hidden_size,
+            projected => projected,
         }
     }
 
@@ -56,6 +67,8 @@ struct Direction {
     weight_hh: Parameter,
     /// Of the input's and of the hidden state's product.
     biases: Option<[Parameter; 2]>,
+    /// Of the hidden states.
+    weight_hr: Option<Parameter>,
     reverse: bool,
 }
 
@@ -73,22 +86,29 @@ struct Layers {
 impl Direction {
     fn new(
         builder: &mut ParameterBuilder,
-        [gates, input, hidden]: [usize; 3],
-        (suffix, bias): (&str, bool),
+        (config, gates): (&RecurrentConfig, usize),
+        input: usize,
+        suffix: &str,
     ) -> Self {
+        let (hidden, state) = (config.hidden_size, config.state_size());
         let (rows, init) = (gates * hidden, Init::uniform_of(hidden));
         let mut declare = |name: &str, shape: &[usize]| {
             builder.parameter(&format!("{name}_{suffix}"), shape, init)
         };
         let (weight_ih, weight_hh) = (
             declare("weight_ih", &[rows, input]),
-            declare("weight_hh", &[rows, hidden]),
+            declare("weight_hh", &[rows, state]),
         );
-        let biases = bias.then(|| [declare("bias_ih", &[rows]), declare("bias_hh", &[rows])]);
+        let biases = config
+            .bias
+            .then(|| [declare("bias_ih", &[rows]), declare("bias_hh", &[rows])]);
+        let is_projected = config.proj_size > 0;
+        let weight_hr = is_projected.then(|| declare("weight_hr", &[state, hidden]));
         Self {
             weight_ih,
             weight_hh,
             biases,
+            weight_hr,
             reverse: suffix.ends_with("_reverse"),
         }
     }
@@ -97,6 +117,7 @@ impl Direction {
         [&self.weight_ih, &self.weight_hh]
             .into_iter()
             .chain(self.biases.iter().flatten())
+            .chain(&self.weight_hr)
     }
 
     /// Multiplies the inputs of all positions by their weights, and runs `scan` over the products.
@@ -113,9 +134,11 @@ impl Direction {
             Some([ih, hh]) => [Some(ih), Some(hh)],
             None => [None, None],
         };
+        let projection = self.weight_hr.as_ref().map(Parameter::tensor).transpose()?;
         let recurrence = Recurrence {
             weight: &weight,
             bias,
+            projection: projection.as_ref(),
             reverse: self.reverse,
         };
         Ok(scan(&x.linear(&weight_ih, bias_ih)?, recurrence)?)
@@ -139,17 +162,15 @@ impl Layers {
         config: RecurrentConfig,
         gates: usize,
     ) -> Self {
-        let hidden = config.hidden_size;
         let mut directions = Vec::with_capacity(config.n_states());
         for layer in 0..config.num_layers {
             let input = match layer {
                 0 => config.input_size,
-                _ => config.directions() * hidden,
+                _ => config.directions() * config.state_size(),
             };
             for suffix in ["", "_reverse"].iter().take(config.directions()) {
                 let suffix = format!("l{layer}{suffix}");
-                let sizes = [gates, input, hidden];
-                directions.push(Direction::new(builder, sizes, (&suffix, config.bias)));
+                directions.push(Direction::new(builder, (&config, gates), input, &suffix));
             }
         }
         let gaps = config.num_layers.saturating_sub(1);
@@ -204,13 +225,35 @@ impl Layers {
         Ok((x, last))
     }
 
+    /// Fails for numbers that no layer can have.
+    fn check_config(&self) -> Result<()> {
+        let RecurrentConfig {
+            num_layers,
+            hidden_size: hidden,
+            proj_size: projected,
+            ..
+        } = self.config;
+        let reason = if num_layers == 0 {
+            "num_layers is 0, expected at least 1".to_owned()
+        } else if projected > 0 && self.name == GRU_NAME {
+            format!("proj_size is {projected}, expected 0: only an LSTM has projections")
+        } else if projected > 0 && projected >= hidden {
+            format!("proj_size is {projected}, expected below hidden_size, {hidden}")
+        } else {
+            return Ok(());
+        };
+        let what = self.name;
+        Err(NnError::Config { what, reason })
+    }
+
     /// The input as \[B, T, I\], and whether it had a dimension of samples.
     fn samples_first(&self, x: &Tensor) -> Result<(Tensor, bool)> {
         let config = &self.config;
+        self.check_config()?;
         let fits = matches!(x.rank(), 2 | 3)
             && x.shape()[x.rank() - 1] == config.input_size
             && x.shape()[x.rank() - 2 - usize::from(x.rank() == 3 && !config.batch_first)] > 0;
-        if !fits || config.num_layers == 0 {
+        if !fits {
             let axes = if config.batch_first {
                 "[B, T, "
             } else {
@@ -218,13 +261,7 @@ impl Layers {
             };
             let input = config.input_size;
             let expected = format!("{axes}{input}] or [T, {input}] with T of at least 1");
-            return Err(match config.num_layers {
-                0 => NnError::Config {
-                    what: self.name,
-                    reason: "num_layers is 0, expected at least 1".to_owned(),
-                },
-                _ => self.shape_error("x", x.shape(), expected),
-            });
+            return Err(self.shape_error("x", x.shape(), expected));
         }
         Ok(match (x.rank(), config.batch_first) {
             (2, _) => (x.unsqueeze(0)?, false),
@@ -242,20 +279,20 @@ impl Layers {
         })
     }
 
-    /// The first states of each layer and direction, \[B, H\]; none for zeros.
+    /// The first states of each layer and direction, \[B, width\]; none for zeros.
     fn first_states(
         &self,
-        argument: &'static str,
+        (argument, width): (&'static str, usize),
         states: Option<&Tensor>,
         (batch, has_samples): (usize, bool),
     ) -> Result<Vec<Option<Tensor>>> {
-        let (n, hidden) = (self.config.n_states(), self.config.hidden_size);
+        let n = self.config.n_states();
         let Some(states) = states else {
             return Ok(vec![None; n]);
         };
         let expected = match has_samples {
-            true => vec![n, batch, hidden],
-            false => vec![n, hidden],
+            true => vec![n, batch, width],
+            false => vec![n, width],
         };
         if states.shape() != expected {
             return Err(self.shape_error(argument, states.shape(), format!("{expected:?}")));
@@ -280,11 +317,30 @@ impl Layers {
     }
 }
 
-/// A long short-term memory, as `torch.nn.LSTM` without projections.
+/// What the errors of [`GRU`] call it.
+const GRU_NAME: &str = "gru";
+
+/// A long short-term memory, as `torch.nn.LSTM`.
 ///
 /// Parameters have PyTorch's names and shapes: `weight_ih_l0` \[4 H, I\], `weight_hh_l0` \[4 H, H\],
 /// `bias_ih_l0`, `bias_hh_l0` \[4 H\], and so on for each layer, with `_reverse` for the other
-/// direction; gates are i, f, g, o. All are drawn uniform within +-1 / sqrt(H).
+/// direction; gates are i, f, g, o. With `proj_size` P, hidden states are the units' products with
+/// `weight_hr_l0` \[P, H\], and `weight_hh_l0` is \[4 H, P\]. All are drawn uniform within
+/// +-1 / sqrt(H).
+///
+/// ```
+/// use hlx_autograd::Tensor;
+/// use hlx_core::Context;
+/// use hlx_nn::{ForwardContext, LSTM, Model, RecurrentConfig};
+///
+/// let ctx = Context::open("cpu")?;
+/// let config = RecurrentConfig { proj_size: 3, ..RecurrentConfig::new(4, 6) };
+/// let lstm = Model::new(&ctx, 42, |b| Ok(LSTM::new(b, config)))?;
+/// let x = Tensor::randn(&ctx, &[5, 2, 4], 1)?;
+/// let (y, (h, c)) = lstm.forward_with(&x, &ForwardContext::eval(), None)?;
+/// assert_eq!((y.shape(), h.shape(), c.shape()), (&[5, 2, 3][..], &[1, 2, 3][..], &[1, 2, 6][..]));
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LSTM(Layers);
 
@@ -302,12 +358,14 @@ impl LSTM {
 
     /// Applies the layers to \[T, B, I\] (with `batch_first` \[B, T, I\], without samples \[T, I\]);
     /// returns the hidden states of the last layer at all positions, \[T, B, H\] (in both directions 2 H
-    /// wide), and the last hidden state and cells of all layers and directions, \[L, B, H\].
+    /// wide), and the last hidden state and cells of all layers and directions, \[L, B, H\]. With a
+    /// projection hidden states are P wide.
     ///
     /// `initial` are hidden state and cells before the first position, \[L, B, H\]; zeros if left out.
     ///
     /// # Errors
-    /// [`NnError::Shape`], [`NnError::Config`] without a layer, and what the device reports.
+    /// [`NnError::Shape`], [`NnError::Config`] without a layer or with a projection that is not narrower
+    /// than the units, and what the device reports.
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -317,8 +375,11 @@ impl LSTM {
         let (x, has_samples) = self.0.samples_first(x)?;
         let batch = (x.shape()[0], has_samples);
         let (hidden, cells) = initial.unzip();
-        let hidden = self.0.first_states("h_0", hidden, batch)?;
-        let cells = self.0.first_states("c_0", cells, batch)?;
+        let config = &self.0.config;
+        let of_hidden = ("h_0", config.state_size());
+        let hidden = self.0.first_states(of_hidden, hidden, batch)?;
+        let of_cells = ("c_0", config.hidden_size);
+        let cells = self.0.first_states(of_cells, cells, batch)?;
         let (y, last) = self.0.run(&x, context, |direction, x, place| {
             let first = hidden[place].as_ref().zip(cells[place].as_ref());
             let (y, c) = direction.scan(x, |x, recurrence| x.lstm_scan(recurrence, first))?;
@@ -334,7 +395,7 @@ impl LSTM {
 impl GRU {
     /// Declares the parameters.
     pub fn new(builder: &mut ParameterBuilder, config: RecurrentConfig) -> Self {
-        Self(Layers::new("gru", builder, config, 3))
+        Self(Layers::new(GRU_NAME, builder, config, 3))
     }
 
     /// As [`LSTM::forward_with`], with a hidden state alone.
@@ -349,7 +410,8 @@ impl GRU {
     ) -> Result<(Tensor, Tensor)> {
         let (x, has_samples) = self.0.samples_first(x)?;
         let batch = (x.shape()[0], has_samples);
-        let hidden = self.0.first_states("h_0", initial, batch)?;
+        let width = self.0.config.hidden_size;
+        let hidden = self.0.first_states(("h_0", width), initial, batch)?;
         let (y, last) = self.0.run(&x, context, |direction, x, place| {
             let first = hidden[place].as_ref();
             let y = direction.scan(x, |x, recurrence| x.gru_scan(recurrence, first))?;
