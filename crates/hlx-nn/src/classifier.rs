@@ -4,8 +4,8 @@ use hlx_autograd::{Activation, ConvOptions, PoolOptions, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
-use crate::layers::{Dropout, Linear};
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use crate::layers::{BatchNorm2d, Conv2d, Dropout, Linear};
+use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
 
 /// The largest size or number of layers' widths: far above what any device holds, and far below what
 /// overflows a product of sizes.
@@ -37,6 +37,9 @@ pub struct ClassifierConfig {
     pub hidden: Vec<usize>,
     /// The probability of the dropout behind each hidden affine layer, in [0, 1).
     pub dropout: f32,
+    /// Whether a batch norm follows each convolution, which then has no bias; never of an mlp.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batch_norm: bool,
 }
 
 impl ClassifierConfig {
@@ -65,6 +68,9 @@ impl ClassifierConfig {
         if self.kind == ClassifierKind::Mlp && !self.channels.is_empty() {
             return fail("an mlp has no channels".to_owned());
         }
+        if self.kind == ClassifierKind::Mlp && self.batch_norm {
+            return fail("an mlp has no batch norm".to_owned());
+        }
         let [_, height, width] = self.input;
         // Each convolution is followed by a pooling that halves the image.
         let halvings = height.min(width).ilog2() as usize;
@@ -87,14 +93,17 @@ impl ClassifierConfig {
 
 /// Images \[B, C, H, W\] to one logit a class, \[B, classes\].
 ///
-/// For each of `channels` a convolution of 3 by 3 that keeps the size, ReLU and maximum pooling by 2;
-/// then the pixels in one row, for each of `hidden` an affine layer, ReLU and dropout; then the affine
-/// layer of the classes. In PyTorch a `Sequential` of `Conv2d(padding=1)`, `ReLU`, `MaxPool2d(2)`,
-/// `Flatten`, `Linear` and `Dropout`; initial values have PyTorch's distribution.
+/// For each of `channels` a convolution of 3 by 3 that keeps the size, with `batch_norm` a batch norm,
+/// ReLU and maximum pooling by 2; then the pixels in one row, for each of `hidden` an affine layer, ReLU
+/// and dropout; then the affine layer of the classes. In PyTorch a `Sequential` of `Conv2d(padding=1)`
+/// (with `bias=False` in front of a batch norm), `BatchNorm2d`, `ReLU`, `MaxPool2d(2)`, `Flatten`,
+/// `Linear` and `Dropout`; initial values have PyTorch's distribution.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     /// `convolutions.0` and so on.
-    convolutions: Vec<Convolution>,
+    convolutions: Vec<Conv2d>,
+    /// `norms.0` and so on, one a convolution; none without `batch_norm`.
+    norms: Vec<BatchNorm2d>,
     /// `hidden.0` and so on.
     hidden: Vec<Linear>,
     /// One a hidden layer.
@@ -104,29 +113,15 @@ pub struct Classifier {
     config: ClassifierConfig,
 }
 
-/// A convolution of 3 by 3 with bias that keeps the image's size.
-#[derive(Clone, Debug)]
-struct Convolution {
-    weight: Parameter,
-    bias: Parameter,
-}
-
-impl Convolution {
-    fn new(b: &mut ParameterBuilder, [input, output]: [usize; 2]) -> Self {
-        let init = Init::uniform_of(9 * input);
-        Self {
-            weight: b.parameter("weight", &[output, input, 3, 3], init),
-            bias: b.parameter("bias", &[output], init),
-        }
-    }
-
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let options = ConvOptions {
-            padding: [1, 1],
-            ..ConvOptions::default()
-        };
-        let (weight, bias) = (self.weight.tensor()?, self.bias.tensor()?);
-        Ok(x.conv2d(&weight, Some(&bias), &options)?)
+/// Declares a convolution of 3 by 3 that keeps the image's size.
+fn convolution(b: &mut ParameterBuilder, [input, output]: [usize; 2], has_bias: bool) -> Conv2d {
+    let padded = ConvOptions {
+        padding: [1, 1],
+        ..ConvOptions::default()
+    };
+    match has_bias {
+        true => Conv2d::new(b, input, output, [3, 3], padded),
+        false => Conv2d::without_bias(b, input, output, [3, 3], padded),
     }
 }
 
@@ -140,9 +135,17 @@ impl Classifier {
         let b = builder;
         let [mut channels, mut height, mut width] = config.input;
         let mut convolutions = Vec::with_capacity(config.channels.len());
+        let mut norms = Vec::new();
         for (layer_idx, &output) in config.channels.iter().enumerate() {
-            let mut b = b.child(format!("convolutions.{layer_idx}"));
-            convolutions.push(Convolution::new(&mut b, [channels, output]));
+            let mut own = b.child(format!("convolutions.{layer_idx}"));
+            let sizes = [channels, output];
+            convolutions.push(convolution(&mut own, sizes, !config.batch_norm));
+            if config.batch_norm {
+                norms.push(BatchNorm2d::new(
+                    &mut b.child(format!("norms.{layer_idx}")),
+                    output,
+                ));
+            }
             (channels, height, width) = (output, height / 2, width / 2);
         }
         let mut input = channels * height * width;
@@ -155,6 +158,7 @@ impl Classifier {
         }
         Ok(Self {
             convolutions,
+            norms,
             hidden,
             dropouts,
             output: Linear::new(&mut b.child("output"), input, config.classes),
@@ -171,8 +175,11 @@ impl Classifier {
 impl Module for Classifier {
     fn members(&self) -> Members {
         let mut members = Members::default();
-        for convolution in &self.convolutions {
-            members.extend(Members::new([&convolution.weight, &convolution.bias]));
+        for (layer_idx, convolution) in self.convolutions.iter().enumerate() {
+            members.extend(convolution.members());
+            if let Some(norm) = self.norms.get(layer_idx) {
+                members.extend(norm.members());
+            }
         }
         for layer in &self.hidden {
             members.extend(layer.members());
@@ -190,8 +197,12 @@ impl Module for Classifier {
             return Err(unfitting(x, image));
         }
         let mut x = x.clone();
-        for convolution in &self.convolutions {
-            x = convolution.forward(&x)?.activation(Activation::Relu)?;
+        for (layer_idx, convolution) in self.convolutions.iter().enumerate() {
+            x = convolution.forward(&x, context)?;
+            if let Some(norm) = self.norms.get(layer_idx) {
+                x = norm.forward(&x, context)?;
+            }
+            x = x.activation(Activation::Relu)?;
             x = x.max_pool2d(&PoolOptions::square(2))?;
         }
         let pixels = x.shape().iter().skip(1).product();
@@ -227,6 +238,7 @@ mod tests {
             channels: vec![3, 4],
             hidden: vec![6],
             dropout: 0.25,
+            batch_norm: false,
         }
     }
 
@@ -262,9 +274,44 @@ mod tests {
     }
 
     #[test]
+    fn with_batch_norm_convolutions_have_no_bias_and_evaluation_takes_running_values() -> Result<()>
+    {
+        let ctx = hlx_core::testing::cpu()?;
+        let with_norm = ClassifierConfig {
+            batch_norm: true,
+            ..config()
+        };
+        let model = Model::new(&ctx, 3, |b| Classifier::new(b, &with_norm))?;
+        let members = model.members();
+        let names: Vec<&str> = members.parameters.iter().map(|one| one.name()).collect();
+        let expected = [
+            "convolutions.0.weight",
+            "norms.0.weight",
+            "norms.0.bias",
+            "convolutions.1.weight",
+            "norms.1.weight",
+            "norms.1.bias",
+        ];
+        assert_eq!(names[..6], expected);
+        let names: Vec<&str> = members.buffers.iter().map(|one| one.name()).collect();
+        assert_eq!(names[3], "norms.1.running_mean");
+        assert_eq!(names.len(), 6);
+        let x = Tensor::randn(&ctx, &[4, 1, 9, 8], 1)?.with_samples(0)?;
+        let before = model.forward(&x, &ForwardContext::eval())?.to_vec()?;
+        model
+            .forward(&x, &ForwardContext::train(&ctx, 7)?)?
+            .sum()?
+            .backward()?;
+        model.weights().check_gradients()?;
+        let after = model.forward(&x, &ForwardContext::eval())?.to_vec()?;
+        assert_ne!(after, before, "the running values have moved");
+        Ok(())
+    }
+
+    #[test]
     fn impossible_sizes_and_other_images_are_refused() -> Result<()> {
         type Change = fn(&mut ClassifierConfig);
-        let cases: [(Change, &str); 4] = [
+        let cases: [(Change, &str); 5] = [
             (
                 |c| c.channels = vec![1; 4],
                 "4 convolutions halve an image of 9 by 8 below one pixel, expected at most 3",
@@ -274,6 +321,14 @@ mod tests {
                 "hidden holds 0, expected 1 to 65536",
             ),
             (|c| c.kind = ClassifierKind::Mlp, "an mlp has no channels"),
+            (
+                |c| {
+                    c.kind = ClassifierKind::Mlp;
+                    c.channels = Vec::new();
+                    c.batch_norm = true;
+                },
+                "an mlp has no batch norm",
+            ),
             (
                 |c| c.dropout = 1.0,
                 "dropout is 1, expected 0 or more, below 1",

@@ -4,10 +4,9 @@ use std::ops::Deref;
 
 use hlx_autograd::{BatchNormOptions, RunningStatistics, Tensor};
 
+use super::{declare_gain_and_bias, gain_and_bias};
 use crate::error::NnError;
-use crate::{
-    ForwardContext, Init, Members, ModelBuffer, Module, Parameter, ParameterBuilder, Result,
-};
+use crate::{ForwardContext, Members, ModelBuffer, Module, Parameter, ParameterBuilder, Result};
 
 /// How a batch norm is made, with PyTorch's names and defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,13 +125,13 @@ impl BatchNorm {
     fn declare(builder: &mut ParameterBuilder, channels: usize, config: BatchNormConfig) -> Self {
         let shape = &[channels];
         let tracks = config.track_running_stats;
+        let affine = config
+            .affine
+            .then(|| declare_gain_and_bias(builder, channels));
+        let (weight, bias) = affine.map(|[weight, bias]| (weight, bias)).unzip();
         Self {
-            weight: config
-                .affine
-                .then(|| builder.parameter("weight", shape, Init::Ones)),
-            bias: config
-                .affine
-                .then(|| builder.parameter("bias", shape, Init::Zeros)),
+            weight,
+            bias,
             running_mean: tracks.then(|| builder.buffer("running_mean", shape, 0.0)),
             running_var: tracks.then(|| builder.buffer("running_var", shape, 1.0)),
             num_batches_tracked: tracks.then(|| builder.count("num_batches_tracked")),
@@ -140,14 +139,6 @@ impl BatchNorm {
             name: "BatchNorm2d",
             expected: "[N, C, H, W]",
             ranks: 4..=4,
-        }
-    }
-
-    /// Gain and bias.
-    fn affine(&self) -> Result<Option<[Tensor; 2]>> {
-        match (&self.weight, &self.bias) {
-            (Some(weight), Some(bias)) => Ok(Some([weight.tensor()?, bias.tensor()?])),
-            _ => Ok(None),
         }
     }
 
@@ -176,7 +167,7 @@ impl BatchNorm {
                 expected: self.expected.to_owned(),
             });
         }
-        let affine = self.affine()?;
+        let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;
         let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
         let running = self.running()?;
         if let (false, Some([mean, variance, _])) = (context.is_training(), &running) {

@@ -2,6 +2,7 @@
 
 use hlx_autograd::{ConvOptions, Tensor};
 
+use super::weight_and_bias;
 use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
 
 /// Convolves signals \[N, C, L\] to \[N, O, L'\], as `torch.nn.Conv1d`; of each pair of the options the
@@ -206,11 +207,6 @@ fn members(weight: &Parameter, bias: Option<&Parameter>) -> Members {
     Members::new([weight].into_iter().chain(bias))
 }
 
-/// Their values.
-fn tensors(weight: &Parameter, bias: Option<&Parameter>) -> Result<(Tensor, Option<Tensor>)> {
-    Ok((weight.tensor()?, bias.map(Parameter::tensor).transpose()?))
-}
-
 impl Module for Conv1d {
     fn members(&self) -> Members {
         members(&self.weight, self.bias.as_ref())
@@ -218,7 +214,7 @@ impl Module for Conv1d {
 
     /// \[N, C, L\] to \[N, O, L'\].
     fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
-        let (weight, bias) = tensors(&self.weight, self.bias.as_ref())?;
+        let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         Ok(x.conv1d(&weight, bias.as_ref(), &self.options)?)
     }
 }
@@ -230,7 +226,7 @@ impl Module for Conv2d {
 
     /// \[N, C, H, W\] to \[N, O, H', W'\].
     fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
-        let (weight, bias) = tensors(&self.weight, self.bias.as_ref())?;
+        let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         Ok(x.conv2d(&weight, bias.as_ref(), &self.options)?)
     }
 }
@@ -242,7 +238,7 @@ impl Module for ConvTranspose2d {
 
     /// \[N, C, H, W\] to \[N, O, H', W'\].
     fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
-        let (weight, bias) = tensors(&self.weight, self.bias.as_ref())?;
+        let (weight, bias) = weight_and_bias(&self.weight, self.bias.as_ref())?;
         let (options, more) = (&self.options, self.output_padding);
         Ok(x.conv_transpose2d(&weight, bias.as_ref(), options, more)?)
     }

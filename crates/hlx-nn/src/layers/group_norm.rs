@@ -2,7 +2,8 @@
 
 use hlx_autograd::Tensor;
 
-use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
+use super::{declare_gain_and_bias, gain_and_bias};
+use crate::{ForwardContext, Members, Module, Parameter, ParameterBuilder, Result};
 
 /// Normalises groups of a sample's channels to mean 0 and variance 1, then applies gain and bias of each
 /// channel, as `torch.nn.GroupNorm`.
@@ -21,11 +22,11 @@ pub struct GroupNorm {
 impl GroupNorm {
     /// Declares `weight` and `bias`; eps is 1e-5.
     pub fn new(builder: &mut ParameterBuilder, groups: usize, channels: usize) -> Self {
+        let [weight, bias] = declare_gain_and_bias(builder, channels).map(Some);
         Self {
-            groups,
-            weight: Some(builder.parameter("weight", &[channels], Init::Ones)),
-            bias: Some(builder.parameter("bias", &[channels], Init::Zeros)),
-            eps: 1e-5,
+            weight,
+            bias,
+            ..Self::plain(groups)
         }
     }
 
@@ -54,10 +55,7 @@ impl Module for GroupNorm {
 
     /// \[N, C, ..\]; the shape is kept.
     fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
-        let affine = match (&self.weight, &self.bias) {
-            (Some(weight), Some(bias)) => Some([weight.tensor()?, bias.tensor()?]),
-            _ => None,
-        };
+        let affine = gain_and_bias(self.weight.as_ref(), self.bias.as_ref())?;
         let affine = affine.as_ref().map(|[weight, bias]| [weight, bias]);
         Ok(x.group_norm(self.groups, affine, self.eps)?)
     }

@@ -2,6 +2,7 @@
 
 use hlx_autograd::Tensor;
 
+use super::weight_and_bias;
 use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
 
 /// Computes y = x Wᵀ + bias over the last dimension, as `torch.nn.Linear`.
@@ -44,8 +45,7 @@ impl Linear {
 
     /// The weight, and the bias if there is one.
     pub(super) fn tensors(&self) -> Result<(Tensor, Option<Tensor>)> {
-        let bias = self.bias.as_ref().map(Parameter::tensor).transpose()?;
-        Ok((self.weight.tensor()?, bias))
+        weight_and_bias(&self.weight, self.bias.as_ref())
     }
 }
 

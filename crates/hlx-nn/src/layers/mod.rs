@@ -18,6 +18,10 @@ mod recurrent;
 mod rms_norm;
 mod sequential;
 
+use hlx_autograd::Tensor;
+
+use crate::{Init, Parameter, ParameterBuilder, Result};
+
 pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig};
 pub use block::Block;
@@ -34,3 +38,27 @@ pub use pool::{AdaptiveAvgPool2d, AvgPool2d, MaxPool2d};
 pub use recurrent::{GRU, LSTM, RecurrentConfig};
 pub use rms_norm::RMSNorm;
 pub use sequential::Sequential;
+
+/// The values of a weight, and of its bias if there is one.
+fn weight_and_bias(
+    weight: &Parameter,
+    bias: Option<&Parameter>,
+) -> Result<(Tensor, Option<Tensor>)> {
+    Ok((weight.tensor()?, bias.map(Parameter::tensor).transpose()?))
+}
+
+/// Declares the gain `weight`, ones, and `bias`, zeros, of a norm's channels.
+fn declare_gain_and_bias(builder: &mut ParameterBuilder, channels: usize) -> [Parameter; 2] {
+    [("weight", Init::Ones), ("bias", Init::Zeros)]
+        .map(|(name, init)| builder.parameter(name, &[channels], init))
+}
+
+/// The values of a norm's gain and bias; `None` of a norm without them.
+fn gain_and_bias(
+    weight: Option<&Parameter>,
+    bias: Option<&Parameter>,
+) -> Result<Option<[Tensor; 2]>> {
+    let both = weight.zip(bias);
+    let values = both.map(|(weight, bias)| Ok([weight.tensor()?, bias.tensor()?]));
+    values.transpose()
+}

@@ -38,6 +38,9 @@ pub struct ModelSection {
     /// Of a `cnn`, the channels of each convolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<usize>>,
+    /// Of a `cnn`, whether a batch norm follows each convolution.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batch_norm: bool,
     /// Probability that an activation is dropped in training.
     #[serde(default)]
     pub dropout: f64,
@@ -146,6 +149,7 @@ impl Config {
             channels: model.channels.clone().unwrap_or_default(),
             hidden: model.hidden.clone().unwrap_or_default(),
             dropout: model.dropout as f32,
+            batch_norm: model.batch_norm,
         };
         sizes.validate()?;
         Ok(sizes)
