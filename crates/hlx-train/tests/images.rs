@@ -71,6 +71,8 @@ fn every_device_and_every_micro_batch_gives_the_same_bits() {
         );
     }
     check(&cpu(), "parts", &["train.micro_batch_size=2"]);
+    check(&cpu(), "no-workers", &["data.workers=0"]);
+    check(&cpu(), "workers", &["data.workers=3"]);
     let other = place.train(&cpu(), "other", &["train.shards=2"]);
     assert_ne!(proof(&other.digests), proof(&reference.digests));
 }
@@ -135,6 +137,73 @@ fn a_run_is_resumed_verified_and_evaluated_by_the_program() {
     );
 }
 
+/// The batch norm's running values are in checkpoints and digests: a run that is stopped and resumed goes
+/// on with them, on every device and in micro-batches of whole shards.
+#[test]
+fn a_run_with_batch_norm_is_resumed_and_verified() {
+    let place = place("images-norm");
+    place.write("config.toml", &with_batch_norm());
+    let reference = place.train(&cpu(), "reference", &[]);
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        for (sets, name) in [
+            (vec![], "device"),
+            (vec!["train.micro_batch_size=8"], "micro"),
+        ] {
+            let outcome = place.train(ctx, &format!("{name}-{number}"), &sets);
+            let device = ctx.info();
+            let (found, expected) = (proof(&outcome.digests), proof(&reference.digests));
+            assert_eq!(found, expected, "{name} {device}");
+            assert_eq!(outcome.held_out, reference.held_out, "{name} {device}");
+        }
+    }
+    let other = place.train(&cpu(), "without", &["model.batch_norm=false"]);
+    assert_ne!(proof(&other.digests), proof(&reference.digests));
+
+    let checkpoints = place.join("reference/checkpoints");
+    let model = std::fs::read(checkpoints.join("step-000005/model.safetensors")).expect("reads");
+    let name = b"norms.1.running_var";
+    assert!(model.windows(name.len()).any(|part| part == name));
+    let (code, stdout, stderr) = status(&place, &["verify", "reference"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("equal      up to step 5"), "{stdout}");
+    std::fs::remove_dir_all(checkpoints.join("step-000005")).expect("removes");
+    place.succeeds(&["train", "config.toml", "--out", "reference", "--resume"]);
+    assert_eq!(
+        proof(&place.digests("reference")),
+        proof(&reference.digests)
+    );
+    let line = place.fails(&[
+        "train",
+        "config.toml",
+        "--out",
+        "part",
+        "--set",
+        "train.micro_batch_size=2",
+    ]);
+    assert_eq!(
+        line,
+        "error: --set train.micro_batch_size=2: 2 is less than a shard of 4, which model.batch_norm \
+         needs whole"
+    );
+}
+
+fn with_batch_norm() -> String {
+    CNN.replace("dropout = 0.2", "dropout = 0.2\nbatch_norm = true")
+}
+
+#[test]
+fn a_key_that_is_left_out_and_named_is_the_same_run() {
+    let digest = |text: &str| {
+        let config = Config::parse(text, "a.toml", &[]).expect("good");
+        config.identity_digest().expect("digests")
+    };
+    let named = CNN.replace("dropout = 0.2", "dropout = 0.2\nbatch_norm = false");
+    assert_eq!(digest(&named), digest(CNN));
+    let with_workers = CNN.replace("noise = 0.05", "noise = 0.05\nworkers = 3");
+    assert_eq!(digest(&with_workers), digest(CNN), "workers decide no bit");
+    assert_ne!(digest(&with_batch_norm()), digest(CNN));
+}
+
 #[test]
 fn without_data_the_configurations_of_mnist_train_on_drawn_digits() {
     let place = place("images-without-data");
@@ -192,8 +261,8 @@ fn keys_of_another_kind_and_data_are_refused() {
     };
     assert_eq!(
         with("[model]", "width = 8"),
-        "a.toml:4: model.width: is no key of this model, expected channels, hidden and dropout \
-         with kind cnn"
+        "a.toml:4: model.width: is no key of this model, expected channels, batch_norm, \
+         hidden and dropout with kind cnn"
     );
     assert_eq!(
         with("[data]", "part = \"train\""),
@@ -205,6 +274,12 @@ fn keys_of_another_kind_and_data_are_refused() {
     );
     assert!(
         with("[model]", "colour = 3").contains("unknown field `colour`, expected one of `kind`")
+    );
+    let mlp = |text: &str| text.replace("kind = \"cnn\"", "kind = \"mlp\"\nbatch_norm = true");
+    let line = fails(&move |text| mlp(text).replace("channels = [3, 4]\n", ""));
+    assert_eq!(
+        line,
+        "a.toml:5: model.batch_norm: is no key of this model, expected hidden and dropout with kind mlp"
     );
     let line = fails(&|text| text.replace("kind = \"cnn\"", "kind = \"rnn\""));
     assert!(

@@ -62,8 +62,28 @@ impl Config {
             _ => {}
         }
         self.train.check()?;
+        self.check_shards_of_norms()?;
         self.check_optimizer()?;
         self.check_schedule()
+    }
+}
+
+impl Config {
+    /// A batch norm has the statistics of a shard, so that its samples must be in one pass.
+    fn check_shards_of_norms(&self) -> Checked {
+        let (micro, shard) = (
+            self.micro_batch_size(),
+            self.train.batch_size / self.shards(),
+        );
+        if self.model.batch_norm && micro < shard {
+            return fault(
+                "train.micro_batch_size",
+                format!(
+                    "{micro} is less than a shard of {shard}, which model.batch_norm needs whole"
+                ),
+            );
+        }
+        Ok(())
     }
 }
 
@@ -99,6 +119,10 @@ impl DataSection {
                 "data.noise",
                 self.noise.is_some() && self.format.is_language(),
             ),
+            (
+                "data.workers",
+                self.workers.is_some() && self.format.is_language(),
+            ),
         ];
         if let Some((key, _)) = of_images.into_iter().find(|(_, wrong)| *wrong) {
             return fault(key, "is no key of this data.format");
@@ -113,6 +137,12 @@ impl DataSection {
         }
         if self.crop_padding.unwrap_or(0) > 1 << 16 {
             return fault("data.crop_padding", "is more than 65536");
+        }
+        if self.workers() > 64 {
+            return fault(
+                "data.workers",
+                format!("{} is more than 64", self.workers()),
+            );
         }
         let flip = self.flip.unwrap_or(0.0);
         if !(0.0..=1.0).contains(&flip) {
@@ -136,22 +166,23 @@ impl ModelSection {
             ),
             ("model.positions", self.positions.is_some()),
         ];
-        let (hidden, channels) = (self.hidden.is_some(), self.channels.is_some());
+        let of_classifiers = [("model.hidden", self.hidden.is_some())];
+        let of_cnns = [
+            ("model.channels", self.channels.is_some()),
+            ("model.batch_norm", self.batch_norm),
+        ];
         let (wrong, expected) = match self.classifier_kind() {
-            None => {
-                let wrong = [("model.hidden", hidden), ("model.channels", channels)];
-                (
-                    wrong.to_vec(),
-                    "the sizes of a transformer, or a model.kind",
-                )
-            }
-            Some(ClassifierKind::Mlp) => {
-                let wrong = [&of_transformers[..], &[("model.channels", channels)]];
-                (wrong.concat(), "hidden and dropout with kind mlp")
-            }
+            None => (
+                [&of_classifiers[..], &of_cnns].concat(),
+                "the sizes of a transformer, or a model.kind",
+            ),
+            Some(ClassifierKind::Mlp) => (
+                [&of_transformers[..], &of_cnns].concat(),
+                "hidden and dropout with kind mlp",
+            ),
             Some(ClassifierKind::Cnn) => (
                 of_transformers.to_vec(),
-                "channels, hidden and dropout with kind cnn",
+                "channels, batch_norm, hidden and dropout with kind cnn",
             ),
         };
         if let Some((key, _)) = wrong.into_iter().find(|(_, is_set)| *is_set) {

@@ -39,6 +39,10 @@ pub struct DataSection {
     /// Of images, the deviation of the noise that is added to a training image; 0 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
+    /// Of images, the threads that make training images ahead, 0 for none; 2 if left out. No bit
+    /// depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
 }
 
 /// How a corpus is read.
@@ -99,6 +103,11 @@ impl DataSection {
         let (mean, std) = (self.mean.unwrap_or(0.0), self.std.unwrap_or(1.0));
         let (mean, std) = (vec![mean as f32; channels], vec![std as f32; channels]);
         Ok(ImageTransform::new(&mean, &std)?)
+    }
+
+    /// The threads that make training images ahead.
+    pub fn workers(&self) -> usize {
+        self.workers.unwrap_or(2)
     }
 
     /// How training images are varied.

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Config;
 
 /// Keys that decide no bit of a step: where the corpus lies (its own digest is beside the
-/// configuration's), the preset (the sizes say the same), the micro-batch, what is logged and
+/// configuration's), the threads that make images, the preset (the sizes say the same), the micro-batch, what is logged and
 /// saved when, and at which loss to stop.
-const FREE_KEYS: [&str; 8] = [
+const FREE_KEYS: [&str; 9] = [
     "data.path",
+    "data.workers",
     "model.preset",
     "train.micro_batch_size",
     "train.target_loss",

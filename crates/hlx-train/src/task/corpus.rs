@@ -1,6 +1,7 @@
 //! The data of a run, read as its configuration says.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use hlx_data::ImageSet;
@@ -21,7 +22,7 @@ pub enum Corpus {
 #[derive(Clone, Debug)]
 pub struct Images {
     /// The images.
-    pub set: ImageSet,
+    pub set: Arc<ImageSet>,
     /// SHA-256 over pixels and labels.
     pub digest: String,
 }
@@ -29,6 +30,7 @@ pub struct Images {
 impl From<ImageSet> for Images {
     fn from(set: ImageSet) -> Self {
         let digest = set.digest();
+        let set = Arc::new(set);
         Self { set, digest }
     }
 }

@@ -2,9 +2,10 @@
 
 use anyhow::{Context as _, Result, anyhow};
 use hlx_autograd::{DType, IGNORE_INDEX, Tensor, no_grad};
-use hlx_data::{Dataset as _, ImageTransform, SampleKey, Transform};
+use hlx_data::{Dataset as _, HostArray, ImageTransform, SampleKey, Transform};
 use hlx_nn::{Classifier, ForwardContext, Model, Module, Weights};
 
+use super::images_ahead::ImagesAhead;
 use super::{Batch, BatchSizes, Images, Rows, Sizes, Task};
 use crate::config::Config;
 use crate::data::Split;
@@ -21,6 +22,7 @@ pub struct ImageTask {
     /// What is done to the images of a training batch, and to those of an evaluation.
     training: ImageTransform,
     plain: ImageTransform,
+    ahead: ImagesAhead,
 }
 
 /// What the model makes of one image.
@@ -45,7 +47,12 @@ impl ImageTask {
         let section = &config.data;
         let plain = section.transform(data.set.shape()[0])?;
         let training = plain.clone().with_augment(section.augment())?;
+        let n_trained = Split::at_end(data.set.len(), section.eval_fraction)
+            .train
+            .len();
+        let numbers = (config.seed, config.train.batch_size, section.workers());
         Ok(Self {
+            ahead: ImagesAhead::new(&data.set, n_trained, training.clone(), numbers)?,
             model,
             data,
             seed: config.seed,
@@ -86,6 +93,15 @@ impl ImageTask {
             n_empty: samples.iter().take_while(|sample| sample.is_none()).count(),
             targets,
         })
+    }
+
+    /// The micro-batches of samples in no batch of the run's, made on this thread.
+    fn micro_batches(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Vec<Rows>> {
+        let mut rows = vec![None; sizes.batch_size.saturating_sub(samples.len())];
+        rows.extend(samples.iter().copied().map(Some));
+        let parts = rows.chunks(sizes.micro_batch_size);
+        let made = parts.map(|part| self.rows(part, epoch, &self.training));
+        made.collect::<Result<_>>().context("the batch")
     }
 
     /// Classifies images, `batch_size` at a time, in the order of `samples`.
@@ -129,6 +145,35 @@ impl ImageTask {
     }
 }
 
+/// Cuts a batch into micro-batches; its empty rows have no target.
+fn micro_batches(
+    made: &hlx_data::Batch<(HostArray<f32>, HostArray<u32>)>,
+    micro_batch_size: usize,
+) -> Vec<Rows> {
+    let (images, labels) = &made.data;
+    let inner = &images.shape()[1..];
+    let n_values: usize = inner.iter().product();
+    let parts = images
+        .values()
+        .chunks(micro_batch_size * n_values)
+        .zip(labels.values().chunks(micro_batch_size));
+    let parts = parts.enumerate().map(|(part_idx, (values, labels))| {
+        let n_empty = made.n_empty.saturating_sub(part_idx * micro_batch_size);
+        let n_empty = n_empty.min(labels.len());
+        let mut targets = vec![IGNORE_INDEX; n_empty];
+        targets.extend_from_slice(&labels[n_empty..]);
+        Rows {
+            shape: [&[labels.len()], inner].concat(),
+            dtype: DType::F32,
+            inputs: values.iter().map(|value| value.to_bits()).collect(),
+            target_shape: vec![labels.len()],
+            targets,
+            n_empty,
+        }
+    });
+    parts.collect()
+}
+
 impl Task for ImageTask {
     fn weights(&self) -> &Weights {
         self.model.weights()
@@ -156,12 +201,14 @@ impl Task for ImageTask {
     }
 
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        let mut rows = vec![None; sizes.batch_size.saturating_sub(samples.len())];
-        rows.extend(samples.iter().copied().map(Some));
-        let parts = rows.chunks(sizes.micro_batch_size);
-        let micro_batches = parts.map(|part| self.rows(part, epoch, &self.training));
+        let micro_batches = match self.ahead.batch(samples, epoch).context("the batch")? {
+            Some(made) if made.n_empty + samples.len() == sizes.batch_size => {
+                micro_batches(&made, sizes.micro_batch_size)
+            }
+            _ => self.micro_batches(samples, epoch, sizes)?,
+        };
         Ok(Batch {
-            micro_batches: micro_batches.collect::<Result<_>>().context("the batch")?,
+            micro_batches,
             n_targets: samples.len(),
             n_inputs: samples.len(),
         })
@@ -185,5 +232,69 @@ impl Task for ImageTask {
 
     fn as_images(&self) -> Option<&ImageTask> {
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::{Corpus, make};
+
+    /// 23 drawn digits, of which 20 are trained on in batches of 8: the third begins with empty rows.
+    const CONFIG: &str = "seed = 5\n\n[model]\nkind = \"mlp\"\nhidden = [4]\n\n[data]\n\
+                          format = \"digits\"\ncount = 23\neval_fraction = 0.15\n\
+                          crop_padding = 2\nnoise = 0.1\n\n[train]\nmax_steps = 1\nbatch_size = 8\n";
+
+    /// What workers make ahead, in any order of epochs and batches, is what the thread itself makes.
+    #[test]
+    fn batches_have_the_same_bits_whatever_the_number_of_workers() -> Result<()> {
+        let sizes = BatchSizes {
+            batch_size: 8,
+            micro_batch_size: 4,
+        };
+        for workers in [0, 1, 3] {
+            let set = format!("data.workers={workers}")
+                .parse()
+                .map_err(|text: String| anyhow!(text))?;
+            let config = Config::parse(CONFIG, "a.toml", &[set])?;
+            let corpus = Corpus::load("".as_ref(), &config)?;
+            let task = make(&hlx_core::testing::cpu()?, &config, corpus, None)?;
+            let Some(images) = task.as_images() else {
+                return Err(anyhow!("the task reads images"));
+            };
+            let split = task.split(config.data.eval_fraction, config.seed);
+            let batches = crate::data::Batches::new(split.train, 8, config.seed);
+            // In order, then an epoch again, from its middle, and samples in no batch.
+            let places = [
+                (0, 0),
+                (0, 1),
+                (0, 2),
+                (1, 0),
+                (0, 1),
+                (0, 2),
+                (1, 0),
+                (3, 2),
+            ];
+            for (epoch, batch_idx) in places {
+                let order = batches.order(epoch);
+                let samples = batches.samples(&order, batch_idx);
+                assert!(
+                    images.ahead.batch(samples, epoch)?.is_some(),
+                    "{epoch} {batch_idx}"
+                );
+                let found = task.batch(samples, epoch, sizes)?;
+                let expected = images.micro_batches(samples, epoch, sizes)?;
+                assert_eq!(
+                    found.micro_batches, expected,
+                    "{workers}: {epoch} {batch_idx}"
+                );
+            }
+            let found = task.batch(&[7, 2, 21], 1, sizes)?;
+            assert_eq!(
+                found.micro_batches,
+                images.micro_batches(&[7, 2, 21], 1, sizes)?
+            );
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 
 mod corpus;
 mod images;
+mod images_ahead;
 mod language;
 mod rows;
 mod sizes;
