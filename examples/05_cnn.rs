@@ -3,78 +3,29 @@
 //! `cargo run --release --example 05_cnn`
 #![allow(clippy::print_stdout)] // An example shows what it computes.
 
-use hlx_autograd::{AutogradError, ConvOptions, DType, PoolOptions, Tensor, no_grad};
+use hlx_autograd::{Activation, AutogradError, ConvOptions, DType, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_data::{Cursor, DataError, DataLoader, ImageSet, ImageTransform, LastBatch, LoaderOptions};
+use hlx_nn::{
+    Conv2d, CrossEntropyOptions, Flatten, ForwardContext, Linear, MaxPool2d, Model, Module,
+    NnError, Optimizer, ParameterBuilder, Sequential, Sgd, SgdConfig,
+};
 
-/// The errors of tensors and of data, for `?`.
+/// The errors of layers and of data, for `?`.
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// The network's parameters, all leaves.
-struct Net {
-    conv1: Tensor,
-    conv2: Tensor,
-    full: Tensor,
-    bias: Tensor,
-}
-
-impl Net {
-    /// Draws weights from U(-b, b) with b = 1 / sqrt(inputs), as PyTorch's layers do.
-    fn new(ctx: &Context) -> Result<Self, AutogradError> {
-        let drawn = |shape: &[usize], seed: u64| {
-            let inputs: usize = shape[1..].iter().product();
-            let bound = 1.0 / (inputs as f32).sqrt();
-            let weight = Tensor::rand(ctx, shape, seed)?.mul(2.0)?.sub(1.0)?;
-            Ok::<_, AutogradError>(weight.mul(bound)?.with_gradient())
-        };
-        Ok(Self {
-            conv1: drawn(&[8, 1, 5, 5], 1)?,
-            conv2: drawn(&[16, 8, 3, 3], 2)?,
-            full: drawn(&[10, 16 * 5 * 5], 3)?,
-            bias: Tensor::zeros(ctx, &[10], DType::F32)?.with_gradient(),
-        })
-    }
-
-    /// Images \[N, 1, 28, 28\] to logits \[N, 10\].
-    fn logits(&self, images: &Tensor) -> Result<Tensor, AutogradError> {
-        let (plain, halves) = (ConvOptions::default(), PoolOptions::square(2));
-        let x = images.conv2d(&self.conv1, None, &plain)?.relu()?; // [N, 8, 24, 24]
-        let x = x.max_pool2d(&halves)?; // [N, 8, 12, 12]
-        let x = x.conv2d(&self.conv2, None, &plain)?.relu()?; // [N, 16, 10, 10]
-        let x = x.max_pool2d(&halves)?.flatten(1, -1)?; // [N, 400]
-        x.linear(&self.full, Some(&self.bias))
-    }
-
-    /// One step of gradient descent; returns the loss.
-    fn step(
-        &mut self,
-        images: &Tensor,
-        labels: &Tensor,
-        rate: f32,
-    ) -> Result<Tensor, AutogradError> {
-        let (ctx, n) = (images.context(), labels.n_elements());
-        let scale = Tensor::full(ctx, &[1], 1.0 / n as f32, DType::F32)?;
-        let loss = self.logits(images)?.cross_entropy(labels, &scale, 0.0)?;
-        loss.backward()?;
-        let parameters = [
-            &mut self.conv1,
-            &mut self.conv2,
-            &mut self.full,
-            &mut self.bias,
-        ];
-        for parameter in parameters {
-            let gradient = parameter.grad().expect("a gradient");
-            no_grad(|| parameter.sub_(gradient.mul(rate)?).map(drop))?;
-            parameter.zero_grad();
-        }
-        Ok(loss.detach())
-    }
-
-    /// The share of images that are read right.
-    fn accuracy(&self, images: &Tensor, labels: &Tensor) -> Result<f32, AutogradError> {
-        let read = no_grad(|| self.logits(images))?.argmax(Some(1), false)?;
-        read.eq(labels)?.to_dtype(DType::F32)?.mean()?.item()
-    }
+/// Images \[N, 1, 28, 28\] to logits \[N, 10\].
+fn network(b: &ParameterBuilder) -> Sequential {
+    let plain = ConvOptions::default();
+    Sequential::new(b)
+        .add(|b| Conv2d::new(b, 1, 8, [5, 5], plain)) // [N, 8, 24, 24]
+        .add(|_| Activation::Relu)
+        .add(|_| MaxPool2d::new(2)) // [N, 8, 12, 12]
+        .add(|b| Conv2d::new(b, 8, 16, [3, 3], plain)) // [N, 16, 10, 10]
+        .add(|_| Activation::Relu)
+        .add(|_| MaxPool2d::new(2)) // [N, 16, 5, 5]
+        .add(|_| Flatten::new())
+        .add(|b| Linear::new(b, 16 * 5 * 5, 10))
 }
 
 /// Batches of drawn digits, shuffled by a counter.
@@ -94,20 +45,41 @@ fn loader(
 }
 
 /// Trains for some epochs of `n` digits; returns the network and the last loss.
-fn train(ctx: &Context, n: usize, epochs: u64, batch_size: usize) -> Result<(Net, f32)> {
-    let (mut net, loader) = (Net::new(ctx)?, loader(n, 1, batch_size)?);
+fn train(
+    ctx: &Context,
+    n: usize,
+    epochs: u64,
+    batch_size: usize,
+) -> Result<(Model<Sequential>, f32)> {
+    let net = Model::new(ctx, 1, |b| Ok(network(b)))?;
+    let mut optimizer = Sgd::new(net.weights(), SgdConfig::default())?;
+    let context = ForwardContext::train(ctx, 1)?;
+    let loader = loader(n, 1, batch_size)?;
     let mut last = f32::NAN;
     for epoch in 0..epochs {
         let mut losses = Vec::new();
         for batch in loader.batches(Cursor::start_of(epoch))?.to_device(ctx, 1) {
             let (images, labels) = batch?.data;
-            losses.push(net.step(&images, &labels, 0.1)?);
+            let logits = net.forward(&images, &context)?;
+            let loss = logits.cross_entropy_loss(&labels, &CrossEntropyOptions::default())?;
+            net.weights().zero_grad()?;
+            loss.backward()?;
+            optimizer.step(net.weights(), 0.1)?;
+            losses.push(loss.detach());
         }
         // Only here the host waits for the device.
         last = losses.last().map_or(Ok(f32::NAN), Tensor::item)?;
         println!("epoch {epoch}: loss {last:.4}");
     }
     Ok((net, last))
+}
+
+/// The share of images that are read right.
+fn accuracy(net: &Model<Sequential>, images: &Tensor, labels: &Tensor) -> Result<f32, NnError> {
+    let logits = no_grad(|| net.forward(images, &ForwardContext::eval()))?;
+    let right = logits.argmax(Some(1), false)?.eq(labels)?;
+    let share = right.to_dtype(DType::F32)?.mean()?.item::<f32>();
+    share.map_err(|error: AutogradError| error.into())
 }
 
 fn main() -> Result<()> {
@@ -117,7 +89,7 @@ fn main() -> Result<()> {
         .load(Cursor::start_of(0))?
         .to_device(&ctx)?;
     let (images, labels) = unseen.data;
-    let accuracy = net.accuracy(&images, &labels)?;
+    let accuracy = accuracy(&net, &images, &labels)?;
     println!("{:.1}% of 500 unseen digits read right", 100.0 * accuracy);
     Ok(())
 }
