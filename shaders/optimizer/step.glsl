@@ -1,5 +1,6 @@
 // The frame of an optimizer: four elements a thread, the last count % 4 one by one; all one by one
-// where fma is emulated, which spares software drivers four copies of the step.
+// where fma is emulated, which spares software drivers four copies of the step. A negative clip factor
+// skips the step: nothing is written.
 //
 // Included last. The shader includes hyper.glsl, defines HLX_STATES, the number of the state's
 // buffers (0 to 3), and the step of one element, whose numbers begin at hyper[at]:
@@ -84,6 +85,7 @@ void step_one(uint i) {
 }
 
 void main() {
+    if (clip[0] < 0.0) return;
     uint i = hlx_group() * 256u + gl_LocalInvocationID.x;
     if (HLX_NATIVE_FMA != 0u && i < push.count >> 2) {
         step_four(i);

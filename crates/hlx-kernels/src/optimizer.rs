@@ -13,9 +13,11 @@
 //! | RMSprop | `g = fma(lambda, p, g)`; `s = fma((1 - alpha) g, g, alpha s)`; `r = s`, or centered `mean = fma(1 - alpha, g - mean, mean)`, `r = max(fma(-mean, mean, s), 0)`; `d = g / (sqrt r + eps)`; with momentum `m = fma(mu, m, d)`, `d = m`; `p = fma(-lr, d, p)` |
 //! | Lion | `u = sign(fma(1 - beta1, g - m, m))`; `m = fma(1 - beta2, g - m, m)`; `p = fma(-lr, u, (1 - lr lambda) p)` |
 //! | Muon | [`muon`] |
+//! | average | `e = fma(1 - beta1, p - e, e)` |
 //!
 //! The numbers of the step ([`Hyper`], a row a group of parameters) and the clip factor lie in
-//! device buffers, so that a recorded step can be replayed with the next step's numbers. One launch
+//! device buffers, so that a recorded step can be replayed with the next step's numbers. A negative clip
+//! factor ([`guarded_factor`]) skips a step: it writes nothing. One launch
 //! updates parameters of several groups: a table names the row of each block of 64 elements.
 
 mod formulas;
@@ -27,12 +29,13 @@ use hlx_core::arith::{add, div};
 use hlx_core::{Binding, Buffer, Context, Launch, push_bytes};
 
 use self::formulas::{
-    adagrad_chunk, adam_chunk, lion_chunk, rmsprop_chunk, sgd_chunk, sgd_momentum_chunk,
+    adagrad_chunk, adam_chunk, average_chunk, lion_chunk, rmsprop_chunk, sgd_chunk,
+    sgd_momentum_chunk,
 };
 use self::frame::Step;
 pub use self::frame::{Groups, SKIPPED, Update};
 pub use self::hyper::{HYPER_LEN, Hyper, power};
-use crate::error::{KernelError, check_len};
+use crate::error::{KernelError, check_len, check_that};
 
 shader!(sgd_shader, "optimizer/sgd");
 shader!(sgd_momentum_shader, "optimizer/sgd_momentum");
@@ -43,7 +46,9 @@ shader!(rmsprop_momentum_shader, "optimizer/rmsprop_momentum");
 shader!(rmsprop_centered_shader, "optimizer/rmsprop_centered");
 shader!(rmsprop_both_shader, "optimizer/rmsprop_centered_momentum");
 shader!(lion_shader, "optimizer/lion");
+shader!(average_shader, "optimizer/average");
 shader!(clip_shader, "optimizer/clip_factor");
+shader!(guarded_shader, "optimizer/guarded_factor");
 
 /// Updates the parameters by stochastic gradient descent: `torch.optim.SGD` without momentum.
 ///
@@ -199,6 +204,23 @@ pub fn lion_step(ctx: &Context, update: &Update<'_>, m: &Buffer) -> Result<(), K
     })
 }
 
+/// Moves an exponential moving average of parameters: `update.params` is the average and
+/// `update.grads` the parameters, `1 - beta1` their weight. PyTorch:
+/// `torch.optim.swa_utils.get_ema_multi_avg_fn(beta1)`.
+pub fn average_step(ctx: &Context, update: &Update<'_>) -> Result<(), KernelError> {
+    let step = Step {
+        name: "average_step",
+        shader: &average_shader::SHADER,
+        variant: None,
+    };
+    step.launch(
+        ctx,
+        update,
+        [("params", update.params)],
+        |n, params, [average]| average_chunk(n, params, average),
+    )
+}
+
 /// Computes `out[0] = min(1, max_norm / (norm[0] + 1e-6))`, NaN for a norm of NaN:
 /// `torch.nn.utils.clip_grad_norm_`.
 ///
@@ -223,8 +245,88 @@ pub fn clip_factor(
     };
     ctx.launch(launch, move |bindings| {
         let ([norm], [out]) = bindings.split::<1, 1>();
-        let ratio = div(max_norm, add(norm[0], 1e-6));
-        out[0] = if ratio >= 1.0 { 1.0 } else { ratio };
+        out[0] = factor(norm[0], max_norm);
+    })?;
+    Ok(())
+}
+
+fn factor(norm: f32, max_norm: f32) -> f32 {
+    let ratio = div(max_norm, add(norm, 1e-6));
+    if ratio >= 1.0 { 1.0 } else { ratio }
+}
+
+/// Values that a step must find finite.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Where they lie.
+    pub words: Buffer,
+    /// How many runs of neighbours there are.
+    pub runs: usize,
+    /// Values of a run.
+    pub run: usize,
+    /// Words from the beginning of a run to that of the next.
+    pub stride: usize,
+}
+
+/// As [`clip_factor`], but -1, which skips the step, where the norm or a watched value is NaN or
+/// infinite. A `max_norm` of infinity clips nothing.
+///
+/// # Errors
+/// A shape error, or the device's error.
+pub fn guarded_factor(
+    ctx: &Context,
+    norm: &Buffer,
+    watched: &Watched,
+    out: &Buffer,
+    max_norm: f32,
+) -> Result<(), KernelError> {
+    let &Watched {
+        ref words,
+        runs,
+        run,
+        stride,
+    } = watched;
+    check_len("guarded_factor", "norm", norm, 1)?;
+    check_len("guarded_factor", "out", out, 1)?;
+    let needed = runs
+        .saturating_sub(1)
+        .saturating_mul(stride)
+        .saturating_add(run);
+    check_that("guarded_factor", needed <= words.len(), || {
+        let found = words.len();
+        format!("watched has {found} words, expected {runs} runs of {run}, {stride} apart")
+    })?;
+    let push = guarded_shader::Push {
+        max_norm,
+        runs: runs as u32,
+        run: run as u32,
+        stride: stride as u32,
+    };
+    let launch = Launch {
+        name: "guarded_factor",
+        shader: &guarded_shader::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(norm),
+            Binding::Read(words),
+            Binding::Write(out),
+        ],
+        push: push_bytes(&push),
+        groups: [1, 1, 1],
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([norm, watched], [out]) = bindings.split::<2, 1>();
+        let is_finite = |i: usize| {
+            watched[i * stride..i * stride + run]
+                .iter()
+                .all(|x| x.is_finite())
+        };
+        let finite = norm[0].is_finite() && (0..runs).all(is_finite);
+        out[0] = if finite {
+            factor(norm[0], max_norm)
+        } else {
+            -1.0
+        };
     })?;
     Ok(())
 }

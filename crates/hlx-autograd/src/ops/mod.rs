@@ -5,6 +5,7 @@ mod attention;
 mod batch_norm;
 mod binary;
 mod cast;
+mod checkpoint;
 mod class_loss;
 mod conv;
 mod cross_entropy;

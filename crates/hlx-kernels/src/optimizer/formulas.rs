@@ -130,6 +130,14 @@ fn sign(u: f32) -> f32 {
 }
 
 multiversion! {
+    pub(super) fn average_chunk<A>(n: Numbers, params: &[f32], average: &mut [f32]) {
+        for (e, p) in average.iter_mut().zip(params) {
+            *e = A::fma(n.one_minus_beta1, sub(*p, *e), *e);
+        }
+    }
+}
+
+multiversion! {
     pub(super) fn muon_direction_chunk<A>(
         n: Numbers,
         nesterov: bool,

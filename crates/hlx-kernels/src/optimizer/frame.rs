@@ -33,7 +33,7 @@ pub struct Update<'a> {
     pub grads: &'a Buffer,
     /// Rows of [`Hyper::to_words`](super::Hyper::to_words).
     pub hyper: &'a Buffer,
-    /// One factor that multiplies the gradients.
+    /// One factor that multiplies the gradients; a negative one skips the step.
     pub clip: &'a Buffer,
     /// The row of each element.
     pub groups: Groups<'a>,
@@ -112,6 +112,9 @@ impl Step {
         let grouped = table.is_some();
         map.launch(ctx, &args, move |bindings| {
             let ([grads, hyper, clip, table], written) = bindings.split::<4, W>();
+            if clip[0] < 0.0 {
+                return;
+            }
             let rows = Rows {
                 hyper,
                 clip,

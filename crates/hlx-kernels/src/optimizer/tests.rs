@@ -367,6 +367,90 @@ fn a_gradient_of_nan_reaches_the_parameter() {
     }
 }
 
+/// A negative factor: parameters and state stay, whatever the gradient holds.
+#[test]
+fn a_skipped_step_writes_nothing() {
+    let n = 1009;
+    let (initial, before) = (normal(1, n), normal(2, n));
+    for kind in kinds() {
+        let got = run_everywhere(&format!("{kind:?}"), |ctx, mem| {
+            let params = mem.input(ctx, &initial)?;
+            let state = [0, 1, 2].map(|_| mem.input(ctx, &before));
+            let [a, b, c] = state;
+            let (a, b, c) = (a?, b?, c?);
+            let grads = mem.input(ctx, &vec![f32::NAN; n])?;
+            let hyper = mem.input_u32(ctx, &hyper(kind, 1).to_words())?;
+            let clip = mem.input(ctx, &[-1.0])?;
+            let update = Update::new(&params, &grads, &hyper, &clip);
+            launch(ctx, kind, &update, [&a, &b, &c])?;
+            Ok(vec![params, a, b, c])
+        });
+        assert_eq!(got[0], initial, "{kind:?}");
+        assert!(got[1..].iter().all(|state| *state == before), "{kind:?}");
+    }
+}
+
+#[test]
+fn an_average_follows_its_parameters() {
+    let n = 333;
+    let decay = 0.9;
+    let first = Hyper {
+        beta1: 0.0,
+        ..Hyper::default()
+    };
+    let later = Hyper {
+        beta1: decay,
+        ..Hyper::default()
+    };
+    let got = run_everywhere("average_step", |ctx, mem| {
+        let average = mem.input(ctx, &vec![0.0; n])?;
+        let clip = mem.input(ctx, &[1.0])?;
+        for step in 1..=STEPS {
+            let params = mem.input(ctx, &gradient(step, n))?;
+            let numbers = if step == 1 { first } else { later };
+            let hyper = mem.input_u32(ctx, &numbers.to_words())?;
+            average_step(ctx, &Update::new(&average, &params, &hyper, &clip))?;
+        }
+        Ok(vec![average])
+    });
+    let mut want: Vec<f64> = gradient(1, n).iter().map(|&p| f64::from(p)).collect();
+    for step in 2..=STEPS {
+        for (e, p) in want.iter_mut().zip(gradient(step, n)) {
+            *e = decay * *e + (1.0 - decay) * f64::from(p);
+        }
+    }
+    assert_close("average_step", &got[0], &want, 1e-6, 1e-6);
+}
+
+#[test]
+fn a_guarded_factor_is_minus_one_where_anything_is_not_finite() {
+    let factor = |norm: f32, losses: &[f32], max_norm: f32| {
+        // Runs of one loss, a word of another kind between them.
+        let words: Vec<f32> = losses.iter().flat_map(|&loss| [loss, f32::NAN]).collect();
+        let got = run_everywhere("guarded_factor", |ctx, mem| {
+            let (norm, out) = (mem.input(ctx, &[norm])?, mem.output(ctx, 1)?);
+            let watched = Watched {
+                words: mem.input(ctx, &words)?,
+                runs: losses.len(),
+                run: 1,
+                stride: 2,
+            };
+            guarded_factor(ctx, &norm, &watched, &out, max_norm)?;
+            Ok(vec![out])
+        });
+        got[0][0]
+    };
+    let fine = [1.0, 2.0, f32::MAX];
+    assert_eq!(factor(0.5, &fine, 1.0), 1.0);
+    assert_eq!(factor(3.0, &fine, f32::INFINITY), 1.0);
+    assert!((factor(4.0, &fine, 1.0) - 0.25).abs() < 1e-6);
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        assert_eq!(factor(bad, &fine, 1.0), -1.0);
+        assert_eq!(factor(bad, &fine, f32::INFINITY), -1.0);
+        assert_eq!(factor(0.5, &[1.0, 2.0, bad], 1.0), -1.0);
+    }
+}
+
 #[test]
 fn clip_factor_has_torchs_rule() {
     for (norm, max_norm, want) in [

@@ -1,0 +1,118 @@
+//! Recomputation: what an operation saves for its backward pass is computed again instead.
+
+use std::fmt::Display;
+
+use crate::error::AutogradError;
+use crate::tape::{Rule, enable_grad, no_grad};
+use crate::{Result, Tensor};
+
+/// The operation's name.
+const OP: &str = "checkpoint";
+
+impl Tensor {
+    /// Applies `body` to this tensor and saves nothing of what it computes: the backward pass computes it
+    /// once more, to the same bits, and differentiates that. PyTorch: `torch.utils.checkpoint.checkpoint`.
+    ///
+    /// `parameters` are the tensors that `body` uses besides and whose gradients are wanted. `body` must
+    /// compute the same each time and change nothing outside; a dropout's counter must stay until the
+    /// backward pass is done. There is no second derivative.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    #[doc = example!(
+        x: "let (x, w) = (x.with_gradient(), Tensor::ones(&ctx, &[4, 3], DType::F32)?.with_gradient());",
+        "let weight = w.clone();",
+        "let y = x.checkpoint(&[&w], move |x| x.linear(&weight, None)?.square())?;",
+        "y.sum()?.backward()?;",
+        "assert_eq!(x.grad().unwrap().to_vec()?[..3], [48.0; 3]);",
+        "assert_eq!(w.grad().unwrap().to_vec()?[..3], [132.0, 174.0, 216.0]);"
+    )]
+    pub fn checkpoint<E: From<AutogradError> + Display>(
+        &self,
+        parameters: &[&Tensor],
+        body: impl Fn(&Tensor) -> Result<Tensor, E> + Send + 'static,
+    ) -> Result<Tensor, E> {
+        let y = no_grad(|| body(self))?;
+        let x = self.clone();
+        let inputs = [&[self], parameters].concat();
+        // The operations of the second time have the newest numbers of the tape, and their inputs the
+        // old ones: the pass goes on with them next, and in the order of a tape that had them.
+        let rule = || {
+            Rule::Once(Box::new(move |pass, dy| {
+                let again = enable_grad(|| body(&x)).map_err(|error| AutogradError::Argument {
+                    op: OP,
+                    reason: error.to_string(),
+                })?;
+                pass.add(&again, dy)
+            }))
+        };
+        let place = Self::place(OP, &inputs, (y.shape(), y.n_elements()), rule)?;
+        Ok(y.at(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BackwardPlan, DType};
+    use hlx_core::Context;
+
+    /// A residual block of two products, as a tensor and its parameters' gradients.
+    fn gradients(ctx: &Context, recompute: bool, plan: &BackwardPlan) -> Result<Vec<Vec<f32>>> {
+        let values =
+            |n: usize, step: f32| -> Vec<f32> { (0..n).map(|i| (i as f32 * step).sin()).collect() };
+        let leaf = |shape: &[usize], step| -> Result<Tensor> {
+            let n = shape.iter().product();
+            Ok(Tensor::from_slice(ctx, &values(n, step), shape)?.with_gradient())
+        };
+        let x = leaf(&[4, 5, 6], 0.7)?;
+        let (a, b) = (leaf(&[9, 6], 0.3)?, leaf(&[6, 9], 0.9)?);
+        let body = |a: Tensor, b: Tensor| {
+            move |x: &Tensor| -> Result<Tensor> {
+                let inner = x.linear(&a, None)?.gelu()?;
+                inner.linear_add(&b, None, x)
+            }
+        };
+        let mut y = x.with_samples(0)?.mul(2.0)?;
+        for _ in 0..2 {
+            let block = body(a.clone(), b.clone());
+            y = match recompute {
+                true => y.checkpoint(&[&a, &b], block)?,
+                false => block(&y)?,
+            };
+        }
+        let weights = Tensor::from_slice(ctx, &values(120, 0.11), y.shape())?;
+        y.mul(&weights)?.sum()?.backward_with(plan)?;
+        let gradient = |leaf: &Tensor| leaf.grad().expect("a gradient").to_vec();
+        [&x, &a, &b].into_iter().map(gradient).collect()
+    }
+
+    #[test]
+    fn recomputed_blocks_have_the_bits_of_saved_ones() -> Result<()> {
+        for ctx in hlx_core::testing::contexts() {
+            for shards in [1, 2] {
+                let plan = BackwardPlan {
+                    shards,
+                    ..BackwardPlan::default()
+                };
+                let saved = gradients(&ctx, false, &plan)?;
+                assert_eq!(saved, gradients(&ctx, true, &plan)?, "{}", ctx.info());
+                assert!(saved.iter().flatten().any(|&g| g != 0.0));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_input_changed_after_the_forward_pass_is_an_error() -> Result<()> {
+        let ctx = hlx_core::testing::cpu()?;
+        let w = Tensor::ones(&ctx, &[3], DType::F32)?.with_gradient();
+        let mut x = Tensor::ones(&ctx, &[2, 3], DType::F32)?;
+        let weight = w.clone();
+        let y = x.checkpoint(&[&w], move |x| x.mul(&weight))?;
+        no_grad(|| x.add_(1.0).map(|_| ()))?;
+        let error = y.sum()?.backward().expect_err("refused").to_string();
+        assert!(error.contains("was changed in place"), "{error}");
+        Ok(())
+    }
+}
