@@ -1,18 +1,22 @@
 //! What a forward pass needs beside its input: whether it trains, and the numbers of a training pass.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hlx_autograd::DropoutMask;
+use hlx_autograd::{DropoutMask, Tensor};
 use hlx_core::{Buffer, Context};
 
-use crate::Result;
+use crate::{Module, Parameter, Result};
 
 /// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
 /// shards. Make it once, before a recording, and use it for every step: what changes from step to step
-/// lies on the device, where recorded launches read it.
-#[derive(Debug)]
+/// lies on the device, where recorded launches read it. Clones share that.
+#[derive(Clone, Debug)]
 pub struct ForwardContext {
-    training: Option<Training>,
+    training: Option<Arc<Training>>,
+    shards: usize,
+    is_part_of_shard: bool,
+    recomputes: bool,
 }
 
 /// The numbers of a training pass.
@@ -22,8 +26,6 @@ struct Training {
     seed: u64,
     /// The step, and the number of the pass's first sample in the whole batch.
     counter: Buffer,
-    shards: usize,
-    is_part_of_shard: bool,
     /// The number of empty samples, one word.
     empty: Buffer,
     /// What `empty` holds, so that it is uploaded only when it changes.
@@ -34,7 +36,12 @@ impl ForwardContext {
     /// Evaluation and generation, as after PyTorch's `model.eval()`: no dropout, and norms use their
     /// running values.
     pub fn eval() -> Self {
-        Self { training: None }
+        Self {
+            training: None,
+            shards: 1,
+            is_part_of_shard: false,
+            recomputes: false,
+        }
     }
 
     /// Training, as after `model.train()`: dropouts draw their masks from the seed and the counter,
@@ -47,13 +54,13 @@ impl ForwardContext {
             ctx: ctx.clone(),
             seed,
             counter: ctx.buffer_u32(&[0, 0])?,
-            shards: 1,
-            is_part_of_shard: false,
             empty: ctx.buffer_u32(&[0])?,
             n_empty: AtomicU32::new(0),
         };
-        let training = Some(training);
-        Ok(Self { training })
+        Ok(Self {
+            training: Some(Arc::new(training)),
+            ..Self::eval()
+        })
     }
 
     /// States how many shards of the batch a pass holds
@@ -61,11 +68,41 @@ impl ForwardContext {
     /// of one, which layers with statistics over a shard refuse. Does nothing in evaluation.
     #[must_use]
     pub fn with_shards(mut self, shards: usize, is_part: bool) -> Self {
-        if let Some(training) = &mut self.training {
-            training.shards = shards;
-            training.is_part_of_shard = is_part;
+        if self.training.is_some() {
+            (self.shards, self.is_part_of_shard) = (shards, is_part);
         }
         self
+    }
+
+    /// Says whether a training pass saves the input of each block of the model alone, and computes the
+    /// rest once more when it goes backward: less memory, more time, the same bits.
+    #[must_use]
+    pub fn with_recomputation(mut self, recomputes: bool) -> Self {
+        self.recomputes = recomputes && self.training.is_some();
+        self
+    }
+
+    /// Applies a block of a model to the residual stream; where the pass recomputes
+    /// ([`ForwardContext::with_recomputation`]), by [`Tensor::checkpoint`]. `block` computes it with the
+    /// context that it is given.
+    ///
+    /// # Errors
+    /// Those of `block`.
+    pub fn block<M: Module + Clone + 'static>(
+        &self,
+        module: &M,
+        x: &Tensor,
+        block: impl Fn(&M, &Tensor, &Self) -> Result<Tensor> + Send + 'static,
+    ) -> Result<Tensor> {
+        if !self.recomputes {
+            return block(module, x, self);
+        }
+        let parameters = module.members().parameters;
+        let parameters = parameters.iter().map(Parameter::tensor);
+        let parameters = parameters.collect::<Result<Vec<Tensor>>>()?;
+        let (module, context) = (module.clone(), self.clone());
+        let body = move |x: &Tensor| block(&module, x, &context);
+        x.checkpoint(&parameters.iter().collect::<Vec<_>>(), body)
     }
 
     /// Moves the dropout counter to a step and to the number that this pass's first sample has in the
@@ -103,13 +140,12 @@ impl ForwardContext {
 
     /// The number of shards that a training pass holds; 1 in evaluation.
     pub fn shards(&self) -> usize {
-        self.training.as_ref().map_or(1, |training| training.shards)
+        self.shards
     }
 
     /// Whether a training pass holds but a part of a shard.
     pub fn is_part_of_shard(&self) -> bool {
-        let training = self.training.as_ref();
-        training.is_some_and(|training| training.is_part_of_shard)
+        self.is_part_of_shard
     }
 
     /// The number of empty samples at the front of a training pass, one u32 on the device.

@@ -58,15 +58,15 @@ pub use model::Model;
 pub use model_file::{CONFIG_FILE, MODEL_FILE, load_model, save_model};
 pub use module::{Members, Module};
 pub use optimizer::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, FlatOptimizer, Lion,
-    LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer, OptimizerState,
-    ParameterGroup, RMSprop, RMSpropConfig, Sgd, SgdConfig, StateTensor, UpdateRule,
-    clip_grad_norm_, clip_grad_value_,
+    AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,
+    FlatOptimizer, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer,
+    OptimizerState, ParameterGroup, RMSprop, RMSpropConfig, Sgd, SgdConfig, StateTensor,
+    UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{
     ModelBuffer, Parameter, ParameterBuilder, ParameterSet, Weights, WeightsSnapshot,
 };
-pub use schedule::{OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
+pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
 pub use transformer::{Transformer, TransformerConfig};
 

@@ -7,6 +7,7 @@ mod gradients;
 mod set;
 mod weights;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hlx_autograd::{DType, Tensor};
@@ -56,6 +57,8 @@ struct Inner<K> {
     /// What it holds at first.
     kind: K,
     tensor: RwLock<Option<Tensor>>,
+    /// Of a parameter: no gradient is wanted.
+    is_frozen: AtomicBool,
 }
 
 impl<K> Inner<K> {
@@ -65,6 +68,7 @@ impl<K> Inner<K> {
             shape: shape.to_vec(),
             kind,
             tensor: RwLock::new(None),
+            is_frozen: AtomicBool::new(false),
         })
     }
 
@@ -106,7 +110,23 @@ impl Parameter {
     /// # Errors
     /// [`NnError::NotBuilt`] before [`ParameterBuilder::build`].
     pub fn tensor(&self) -> Result<Tensor> {
-        self.0.tensor()
+        let tensor = self.0.tensor()?;
+        Ok(match self.requires_grad() {
+            true => tensor,
+            false => tensor.detach(),
+        })
+    }
+
+    /// Whether training changes it; true unless [`Parameter::requires_grad_`] says otherwise.
+    pub fn requires_grad(&self) -> bool {
+        !self.0.is_frozen.load(Ordering::Relaxed)
+    }
+
+    /// Says whether training changes it, as PyTorch's `parameter.requires_grad_`. No gradient is computed
+    /// for a frozen parameter, and it is no part of the gradient's norm; optimizers made from here on leave
+    /// it, and their state of it, as it is. Call it before the first backward pass.
+    pub fn requires_grad_(&self, requires_grad: bool) {
+        self.0.is_frozen.store(!requires_grad, Ordering::Relaxed);
     }
 
     /// Whether two handles are of one parameter.

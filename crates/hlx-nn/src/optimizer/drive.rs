@@ -1,7 +1,7 @@
 //! What every optimizer shares: the numbers of a step on the device, and the clip.
 
 use hlx_core::{Buffer, Context};
-use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, clip_factor};
+use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, clip_factor, guarded_factor};
 use hlx_kernels::reduce::global_norm;
 
 use crate::error::NnError;
@@ -25,6 +25,8 @@ pub(super) struct Drive {
     pub norm: Buffer,
     pub factor: Buffer,
     clip: Clip,
+    /// What a step must find finite; nothing is looked at without it.
+    pub guard: Option<Watched>,
     pub steps: u64,
 }
 
@@ -51,6 +53,7 @@ impl Drive {
             norm,
             factor,
             clip,
+            guard: None,
             steps: 0,
         })
     }
@@ -73,8 +76,14 @@ impl Drive {
     pub fn measure(&self, weights: &Weights) -> Result<()> {
         weights.check_gradients()?;
         global_norm(&self.ctx, weights.gradients()?, &self.norm)?;
-        if let Some(limit) = self.clip.norm {
-            clip_factor(&self.ctx, &self.norm, &self.factor, limit)?;
+        let (ctx, norm, factor) = (&self.ctx, &self.norm, &self.factor);
+        match (&self.guard, self.clip.norm) {
+            (Some(watched), limit) => {
+                let limit = limit.unwrap_or(f32::INFINITY);
+                guarded_factor(ctx, norm, watched, factor, limit)?;
+            }
+            (None, Some(limit)) => clip_factor(ctx, norm, factor, limit)?,
+            (None, None) => {}
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use hlx_core::{Buffer, Context};
-use hlx_kernels::optimizer::{Groups, Hyper, Update};
+use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
 
 use super::Optimizer;
 use super::drive::{Clip, Drive, within};
@@ -57,7 +57,7 @@ pub struct FlatOptimizer<R> {
     rule: R,
     drive: Drive,
     assignment: Assignment,
-    /// The group of each block; `None` without groups.
+    /// The group of each block; `None` where all parameters are updated by the same numbers.
     rows: Option<Buffer>,
     state: Vec<Buffer>,
 }
@@ -80,7 +80,7 @@ impl<R: UpdateRule> FlatOptimizer<R> {
         let assignment = Assignment::new(weights, groups)?;
         let drive = Drive::new(weights, Clip { norm, value }, assignment.len())?;
         let rows = match groups {
-            [] => None,
+            [] if !weights.has_frozen() => None,
             _ => Some(upload_rows(weights, |parameter_idx| {
                 Some(assignment.of_parameters()[parameter_idx] as u32)
             })?),
@@ -150,6 +150,10 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
 
     fn gradient_norm(&self) -> &Buffer {
         &self.drive.norm
+    }
+
+    fn guard(&mut self, watched: Watched) {
+        self.drive.guard = Some(watched);
     }
 
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {

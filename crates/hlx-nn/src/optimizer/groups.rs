@@ -123,7 +123,7 @@ impl Assignment {
 }
 
 /// Uploads the row of each block of a flat buffer; `row_of` is the row of a parameter, `None` for
-/// one that the step leaves as it is.
+/// one that the step leaves as it is, as it does frozen ones.
 pub(super) fn upload_rows(
     weights: &Weights,
     row_of: impl Fn(usize) -> Option<u32>,
@@ -134,7 +134,9 @@ pub(super) fn upload_rows(
     for (parameter_idx, span) in spans.iter().enumerate() {
         let begin = span.offset / ALIGNMENT_WORDS;
         let n = span.shape.iter().product::<usize>();
-        let row = row_of(parameter_idx).unwrap_or(SKIPPED);
+        let trained = weights.parameters()[parameter_idx].requires_grad();
+        let row = row_of(parameter_idx).filter(|_| trained);
+        let row = row.unwrap_or(SKIPPED);
         rows[begin..begin + n.div_ceil(ALIGNMENT_WORDS)].fill(row);
     }
     Ok(weights.context().buffer_u32(&rows)?)

@@ -7,6 +7,7 @@
 
 mod adagrad;
 mod adam;
+mod averaged;
 mod clip;
 mod drive;
 mod flat;
@@ -18,10 +19,12 @@ mod sgd;
 mod state;
 
 use hlx_core::Buffer;
+pub use hlx_kernels::optimizer::Watched;
 pub use hlx_kernels::optimizer::muon::NewtonSchulz;
 
 pub use adagrad::{Adagrad, AdagradConfig};
 pub use adam::{Adam, AdamConfig, AdamW, AdamWConfig};
+pub use averaged::{AVERAGE, Averaged};
 pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use flat::{Common, FlatOptimizer, UpdateRule};
 pub use groups::ParameterGroup;
@@ -67,6 +70,11 @@ pub trait Optimizer {
 
     /// The global norm of the last step's gradients before the clip, one element on the device.
     fn gradient_norm(&self) -> &Buffer;
+
+    /// From now on skips every step whose gradient norm, or a watched value such as a shard's loss, is NaN
+    /// or infinite: parameters and state stay what they are, and the step is counted. The device decides,
+    /// so that nothing waits. Call it before an update is recorded.
+    fn guard(&mut self, watched: Watched);
 
     /// The state's buffers with their names, in the weights' layout.
     fn buffers(&self) -> Vec<(&'static str, &Buffer)>;

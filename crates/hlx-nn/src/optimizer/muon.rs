@@ -2,7 +2,7 @@
 
 use hlx_core::Buffer;
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
-use hlx_kernels::optimizer::{Groups, Hyper, Update, adamw_step};
+use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched, adamw_step};
 
 use super::Optimizer;
 use super::adam::check_betas;
@@ -128,7 +128,7 @@ impl Muon {
             .filter_map(|pattern| weights.matching(pattern).ok())
             .fold(ParameterSet::default(), |all, set| all.or(&set));
         let chosen = weights
-            .select(|parameter| parameter.shape().len() == 2)
+            .select(|parameter| parameter.shape().len() == 2 && parameter.requires_grad())
             .without(&excepted);
         let spans = weights.spans("");
         let matrix = |&parameter_idx: &usize| Matrix {
@@ -278,6 +278,10 @@ impl Optimizer for Muon {
 
     fn gradient_norm(&self) -> &Buffer {
         &self.drive.norm
+    }
+
+    fn guard(&mut self, watched: Watched) {
+        self.drive.guard = Some(watched);
     }
 
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {

@@ -51,6 +51,15 @@ impl Weights {
         ParameterSet(chosen.map(|(index, _)| index).collect())
     }
 
+    /// Says whether training changes the parameters of a set: see [`Parameter::requires_grad_`].
+    pub fn requires_grad_(&self, set: &ParameterSet, requires_grad: bool) {
+        let chosen = set
+            .indices()
+            .iter()
+            .filter_map(|&index| self.parameters().get(index));
+        chosen.for_each(|parameter| parameter.requires_grad_(requires_grad));
+    }
+
     /// The parameters whose whole name a pattern describes; `*` stands for any letters, dots too:
     /// `*.bias`, `blocks.0.*`, `head.weight`.
     ///

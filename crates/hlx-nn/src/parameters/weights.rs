@@ -235,6 +235,11 @@ impl Weights {
         Ok(places.map(cut).collect())
     }
 
+    /// Whether there is a parameter that training leaves as it is ([`Parameter::requires_grad_`]).
+    pub fn has_frozen(&self) -> bool {
+        !self.parameters.iter().all(Parameter::requires_grad)
+    }
+
     /// Makes a buffer of zeros in the layout of the values, such as an optimizer's moments.
     ///
     /// # Errors
@@ -254,12 +259,12 @@ impl Weights {
         Ok(())
     }
 
-    /// Checks that a backward pass has reached every parameter.
+    /// Checks that a backward pass has reached every parameter that is not frozen.
     ///
     /// # Errors
     /// [`NnError::MissingGradient`] for the first that none has.
     pub fn check_gradients(&self) -> Result<()> {
-        for parameter in &self.parameters {
+        for parameter in self.parameters.iter().filter(|one| one.requires_grad()) {
             if parameter.tensor()?.grad().is_none() {
                 return Err(NnError::MissingGradient {
                     name: parameter.name().to_owned(),

@@ -6,7 +6,7 @@
 
 mod plateau;
 
-use hlx_core::arith::{add, cos, div, mul, sub};
+use hlx_core::arith::{add, cos, div, mul, sqrt, sub};
 use hlx_core::cpu::with_flush;
 use hlx_kernels::optimizer::power;
 
@@ -69,6 +69,18 @@ pub enum Schedule {
     },
     /// Up to the base rate and down to almost nothing: `OneCycleLR`.
     OneCycle(OneCycle),
+    /// `base`, and over the last `decay` of `total` steps down to `base min_factor`: the schedule WSD
+    /// (warm-up, stable, decay; Hu and others 2024) behind its warm-up.
+    StableDecay {
+        /// Steps of the whole course.
+        total: u64,
+        /// Steps of the fall at its end.
+        decay: u64,
+        /// The last rate over the base rate.
+        min_factor: f64,
+        /// The curve of the fall.
+        shape: DecayShape,
+    },
     /// `base (t + 1) / steps` for `t < steps`, then another schedule counted from there. PyTorch:
     /// `SequentialLR` of `LinearLR` from `1 / steps` over `steps - 1` and the other one.
     Warmup {
@@ -77,6 +89,28 @@ pub enum Schedule {
         /// What follows.
         then: Box<Schedule>,
     },
+}
+
+/// How the rate of [`Schedule::StableDecay`] falls, by the part `p` of its last steps that are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecayShape {
+    /// By `1 - p`.
+    Linear,
+    /// By `1 - sqrt(p)` (Hägele and others 2024).
+    #[default]
+    OneMinusSqrt,
+    /// By `(1 + cos(pi p)) / 2`.
+    Cosine,
+}
+
+impl DecayShape {
+    fn rate(self, from: f32, to: f32, part: f32) -> f32 {
+        match self {
+            Self::Linear => add(from, mul(sub(to, from), part)),
+            Self::OneMinusSqrt => add(from, mul(sub(to, from), sqrt(part))),
+            Self::Cosine => half_cosine(from, to, part),
+        }
+    }
 }
 
 /// The numbers of `OneCycleLR`, whose `max_lr` is the base rate.
@@ -193,6 +227,18 @@ impl Schedule {
                 half_cosine(base, *eta_min as f32, div(behind as f32, length as f32))
             }
             Self::OneCycle(cycle) => cycle.rate(base, step),
+            Self::StableDecay {
+                total,
+                decay,
+                min_factor,
+                shape,
+            } => {
+                let behind = step
+                    .min(*total)
+                    .saturating_sub(total.saturating_sub(*decay));
+                let part = div(behind as f32, (*decay).max(1) as f32);
+                shape.rate(base, mul(base, *min_factor as f32), part)
+            }
             Self::Warmup { steps, .. } if step < *steps => {
                 mul(base, div((step + 1) as f32, *steps as f32))
             }
@@ -247,6 +293,18 @@ impl Schedule {
                 at_least_zero("eta_min", *eta_min)
             }
             Self::OneCycle(cycle) => cycle.check(),
+            Self::StableDecay {
+                total,
+                decay,
+                min_factor,
+                ..
+            } => {
+                if decay > total {
+                    let reason = format!("decay is {decay}, expected at most the {total} steps");
+                    return Err(refused(reason));
+                }
+                at_least_zero("min_factor", *min_factor)
+            }
             Self::Warmup { then, .. } => then.check(),
         }
     }
@@ -337,6 +395,37 @@ mod tests {
         };
         let expected = "schedule: pct_start is 1.5, expected from 0 to 1";
         assert_eq!(message(Schedule::OneCycle(cycle)), expected);
+    }
+
+    #[test]
+    fn a_stable_rate_falls_over_the_last_steps() {
+        let rates = |shape, min_factor| -> Vec<f32> {
+            let schedule = Schedule::StableDecay {
+                total: 8,
+                decay: 4,
+                min_factor,
+                shape,
+            };
+            (0..10).map(|step| schedule.rate(0.5, step)).collect()
+        };
+        let linear = [0.5, 0.5, 0.5, 0.5, 0.5, 0.375, 0.25, 0.125, 0.0, 0.0];
+        assert_eq!(rates(DecayShape::Linear, 0.0), linear);
+        let by_root = rates(DecayShape::OneMinusSqrt, 0.5);
+        assert_eq!(by_root[5], 0.375, "half of the way behind a quarter");
+        assert_eq!(by_root[8], 0.25);
+        let cosine = rates(DecayShape::Cosine, 0.0);
+        assert!((cosine[6] - 0.25).abs() < 1e-6 && cosine[8].abs() < 1e-6);
+        let long = Schedule::StableDecay {
+            total: 3,
+            decay: 4,
+            min_factor: 0.0,
+            shape: DecayShape::Linear,
+        };
+        let message = long.check().expect_err("refused").to_string();
+        assert_eq!(
+            message,
+            "schedule: decay is 4, expected at most the 3 steps"
+        );
     }
 
     #[test]

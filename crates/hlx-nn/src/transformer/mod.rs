@@ -108,7 +108,7 @@ impl Transformer {
             .embedding_dropout
             .forward(&tokens.add(&positions)?, context)?;
         for block in &self.blocks {
-            x = block.forward(&x, context)?;
+            x = context.block(block, &x, Block::forward)?;
         }
         Ok(x)
     }
