@@ -244,6 +244,8 @@ mod tests {
             ms_per_step: 1.0,
             tokens_per_second: Some(1.0),
             images_per_second: None,
+            skipped: None,
+            share_of_peak: None,
         }
     }
 
@@ -253,6 +255,7 @@ mod tests {
             step: 20,
             split: EvalSplit::Train,
             loss: 0.01,
+            perplexity: None,
             loss_with_end: Some(0.01),
             n_bytes: Some(9),
             accuracy: None,

@@ -10,7 +10,8 @@ use hlx_nn::{ForwardContext, Model, Module, Transformer};
 use serde::Serialize;
 
 use crate::config::Format;
-use crate::data::{Dataset, TokenRows};
+use crate::data::{Dataset, Sample, TokenRows};
+use crate::perplexity::exp;
 
 /// The mean loss over samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -50,6 +51,12 @@ impl Evaluation {
         }
     }
 
+    /// Of bytes, the perplexity, such as `, perplexity 4.35`; nothing of images.
+    pub fn perplexity(&self) -> String {
+        let shown = || format!(", perplexity {:.3}", exp(self.loss));
+        self.n_bytes.map_or_else(String::new, |_| shown())
+    }
+
     /// Of images, how many are classified rightly, such as `, 98.60 % right`; nothing of bytes.
     pub fn right(&self) -> String {
         let percent = self.accuracy.map(|accuracy| 100.0 * accuracy);
@@ -86,12 +93,25 @@ pub fn evaluate(
     for part in places.chunks(batch_size.max(1)) {
         let chosen: Vec<Option<usize>> = part.iter().map(|&place| Some(samples[place])).collect();
         let rows = TokenRows::new(data, &chosen, model.config().positions);
-        let row_losses = no_grad(|| row_losses(model, &rows))?;
+        let row_losses = row_losses(model, &rows)?;
         for ((&place, index), row) in part.iter().zip(&chosen).zip(row_losses.chunks(rows.time)) {
             losses[place] = sample_loss(data, index.unwrap_or(0), row);
         }
     }
     Ok(mean(&losses))
+}
+
+/// The losses of the bytes that each sample predicts, computed together.
+pub(crate) fn sample_losses(
+    model: &Model<Transformer>,
+    samples: &[Sample<'_>],
+) -> Result<Vec<Vec<f32>>> {
+    let chosen: Vec<_> = samples.iter().copied().map(Some).collect();
+    let rows = TokenRows::of(&chosen, model.config().positions);
+    let losses = row_losses(model, &rows)?;
+    let of_row =
+        |(row, sample): (&[f32], &Sample<'_>)| row[sample.n_given - 1..sample.time()].to_vec();
+    Ok(losses.chunks(rows.time).zip(samples).map(of_row).collect())
 }
 
 /// The loss of every position, 0 where nothing is predicted.
@@ -101,8 +121,10 @@ fn row_losses(model: &Model<Transformer>, rows: &TokenRows) -> Result<Vec<f32>> 
     let ids = Tensor::ids(ctx, &rows.ids, &shape)?;
     let targets = Tensor::ids(ctx, &rows.targets, &shape)?;
     let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
-    let logits = model.forward(&ids, &ForwardContext::eval())?;
-    let (_, losses) = logits.cross_entropy_with_rows(&targets, &one, 0.0)?;
+    let losses = no_grad(|| -> hlx_nn::Result<Tensor> {
+        let logits = model.forward(&ids, &ForwardContext::eval())?;
+        Ok(logits.cross_entropy_with_rows(&targets, &one, 0.0)?.1)
+    })?;
     Ok(losses.to_vec()?)
 }
 

@@ -1,12 +1,18 @@
 //! Text from a model, one byte at a time.
 
+mod answers;
+mod stop;
+
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_nn::{ForwardContext, Model, Transformer};
 
 use crate::config::Format;
-use crate::data::{Dataset, END, SEPARATOR, VOCABULARY};
+use crate::data::{END, SEPARATOR, VOCABULARY};
 use crate::sample::Sampling;
+
+pub use answers::{Answer, answer_pairs};
+use stop::Stops;
 
 /// Sequences computed at a time.
 const BATCH: usize = 32;
@@ -14,7 +20,7 @@ const BATCH: usize = 32;
 const TIME_STEP: usize = 8;
 
 /// How to generate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Generation {
     /// Bytes at most.
     pub max_tokens: usize,
@@ -22,20 +28,43 @@ pub struct Generation {
     pub sampling: Sampling,
     /// What the model was trained on: pairs are answered, a text is continued.
     pub format: Format,
+    /// Texts for each prompt, which differ by their draws.
+    pub n_texts: usize,
+    /// Texts that end a text; they are no part of it.
+    pub stop: Vec<Vec<u8>>,
+}
+
+impl Generation {
+    /// One text for each prompt, ended by the model or after `max_tokens`.
+    pub fn new(format: Format, max_tokens: usize, sampling: Sampling) -> Self {
+        Self {
+            max_tokens,
+            sampling,
+            format,
+            n_texts: 1,
+            stop: Vec::new(),
+        }
+    }
 }
 
 /// A sequence being generated.
 struct Sequence {
-    /// Its number among the prompts, which keys its draws.
+    /// Its number among the results.
     number: usize,
+    /// Its number among the texts of its prompt, which keys its draws.
+    stream: u32,
     bytes: Vec<u8>,
     n_prompt: usize,
+    /// Bytes handed to the caller.
+    n_told: usize,
 }
 
-/// Generates from several prompts at once and returns what comes after each, in their order.
+/// Generates from several prompts at once and returns what comes after each, in their order; of
+/// several texts for a prompt one after the other.
 ///
 /// A model of pairs stops at its end byte, and where its positions end; a model of text goes on
-/// with the last bytes that its positions hold. A prompt's text does not depend on the others.
+/// with the last bytes that its positions hold. A prompt's text depends on the seed and on nothing else:
+/// neither on the other prompts nor on its place among them.
 ///
 /// # Errors
 /// A prompt that is empty or leaves no position for an answer, and what the device reports.
@@ -44,15 +73,34 @@ pub fn generate(
     prompts: &[&[u8]],
     generation: &Generation,
 ) -> Result<Vec<Vec<u8>>> {
-    let mut sequences = Vec::with_capacity(prompts.len());
-    for (number, prompt) in prompts.iter().enumerate() {
-        sequences.push(begin(number, prompt, generation, model.config().positions)?);
+    generate_streaming(model, prompts, generation, &mut |_, _| {})
+}
+
+/// As [`generate`], and hands every text over while it grows: `tell(number, bytes)` gets the next bytes
+/// of the result of that number. Bytes that a stop text may begin with are held back until it is clear.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_streaming(
+    model: &Model<Transformer>,
+    prompts: &[&[u8]],
+    generation: &Generation,
+    tell: &mut dyn FnMut(usize, &[u8]),
+) -> Result<Vec<Vec<u8>>> {
+    let positions = model.config().positions;
+    let n_texts = generation.n_texts;
+    let mut sequences = Vec::with_capacity(prompts.len() * n_texts);
+    for prompt in prompts {
+        for stream in 0..n_texts as u32 {
+            let number = sequences.len();
+            sequences.push(begin((number, stream), prompt, generation, positions)?);
+        }
     }
+    let mut answers = vec![Vec::new(); sequences.len()];
     sequences.sort_by_key(|sequence| sequence.bytes.len());
-    let mut answers = vec![Vec::new(); prompts.len()];
     while !sequences.is_empty() {
         let rest = sequences.split_off(sequences.len().min(BATCH));
-        for (number, answer) in no_grad(|| finish(model, sequences, generation))? {
+        for (number, answer) in no_grad(|| finish(model, sequences, generation, tell))? {
             answers[number] = answer;
         }
         sequences = rest;
@@ -61,7 +109,7 @@ pub fn generate(
 }
 
 fn begin(
-    number: usize,
+    (number, stream): (usize, u32),
     prompt: &[u8],
     generation: &Generation,
     positions: usize,
@@ -82,7 +130,9 @@ fn begin(
     }
     Ok(Sequence {
         number,
+        stream,
         n_prompt: bytes.len(),
+        n_told: 0,
         bytes,
     })
 }
@@ -92,24 +142,28 @@ fn finish(
     model: &Model<Transformer>,
     mut active: Vec<Sequence>,
     generation: &Generation,
+    tell: &mut dyn FnMut(usize, &[u8]),
 ) -> Result<Vec<(usize, Vec<u8>)>> {
     let positions = model.config().positions;
+    let stops = Stops::new(&generation.stop);
     let mut answers = Vec::with_capacity(active.len());
     for draw in 0..generation.max_tokens {
         let logits = last_logits(model, &active)?;
         let mut going = Vec::with_capacity(active.len());
         for (mut sequence, logits) in active.into_iter().zip(logits) {
-            let choice = generation
-                .sampling
-                .choose(&logits, sequence.number as u32, draw as u32);
+            let sampling = generation.sampling;
+            let Sequence { bytes, stream, .. } = &sequence;
+            let choice = sampling.choose(&logits, bytes, *stream, draw as u32);
             let byte = u8::try_from(choice).context("an id above the bytes")?;
-            let pairs = generation.format == Format::Pairs;
-            if pairs && byte == END {
-                answers.push(sequence.answer());
-                continue;
-            }
-            sequence.bytes.push(byte);
-            if pairs && sequence.bytes.len() > positions {
+            let ended = sequence.take(byte, generation.format, positions, &stops);
+            let is_last = draw + 1 == generation.max_tokens;
+            let held = if ended || is_last {
+                0
+            } else {
+                stops.held(sequence.text())
+            };
+            sequence.tell(held, tell);
+            if ended {
                 answers.push(sequence.answer());
             } else {
                 going.push(sequence);
@@ -125,6 +179,34 @@ fn finish(
 }
 
 impl Sequence {
+    /// What has been generated.
+    fn text(&self) -> &[u8] {
+        &self.bytes[self.n_prompt..]
+    }
+
+    /// Takes the next byte; returns whether the text has ended.
+    fn take(&mut self, byte: u8, format: Format, positions: usize, stops: &Stops<'_>) -> bool {
+        let pairs = format == Format::Pairs;
+        if pairs && byte == END {
+            return true;
+        }
+        self.bytes.push(byte);
+        if let Some(stop) = stops.ended_by(self.text()) {
+            self.bytes.truncate(self.bytes.len() - stop);
+            return true;
+        }
+        pairs && self.bytes.len() > positions
+    }
+
+    /// Hands over what is new but the last `held` bytes.
+    fn tell(&mut self, held: usize, tell: &mut dyn FnMut(usize, &[u8])) {
+        let known = self.text().len() - held;
+        if known > self.n_told {
+            tell(self.number, &self.text()[self.n_told..known]);
+            self.n_told = known;
+        }
+    }
+
     fn answer(mut self) -> (usize, Vec<u8>) {
         (self.number, self.bytes.split_off(self.n_prompt))
     }
@@ -160,53 +242,4 @@ fn last_logits(model: &Model<Transformer>, sequences: &[Sequence]) -> Result<Vec
     let logits = model.forward_at(&ids, &ForwardContext::eval(), &last)?;
     let logits = logits.to_vec()?;
     Ok(logits.chunks(VOCABULARY).map(<[f32]>::to_vec).collect())
-}
-
-/// One pair as a model answers it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The input.
-    pub input: String,
-    /// The output in the corpus.
-    pub expected: String,
-    /// The model's.
-    pub found: String,
-}
-
-impl Answer {
-    /// Whether the model's output is the corpus's, byte for byte.
-    pub fn is_exact(&self) -> bool {
-        self.expected == self.found
-    }
-}
-
-/// Answers the inputs of pairs by greedy decoding, which reads nothing but the inputs.
-///
-/// # Errors
-/// As [`generate`].
-pub fn answer_pairs(
-    model: &Model<Transformer>,
-    data: &Dataset,
-    samples: &[usize],
-) -> Result<Vec<Answer>> {
-    let pairs: Vec<(&[u8], &[u8])> = samples.iter().map(|&index| data.pair(index)).collect();
-    let prompts: Vec<&[u8]> = pairs.iter().map(|pair| pair.0).collect();
-    let longest = pairs.iter().map(|pair| pair.1.len()).max().unwrap_or(0);
-    // One byte past the longest output: an answer that runs on is not exact.
-    let generation = Generation {
-        max_tokens: longest + 1,
-        sampling: Sampling::default(),
-        format: Format::Pairs,
-    };
-    let found = generate(model, &prompts, &generation)?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let answers = pairs
-        .iter()
-        .zip(&found)
-        .map(|((input, output), found)| Answer {
-            input: text(input),
-            expected: text(output),
-            found: text(found),
-        });
-    Ok(answers.collect())
 }

@@ -16,6 +16,8 @@ pub enum Purpose {
     EvalSplit = 0xf000_0001,
     /// The bytes that `generate` draws.
     Generate = 0xf000_0002,
+    /// Where the windows of a text begin.
+    Window = 0xf000_0003,
 }
 
 /// Returns the four words of a counter: `index` counts within `stream`.

@@ -18,6 +18,11 @@ pub struct Sampling {
     pub top_k: usize,
     /// Draws from the likeliest bytes that together have this probability.
     pub top_p: f32,
+    /// Draws from the bytes that have at least this part of the likeliest one's probability; 0 from all.
+    pub min_p: f32,
+    /// Divides the logits of bytes that are there already, the prompt's too, and multiplies them where
+    /// they are negative (Keskar and others 2019); 1 changes nothing.
+    pub repetition_penalty: f32,
     /// Keys the draws.
     pub seed: u64,
 }
@@ -28,19 +33,52 @@ impl Default for Sampling {
             temperature: 0.0,
             top_k: 0,
             top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
             seed: 0,
         }
     }
 }
 
 impl Sampling {
-    /// Returns the id chosen from `logits` as draw `index` of sequence `stream`.
-    pub fn choose(&self, logits: &[f32], stream: u32, index: u32) -> usize {
-        if self.temperature == 0.0 {
-            return greedy(logits);
+    /// Returns the id chosen from `logits` as draw `index` of text `stream`, which has the ids `before`
+    /// already. The steps are in the order of the `transformers` library: penalty, temperature, `top_k`,
+    /// `top_p`, `min_p`.
+    pub fn choose<Id: Copy + Into<u32>>(
+        &self,
+        logits: &[f32],
+        before: &[Id],
+        stream: u32,
+        index: u32,
+    ) -> usize {
+        with_flush(|| {
+            let penalised = self.penalised(logits, before);
+            let logits = penalised.as_deref().unwrap_or(logits);
+            if self.temperature == 0.0 {
+                return greedy(logits);
+            }
+            let [word, ..] = words(self.seed, Purpose::Generate, stream, index);
+            self.draw(logits, word)
+        })
+    }
+
+    /// The logits with the penalty of what is there already; `None` without a penalty.
+    fn penalised<Id: Copy + Into<u32>>(&self, logits: &[f32], before: &[Id]) -> Option<Vec<f32>> {
+        if self.repetition_penalty == 1.0 {
+            return None;
         }
-        let [word, ..] = words(self.seed, Purpose::Generate, stream, index);
-        with_flush(|| self.draw(logits, word))
+        let mut seen = vec![false; logits.len()];
+        for &id in before {
+            if let Some(seen) = seen.get_mut(id.into() as usize) {
+                *seen = true;
+            }
+        }
+        let penalise = |(&logit, seen): (&f32, bool)| match (seen, logit < 0.0) {
+            (false, _) => logit,
+            (true, false) => div(logit, self.repetition_penalty),
+            (true, true) => mul(logit, self.repetition_penalty),
+        };
+        Some(logits.iter().zip(seen).map(penalise).collect())
     }
 
     fn draw(&self, logits: &[f32], word: u32) -> usize {
@@ -73,12 +111,17 @@ impl Sampling {
             .collect()
     }
 
-    /// The weight of the shortest front whose share reaches `top_p`.
+    /// The weight of the shortest front whose share reaches `top_p`, without those below `min_p` of the
+    /// first.
     fn nucleus(&self, weights: &[f32]) -> f32 {
         let total = weights.iter().fold(0.0, |sum, &weight| add(sum, weight));
         let wanted = mul(self.top_p, total);
         let mut behind = 0.0;
         for &weight in weights {
+            // The first, exp(0), has the weight 1.
+            if weight < self.min_p {
+                break;
+            }
             behind = add(behind, weight);
             if behind >= wanted {
                 break;
@@ -114,7 +157,7 @@ mod tests {
     fn counts(sampling: Sampling) -> [usize; 5] {
         let mut counts = [0; 5];
         for index in 0..4000 {
-            counts[sampling.choose(&LOGITS[..4], 0, index)] += 1;
+            counts[sampling.choose::<u8>(&LOGITS[..4], &[], 0, index)] += 1;
         }
         counts
     }
@@ -123,7 +166,7 @@ mod tests {
     fn greedy_takes_the_first_of_the_largest() {
         assert_eq!(greedy(&LOGITS), 1);
         assert_eq!(greedy(&[f32::NAN, -1.0]), 1);
-        assert_eq!(Sampling::default().choose(&LOGITS, 0, 0), 1);
+        assert_eq!(Sampling::default().choose::<u8>(&LOGITS, &[], 0, 0), 1);
     }
 
     #[test]
@@ -143,6 +186,25 @@ mod tests {
         assert_eq!(narrow[1], 4000);
         let most = counts(Sampling { top_p: 0.9, ..hot });
         assert!(most[0] == 0 && most[2] > 0, "{most:?}");
+        // The third has exp(-1) = 0.37 of the first's probability, the fourth exp(-2) = 0.14.
+        let likely = counts(Sampling { min_p: 0.3, ..hot });
+        assert!(likely[0] == 0 && likely[2] > 0, "{likely:?}");
+        let likeliest = counts(Sampling { min_p: 0.5, ..hot });
+        assert_eq!((likeliest[0], likeliest[2]), (0, 0));
+    }
+
+    #[test]
+    fn a_penalty_is_of_what_is_there() {
+        let greedy = Sampling {
+            repetition_penalty: 2.0,
+            ..Sampling::default()
+        };
+        let logits = [1.0, 3.0, 2.0, -1.0];
+        assert_eq!(greedy.choose::<u8>(&logits, &[], 0, 0), 1);
+        assert_eq!(greedy.choose(&logits, &[1_u8], 0, 0), 2);
+        assert_eq!(greedy.choose(&logits, &[1_u32, 2, 1], 0, 0), 1, "once each");
+        let negative = [-3.0, -2.0];
+        assert_eq!(greedy.choose(&negative, &[1_u8], 0, 0), 0);
     }
 
     #[test]
@@ -154,7 +216,7 @@ mod tests {
         };
         let text = |sampling: Sampling, stream| -> Vec<usize> {
             (0..64)
-                .map(|index| sampling.choose(&LOGITS[..4], stream, index))
+                .map(|index| sampling.choose::<u8>(&LOGITS[..4], &[], stream, index))
                 .collect()
         };
         assert_eq!(text(hot, 0), text(hot, 0));

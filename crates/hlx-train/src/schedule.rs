@@ -32,10 +32,13 @@ impl RunSchedule {
         let (train, steps) = (&config.train, config.train.warmup_steps);
         let rest = total_steps.saturating_sub(steps).max(1);
         let course = match config.schedule_over(rest) {
-            Some(then) => Course::Steps(Schedule::Warmup {
-                steps,
-                then: Box::new(then),
-            }),
+            Some(then) => {
+                then.check()?;
+                Course::Steps(Schedule::Warmup {
+                    steps,
+                    then: Box::new(then),
+                })
+            }
             None => Course::Losses(Plateau::new(train.learning_rate, config.plateau())?),
         };
         Ok(Self {
@@ -114,6 +117,9 @@ mod tests {
         assert!(schedule("cosine").rate(12).abs() < 1e-6);
         assert!(schedule("cosine").rate(40).abs() < 1e-6);
         assert!(schedule("one_cycle").rate(11) < 1e-5);
+        let wsd: Vec<f32> = (0..13).map(|step| schedule("wsd").rate(step)).collect();
+        assert!(wsd[3..=11].iter().all(|&rate| rate == 0.5), "{wsd:?}");
+        assert_eq!(wsd[12], 0.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
-use hlx_nn::{Model, ParameterBuilder, Transformer};
+use hlx_nn::{AVERAGE, Model, ParameterBuilder, Transformer, Weights};
 
 use crate::config::Config;
 use crate::run::{Checkpoint, Digests, RunFolder, STATE_FILE, State};
@@ -22,11 +22,11 @@ pub struct Trained {
 
 impl Trained {
     /// Reads the newest checkpoint of a run folder, or the checkpoint of this path, and checks
-    /// its digests.
+    /// its digests; with `average` the moving average of its weights.
     ///
     /// # Errors
-    /// A path that is no run, a damaged checkpoint, a device without the memory.
-    pub fn open(ctx: &Context, path: &Path) -> Result<Self> {
+    /// A path that is no run, a damaged checkpoint or one without an average, a device without the memory.
+    pub fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
         let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
         let config = folder.config()?;
         ensure!(
@@ -35,6 +35,9 @@ impl Trained {
             path.display()
         );
         let model = task::load_transformer(ctx, &checkpoint, &config)?;
+        if average {
+            load_average(&checkpoint, model.weights())?;
+        }
         Ok(Self {
             model,
             config,
@@ -45,16 +48,44 @@ impl Trained {
 
 /// Reads the model of the newest checkpoint of a run folder, or of the checkpoint of this path, with
 /// data to evaluate it on, which are of the format that it was trained on; returns the checkpoint's
-/// digests too.
+/// digests too. With `average` it has the moving average of the weights.
 ///
 /// # Errors
-/// A path that is no run, a damaged checkpoint, data that do not fit, a device without the memory.
-pub fn open_task(ctx: &Context, path: &Path, data_path: &Path) -> Result<(Box<dyn Task>, Digests)> {
+/// A path that is no run, a damaged checkpoint or one without an average, data that do not fit, a device
+/// without the memory.
+pub fn open_task(
+    ctx: &Context,
+    path: &Path,
+    data_path: &Path,
+    average: bool,
+) -> Result<(Box<dyn Task>, Digests)> {
     let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
     let config = folder.config()?;
     let corpus = Corpus::load(data_path, &config)?;
     let task = task::make(ctx, &config, corpus, Some(&checkpoint))?;
+    if average {
+        load_average(&checkpoint, task.weights())?;
+    }
     Ok((task, checkpoint.digests))
+}
+
+/// Puts the moving average of a checkpoint in the place of a model's weights, and proves the digest of the
+/// optimizer's state, which it is a part of.
+fn load_average(checkpoint: &Checkpoint, weights: &Weights) -> Result<()> {
+    let path = || checkpoint.path().display().to_string();
+    let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(path)?;
+    let stated = &checkpoint.digests.optimizer;
+    checkpoint.prove("optimizer's state", stated, &state.optimizer.digest())?;
+    let mut values = Vec::with_capacity(weights.parameters().len());
+    for parameter in weights.parameters() {
+        let name = format!("{AVERAGE}/{}", parameter.name());
+        let tensors = &state.optimizer.tensors;
+        let found = tensors.iter().find(|tensor| tensor.name == name);
+        let found = found
+            .with_context(|| format!("{}: holds no moving average (train.ema_decay)", path()))?;
+        values.push(found.values.clone());
+    }
+    Ok(weights.upload(weights.values(), &values)?)
 }
 
 /// Recomputes a checkpoint's digests from its tensors; no device is needed but the CPU.

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use common::{Scratch, text};
+use hlx_nn::{Model, Transformer};
 use hlx_train::config::Format;
-use hlx_train::generate::{Generation, answer_pairs, generate};
+use hlx_train::generate::{Generation, answer_pairs, generate, generate_streaming};
 use hlx_train::sample::Sampling;
 
 const TRAIN: [&str; 4] = ["train", "config.toml", "--out", "run"];
@@ -61,23 +62,24 @@ fn a_seed_gives_one_text_on_every_device() {
             temperature: 1.3,
             top_k: 90,
             top_p: 0.97,
+            min_p: 0.001,
+            repetition_penalty: 1.1,
             seed: 5,
         };
-        let generation = Generation {
-            max_tokens: 16,
-            sampling,
-            format: Format::Pairs,
-        };
+        let generation = Generation::new(Format::Pairs, 16, sampling);
         let prompts: [&[u8]; 3] = [b"one", b"two three", b"five"];
         let together = generate(model, &prompts, &generation).expect("generates");
-        let alone = generate(model, &prompts[..1], &generation).expect("generates");
-        assert_eq!(alone[0], together[0]);
+        for (prompt, text) in prompts.iter().zip(&together) {
+            let alone = generate(model, &[prompt], &generation).expect("generates");
+            assert_eq!(alone[0], *text, "a text depends on its prompt alone");
+        }
+        check_streaming(model, &prompts, &generation, &together);
         let other = Generation {
             sampling: Sampling {
                 seed: 6,
                 ..sampling
             },
-            ..generation
+            ..generation.clone()
         };
         assert_ne!(
             generate(model, &prompts, &other).expect("generates"),
@@ -86,6 +88,89 @@ fn a_seed_gives_one_text_on_every_device() {
         texts.push(together);
     }
     assert!(texts.iter().all(|text| *text == texts[0]));
+}
+
+/// What is handed over piece by piece is the text; several texts differ, and the first is the only one;
+/// a stop ends a text before itself.
+fn check_streaming(
+    model: &Model<Transformer>,
+    prompts: &[&[u8]],
+    generation: &Generation,
+    expected: &[Vec<u8>],
+) {
+    let mut told = vec![Vec::new(); prompts.len()];
+    let mut tell = |number: usize, bytes: &[u8]| told[number].extend_from_slice(bytes);
+    let texts = generate_streaming(model, prompts, generation, &mut tell).expect("generates");
+    assert_eq!((&texts[..], &told[..]), (expected, expected));
+    let several = Generation {
+        n_texts: 2,
+        ..generation.clone()
+    };
+    let texts = generate(model, prompts, &several).expect("generates");
+    assert_eq!(texts.len(), 2 * prompts.len());
+    for (number, first) in expected.iter().enumerate() {
+        assert_eq!(texts[2 * number], *first);
+    }
+    assert_ne!(texts[0], texts[1]);
+    let first = &expected[0];
+    let stop = first[3..5].to_vec();
+    let end = first
+        .windows(2)
+        .position(|two| two == stop)
+        .expect("it is there");
+    let stopped = Generation {
+        stop: vec![stop],
+        ..generation.clone()
+    };
+    let mut told = Vec::new();
+    let mut tell = |_: usize, bytes: &[u8]| told.extend_from_slice(bytes);
+    let texts = generate_streaming(model, &prompts[..1], &stopped, &mut tell).expect("generates");
+    assert_eq!((&texts[0][..], &told[..]), (&first[..end], &first[..end]));
+}
+
+/// A text within one window has the perplexity of its evaluation, whatever the stride; longer texts have
+/// less context with a longer stride.
+#[test]
+fn perplexity_is_that_of_an_evaluation() {
+    let place = Scratch::new("perplexity");
+    let text = "to be, or not to be: that is ".repeat(12);
+    place.write("text.txt", &text);
+    let sets = [
+        "data.path=text.txt",
+        "data.format=text",
+        "train.max_steps=40",
+    ];
+    place.train(&hlx_core::testing::cpu().expect("opens"), "run", &sets);
+    place.write("short.txt", &text[..20]);
+    let evaluated = place.succeeds(&["eval", "run", "--data", "short.txt", "--json"]);
+    let evaluated: serde_json::Value = serde_json::from_str(&evaluated).expect("JSON");
+    let measure = |arguments: &[&str]| -> serde_json::Value {
+        let line =
+            place.succeeds(&[&["perplexity", "run", "--json", "--data"], arguments].concat());
+        serde_json::from_str(&line).expect("JSON")
+    };
+    let short = measure(&["short.txt"]);
+    assert_eq!(short["perplexity"]["loss"], evaluated["evaluation"]["loss"]);
+    assert_eq!(short["perplexity"]["n_bytes"], 19);
+    let loss = |stride: &str| {
+        let found = measure(&["text.txt", "--length", "12", "--stride", stride]);
+        found["perplexity"]["loss"].as_f64().expect("a number")
+    };
+    assert!(loss("2") < loss("11"), "more context, less loss");
+    for (arguments, expected) in [
+        (
+            ["--stride", "25"],
+            "--stride 25: expected 1 to the length, 24",
+        ),
+        (
+            ["--length", "25"],
+            "--length 25: expected 2 to the model's 24 positions",
+        ),
+    ] {
+        let arguments = [&["perplexity", "run", "--data", "text.txt"], &arguments[..]].concat();
+        let line = place.fails(&arguments);
+        assert!(line.ends_with(expected), "{line}");
+    }
 }
 
 #[test]

@@ -5,9 +5,11 @@ mod common;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Scratch, proof};
+use common::{Scratch, overrides, proof};
 use hlx_core::Context;
+use hlx_train::config::Config;
 use hlx_train::run::Digests;
+use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
 
 fn cpu() -> Context {
     hlx_core::testing::cpu().expect("the CPU device opens")
@@ -79,6 +81,40 @@ fn seeds_shards_and_data_do_change_it() {
     {
         let outcome = place.train(&cpu(), &format!("run-{number}"), &[set]);
         assert_ne!(proof(&outcome.digests), proof(&reference.digests), "{set}");
+    }
+}
+
+/// A text whose windows begin at random places: stopped in the middle of an epoch and resumed, on every
+/// device.
+#[test]
+fn random_windows_are_the_same_after_an_interruption() {
+    let place = Scratch::new("windows");
+    place.write(
+        "text.txt",
+        &"to be, or not to be: that is the question. ".repeat(9),
+    );
+    let text = [
+        "data.path=text.txt",
+        "data.format=text",
+        "data.eval_fraction=0.2",
+        "train.schedule=constant",
+    ];
+    let random = [&text[..], &["data.windows=random"]].concat();
+    let whole = place.train(&cpu(), "whole", &random);
+    let fixed = place.train(&cpu(), "fixed", &text);
+    assert_ne!(proof(&whole.digests), proof(&fixed.digests));
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        let out = format!("parts-{number}");
+        place.train(ctx, &out, &[&random[..], &["train.max_steps=4"]].concat());
+        let config = Config::load(&place.join("config.toml"), &overrides(&random)).expect("loads");
+        let options = TrainOptions {
+            start: Start::Resume(place.join(&out)),
+            data_path: place.join("text.txt"),
+        };
+        let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+        let outcome = trainer.run(&mut Silent).expect("trains");
+        assert_eq!(proof(&outcome.digests), proof(&whole.digests));
+        assert_eq!(outcome.held_out, whole.held_out);
     }
 }
 

@@ -64,7 +64,8 @@ impl Config {
         self.train.check()?;
         self.check_shards_of_norms()?;
         self.check_optimizer()?;
-        self.check_schedule()
+        self.check_schedule()?;
+        self.check_course()
     }
 }
 
@@ -93,7 +94,11 @@ impl DataSection {
             return fault("data.path", "names no file");
         }
         within("data.eval_fraction", self.eval_fraction, 0.0, 1.0)?;
-        let of_images = [
+        let of_some = [
+            (
+                "data.windows",
+                self.windows.is_some() && self.format != Format::Text,
+            ),
             (
                 "data.part",
                 self.part.is_some() && self.format != Format::Idx,
@@ -124,7 +129,7 @@ impl DataSection {
                 self.workers.is_some() && self.format.is_language(),
             ),
         ];
-        if let Some((key, _)) = of_images.into_iter().find(|(_, wrong)| *wrong) {
+        if let Some((key, _)) = of_some.into_iter().find(|(_, wrong)| *wrong) {
             return fault(key, "is no key of this data.format");
         }
         at_least_one("data.count", self.count.unwrap_or(1) as u64)?;

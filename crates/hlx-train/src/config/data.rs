@@ -17,6 +17,9 @@ pub struct DataSection {
     /// The part of the samples held out for evaluation, from 0 (none) to below 1.
     #[serde(default)]
     pub eval_fraction: f64,
+    /// Of `text`, where the windows of training lie; `fixed` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<WindowKind>,
     /// Of `idx`, which files: `PART-images-idx3-ubyte` and `PART-labels-idx1-ubyte`; `train` if left
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +46,16 @@ pub struct DataSection {
     /// depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
+}
+
+/// Where the windows of a text lie that a run trains on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowKind {
+    /// One after the other, the same in every epoch.
+    Fixed,
+    /// At random places, new ones in every epoch.
+    Random,
 }
 
 /// How a corpus is read.
@@ -75,6 +88,10 @@ impl DataSection {
     /// Fills in what a key's absence means. Images without a path are drawn digits: what a run writes
     /// down says so.
     pub(super) fn resolve(&mut self) {
+        if self.windows == Some(WindowKind::Fixed) {
+            // Left out and named, it is the same run.
+            self.windows = None;
+        }
         if self.format == Format::Idx && self.path.is_empty() {
             (self.format, self.part) = (Format::Digits, None);
         }
@@ -88,6 +105,11 @@ impl DataSection {
         self.crop_padding.get_or_insert(0);
         self.flip.get_or_insert(0.0);
         self.noise.get_or_insert(0.0);
+    }
+
+    /// Whether the windows that a run trains on begin anywhere in the text.
+    pub fn has_random_windows(&self) -> bool {
+        self.windows == Some(WindowKind::Random)
     }
 
     /// Which files of a folder of IDX files are read.

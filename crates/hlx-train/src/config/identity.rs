@@ -5,19 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Config;
 
 /// Keys that decide no bit of a step: where the corpus lies (its own digest is beside the
-/// configuration's), the threads that make images, the preset (the sizes say the same), the micro-batch, what is logged and
-/// saved when, and at which loss to stop.
-const FREE_KEYS: [&str; 9] = [
+/// configuration's), the threads that make images, the preset (the sizes say the same), the micro-batch
+/// and recomputation, what is logged, evaluated and saved when, and when to stop.
+const FREE_KEYS: [&str; 16] = [
     "data.path",
     "data.workers",
     "model.preset",
     "train.micro_batch_size",
     "train.target_loss",
+    "train.recompute",
+    "train.max_skips",
+    "train.evaluate_average",
+    "train.patience",
+    "train.min_delta",
+    "train.save_best",
+    "train.tensorboard",
     "train.log_every",
     "train.eval_every",
     "train.checkpoint_every",
     "train.keep",
 ];
+/// The section that decides none.
+const FREE_SECTION: &str = "sample.";
 /// Keys that decide none either if the rate does not depend on the run's length.
 const LENGTH_KEYS: [&str; 2] = ["train.epochs", "train.max_steps"];
 
@@ -32,7 +41,9 @@ impl Config {
         let mut identity = self.flat()?;
         identity.retain(|key, _| {
             let key = key.as_str();
-            let is_free = FREE_KEYS.contains(&key) || (endless && LENGTH_KEYS.contains(&key));
+            let is_free = FREE_KEYS.contains(&key)
+                || key.starts_with(FREE_SECTION)
+                || (endless && LENGTH_KEYS.contains(&key));
             !is_free
         });
         Ok(identity)

@@ -4,20 +4,25 @@
 //! wrong in it. `docs/configuration.md` lists the keys for users.
 
 mod check;
+mod course;
 mod data;
 mod identity;
 mod model;
 mod optimizer;
 mod read;
+mod sample;
 mod schedule;
 
 use serde::{Deserialize, Serialize};
 
-pub use data::{DataSection, Format};
+use check::{Checked, fault};
+
+pub use data::{DataSection, Format, WindowKind};
 pub use model::{ModelKind, ModelSection, Preset};
 pub use optimizer::{AdjustKind, GroupSection, OptimizerKind, OptimizerSection};
 pub use read::Override;
-pub use schedule::{Anneal, ScheduleKind, ScheduleSection};
+pub use sample::SampleSection;
+pub use schedule::{Anneal, DecayKind, ScheduleKind, ScheduleSection};
 
 /// A run's whole configuration, as a TOML file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +46,9 @@ pub struct Config {
     /// Parameters with a rate and a decay of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSection>,
+    /// What is written at every evaluation, to be read.
+    #[serde(default, skip_serializing_if = "SampleSection::is_empty")]
+    pub sample: SampleSection,
 }
 
 /// `[train]`: length, batches, optimizer, and how often to log, evaluate and save.
@@ -56,6 +64,9 @@ pub struct TrainSection {
     /// Samples of one optimizer step.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
+    /// Tokens of one optimizer step, in place of `batch_size`, which becomes this over the positions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<u64>,
     /// Samples computed at a time: memory falls with it, and no bit changes. `batch_size` if
     /// left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +100,36 @@ pub struct TrainSection {
     /// Probability spread over all bytes, or classes, in the training loss.
     #[serde(default)]
     pub label_smoothing: f64,
+    /// Patterns for the names of parameters that stay what they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
+    /// Whether a step whose loss or gradient norm is NaN or infinite leaves the model as it is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub skip_non_finite: bool,
+    /// Steps in a row that may be skipped before the run ends; 10 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_skips: Option<u64>,
+    /// The decay of a moving average of the parameters; none is kept if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ema_decay: Option<f64>,
+    /// Whether evaluations and samples read the moving average; they do if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluate_average: Option<bool>,
+    /// Whether the backward pass computes the inside of each block once more: less memory, the same bits.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub recompute: bool,
+    /// Ends the run after so many evaluations in a row without an improvement of the held-out loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
+    /// By how much the held-out loss must fall to be an improvement; 0 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_delta: Option<f64>,
+    /// Whether an evaluation with the lowest held-out loss so far saves a checkpoint.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub save_best: bool,
+    /// Whether TensorBoard's event file is written; it is if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensorboard: Option<bool>,
     /// Ends the run when the mean loss over the training corpus is at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_loss: Option<f64>,
@@ -104,6 +145,12 @@ pub struct TrainSection {
     /// Newest checkpoints kept, besides the best.
     #[serde(default = "default_keep")]
     pub keep: usize,
+}
+
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn default_batch_size() -> usize {
@@ -131,14 +178,38 @@ fn default_keep() -> usize {
 }
 
 impl Config {
-    /// Fills in what a key's absence means, so that the written configuration says everything.
-    fn resolve(&mut self) {
+    /// Fills in what a key's absence means, so that the written configuration says everything;
+    /// `has_batch_size` says whether `train.batch_size` was given.
+    fn resolve(&mut self, has_batch_size: bool) -> Checked {
         self.model.resolve();
         self.data.resolve();
+        self.resolve_batch_tokens(has_batch_size)?;
         let train = &mut self.train;
         train.micro_batch_size = train.micro_batch_size.or(Some(train.batch_size));
         train.shards = train.shards.or(Some(default_shards(train.batch_size)));
         train.weight_decay = Some(train.weight_decay());
+        Ok(())
+    }
+
+    /// Replaces `train.batch_tokens` by the samples that it stands for.
+    fn resolve_batch_tokens(&mut self, has_batch_size: bool) -> Checked {
+        let Some(tokens) = self.train.batch_tokens.take() else {
+            return Ok(());
+        };
+        let key = "train.batch_tokens";
+        if self.model.classifier_kind().is_some() {
+            return fault(key, "is no key of a classifier, expected batch_size");
+        }
+        if has_batch_size {
+            return fault(key, "stands beside batch_size, expected one of them");
+        }
+        let positions = self.positions() as u64;
+        if tokens == 0 || !tokens.is_multiple_of(positions) {
+            let reason = format!("{tokens} is no multiple of the {positions} positions");
+            return fault(key, reason);
+        }
+        self.train.batch_size = (tokens / positions) as usize;
+        Ok(())
     }
 
     /// The configuration as the text that a run folder holds.

@@ -1,9 +1,10 @@
 //! `[optimizer]` and `[[groups]]`: the numbers of the optimizer that `train.optimizer` names.
 
+use anyhow::{Context as _, ensure};
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Lion, LionConfig, Muon,
-    MuonAdjust, MuonConfig, Optimizer, ParameterGroup, ParameterSet, RMSprop, RMSpropConfig, Sgd,
-    SgdConfig, UpdateRule, Weights,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Lion, LionConfig, Muon,
+    MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup, ParameterSet, RMSprop,
+    RMSpropConfig, Sgd, SgdConfig, UpdateRule, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -178,6 +179,14 @@ impl Config {
     /// # Errors
     /// Numbers out of range, a group's pattern that is the name of no parameter, and what the device reports.
     pub fn make_optimizer(&self, weights: &Weights) -> hlx_nn::Result<Box<dyn Optimizer>> {
+        let optimizer = self.plain_optimizer(weights)?;
+        Ok(match self.train.ema_decay {
+            Some(decay) => Box::new(Averaged::new(weights, optimizer, decay)?),
+            None => optimizer,
+        })
+    }
+
+    fn plain_optimizer(&self, weights: &Weights) -> hlx_nn::Result<Box<dyn Optimizer>> {
         Ok(match self.rule(self.parameter_groups(weights)?) {
             Rule::Sgd(rule) => Box::new(Sgd::new(weights, rule)?),
             Rule::Adam(rule) => Box::new(Adam::new(weights, rule)?),
@@ -187,6 +196,20 @@ impl Config {
             Rule::Lion(rule) => Box::new(Lion::new(weights, rule)?),
             Rule::Muon(rule) => Box::new(Muon::new(weights, rule)?),
         })
+    }
+
+    /// Freezes the parameters that `train.freeze` names.
+    ///
+    /// # Errors
+    /// A pattern that is the name of no parameter, and a model without any other parameter.
+    pub fn freeze(&self, weights: &Weights) -> anyhow::Result<()> {
+        for pattern in &self.train.freeze {
+            let set = weights.matching(pattern);
+            weights.requires_grad_(&set.context("train.freeze")?, false);
+        }
+        let some_left = weights.parameters().iter().any(Parameter::requires_grad);
+        ensure!(some_left, "train.freeze: no parameter is left to train");
+        Ok(())
     }
 
     /// Fails for keys of another optimizer and numbers out of range.

@@ -90,9 +90,11 @@ impl Config {
                 anyhow!("--set {}: {}", one.text, one_line(error.message()))
             })?;
         }
-        config.resolve();
+        let train = table.get("train").and_then(Value::as_table);
+        let has_batch_size = train.is_some_and(|train| train.contains_key("batch_size"));
         config
-            .check()
+            .resolve(has_batch_size)
+            .and_then(|()| config.check())
             .map_err(|fault| place(text, name, overrides, fault.key, &fault.reason))?;
         Ok(config)
     }
@@ -254,6 +256,25 @@ mod tests {
         assert_eq!(config.train.max_steps, Some(40));
         assert_eq!(config.train.schedule, crate::config::ScheduleKind::Linear);
         assert_eq!(config.model.width, Some(64));
+    }
+
+    #[test]
+    fn a_batch_in_tokens_is_the_batch_in_samples() {
+        let in_tokens = GOOD.replace("batch_size = 24", "batch_tokens = 1536");
+        let config = Config::parse(&in_tokens, "a.toml", &[]).expect("good");
+        let samples = GOOD.replace("24", "12");
+        assert_eq!(
+            config,
+            Config::parse(&samples, "a.toml", &[]).expect("good")
+        );
+        let odd = fails(&in_tokens.replace("1536", "1500"), &[]);
+        assert_eq!(
+            odd,
+            "a.toml:10: train.batch_tokens: 1500 is no multiple of the 128 positions"
+        );
+        let both = fails(&format!("{GOOD}batch_tokens = 1536\n"), &[]);
+        let expected = "train.batch_tokens: stands beside batch_size, expected one of them";
+        assert!(both.ends_with(expected), "{both}");
     }
 
     #[test]

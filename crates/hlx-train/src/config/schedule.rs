@@ -1,6 +1,6 @@
 //! `[schedule]`: the numbers of the schedule that `train.schedule` names.
 
-use hlx_nn::{OneCycle, PlateauConfig, Schedule};
+use hlx_nn::{DecayShape, OneCycle, PlateauConfig, Schedule};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
@@ -27,6 +27,8 @@ pub enum ScheduleKind {
     CosineWarmRestarts,
     /// Rises to the peak and falls to almost nothing at the run's end.
     OneCycle,
+    /// Stays at the peak and falls over the run's last steps.
+    Wsd,
     /// Falls when the training loss of an epoch has stopped to improve.
     Plateau,
 }
@@ -34,7 +36,10 @@ pub enum ScheduleKind {
 impl ScheduleKind {
     /// Whether a step's rate depends on the number of steps of the run.
     pub fn depends_on_length(self) -> bool {
-        matches!(self, Self::Linear | Self::Cosine | Self::OneCycle)
+        matches!(
+            self,
+            Self::Linear | Self::Cosine | Self::OneCycle | Self::Wsd
+        )
     }
 }
 
@@ -51,7 +56,7 @@ pub struct ScheduleSection {
     /// Of `step` and `multi_step` (0.1) and `exponential`: the factor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,
-    /// Of `linear`: the factor at the end, 0.
+    /// Of `linear` and `wsd`: the factor at the end, 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_factor: Option<f64>,
     /// Of `cosine` and `cosine_warm_restarts`: the least rate, 0.
@@ -78,6 +83,12 @@ pub struct ScheduleSection {
     /// Of `one_cycle`: `cos` or `linear`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anneal_strategy: Option<Anneal>,
+    /// Of `wsd`: steps of the fall; a tenth of those behind the warm-up if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay_steps: Option<u64>,
+    /// Of `wsd`: the curve of the fall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decay_shape: Option<DecayKind>,
     /// Of `plateau`: what the rate is multiplied by, 0.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
@@ -105,16 +116,38 @@ pub enum Anneal {
     Linear,
 }
 
+/// The curve of the fall of `wsd`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecayKind {
+    /// A straight line.
+    Linear,
+    /// One minus a square root: the default.
+    OneMinusSqrt,
+    /// Half a cosine.
+    Cosine,
+}
+
+impl DecayKind {
+    fn shape(self) -> DecayShape {
+        match self {
+            Self::Linear => DecayShape::Linear,
+            Self::OneMinusSqrt => DecayShape::OneMinusSqrt,
+            Self::Cosine => DecayShape::Cosine,
+        }
+    }
+}
+
 /// Each key of the section with the schedules that have it.
-const KEYS: [(&str, &[ScheduleKind]); 17] = {
+const KEYS: [(&str, &[ScheduleKind]); 19] = {
     use ScheduleKind::{
-        Cosine, CosineWarmRestarts, Exponential, Linear, MultiStep, OneCycle, Plateau, Step,
+        Cosine, CosineWarmRestarts, Exponential, Linear, MultiStep, OneCycle, Plateau, Step, Wsd,
     };
     [
         ("schedule.step_size", &[Step]),
         ("schedule.milestones", &[MultiStep]),
         ("schedule.gamma", &[Step, MultiStep, Exponential]),
-        ("schedule.end_factor", &[Linear]),
+        ("schedule.end_factor", &[Linear, Wsd]),
         ("schedule.eta_min", &[Cosine, CosineWarmRestarts]),
         ("schedule.t_0", &[CosineWarmRestarts]),
         ("schedule.t_mult", &[CosineWarmRestarts]),
@@ -123,6 +156,8 @@ const KEYS: [(&str, &[ScheduleKind]); 17] = {
         ("schedule.final_div_factor", &[OneCycle]),
         ("schedule.three_phase", &[OneCycle]),
         ("schedule.anneal_strategy", &[OneCycle]),
+        ("schedule.decay_steps", &[Wsd]),
+        ("schedule.decay_shape", &[Wsd]),
         ("schedule.factor", &[Plateau]),
         ("schedule.patience", &[Plateau]),
         ("schedule.threshold", &[Plateau]),
@@ -171,6 +206,14 @@ impl Config {
                 eta_min,
             },
             ScheduleKind::OneCycle => Schedule::OneCycle(section.one_cycle(steps)),
+            ScheduleKind::Wsd => Schedule::StableDecay {
+                total: steps,
+                decay: section.decay_steps.unwrap_or(steps.div_ceil(10)),
+                min_factor: section.end_factor.unwrap_or(0.0),
+                shape: section
+                    .decay_shape
+                    .map_or_else(DecayShape::default, DecayKind::shape),
+            },
             ScheduleKind::Plateau => return None,
         })
     }
@@ -217,7 +260,8 @@ impl Config {
                 return fault(key, "is missing: train.schedule needs it");
             }
         }
-        let checked = match self.schedule_over(1) {
+        // The steps of the run are known with its data alone, and a limit to `wsd`'s fall with them.
+        let checked = match self.schedule_over(u64::MAX) {
             Some(schedule) => schedule.check(),
             None => hlx_nn::Plateau::new(self.train.learning_rate, self.plateau()).map(|_| ()),
         };
@@ -264,6 +308,10 @@ mod tests {
             ("multi_step", "milestones = [2, 3]"),
             ("exponential", "gamma = 0.9"),
             ("cosine_warm_restarts", "t_0 = 2\nt_mult = 2"),
+            (
+                "wsd",
+                "decay_steps = 2\ndecay_shape = \"linear\"\nend_factor = 0.1",
+            ),
             ("one_cycle", "pct_start = 0.5\nanneal_strategy = \"linear\""),
             ("plateau", "factor = 0.5\npatience = 2"),
         ] {
@@ -292,9 +340,6 @@ mod tests {
             "{line}"
         );
         let line = refused("triangle", "");
-        assert!(
-            line.contains("`cosine_warm_restarts`, `one_cycle`, `plateau`"),
-            "{line}"
-        );
+        assert!(line.contains("`one_cycle`, `wsd`, `plateau`"), "{line}");
     }
 }

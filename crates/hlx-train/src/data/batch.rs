@@ -2,20 +2,20 @@
 
 use hlx_autograd::IGNORE_INDEX;
 
-use super::Dataset;
+use super::{Dataset, Sample};
 use crate::random::{Purpose, permutation};
 
 /// Time lengths are rounded up to a multiple of this, so that few shapes are recorded. No bit
 /// depends on it: padding follows every real token, so causal attention never reads it.
 const TIME_STEP: usize = 8;
 
-/// The batches of a set of samples: an epoch visits each sample once, in an order drawn by seed
-/// and epoch.
+/// The batches of an epoch.
 #[derive(Clone, Debug)]
 pub struct Batches {
     samples: Vec<usize>,
     batch_size: usize,
-    seed: u64,
+    /// Keys the order of an epoch; without it samples stay in their order.
+    seed: Option<u64>,
 }
 
 /// Rows of equal length, `[batch, time]` each; a missing sample is a row without a target.
@@ -34,12 +34,23 @@ pub struct TokenRows {
 }
 
 impl Batches {
-    /// Cuts `samples` (numbers in a corpus) into batches.
+    /// Batches of `samples` (numbers in a corpus): an epoch visits each sample once, in an order drawn
+    /// by seed and epoch.
     pub fn new(samples: Vec<usize>, batch_size: usize, seed: u64) -> Self {
         Self {
             samples,
             batch_size,
-            seed,
+            seed: Some(seed),
+        }
+    }
+
+    /// Batches of samples that are drawn as they are needed, numbered from 0 in each epoch: as many
+    /// whole batches as hold `n_samples`.
+    pub fn drawn(n_samples: usize, batch_size: usize) -> Self {
+        Self {
+            samples: (0..n_samples.next_multiple_of(batch_size)).collect(),
+            batch_size,
+            seed: None,
         }
     }
 
@@ -50,12 +61,10 @@ impl Batches {
 
     /// The order of an epoch.
     pub fn order(&self, epoch: u64) -> Vec<usize> {
-        let order = permutation(
-            self.seed,
-            Purpose::EpochOrder,
-            epoch as u32,
-            self.samples.len(),
-        );
+        let Some(seed) = self.seed else {
+            return self.samples.clone();
+        };
+        let order = permutation(seed, Purpose::EpochOrder, epoch as u32, self.samples.len());
         order.into_iter().map(|place| self.samples[place]).collect()
     }
 
@@ -68,13 +77,17 @@ impl Batches {
 }
 
 impl TokenRows {
-    /// Lays samples out as rows, padded on the right.
+    /// Lays samples of a corpus out as rows, padded on the right.
     pub fn new(data: &Dataset, samples: &[Option<usize>], positions: usize) -> Self {
-        let longest = samples
+        let samples = samples
             .iter()
-            .flatten()
-            .map(|&index| data.sample(index).time())
-            .max();
+            .map(|index| index.map(|index| data.sample(index)));
+        Self::of(&samples.collect::<Vec<_>>(), positions)
+    }
+
+    /// As [`TokenRows::new`], of the samples themselves.
+    pub fn of(samples: &[Option<Sample<'_>>], positions: usize) -> Self {
+        let longest = samples.iter().flatten().map(Sample::time).max();
         let time = longest
             .unwrap_or(1)
             .next_multiple_of(TIME_STEP)
@@ -82,9 +95,8 @@ impl TokenRows {
         let batch = samples.len();
         let mut ids = vec![0; batch * time];
         let mut targets = vec![IGNORE_INDEX; batch * time];
-        for (row, &index) in samples.iter().enumerate() {
-            let Some(index) = index else { continue };
-            let sample = data.sample(index);
+        for (row, sample) in samples.iter().enumerate() {
+            let Some(sample) = sample else { continue };
             for position in 0..sample.time() {
                 ids[row * time + position] = u32::from(sample.tokens[position]);
                 if position + 1 >= sample.n_given {
@@ -132,6 +144,15 @@ mod tests {
         let mut all = parts.concat();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..10));
+    }
+
+    #[test]
+    fn drawn_samples_fill_every_batch() {
+        let batches = Batches::drawn(10, 4);
+        assert_eq!(batches.per_epoch(), 3);
+        let order = batches.order(2);
+        assert_eq!(batches.samples(&order, 2), [8, 9, 10, 11]);
+        assert_eq!(order, batches.order(0));
     }
 
     #[test]

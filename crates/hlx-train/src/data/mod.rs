@@ -8,10 +8,11 @@
 
 mod batch;
 mod load;
+mod windows;
 
 pub use batch::{Batches, TokenRows};
-
 use hlx_text::SharedBytes;
+pub use windows::RandomWindows;
 
 use crate::config::Format;
 use crate::random::{Purpose, permutation};
@@ -85,11 +86,15 @@ impl Dataset {
 
     /// The sample of this number.
     pub fn sample(&self, index: usize) -> Sample<'_> {
+        self.sample_of(self.spans[index])
+    }
+
+    fn sample_of(&self, span: Span) -> Sample<'_> {
         let Span {
             start,
             end,
             n_given,
-        } = self.spans[index];
+        } = span;
         Sample {
             tokens: &self.bytes[start..end],
             n_given,

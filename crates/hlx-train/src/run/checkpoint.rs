@@ -211,7 +211,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 /// The step of the lowest loss; the newest of equals.
-fn best(listed: &[(u64, PathBuf)]) -> Option<u64> {
+pub(super) fn best(listed: &[(u64, PathBuf)]) -> Option<u64> {
     let loss = |path: &Path| {
         let digests: Digests = serde_json::from_slice(&fs::read(path.join(DIGESTS)).ok()?).ok()?;
         digests.loss.filter(|loss| !loss.is_nan())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::files;
 
-use super::checkpoint::{Checkpoint, list};
+use super::checkpoint::{self, Checkpoint, list};
 use super::lock::{HOLDER_FILE, LOCK_FILE};
 use super::{CHAIN_FILE, Manifest, MetricsFile, RunLock};
 use crate::config::Config;
@@ -118,7 +118,8 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Opens a run and its newest checkpoint, or, of a path to one checkpoint, that one.
+    /// Opens a run and its newest checkpoint; of a path to one checkpoint that one, and of `RUN/best` the
+    /// one with the lowest loss.
     ///
     /// # Errors
     /// As [`RunFolder::open`] and [`Checkpoint::open`]; a run without a checkpoint.
@@ -135,11 +136,29 @@ impl RunFolder {
                 .unwrap_or_default();
             return Ok((Self::open(&run)?, checkpoint));
         }
+        if let (false, Some(run)) = (path.exists(), best_of(path)) {
+            let folder = Self::open(run)?;
+            let best = folder.best()?;
+            let best =
+                best.with_context(|| format!("{}: holds no checkpoint yet", run.display()))?;
+            return Ok((folder, Checkpoint::open(&best)?));
+        }
         let folder = Self::open(path)?;
         match folder.newest()? {
             Some(checkpoint) => Ok((folder, checkpoint)),
             None => bail!("{}: holds no checkpoint yet", path.display()),
         }
+    }
+
+    /// The folder of the checkpoint with the lowest loss, the newest of equals; `None` without any.
+    ///
+    /// # Errors
+    /// The system's message.
+    pub fn best(&self) -> Result<Option<PathBuf>> {
+        let listed = list(&self.checkpoints())?;
+        let best = checkpoint::best(&listed);
+        let is_best = |(step, _): &(u64, PathBuf)| Some(*step) == best;
+        Ok(listed.into_iter().find(is_best).map(|(_, path)| path))
     }
 
     /// Reads the newest checkpoint, if there is one, with its digests checked.
@@ -243,6 +262,11 @@ impl RunFolder {
     fn manifest_path(&self) -> PathBuf {
         self.path.join("run.json")
     }
+}
+
+/// The run of a path `RUN/best`.
+fn best_of(path: &Path) -> Option<&Path> {
+    path.parent().filter(|_| path.ends_with("best"))
 }
 
 /// Replaces a file of the folder as one.

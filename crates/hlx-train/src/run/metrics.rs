@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::folder::write;
 
@@ -20,8 +20,10 @@ pub enum Metric {
         /// Epochs done, in part.
         epoch: f64,
         /// Mean loss a predicted byte or image over the period, as trained (dropout and smoothing on).
+        #[serde(deserialize_with = "nan_of_null")]
         loss: f64,
         /// The last step's gradient norm, before clipping.
+        #[serde(deserialize_with = "nan_of_null")]
         grad_norm: f32,
         /// The last step's learning rate.
         learning_rate: f32,
@@ -33,6 +35,21 @@ pub enum Metric {
         /// Images a second.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         images_per_second: Option<f64>,
+        /// Of a language model on a GPU, the part of the device's peak that the model's own products take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        share_of_peak: Option<f64>,
+        /// Steps of the period that were skipped, as their loss or norm was not finite.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        skipped: Option<u64>,
+    },
+    /// A text that the model went on with.
+    Sample {
+        /// Steps done.
+        step: u64,
+        /// What was given.
+        prompt: String,
+        /// What the model wrote.
+        text: String,
     },
     /// An evaluation: no dropout, no smoothing.
     Eval {
@@ -41,7 +58,11 @@ pub enum Metric {
         /// Which samples.
         split: EvalSplit,
         /// Mean cross-entropy a byte, over a pair's output bytes alone, or an image.
+        #[serde(deserialize_with = "nan_of_null")]
         loss: f64,
+        /// Of bytes, the loss's exponential.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        perplexity: Option<f64>,
         /// Of bytes, the same with the end bytes of pairs counted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         loss_with_end: Option<f64>,
@@ -55,6 +76,16 @@ pub enum Metric {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         n_images: Option<u64>,
     },
+}
+
+/// Reads a number; JSON has none that is not finite, and the writer leaves `null` in its place.
+fn nan_of_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + From<f32>,
+{
+    let number = Option::<T>::deserialize(deserializer)?;
+    Ok(number.unwrap_or_else(|| f32::NAN.into()))
 }
 
 /// Which samples an evaluation went over.
@@ -71,7 +102,7 @@ impl Metric {
     /// Steps done when it was measured.
     pub fn step(&self) -> u64 {
         match self {
-            Self::Train { step, .. } | Self::Eval { step, .. } => *step,
+            Self::Train { step, .. } | Self::Eval { step, .. } | Self::Sample { step, .. } => *step,
         }
     }
 }
@@ -81,7 +112,7 @@ impl Metric {
     fn evaluation(&self) -> Option<(u64, EvalSplit)> {
         match self {
             Self::Eval { step, split, .. } => Some((*step, *split)),
-            Self::Train { .. } => None,
+            Self::Train { .. } | Self::Sample { .. } => None,
         }
     }
 }
@@ -185,12 +216,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_loss_that_is_no_number_comes_back() {
+        let line = r#"{"kind":"train","step":2,"epoch":0.5,"loss":null,"grad_norm":null,
+            "learning_rate":0.1,"ms_per_step":1.0,"skipped":2}"#;
+        let metric: Metric = serde_json::from_str(line).expect("reads");
+        let again = serde_json::to_string(&metric).expect("writes");
+        assert!(again.contains(r#""loss":null,"grad_norm":null"#), "{again}");
+        let Metric::Train { loss, skipped, .. } = metric else {
+            panic!("no training line: {metric:?}")
+        };
+        assert!(loss.is_nan() && skipped == Some(2));
+    }
+
+    #[test]
     fn what_a_loss_of_power_leaves_behind_the_checkpoints_lines_is_cut_off() {
         let path = std::env::temp_dir().join(format!("hlx-metrics-{}", std::process::id()));
         let eval = |step| Metric::Eval {
             step,
             split: EvalSplit::HeldOut,
             loss: 1.5,
+            perplexity: Some(4.5),
             loss_with_end: Some(1.25),
             n_bytes: Some(9),
             accuracy: None,

@@ -5,11 +5,13 @@
 //!   config.toml      the configuration, every default filled in
 //!   run.json         devices and versions, digests of configuration, corpus and shaders
 //!   metrics.jsonl    one line a log period and an evaluation
+//!   events.out.tfevents.*   the same for TensorBoard, a file a stretch
 //!   chain.jsonl      one record a log period and a checkpoint, each naming the one before it
 //!   lock             locked while a process writes to the folder; lock-holder names it then
 //!   checkpoints/
 //!     step-000240/   model.safetensors, config.json, state.bin, digests.json,
-//!                    schedule.bin of a schedule with a state
+//!                    schedule.bin of a schedule with a state, monitor.bin of a run that is
+//!                    watched over (skipped steps, early stopping, the best checkpoint)
 //! ```
 
 mod chain;
@@ -18,9 +20,11 @@ mod folder;
 mod lock;
 mod manifest;
 mod metrics;
+mod monitor;
 mod schedule_state;
 mod seal;
 mod state;
+mod tensorboard;
 
 pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Link, Origin, tensor_digits};
 pub use checkpoint::{Checkpoint, Digests, Retention};
@@ -28,9 +32,11 @@ pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
 pub use manifest::{Manifest, RunStretch, shaders_digest};
 pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};
+pub use monitor::{MONITOR_FILE, Monitor};
 pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
 pub use state::{LossSum, Progress, STATE_FILE, State};
+pub use tensorboard::EventFile;
 
 use anyhow::{Result, ensure};
 use hlx_core::SPECIFICATION;

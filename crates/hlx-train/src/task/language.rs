@@ -2,12 +2,13 @@
 
 use anyhow::Result;
 use hlx_autograd::DType;
-use hlx_nn::{Model, Module, Transformer, Weights};
+use hlx_nn::{Model, Module, Parameter, Transformer, Weights};
 
 use super::{Batch, BatchSizes, Rows, Sizes, Task};
-use crate::config::Format;
-use crate::data::{Dataset, Split, TokenRows, VOCABULARY};
+use crate::config::{Format, SampleSection};
+use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows, VOCABULARY};
 use crate::evaluate::{Evaluation, evaluate};
+use crate::generate::{Generation, generate};
 
 /// A transformer that predicts the next byte of pairs or of a text.
 pub struct LanguageTask {
@@ -15,12 +16,35 @@ pub struct LanguageTask {
     pub model: Model<Transformer>,
     /// The corpus.
     pub data: Dataset,
+    /// Where training reads a text; its fixed windows if left out.
+    pub windows: Option<RandomWindows>,
 }
 
 impl LanguageTask {
     /// Whether the samples are pairs, whose inputs can be answered.
     pub fn is_of_pairs(&self) -> bool {
         self.data.format() == Format::Pairs
+    }
+
+    /// What the model writes for the prompts of a section.
+    ///
+    /// # Errors
+    /// As [`generate`].
+    pub fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {
+        let sampling = section.sampling(seed);
+        let generation = Generation::new(self.data.format(), section.max_tokens(), sampling);
+        let prompts: Vec<&[u8]> = section.prompts.iter().map(String::as_bytes).collect();
+        let texts = generate(&self.model, &prompts, &generation)?;
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        Ok(texts.iter().map(text).collect())
+    }
+
+    /// The sample of a number in the corpus, or of random windows in the epoch.
+    fn sample(&self, index: usize, epoch: u64) -> Sample<'_> {
+        match &self.windows {
+            Some(windows) => windows.sample(&self.data, epoch, index),
+            None => self.data.sample(index),
+        }
     }
 }
 
@@ -50,27 +74,34 @@ impl Task for LanguageTask {
         self.data.split(fraction, seed)
     }
 
+    fn batches(&self, train: &[usize], batch_size: usize, seed: u64) -> Batches {
+        match self.windows {
+            Some(_) => Batches::drawn(train.len(), batch_size),
+            None => Batches::new(train.to_vec(), batch_size, seed),
+        }
+    }
+
     /// Samples are put in the order of their lengths: micro-batches of samples of similar length have
     /// little padding.
-    fn batch(&self, samples: &[usize], _epoch: u64, sizes: BatchSizes) -> Result<Batch> {
+    fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
         let BatchSizes {
             batch_size,
             micro_batch_size,
         } = sizes;
         let mut rows = vec![None; batch_size.saturating_sub(samples.len())];
-        rows.extend(samples.iter().copied().map(Some));
+        rows.extend(samples.iter().map(|&index| Some(self.sample(index, epoch))));
         // Stable: samples of one length stay in the epoch's order.
-        rows.sort_by_key(|sample| sample.map_or(0, |index| self.data.sample(index).time()));
+        rows.sort_by_key(|sample| sample.map_or(0, |sample| sample.time()));
         let positions = self.model.config().positions;
         let micro_batches = rows
             .chunks(micro_batch_size)
-            .map(|part| TokenRows::new(&self.data, part, positions).into())
+            .map(|part| TokenRows::of(part, positions).into())
             .collect();
-        let chosen = || samples.iter().map(|&index| self.data.sample(index));
+        let chosen = || rows.iter().flatten();
         Ok(Batch {
             micro_batches,
-            n_targets: chosen().map(|sample| sample.n_targets()).sum(),
-            n_inputs: chosen().map(|sample| sample.time()).sum(),
+            n_targets: chosen().map(Sample::n_targets).sum(),
+            n_inputs: chosen().map(Sample::time).sum(),
         })
     }
 
@@ -80,6 +111,20 @@ impl Task for LanguageTask {
 
     fn n_classes(&self) -> usize {
         VOCABULARY
+    }
+
+    fn flops_per_input(&self) -> Option<f64> {
+        let parameters = self.weights().parameters().iter();
+        let in_products = |one: &&Parameter| {
+            one.shape().len() == 2 && !one.name().contains("embedding") && one.requires_grad()
+        };
+        let n: usize = parameters
+            .filter(in_products)
+            .map(Parameter::n_elements)
+            .sum();
+        let sizes = self.model.config();
+        let attention = 12 * sizes.n_layers * sizes.width * sizes.positions;
+        Some((6 * n + attention) as f64)
     }
 
     fn as_language(&self) -> Option<&LanguageTask> {

@@ -23,7 +23,7 @@ pub use rows::{Batch, BatchSizes, Rows};
 pub use sizes::Sizes;
 
 use crate::config::Config;
-use crate::data::Split;
+use crate::data::{Batches, RandomWindows, Split};
 use crate::evaluate::Evaluation;
 use crate::run::Checkpoint;
 
@@ -48,6 +48,12 @@ pub trait Task {
     /// if it is above 0.
     fn split(&self, fraction: f64, seed: u64) -> Split;
 
+    /// The batches of the samples that are trained on: each once an epoch, in an order drawn by the
+    /// seed, unless the task draws its samples itself.
+    fn batches(&self, train: &[usize], batch_size: usize, seed: u64) -> Batches {
+        Batches::new(train.to_vec(), batch_size, seed)
+    }
+
     /// Puts the samples of a step together and cuts them into micro-batches. Where there are fewer than
     /// a batch has, it begins with empty samples, so that shapes and shards stay what they are.
     ///
@@ -61,6 +67,13 @@ pub trait Task {
     /// # Errors
     /// What the device reports.
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation>;
+
+    /// Floating-point operations that training takes for an input (a token) in the products of the model:
+    /// 6 for each weight of a product, forward and backward, and those of attention (Chowdhery and others
+    /// 2022, appendix B). `None` where nobody counts.
+    fn flops_per_input(&self) -> Option<f64> {
+        None
+    }
 
     /// The number of classes that a row of logits is over.
     fn n_classes(&self) -> usize;
@@ -97,7 +110,15 @@ pub fn make(
                     Model::new(ctx, config.seed, |b| Transformer::new(b, &sizes))?
                 }
             };
-            Box::new(LanguageTask { model, data })
+            let windows = config.data.has_random_windows().then(|| {
+                let split = data.split(config.data.eval_fraction, config.seed);
+                RandomWindows::new(&data, split.train.len(), config.seed)
+            });
+            Box::new(LanguageTask {
+                model,
+                data,
+                windows,
+            })
         }
         Corpus::Images(data) => {
             let sizes = config.classifier(data.set.shape(), data.set.n_classes())?;

@@ -5,12 +5,13 @@
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Context, Graph};
-use hlx_nn::{GradientTree, MicroBatchPlan, Optimizer, PlateauState, Weights};
+use hlx_nn::{AVERAGE, GradientTree, MicroBatchPlan, Optimizer, PlateauState, Watched, Weights};
 
 use super::losses::{LossRing, PendingLosses, StepLoss};
 use super::pass::PassGraphs;
 use crate::config::Config;
 use crate::data::{Batches, Split};
+use crate::evaluate::Evaluation;
 use crate::run::{Checkpoint, LossSum, Progress, STATE_FILE, State, read_schedule_state};
 use crate::schedule::RunSchedule;
 use crate::task::{self, Batch, BatchSizes, Corpus, Task};
@@ -31,6 +32,8 @@ pub(crate) struct Engine {
     tree: GradientTree,
     passes: PassGraphs,
     update: Option<Graph>,
+    /// Of a step of several passes, the losses that its update looks at.
+    watched: Option<Watched>,
     /// The order of the epoch that the run is in.
     order: Vec<usize>,
 }
@@ -62,8 +65,9 @@ impl Engine {
         let split = task.split(config.data.eval_fraction, config.seed);
         let (train, seed) = (&config.train, config.seed);
         let (batch_size, micro_batch_size) = (train.batch_size, config.micro_batch_size());
-        let batches = Batches::new(split.train.clone(), batch_size, seed);
+        let batches = task.batches(&split.train, batch_size, seed);
         let total_steps = total_steps(&config, batches.per_epoch() as u64);
+        config.freeze(task.weights())?;
         let mut optimizer = config.make_optimizer(task.weights())?;
         let progress = match checkpoint {
             None => Progress {
@@ -74,15 +78,25 @@ impl Engine {
         };
         let plan = MicroBatchPlan::new(batch_size, micro_batch_size, config.shards())?;
         let tree = GradientTree::new(task.weights(), &plan)?;
-        let smoothing = train.label_smoothing as f32;
         let mut schedule = RunSchedule::new(&config, total_steps)?;
         if let (Some(checkpoint), Some(_)) = (checkpoint, schedule.state()) {
             schedule.set_state(read_schedule_state(checkpoint)?);
         }
+        let passes = PassGraphs::new(ctx, &config)?;
+        let ring = LossRing::new(ctx, config.shards(), batch_size, train.skip_non_finite)?;
+        let is_whole = plan.passes.iter().all(|pass| pass.plan.whole_batch);
+        let watched = match (train.skip_non_finite, is_whole) {
+            (true, false) => Some(ring.watched(ctx, &plan)?),
+            _ => None,
+        };
+        if train.skip_non_finite {
+            optimizer.guard(watched.clone().unwrap_or_else(|| passes.watched()));
+        }
         let engine = Self {
             ctx: ctx.clone(),
-            passes: PassGraphs::new(ctx, seed, smoothing, config.shards())?,
-            ring: LossRing::new(ctx, config.shards(), batch_size)?,
+            passes,
+            ring,
+            watched,
             schedule,
             order: batches.order(progress.epoch),
             update: None,
@@ -128,7 +142,11 @@ impl Engine {
             let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
             self.passes.replay(acted_on, rows, pass, step)?;
             if let Some(level) = pass.level {
-                self.ring.take(&self.ctx, self.passes.losses(), pass)?;
+                let losses = self.passes.losses();
+                self.ring.take(&self.ctx, losses, pass)?;
+                if let Some(watched) = &self.watched {
+                    self.ring.watch(&self.ctx, watched, losses, pass)?;
+                }
                 self.tree.push(self.task.weights(), level)?;
             }
         }
@@ -150,6 +168,30 @@ impl Engine {
             update.replay()?;
         }
         Ok(())
+    }
+
+    /// Evaluates samples, on the moving average of the parameters where the configuration says so.
+    pub fn evaluate(&self, samples: &[usize]) -> Result<Evaluation> {
+        let batch_size = self.config.micro_batch_size();
+        self.with_evaluated_weights(|| self.task.evaluate(samples, batch_size))
+    }
+
+    /// Calls `body` with the weights that evaluations read in the place of the model's.
+    pub fn with_evaluated_weights<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        let buffers = self.optimizer.buffers();
+        let average = buffers.iter().find(|(name, _)| *name == AVERAGE);
+        let has_steps = self.optimizer.step_count() > 0;
+        let wanted = self.config.train.evaluates_average() && has_steps;
+        let Some((_, average)) = average.filter(|_| wanted) else {
+            return body();
+        };
+        let values = self.weights().values();
+        let kept = self.ctx.alloc(values.len())?;
+        self.ctx.copy(values, &kept)?;
+        self.ctx.copy(average, values)?;
+        let found = body();
+        self.ctx.copy(&kept, values)?;
+        found
     }
 
     /// The model's weights.

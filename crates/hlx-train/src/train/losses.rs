@@ -8,7 +8,7 @@ use anyhow::Result;
 use hlx_core::arith::add;
 use hlx_core::cpu::with_flush;
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, PendingDownload};
-use hlx_nn::{MicroBatch, MicroBatchPlan};
+use hlx_nn::{MicroBatch, MicroBatchPlan, Watched};
 
 /// Steps that fit before the ring must be read.
 const CAPACITY: usize = 64;
@@ -20,6 +20,8 @@ pub(crate) struct LossRing {
     stride: usize,
     shard_size: usize,
     n_shards: usize,
+    /// Whether a step that is not finite is skipped.
+    guarded: bool,
     n_targets: Vec<u64>,
 }
 
@@ -29,6 +31,8 @@ pub(crate) struct StepLoss {
     pub loss: f32,
     pub n_targets: u64,
     pub grad_norm: f32,
+    /// Whether the device has left the model as it was.
+    pub skipped: bool,
 }
 
 /// A download of losses.
@@ -45,7 +49,7 @@ impl PendingLosses {
 }
 
 impl LossRing {
-    pub fn new(ctx: &Context, n_shards: usize, batch_size: usize) -> Result<Self> {
+    pub fn new(ctx: &Context, n_shards: usize, batch_size: usize, guarded: bool) -> Result<Self> {
         let stride = (n_shards + 1) * ALIGNMENT_WORDS;
         let words = ctx.alloc(CAPACITY * stride)?;
         ctx.fill(&words, 0)?;
@@ -55,6 +59,7 @@ impl LossRing {
             stride,
             shard_size,
             n_shards,
+            guarded,
             n_targets: Vec::new(),
         })
     }
@@ -103,22 +108,54 @@ impl LossRing {
         let steps = words
             .chunks(self.stride)
             .zip(losses.n_targets)
-            .map(|(words, n_targets)| StepLoss {
-                loss: self.total(words, plan),
-                n_targets,
-                grad_norm: words[self.n_shards * ALIGNMENT_WORDS],
+            .map(|(words, n_targets)| {
+                let mut shards = self.shards(words, plan);
+                let grad_norm = words[self.n_shards * ALIGNMENT_WORDS];
+                // As the device decides: see hlx_kernels::optimizer::guarded_factor.
+                let finite = grad_norm.is_finite() && shards.iter().all(|loss| loss.is_finite());
+                StepLoss {
+                    loss: with_flush(|| pairwise(&mut shards)),
+                    n_targets,
+                    grad_norm,
+                    skipped: self.guarded && !finite,
+                }
             });
         Ok(steps.collect())
     }
 
-    /// Adds a step's shards pairwise.
-    fn total(&self, words: &[f32], plan: &MicroBatchPlan) -> f32 {
+    /// The sums of a step's shards.
+    fn shards(&self, words: &[f32], plan: &MicroBatchPlan) -> Vec<f32> {
         let mut sums = Vec::with_capacity(self.n_shards);
         for pass in plan.passes.iter().filter(|pass| pass.level.is_some()) {
             let place = self.shard_of(pass) * ALIGNMENT_WORDS;
             sums.extend_from_slice(&words[place..place + pass.plan.shards]);
         }
-        with_flush(|| pairwise(&mut sums))
+        sums
+    }
+
+    /// Where the shards of a step of several passes lie until the update has looked at them.
+    pub fn watched(&self, ctx: &Context, plan: &MicroBatchPlan) -> Result<Watched> {
+        let words = ctx.alloc(self.n_shards * ALIGNMENT_WORDS)?;
+        ctx.fill(&words, 0)?;
+        let run = plan.passes.first().map_or(1, |pass| pass.plan.shards);
+        Ok(Watched {
+            words,
+            runs: self.n_shards / run,
+            run,
+            stride: run * ALIGNMENT_WORDS,
+        })
+    }
+
+    /// Copies the sums of the shards that a pass has ended there.
+    pub fn watch(
+        &self,
+        ctx: &Context,
+        watched: &Watched,
+        losses: &Buffer,
+        pass: &MicroBatch,
+    ) -> Result<()> {
+        let (place, held) = (self.shard_of(pass) * ALIGNMENT_WORDS, pass.plan.shards);
+        Ok(ctx.copy(&losses.slice(0, held)?, &watched.words.slice(place, held)?)?)
     }
 
     fn shard_of(&self, pass: &MicroBatch) -> usize {

@@ -16,8 +16,8 @@ mod setup;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use anyhow::Result;
-use hlx_core::{Context, SPECIFICATION};
+use anyhow::{Result, ensure};
+use hlx_core::{Context, DeviceKind, SPECIFICATION};
 use hlx_nn::Weights;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
@@ -28,9 +28,11 @@ pub use setup::{Start, TrainOptions};
 use crate::config::{Config, Format};
 use crate::data::Split;
 use crate::evaluate::Evaluation;
+use crate::perplexity::exp;
 use crate::run::{
-    ChainFile, Checkpoint, Digests, EvalSplit, Metric, MetricsFile, Progress, Retention, RunFolder,
-    RunLock, SCHEDULE_FILE, STATE_FILE, State, schedule_state_bytes,
+    ChainFile, Checkpoint, Digests, EvalSplit, EventFile, MONITOR_FILE, Metric, MetricsFile,
+    Monitor, Progress, Retention, RunFolder, RunLock, SCHEDULE_FILE, STATE_FILE, State,
+    schedule_state_bytes,
 };
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
@@ -44,9 +46,12 @@ pub struct Trainer {
     engine: Engine,
     folder: RunFolder,
     metrics: MetricsFile,
+    /// The same for TensorBoard, if the configuration wants it.
+    events: Option<EventFile>,
     chain: ChainFile,
     recorder: ChainRecorder,
     progress: Progress,
+    monitor: Monitor,
     /// The digest of the newest checkpoint's listing, and its step.
     newest: (String, Option<u64>),
     period: Period,
@@ -56,6 +61,8 @@ pub struct Trainer {
     awaited: VecDeque<Awaited>,
     /// The mean training loss of the last log period.
     last_loss: Option<f64>,
+    /// Steps skipped since the last log line.
+    period_skips: u64,
     /// Nobody else writes to the folder meanwhile.
     _lock: RunLock,
 }
@@ -108,6 +115,10 @@ pub struct Outcome {
     pub epochs: f64,
     /// Whether the target loss ended it.
     pub reached_target: bool,
+    /// Whether it ended because the held-out loss had stopped to improve.
+    pub stopped_early: bool,
+    /// Steps that were skipped as their loss or norm was not finite.
+    pub skipped: u64,
     /// Whether the observer ended it before its end; it goes on when it is resumed.
     pub interrupted: bool,
     /// The loss over the training corpus, without dropout and smoothing: of pairs, of images, and of
@@ -168,7 +179,10 @@ impl Trainer {
     /// # Errors
     /// What the device or the disk reports; the checkpoints written before stay whole.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        while self.progress.step < self.engine.total_steps && !self.progress.reached_target {
+        while self.progress.step < self.engine.total_steps
+            && !self.progress.reached_target
+            && !self.stops_early()
+        {
             self.one_step()?;
             observer.step(self.progress.step, self.engine.total_steps);
             self.after_step(observer)?;
@@ -204,12 +218,48 @@ impl Trainer {
         if epoch_ends {
             self.end_epoch(observer)?;
         }
+        let mut is_best = false;
         if eval && !self.engine.split.eval.is_empty() {
-            self.evaluate(EvalSplit::HeldOut, observer)?;
+            let found = self.evaluate(EvalSplit::HeldOut, observer)?;
+            let min_delta = self.engine.config.train.min_delta.unwrap_or(0.0);
+            is_best = self.monitor.evaluation(step, found.loss, min_delta);
+            self.write_samples(observer)?;
         }
         if save {
             self.save(observer)?;
+        } else if is_best && self.engine.config.train.save_best {
+            self.save_now(observer)?;
         }
+        Ok(())
+    }
+
+    /// Whether the held-out loss has not improved for as many evaluations as the configuration allows.
+    fn stops_early(&self) -> bool {
+        let patience = self.engine.config.train.patience;
+        patience.is_some_and(|patience| self.monitor.since_best >= patience)
+    }
+
+    /// Lets the model go on from the configured prompts.
+    fn write_samples(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let paused = Instant::now();
+        let config = &self.engine.config;
+        let (section, seed) = (&config.sample, config.seed);
+        let Some(task) = self
+            .engine
+            .task
+            .as_language()
+            .filter(|_| !section.prompts.is_empty())
+        else {
+            return Ok(());
+        };
+        let texts = self
+            .engine
+            .with_evaluated_weights(|| task.samples(section, seed))?;
+        for (prompt, text) in section.prompts.clone().into_iter().zip(texts) {
+            let step = self.progress.step;
+            self.note(&Metric::Sample { step, prompt, text }, observer)?;
+        }
+        self.logged += paused.elapsed();
         Ok(())
     }
 
@@ -245,22 +295,46 @@ impl Trainer {
                 self.awaited.push_front(awaited);
                 break;
             }
-            let mut grad_norm = 0.0;
+            let (mut grad_norm, mut n_skipped) = (0.0, 0);
             let losses = awaited.losses.map(|losses| self.engine.receive(losses));
             for step in losses.transpose()?.unwrap_or_default() {
                 self.recorder.add(&step);
                 let loss = f64::from(step.loss);
+                grad_norm = step.grad_norm;
+                self.monitor.step(step.skipped);
+                if step.skipped {
+                    n_skipped += 1;
+                    continue;
+                }
                 self.progress.epoch_loss.add(loss, step.n_targets);
                 self.progress.period_loss.add(loss, step.n_targets);
-                grad_norm = step.grad_norm;
             }
+            self.period_skips += n_skipped;
             if let Some(line) = awaited.line {
                 self.log(line, grad_norm, observer)?;
             }
             if let Some(record) = awaited.record {
                 self.chain.append(self.recorder.receive(record)?)?;
             }
+            self.check_skips()?;
         }
+        Ok(())
+    }
+
+    /// Fails once too many steps in a row were skipped: the model is that of the newest checkpoint, or of
+    /// a later step that was good.
+    fn check_skips(&self) -> Result<()> {
+        let in_row = self.monitor.skipped_in_row;
+        ensure!(
+            in_row < self.engine.config.train.max_skips(),
+            "{}: the loss or the gradient's norm was NaN or infinite in {in_row} steps in a row, which \
+             were skipped; the newest checkpoint is {}",
+            self.folder.path().display(),
+            match self.newest.1 {
+                Some(step) => format!("of step {step}"),
+                None => "not written yet".to_owned(),
+            }
+        );
         Ok(())
     }
 
@@ -274,21 +348,34 @@ impl Trainer {
         let metric = Metric::Train {
             step: line.step,
             epoch: line.epoch,
-            loss: losses.mean().unwrap_or(0.0),
+            loss: losses.mean().unwrap_or(f64::NAN),
             grad_norm,
             learning_rate: line.period.rate,
             ms_per_step: seconds * 1e3 / line.period.n_steps.max(1) as f64,
             tokens_per_second: is_language.then_some(per_second),
             images_per_second: (!is_language).then_some(per_second),
+            share_of_peak: self.share_of_peak(per_second),
+            skipped: Some(std::mem::take(&mut self.period_skips)).filter(|&n| n > 0),
         };
         self.note(&metric, observer)
     }
 
     fn note(&mut self, metric: &Metric, observer: &mut dyn Observer) -> Result<()> {
         if self.metrics.append(metric)? {
+            if let Some(events) = &mut self.events {
+                events.append(metric)?;
+            }
             observer.metric(metric);
         }
         Ok(())
+    }
+
+    /// The part of a GPU's measured peak that the products of the model take at a speed.
+    fn share_of_peak(&self, inputs_per_second: f64) -> Option<f64> {
+        let ctx = &self.engine.ctx;
+        let flops = self.task().flops_per_input()?;
+        let is_gpu = ctx.info().kind == DeviceKind::VulkanGpu;
+        is_gpu.then(|| flops * inputs_per_second / ctx.tuning().flops_per_second)
     }
 
     /// Moves to the next epoch; if the epoch's losses came close to the target, evaluates whether it
@@ -312,12 +399,12 @@ impl Trainer {
             EvalSplit::Train => &self.engine.split.train,
             EvalSplit::HeldOut => &self.engine.split.eval,
         };
-        let batch_size = self.engine.config.micro_batch_size();
-        let found = self.engine.task.evaluate(samples, batch_size)?;
+        let found = self.engine.evaluate(samples)?;
         let metric = Metric::Eval {
             step: self.progress.step,
             split,
             loss: found.loss,
+            perplexity: found.n_bytes.map(|_| exp(found.loss)),
             loss_with_end: found.loss_with_end,
             n_bytes: found.n_bytes,
             accuracy: found.accuracy,
@@ -333,11 +420,11 @@ impl Trainer {
 
     /// Saves a checkpoint of the step just done, unless there is one.
     fn interrupt(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        let save = self.newest.1 != Some(self.progress.step);
-        self.start_downloads(false, save)?;
-        self.receive(true, observer)?;
-        if save {
-            self.save(observer)?;
+        if self.newest.1 == Some(self.progress.step) {
+            self.start_downloads(false, false)?;
+            self.receive(true, observer)?;
+        } else {
+            self.save_now(observer)?;
         }
         let outcome = self.outcome(None, None)?;
         Ok(Outcome {
@@ -378,6 +465,8 @@ impl Trainer {
             step: self.progress.step,
             epochs: self.epochs(),
             reached_target: self.progress.reached_target,
+            stopped_early: self.stops_early(),
+            skipped: self.monitor.skipped,
             interrupted: false,
             train,
             last_loss: self.last_loss,
@@ -389,6 +478,13 @@ impl Trainer {
     fn epochs(&self) -> f64 {
         let within = self.progress.batch_idx as f64 / self.engine.batches.per_epoch() as f64;
         self.progress.epoch as f64 + within
+    }
+
+    /// Saves a checkpoint at a step that is none of those where one is due.
+    fn save_now(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.start_downloads(false, true)?;
+        self.receive(true, observer)?;
+        self.save(observer)
     }
 
     /// Writes a checkpoint and removes those that need not stay.
@@ -430,6 +526,9 @@ impl Trainer {
         ];
         if let Some(state) = self.engine.schedule_state() {
             files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
+        }
+        if self.engine.config.train.is_watched() {
+            files.push((MONITOR_FILE, self.monitor.to_bytes()?));
         }
         let parent = self.folder.checkpoints();
         self.chain.flush()?;

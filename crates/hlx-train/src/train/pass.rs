@@ -9,8 +9,9 @@ use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_kernels::reduce::column_sum;
-use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer};
+use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer, Watched};
 
+use crate::config::Config;
 use crate::task::{Rows, Task};
 
 /// Graphs kept; the least recently used one is dropped for a new one. Each holds its activations,
@@ -25,6 +26,8 @@ pub(super) struct PassGraphs {
     ctx: Context,
     seed: u64,
     label_smoothing: f32,
+    /// Whether the inside of each block is computed again on the way back.
+    recompute: bool,
     /// One over the targets of the whole batch.
     scale: Tensor,
     /// The chains over the shards that a pass holds.
@@ -43,13 +46,14 @@ struct PassGraph {
 }
 
 impl PassGraphs {
-    pub fn new(ctx: &Context, seed: u64, label_smoothing: f32, n_shards: usize) -> Result<Self> {
+    pub fn new(ctx: &Context, config: &Config) -> Result<Self> {
         Ok(Self {
             ctx: ctx.clone(),
-            seed,
-            label_smoothing,
+            seed: config.seed,
+            label_smoothing: config.train.label_smoothing as f32,
+            recompute: config.train.recompute,
             scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
-            losses: ctx.alloc(n_shards)?,
+            losses: ctx.alloc(config.shards())?,
             graphs: HashMap::new(),
             clock: 0,
         })
@@ -64,6 +68,16 @@ impl PassGraphs {
     /// The sums of the losses of the shards in the last pass.
     pub fn losses(&self) -> &Buffer {
         &self.losses
+    }
+
+    /// The losses of a pass over a whole batch, for an update in the same graph.
+    pub fn watched(&self) -> Watched {
+        Watched {
+            words: self.losses.clone(),
+            runs: 1,
+            run: self.losses.len(),
+            stride: 0,
+        }
     }
 
     /// Runs a micro-batch: its gradients and losses are left in the weights and in
@@ -117,7 +131,10 @@ impl PassGraphs {
         let (inputs, targets) = rows.to_tensors(&self.ctx)?;
         let held = pass.plan.shards;
         let is_part = pass.plan.accumulate || pass.level.is_none();
-        let context = ForwardContext::train(&self.ctx, self.seed)?.with_shards(held, is_part);
+        let context = ForwardContext::train(&self.ctx, self.seed)?;
+        let context = context
+            .with_shards(held, is_part)
+            .with_recomputation(self.recompute);
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
             let logits = task.module().forward(&inputs, &context)?;

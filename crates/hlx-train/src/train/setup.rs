@@ -10,8 +10,8 @@ use hlx_core::Context;
 use super::{ChainRecorder, Engine, Trainer};
 use crate::config::Config;
 use crate::run::{
-    Chain, ChainFile, ChainRecord, Checkpoint, Link, Manifest, Progress, RunFolder, RunLock,
-    check_specification,
+    Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Link, Manifest, Monitor, Progress,
+    RunFolder, RunLock, check_specification,
 };
 use crate::task::Corpus;
 
@@ -91,6 +91,11 @@ impl Trainer {
         }
         let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
         let (engine, progress) = Engine::new(ctx, config, corpus, checkpoint.as_ref())?;
+        let monitor = checkpoint
+            .as_ref()
+            .map(Monitor::of_checkpoint)
+            .transpose()?;
+        let monitor = monitor.unwrap_or_default();
         let n_classes = engine.task.n_classes();
         for warning in engine.config.train.warnings(n_classes) {
             tracing::warn!("{warning}");
@@ -105,8 +110,13 @@ impl Trainer {
         let chain = open_chain(&folder, checkpoint.as_ref(), &progress, first)?;
         folder.clear_temporaries()?;
         write_manifest(&folder, &engine, manifest, progress.step)?;
+        let events = match engine.config.train.tensorboard {
+            Some(false) => None,
+            _ => Some(EventFile::create(folder.path(), progress.step)?),
+        };
         Ok(Self {
             metrics: folder.metrics_after(progress.step)?,
+            events,
             newest: match &checkpoint {
                 None => (String::new(), None),
                 Some(checkpoint) => (checkpoint.chain().to_owned(), Some(progress.step)),
@@ -115,6 +125,8 @@ impl Trainer {
             logged: Instant::now(),
             awaited: Default::default(),
             last_loss: None,
+            period_skips: 0,
+            monitor,
             engine,
             folder,
             chain,

@@ -162,7 +162,9 @@ impl Verification {
         };
         for step in self.engine.receive(losses)? {
             let loss = f64::from(step.loss);
-            self.progress.epoch_loss.add(loss, step.n_targets);
+            if !step.skipped {
+                self.progress.epoch_loss.add(loss, step.n_targets);
+            }
             self.losses.push(step.loss.into());
             self.norms.push(step.grad_norm.into());
         }

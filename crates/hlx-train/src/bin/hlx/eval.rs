@@ -10,6 +10,7 @@ use hlx_train::task::Task;
 use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
+use crate::generate::WeightsArgument;
 use crate::report::print_matrix;
 
 /// Samples computed at a time; no bit depends on it.
@@ -17,13 +18,15 @@ const BATCH: usize = 16;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, or one of its checkpoints.
+    /// The run folder, one of its checkpoints, or RUN/best.
     run: PathBuf,
     /// The file or the folder of images, of the format that the model was trained on.
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
     #[command(flatten)]
     device: DeviceArgument,
+    #[command(flatten)]
+    weights: WeightsArgument,
     /// Of pairs, answer every input and count the exact ones.
     #[arg(long)]
     exact: bool,
@@ -40,7 +43,8 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
-    let (task, digests) = open_task(&ctx, &arguments.run, &arguments.data)?;
+    let average = arguments.weights.average;
+    let (task, digests) = open_task(&ctx, &arguments.run, &arguments.data, average)?;
     let samples = arguments.samples(task.as_ref())?;
     let found = task.evaluate(&samples, BATCH)?;
     let pairs = task.as_language().filter(|task| task.is_of_pairs());
@@ -67,8 +71,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{line}");
         return Ok(());
     }
-    let (over, right) = (found.over(), found.right());
-    println!("loss       {:.5} over {over}{right}", found.loss);
+    let (over, more) = (found.over(), found.right() + &found.perplexity());
+    println!("loss       {:.5} over {over}{more}", found.loss);
     if let Some(loss) = found.loss_with_end.filter(|_| pairs.is_some()) {
         println!("           {loss:.5} with the end bytes");
     }

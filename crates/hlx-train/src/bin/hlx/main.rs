@@ -9,6 +9,7 @@ mod eval;
 mod generate;
 mod golden;
 mod interrupt;
+mod perplexity;
 mod plot;
 mod report;
 mod run;
@@ -40,6 +41,8 @@ enum Verb {
     Eval(eval::Arguments),
     /// Continue a text, or answer an input, with a trained model.
     Generate(generate::Arguments),
+    /// Measure the perplexity of a text by windows that overlap.
+    Perplexity(perplexity::Arguments),
     /// Print the SHA-256 over the parameters, and over the optimizer's state.
     Digest(digest::Arguments),
     /// Recompute a run, or the golden runs: are the bits equal, and where do they first differ?
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Train(arguments) => return train::run(&arguments),
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
+        Verb::Perplexity(arguments) => perplexity::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),
         Verb::Verify(arguments) => return verify::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),

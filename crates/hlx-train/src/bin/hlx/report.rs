@@ -4,6 +4,7 @@ use anyhow::Result;
 use hlx_data::ImageReport;
 use hlx_train::generate::{Answer, answer_pairs};
 use hlx_train::image_report::{report_images, reported, write_report};
+use hlx_train::run::Checkpoint;
 use hlx_train::train::{Outcome, Trainer};
 
 /// Pairs answered at most; a larger corpus is sampled evenly.
@@ -29,7 +30,8 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     if json {
         let end = serde_json::json!({
             "kind": "end", "step": outcome.step, "epochs": outcome.epochs,
-            "reached_target": outcome.reached_target, "train": outcome.train,
+            "reached_target": outcome.reached_target, "stopped_early": outcome.stopped_early,
+            "skipped": outcome.skipped, "train": outcome.train,
             "held_out": outcome.held_out, "answers": answers.len(), "exact_answers": n_exact,
             "accuracy": images.as_ref().map(|report| report.matrix.accuracy()),
             "parameters": outcome.digests.parameters, "optimizer": outcome.digests.optimizer,
@@ -39,6 +41,7 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
         return Ok(());
     }
     print_losses(outcome);
+    print_best(trainer)?;
     print_answers(&answers, n_exact);
     if let Some(report) = images {
         print_matrix(&report);
@@ -67,15 +70,21 @@ pub fn print_matrix(report: &ImageReport) {
 }
 
 fn print_losses(outcome: &Outcome) {
-    let target = if outcome.reached_target {
-        ", the target is reached"
-    } else {
-        ""
+    let ended_by = match (outcome.reached_target, outcome.stopped_early) {
+        (true, _) => ", the target is reached",
+        (false, true) => ", stopped early: the held-out loss no longer improves",
+        (false, false) => "",
     };
     println!(
-        "\n{} steps, {:.2} epochs{target}",
+        "\n{} steps, {:.2} epochs{ended_by}",
         outcome.step, outcome.epochs
     );
+    if outcome.skipped > 0 {
+        println!(
+            "skipped    {} steps whose loss or norm was not finite",
+            outcome.skipped
+        );
+    }
     match (outcome.train, outcome.last_loss) {
         (Some(train), _) => println!(
             "loss       {:.5} over the {} of the corpus{}",
@@ -88,12 +97,29 @@ fn print_losses(outcome: &Outcome) {
     }
     if let Some(held_out) = outcome.held_out {
         println!(
-            "           {:.5} over {} held out{}",
+            "           {:.5} over {} held out{}{}",
             held_out.loss,
             held_out.over(),
-            held_out.right()
+            held_out.right(),
+            held_out.perplexity()
         );
     }
+}
+
+/// Names the checkpoint with the lowest loss where it is not the last.
+fn print_best(trainer: &Trainer) -> Result<()> {
+    let Some(path) = trainer.folder().best()? else {
+        return Ok(());
+    };
+    let digests = Checkpoint::open(&path)?.digests;
+    if let Some(loss) = digests.loss.filter(|_| digests.step != trainer.step()) {
+        println!(
+            "best       {loss:.5} at step {}: {}",
+            digests.step,
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 fn print_answers(answers: &[Answer], n_exact: usize) {

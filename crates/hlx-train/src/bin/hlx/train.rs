@@ -298,21 +298,28 @@ fn line_of(metric: &Metric) -> String {
             ms_per_step,
             tokens_per_second,
             images_per_second,
+            share_of_peak,
+            skipped,
         } => {
             let speed = match (tokens_per_second, images_per_second) {
                 (Some(tokens), _) => format!("{tokens:.0} tokens/s"),
                 (None, Some(images)) => format!("{images:.0} images/s"),
                 (None, None) => String::new(),
             };
+            let share = share_of_peak.map_or_else(String::new, |share| {
+                format!("  {:.1} % of peak", 100.0 * share)
+            });
+            let skipped = skipped.map_or_else(String::new, |n| format!("  {n} skipped"));
             format!(
-                "step {step:>6}  epoch {epoch:>6.2}  loss {loss:.5}  norm {grad_norm:.4}  rate \
-                 {learning_rate:.3e}  {ms_per_step:.1} ms/step  {speed}"
+                "step {step:>6}  loss {loss:.5}  norm {grad_norm:.4}  rate {learning_rate:.3e}  \
+                 {ms_per_step:.1} ms/step  {speed}{share}  epoch {epoch:.2}{skipped}"
             )
         }
         Metric::Eval {
             step,
             split,
             loss,
+            perplexity,
             n_bytes,
             accuracy,
             n_images,
@@ -326,7 +333,14 @@ fn line_of(metric: &Metric) -> String {
                 (None, Some(n), Some(right)) => format!("{n} images, {:.2} % right", 100.0 * right),
                 (n_bytes, ..) => format!("{} bytes", n_bytes.unwrap_or(0)),
             };
-            format!("step {step:>6}  {samples}: loss {loss:.5} over {over}")
+            let perplexity =
+                perplexity.map_or_else(String::new, |p| format!(", perplexity {p:.3}"));
+            format!("step {step:>6}  {samples}: loss {loss:.5}{perplexity} over {over}")
+        }
+        Metric::Sample { prompt, text, .. } => {
+            let text = format!("{prompt}{text}");
+            let lines = text.lines().map(|line| format!("        | {line}"));
+            lines.collect::<Vec<_>>().join("\n")
         }
     }
 }
