@@ -55,7 +55,7 @@ const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 49] = [
+const CASES: [Case; 50] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -83,6 +83,9 @@ const CASES: [Case; 49] = [
     ("batch_norm_by", ["batch_norm", "variance"], |x, y| x.matrix.batch_norm_by(&x.row, &y.row, None, 1e-5)),
     ("group_norm", ["group_norm", "bias"], |x, y| x.matrix.group_norm(2, Some([&x.row, &y.row]), 1e-5)),
     ("rms_norm", ["rms_norm", "weight"], |x, y| x.matrix.rms_norm(&[4], Some(&y.row), 1e-5)),
+    ("rope", ["rope", "frequencies"], |x, y| {
+        x.matrix.unsqueeze(1)?.rope(&x.ids, &y.row.narrow(0, 0, 2)?, 1.0)
+    }),
     ("mse_loss", ["mse_loss", TARGET], |x, y| x.matrix.mse_loss(&y.matrix, MEAN)),
     ("l1_loss", ["l1_loss", TARGET], |x, y| x.matrix.l1_loss(&y.matrix, MEAN)),
     ("huber_loss", ["huber_loss", TARGET], |x, y| x.matrix.huber_loss(&y.matrix, 1.0, MEAN)),

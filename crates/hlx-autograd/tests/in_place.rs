@@ -209,6 +209,12 @@ const NETWORKS: [Network; 39] = [
     ("feed_forward", |x, y| x.feed_forward((y, None), Activation::Gelu, (y, None), Some(x))),
     ("layer_norm", |x, y| x.layer_norm(&y.select(0, 0)?, &y.select(0, 1)?, 1e-5)),
     ("rms_norm", |x, y| x.rms_norm(&[4], Some(&y.select(0, 0)?), 1e-5)),
+    ("rms_norm_one_plus", |x, y| x.rms_norm_one_plus(&[4], &y.select(0, 0)?, 1e-5)),
+    ("rope", |x, y| {
+        let positions = Tensor::ids(x.context(), &[0, 1, 5, 9], &[4])?;
+        let frequencies = Tensor::from_slice(x.context(), &[1.0, 0.5], &[2])?;
+        x.unsqueeze(1)?.rope(&positions, &frequencies, 1.0)?.squeeze(1)?.mul(y)
+    }),
     ("group_norm", |x, y| x.group_norm(2, Some([&y.select(0, 0)?, &y.select(0, 1)?]), 1e-5)),
     ("batch_norm", |x, y| {
         x.batch_norm(Some([&y.select(0, 0)?, &y.select(0, 1)?]), None, &BatchNormOptions::default())

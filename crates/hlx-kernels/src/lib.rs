@@ -44,6 +44,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod reduce_axes;
 pub mod rms_norm;
+pub mod rope;
 pub mod scan;
 pub mod softmax;
 pub mod sort;

@@ -31,6 +31,7 @@ mod pool;
 mod recurrent;
 mod reduction;
 mod rms_norm;
+mod rope;
 mod running;
 mod scalar;
 mod scale;

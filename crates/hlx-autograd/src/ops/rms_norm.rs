@@ -21,6 +21,34 @@ impl Tensor {
         weight: Option<&Tensor>,
         eps: f32,
     ) -> Result<Tensor> {
+        self.rms_normed(normalized, weight, 0.0, eps)
+    }
+
+    /// As [`Tensor::rms_norm`] with the gain 1 + `weight`, as Gemma's norms.
+    ///
+    /// # Errors
+    /// As [`Tensor::rms_norm`].
+    #[doc = example!(
+        x: "let y = x.rms_norm_one_plus(&[3], &Tensor::zeros(&ctx, &[3], DType::F32)?, 1e-6)?;",
+        "assert_eq!(y.to_vec()?, x.rms_norm(&[3], None, 1e-6)?.to_vec()?);"
+    )]
+    pub fn rms_norm_one_plus(
+        &self,
+        normalized: &[usize],
+        weight: &Tensor,
+        eps: f32,
+    ) -> Result<Tensor> {
+        self.rms_normed(normalized, Some(weight), 1.0, eps)
+    }
+
+    /// The norm with a gain of `weight` plus a number, whose derivative by the weight is the gain's.
+    fn rms_normed(
+        &self,
+        normalized: &[usize],
+        weight: Option<&Tensor>,
+        offset: f32,
+        eps: f32,
+    ) -> Result<Tensor> {
         self.same_context(OP, [("weight", weight)])?;
         if self.is_half() {
             let weight = weight
@@ -36,25 +64,29 @@ impl Tensor {
         let columns: usize = normalized.iter().product();
         let rows = self.n_elements().checked_div(columns).unwrap_or(0);
         let ctx = self.context();
-        let gain = match weight {
+        let weight = match weight {
             Some(weight) => {
                 weight.expect_shape(OP, "weight", normalized)?;
                 weight.clone()
             }
             None => Tensor::ones(ctx, normalized, DType::F32)?,
         };
+        let gain = match offset {
+            0.0 => weight.clone(),
+            _ => weight.add(offset)?,
+        };
         let (x, w) = (self.buffer()?, gain.buffer()?);
         let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc(rows)?);
         if rows > 0 || columns == 0 {
             rms_norm_forward(ctx, &x, &w, &y, &stats, rows, columns, eps)?;
         }
-        let places = [self.input(), gain.input()];
+        let places = [self.input(), weight.input()];
         let (x, w) = (self.keep(&x), gain.keep(&w));
         let (input, factor, batch) = (self.clone(), gain.clone(), self.batch());
         let dims: Vec<isize> = (1..=normalized.len() as isize).map(|back| -back).collect();
-        let inputs = [self, &gain];
+        let inputs = [self, &weight];
         Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
-            let [x_place, gain] = &places;
+            let [x_place, weight] = &places;
             if pass.is_recorded() {
                 let norm = Norm {
                     dims: &dims,
@@ -62,16 +94,16 @@ impl Tensor {
                     centred: false,
                 };
                 let [normal, dx] = norm.slope(&input, &dy.mul(&factor)?)?;
-                if gain.requires_grad() {
+                if weight.requires_grad() {
                     let axes: Vec<usize> = (0..dy.rank() - dims.len()).collect();
                     let dw = dy.mul(normal)?.sum_dims(&axes, factor.shape())?;
-                    pass.add_tensor(gain, &dw)?;
+                    pass.add_tensor(weight, &dw)?;
                 }
                 return pass.add_tensor(x_place, &dx);
             }
             let (x, dy) = (x.values()?, dy.buffer()?);
-            if gain.requires_grad() {
-                pass.parameter(gain, batch, |ctx, target, shards| {
+            if weight.requires_grad() {
+                pass.parameter(weight, batch, |ctx, target, shards| {
                     let (out, more) = (&target.buffer, target.accumulate);
                     let per = rows / shards;
                     rms_norm_backward_weight(ctx, &x, &stats, &dy, out, shards, per, columns, more)
@@ -102,6 +134,9 @@ mod tests {
         });
         check("rms_norm", &[input(1, &[4, 3, 2])], |x| {
             x[0].rms_norm(&[3, 2], None, 1e-5)
+        });
+        check("rms_norm", &[input(1, &[2, 3, 7]), input(2, &[7])], |x| {
+            x[0].rms_norm_one_plus(&[7], &x[1], 1e-5)
         });
     }
 
