@@ -13,7 +13,7 @@ use hlx_core::Context;
 
 use crate::Result;
 use crate::hook::Hooks;
-use crate::input::Input;
+use crate::input::{Input, Leaf};
 use crate::tape::{Node, Rule, no_grad};
 use crate::tensor::Tensor;
 
@@ -72,6 +72,8 @@ pub struct Backward<'a> {
     op: &'static str,
     pending: BTreeMap<u64, Pending>,
     written: HashSet<usize>,
+    /// The other uses of parameters among them, the last that went forward first.
+    uses: Vec<Arc<Leaf>>,
     /// Of the leaves with hooks, what has reached each so far, in the order in which they were reached.
     hooked: Vec<(Input, Gradient)>,
 }
@@ -87,6 +89,7 @@ impl<'a> Backward<'a> {
             op: "backward",
             pending: BTreeMap::new(),
             written: HashSet::new(),
+            uses: Vec::new(),
             hooked: Vec::new(),
         }
     }
@@ -122,7 +125,7 @@ impl<'a> Backward<'a> {
         if let Some(leaf) = input.as_leaf() {
             let _unwatched = Watch::off();
             return match self.wanted {
-                Some(_) => self.add_to_wanted(leaf.identity(), gradient),
+                Some(_) => self.add_to_wanted(leaf.parameter().identity(), gradient),
                 None if !leaf.hooks.is_empty() => self.add_to_hooked(input, gradient),
                 None => self.add_to_leaf(leaf, input.n_elements(), gradient),
             };
@@ -186,7 +189,10 @@ impl<'a> Backward<'a> {
             let gradient = self.hooked(&leaf.hooks, gradient, &leaf.shape)?;
             self.add_to_leaf(leaf, input.n_elements(), gradient)?;
         }
-        Ok(())
+        match self.plan.whole_batch {
+            true => self.add_uses(),
+            false => Ok(()),
+        }
     }
 
     /// Runs the derivative of one operation.

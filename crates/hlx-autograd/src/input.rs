@@ -32,6 +32,8 @@ pub(crate) struct Leaf {
     pub shape: Vec<usize>,
     /// What sees its gradient at the end of each pass.
     pub hooks: Hooks,
+    /// Of another use of a parameter, the parameter.
+    pub first_use: Option<Arc<Leaf>>,
     slot: Mutex<Slot>,
 }
 
@@ -70,6 +72,11 @@ impl Leaf {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// The leaf itself, or the parameter that it is another use of.
+    pub(crate) fn parameter(&self) -> &Leaf {
+        self.first_use.as_deref().unwrap_or(self)
+    }
+
     /// Identifies leaves: one address for all clones of a leaf tensor.
     pub(crate) fn identity(&self) -> usize {
         std::ptr::from_ref(self) as usize
@@ -86,6 +93,25 @@ impl Input {
 
     /// A leaf; its gradient is written into the buffer that `source` gives, or into one of its own.
     pub(crate) fn leaf(name: &str, source: Option<GradientSource>, shape: &[usize]) -> Self {
+        Self::leaf_with(name, source, shape, None)
+    }
+
+    /// Another use of a parameter, with a gradient of its own.
+    pub(crate) fn another_use(first: &Arc<Leaf>, source: GradientSource) -> Self {
+        Self::leaf_with(
+            &first.name,
+            Some(source),
+            &first.shape,
+            Some(Arc::clone(first)),
+        )
+    }
+
+    fn leaf_with(
+        name: &str,
+        source: Option<GradientSource>,
+        shape: &[usize],
+        first_use: Option<Arc<Leaf>>,
+    ) -> Self {
         let slot = Slot {
             external: source.is_some(),
             buffer: None,
@@ -97,6 +123,7 @@ impl Input {
             name: name.to_owned(),
             shape: shape.to_vec(),
             hooks: Hooks::default(),
+            first_use,
             slot: Mutex::new(slot),
         };
         Self {

@@ -98,14 +98,37 @@ impl Tensor {
         shape: &[usize],
     ) -> Result<Self> {
         check_count("parameter", values.len(), shape)?;
-        let expected = values.len();
-        let checked = move || {
-            let buffer = gradient()?;
-            check_count("parameter gradient", buffer.len(), &[expected])?;
-            Ok(buffer)
-        };
-        let input = Input::leaf(name, Some(Arc::new(checked)), shape);
+        let source = checked(gradient, values.len());
+        let input = Input::leaf(name, Some(source), shape);
         Self::dense_over(ctx, values, shape, Samples::None, input)
+    }
+
+    /// Returns another use of this parameter, such as an embedding that is the output projection too:
+    /// the same memory, and a gradient that is summed apart, into the buffer that `gradient` gives, so that
+    /// its bits do not depend on how a batch is split. A pass over the whole batch adds it to the
+    /// parameter's own gradient at its end, in the order in which the uses went forward; after passes over
+    /// parts that is for the caller to do. Hooks of the parameter see the gradient of its first use alone.
+    ///
+    /// # Errors
+    /// [`AutogradError::Argument`] if the tensor is no parameter.
+    #[doc = example!(
+        "let [own, of_use] = [ctx.alloc(2)?, ctx.alloc(2)?];",
+        "let (first, second) = (own.clone(), of_use.clone());",
+        "let w = Tensor::parameter(&ctx, \"w\", ctx.buffer_f32(&[1.0, 2.0])?, std::sync::Arc::new(move || Ok(first.clone())), &[2])?;",
+        "let again = w.another_use(std::sync::Arc::new(move || Ok(second.clone())))?;",
+        "w.square()?.add(again.mul(3.0)?)?.sum()?.backward()?;",
+        "assert_eq!(w.grad().unwrap().to_vec()?, [5.0, 7.0]);"
+    )]
+    pub fn another_use(&self, gradient: GradientSource) -> Result<Self> {
+        let Some(leaf) = self.0.input.as_leaf() else {
+            return Err(AutogradError::Argument {
+                op: "another_use",
+                reason: format!("the tensor {} is no parameter", self.described()),
+            });
+        };
+        let first = leaf.first_use.as_ref().unwrap_or(leaf);
+        let source = checked(gradient, self.n_elements());
+        Ok(self.at(Input::another_use(first, source)))
     }
 
     /// Returns a leaf over the same memory whose gradient is collected, as PyTorch's
@@ -369,6 +392,15 @@ impl Tensor {
     pub(crate) fn batch(&self) -> Batch {
         Batch::of(self.samples(), self.layout())
     }
+}
+
+/// A source of gradients that refuses a buffer of another length.
+fn checked(gradient: GradientSource, expected: usize) -> GradientSource {
+    Arc::new(move || {
+        let buffer = gradient()?;
+        check_count("parameter gradient", buffer.len(), &[expected])?;
+        Ok(buffer)
+    })
 }
 
 impl fmt::Debug for Tensor {

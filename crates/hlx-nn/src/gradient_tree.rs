@@ -91,6 +91,9 @@ pub struct GradientTree {
     buffers: Vec<Buffer>,
     /// The levels of the partial sums, oldest first; the i-th is in buffer i.
     waiting: Vec<u32>,
+    /// Whether the batch comes in several passes, after which the gradients of other uses of a parameter
+    /// are yet to be added to its own.
+    in_parts: bool,
 }
 
 impl GradientTree {
@@ -108,11 +111,12 @@ impl GradientTree {
         // Here rather than in a pass that is being recorded.
         weights.gradients()?;
         let buffers = (0..sums.max(1).ilog2())
-            .map(|_| weights.zeros_like())
+            .map(|_| weights.zeros_like_all_gradients())
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
             buffers,
             waiting: Vec::new(),
+            in_parts: plan.passes.len() > 1,
         })
     }
 
@@ -124,7 +128,7 @@ impl GradientTree {
     pub fn push(&mut self, weights: &Weights, level: u32) -> Result<()> {
         let ctx = weights.context();
         let mut level = level;
-        let mut newest = weights.gradients()?;
+        let mut newest = weights.all_gradients()?;
         while self.waiting.last() == Some(&level) {
             let older = &self.buffers[self.waiting.len() - 1];
             add_assign(ctx, older, newest)?;
@@ -160,9 +164,12 @@ impl GradientTree {
             return Err(NnError::MicroBatches { reason });
         }
         if let Some(root) = self.buffers.first() {
-            weights.context().copy(root, weights.gradients()?)?;
+            weights.context().copy(root, weights.all_gradients()?)?;
         }
-        Ok(())
+        match self.in_parts {
+            true => weights.add_uses(),
+            false => Ok(()),
+        }
     }
 }
 

@@ -24,6 +24,11 @@ use crate::init::Init;
 #[derive(Clone, Debug)]
 pub struct Parameter(Arc<Inner<Init>>);
 
+/// Another use of a parameter, such as an embedding that is the output projection too: its gradient is
+/// summed apart, and then added to the parameter's ([`Tensor::another_use`]). Clones are the same use.
+#[derive(Clone, Debug)]
+pub struct ParameterUse(Arc<Inner<Parameter>>);
+
 /// A handle to a buffer of a model: a named tensor that is no parameter, such as a running mean.
 /// As PyTorch's `register_buffer`: it is saved, digested and moved with the parameters, and receives
 /// no gradient. Clones are the same buffer.
@@ -39,12 +44,14 @@ enum BufferKind {
     Count,
     /// Ids that never change, u32; no part of files and digests.
     Ids(Vec<u32>),
+    /// f32 values that never change; no part of files and digests.
+    Constant(Vec<f32>),
 }
 
 impl BufferKind {
     fn dtype(&self) -> DType {
         match self {
-            Self::Full(_) => DType::F32,
+            Self::Full(_) | Self::Constant(_) => DType::F32,
             Self::Count | Self::Ids(_) => DType::U32,
         }
     }
@@ -135,6 +142,21 @@ impl Parameter {
     }
 }
 
+impl ParameterUse {
+    /// The parameter.
+    pub fn parameter(&self) -> &Parameter {
+        &self.0.kind
+    }
+
+    /// Returns the values as a leaf of the tape.
+    ///
+    /// # Errors
+    /// [`NnError::NotBuilt`] before [`ParameterBuilder::build`].
+    pub fn tensor(&self) -> Result<Tensor> {
+        self.0.tensor()
+    }
+}
+
 impl ModelBuffer {
     /// The name, such as `layer1.0.bn1.running_mean`.
     pub fn name(&self) -> &str {
@@ -166,7 +188,7 @@ impl ModelBuffer {
 
     /// Whether it is a part of files and digests.
     fn is_saved(&self) -> bool {
-        !matches!(self.0.kind, BufferKind::Ids(_))
+        !matches!(self.0.kind, BufferKind::Ids(_) | BufferKind::Constant(_))
     }
 }
 

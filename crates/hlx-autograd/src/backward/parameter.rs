@@ -99,7 +99,7 @@ impl Backward<'_> {
             }
             slot.filled = true;
             if let Some(buffer) = slot.buffer.clone() {
-                self.written.insert(leaf.identity());
+                self.note_written(leaf);
                 let parameter = Some(parameter.clone());
                 return Ok(ParameterTarget {
                     parameter,
@@ -137,7 +137,7 @@ impl Backward<'_> {
                 .clone(),
         };
         slot.filled = true;
-        self.written.insert(leaf.identity());
+        self.note_written(leaf);
         Ok(Some(buffer))
     }
 
@@ -208,7 +208,7 @@ impl Backward<'_> {
             None => slot.buffer.insert(self.ctx.alloc(elements)?).clone(),
         };
         slot.filled = true;
-        self.written.insert(leaf.identity());
+        self.note_written(leaf);
         shard_sum(&self.ctx, &buffer, &out, shards, elements, accumulate)?;
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! How contributions to one gradient are added, in the order in which they come.
 
+use std::sync::Arc;
+
 use hlx_core::{Buffer, DType};
 use hlx_kernels::elementwise::{Binary, add, add_assign, binary};
 use hlx_kernels::{Layout, Operand};
@@ -25,18 +27,60 @@ impl Backward<'_> {
         }
         let mut slot = leaf.slot();
         slot.fetch()?;
+        if leaf.first_use.is_some() && self.plan.whole_batch {
+            // What it holds was added to the parameter's gradient by an earlier pass.
+            return Ok(false);
+        }
         let has_buffer = slot.buffer.is_some();
         Ok((self.plan.accumulate && has_buffer) || (self.keep_filled && slot.filled))
     }
 
+    /// Notes that the pass has written a leaf's gradient.
+    pub(super) fn note_written(&mut self, leaf: &Arc<Leaf>) {
+        if self.written.insert(leaf.identity()) && leaf.first_use.is_some() {
+            self.uses.push(Arc::clone(leaf));
+        }
+    }
+
+    /// Adds the gradients of other uses to those of the parameters, in the order in which they went
+    /// forward.
+    pub(super) fn add_uses(&mut self) -> Result<()> {
+        for leaf in std::mem::take(&mut self.uses).into_iter().rev() {
+            let Some(first) = &leaf.first_use else {
+                continue;
+            };
+            let mut slot = leaf.slot();
+            slot.filled = false;
+            let Some(root) = slot.buffer.clone() else {
+                continue;
+            };
+            let goes_on = self.written.contains(&first.identity())
+                || self.plan.accumulate
+                || self.keep_filled;
+            let mut own = first.slot();
+            own.fetch()?;
+            match &own.buffer {
+                Some(total) if own.filled && goes_on => add_assign(&self.ctx, total, &root)?,
+                Some(total) => self.ctx.copy(&root, total)?,
+                None => {
+                    let total = self.ctx.alloc(root.len())?;
+                    self.ctx.copy(&root, &total)?;
+                    own.buffer = Some(total);
+                }
+            }
+            own.filled = true;
+        }
+        Ok(())
+    }
+
     pub(super) fn add_to_leaf(
         &mut self,
-        leaf: &Leaf,
+        leaf: &Arc<Leaf>,
         elements: usize,
         gradient: Gradient,
     ) -> Result<()> {
         let accumulate = self.continues(leaf)?;
-        self.written.insert(leaf.identity());
+        self.note_written(leaf);
         let mut slot = leaf.slot();
         slot.filled = true;
         if self.recorded && !slot.external {

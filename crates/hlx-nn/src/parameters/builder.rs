@@ -8,7 +8,7 @@ use std::thread;
 
 use hlx_core::Context;
 
-use super::{BufferKind, Inner, ModelBuffer, Parameter, Weights};
+use super::{BufferKind, Inner, ModelBuffer, Parameter, ParameterUse, Weights};
 use crate::Result;
 use crate::error::NnError;
 use crate::init::Init;
@@ -37,6 +37,7 @@ pub struct ParameterBuilder {
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     pub parameters: Vec<Parameter>,
+    pub uses: Vec<ParameterUse>,
     pub buffers: Vec<ModelBuffer>,
     /// Places of dropouts that have been given out.
     pub n_dropouts: u32,
@@ -76,6 +77,19 @@ impl ParameterBuilder {
         parameter
     }
 
+    /// Declares another use of a parameter of the model, whose gradient is summed apart: what PyTorch does
+    /// by assigning one parameter to two layers.
+    pub fn another_use(&mut self, parameter: &Parameter) -> ParameterUse {
+        let inner = Inner::new(
+            parameter.name().to_owned(),
+            parameter.shape(),
+            parameter.clone(),
+        );
+        let another = ParameterUse(inner);
+        self.declared().uses.push(another.clone());
+        another
+    }
+
     /// Declares a buffer of f32 values, all `value` at first, as PyTorch's `register_buffer`.
     pub fn buffer(&mut self, name: &str, shape: &[usize], value: f32) -> ModelBuffer {
         self.add_buffer(name, shape, BufferKind::Full(value))
@@ -91,6 +105,11 @@ impl ParameterBuilder {
     /// `register_buffer(persistent=False)`.
     pub fn ids(&mut self, name: &str, ids: Vec<u32>) -> ModelBuffer {
         self.add_buffer(name, &[ids.len()], BufferKind::Ids(ids))
+    }
+
+    /// Declares values that never change and that no file holds, as [`ParameterBuilder::ids`].
+    pub fn constant(&mut self, name: &str, values: Vec<f32>) -> ModelBuffer {
+        self.add_buffer(name, &[values.len()], BufferKind::Constant(values))
     }
 
     /// Numbers a dropout of probability `p`: no two of one model draw the same masks.

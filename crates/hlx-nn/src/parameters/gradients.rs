@@ -7,40 +7,56 @@ use hlx_core::{Buffer, Context, CoreError};
 
 use super::weights::zeros;
 
-/// One flat buffer of gradients in the layout of the values: none until a backward pass, an optimizer
-/// or a tree of micro-batches asks for it.
+/// One flat buffer of gradients in the layout of the values, and behind them the gradients of other uses
+/// of parameters: none until a backward pass, an optimizer or a tree of micro-batches needs it.
 #[derive(Debug)]
 pub(super) struct FlatGradients {
     ctx: Context,
     n_words: usize,
-    buffer: OnceLock<Buffer>,
+    use_words: usize,
+    buffers: OnceLock<Gradients>,
     /// Held by the thread that allocates.
     allocating: Mutex<()>,
 }
 
+/// The buffers, once they are allocated.
+#[derive(Debug)]
+pub(super) struct Gradients {
+    /// Those of the parameters.
+    pub own: Buffer,
+    /// These and those of other uses.
+    pub all: Buffer,
+}
+
 impl FlatGradients {
-    pub fn new(ctx: &Context, n_words: usize) -> Self {
+    pub fn new(ctx: &Context, n_words: usize, use_words: usize) -> Self {
         Self {
             ctx: ctx.clone(),
             n_words,
-            buffer: OnceLock::new(),
+            use_words,
+            buffers: OnceLock::new(),
             allocating: Mutex::new(()),
         }
     }
 
-    /// The buffer if it has been allocated.
-    pub fn allocated(&self) -> Option<&Buffer> {
-        self.buffer.get()
+    /// The buffers if they have been allocated.
+    pub fn allocated(&self) -> Option<&Gradients> {
+        self.buffers.get()
     }
 
-    /// The buffer, zeros when it is new.
-    pub fn get(&self) -> Result<&Buffer, CoreError> {
+    /// The words of all gradients.
+    pub fn all_words(&self) -> usize {
+        self.n_words + self.use_words
+    }
+
+    /// The buffers, zeros when they are new.
+    pub fn get(&self) -> Result<&Gradients, CoreError> {
         let _allocating = self
             .allocating
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(buffer) = self.buffer.get() {
-            return Ok(buffer);
+        if let Some(buffers) = self.buffers.get() {
+            return Ok(buffers);
         }
         // Inside of a recording the zeros would be written again by each replay.
         if self.ctx.is_recording() {
@@ -48,7 +64,11 @@ impl FlatGradients {
                           before, or call Weights::gradients";
             return Err(CoreError::invalid("gradients", reason));
         }
-        let buffer = zeros(&self.ctx, self.n_words)?;
-        Ok(self.buffer.get_or_init(|| buffer))
+        let all = zeros(&self.ctx, self.all_words())?;
+        let own = match self.use_words {
+            0 => all.clone(),
+            _ => all.slice(0, self.n_words)?,
+        };
+        Ok(self.buffers.get_or_init(|| Gradients { own, all }))
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use hlx_autograd::Tensor;
 use hlx_core::{Buffer, Context, CoreError, align_words};
+use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::tree_digest::TensorSpan;
 
 use super::builder::Declared;
 use super::gradients::FlatGradients;
-use super::{BufferKind, ModelBuffer, Parameter};
+use super::{BufferKind, ModelBuffer, Parameter, ParameterUse};
 use crate::Result;
 use crate::error::NnError;
 
@@ -27,6 +28,8 @@ pub struct Weights {
     gradients: Arc<FlatGradients>,
     parameters: Vec<Parameter>,
     offsets: Vec<usize>,
+    /// Other uses of parameters, and where their gradients lie among all.
+    uses: Vec<(ParameterUse, usize)>,
     /// The buffers that are saved, in one block.
     state: Buffer,
     buffers: Vec<ModelBuffer>,
@@ -41,6 +44,7 @@ impl Weights {
     pub(super) fn new(ctx: &Context, declared: Declared) -> Result<Self> {
         let Declared {
             parameters,
+            uses,
             buffers,
             draws_masks,
             ..
@@ -48,13 +52,18 @@ impl Weights {
         let (buffers, constants): (Vec<_>, Vec<_>) =
             buffers.into_iter().partition(ModelBuffer::is_saved);
         let (offsets, words) = places(&parameters, Parameter::n_elements);
+        let (use_offsets, use_words) = places(&uses, |one| one.parameter().n_elements());
         let (buffer_offsets, state_words) = places(&buffers, ModelBuffer::n_elements);
         let weights = Self {
             ctx: ctx.clone(),
             values: zeros(ctx, words)?,
-            gradients: Arc::new(FlatGradients::new(ctx, words)),
+            gradients: Arc::new(FlatGradients::new(ctx, words, use_words)),
             parameters,
             offsets,
+            uses: uses
+                .into_iter()
+                .zip(use_offsets.iter().map(|at| words + at))
+                .collect(),
             state: zeros(ctx, state_words)?,
             buffers,
             buffer_offsets,
@@ -73,10 +82,20 @@ impl Weights {
         for (parameter, &offset) in self.parameters.iter().zip(&self.offsets) {
             let (n, shape) = (parameter.n_elements(), parameter.shape());
             let gradients = Arc::clone(&self.gradients);
-            let source = move || Ok(gradients.get()?.slice(offset, n)?);
+            let source = move || Ok(gradients.get()?.own.slice(offset, n)?);
             let (name, values) = (parameter.name(), self.values.slice(offset, n)?);
             let tensor = Tensor::parameter(ctx, name, values, Arc::new(source), shape)?;
             parameter.0.set(tensor);
+        }
+        for (another, offset) in &self.uses {
+            let (gradients, offset) = (Arc::clone(&self.gradients), *offset);
+            let n = another.parameter().n_elements();
+            let source = move || Ok(gradients.get()?.all.slice(offset, n)?);
+            let tensor = another
+                .parameter()
+                .tensor()?
+                .another_use(Arc::new(source))?;
+            another.0.set(tensor);
         }
         for (buffer, &offset) in self.buffers.iter().zip(&self.buffer_offsets) {
             let n = buffer.n_elements();
@@ -86,8 +105,13 @@ impl Weights {
                 .set(Tensor::from_buffer(ctx, values, buffer.shape())?);
         }
         for constant in &self.constants {
-            if let BufferKind::Ids(ids) = &constant.0.kind {
-                constant.0.set(Tensor::ids(ctx, ids, constant.shape())?);
+            match &constant.0.kind {
+                BufferKind::Ids(ids) => constant.0.set(Tensor::ids(ctx, ids, constant.shape())?),
+                BufferKind::Constant(values) => {
+                    let tensor = Tensor::from_slice(ctx, values, constant.shape())?;
+                    constant.0.set(tensor);
+                }
+                BufferKind::Full(_) | BufferKind::Count => {}
             }
         }
         Ok(())
@@ -120,7 +144,8 @@ impl Weights {
             Ok(buffer)
         };
         let (values, state) = (move_over(&self.values)?, move_over(&self.state)?);
-        self.gradients = Arc::new(FlatGradients::new(ctx, values.len()));
+        let use_words = self.gradients.all_words() - values.len();
+        self.gradients = Arc::new(FlatGradients::new(ctx, values.len(), use_words));
         (self.values, self.state, self.ctx) = (values, state, ctx.clone());
         self.bind()
     }
@@ -140,7 +165,35 @@ impl Weights {
     /// # Errors
     /// What the device reports, and a first call while a graph is being recorded.
     pub fn gradients(&self) -> Result<&Buffer> {
-        Ok(self.gradients.get()?)
+        Ok(&self.gradients.get()?.own)
+    }
+
+    /// All gradients and behind them those of other uses of parameters.
+    pub(crate) fn all_gradients(&self) -> Result<&Buffer> {
+        Ok(&self.gradients.get()?.all)
+    }
+
+    /// Makes a buffer of zeros for all gradients.
+    pub(crate) fn zeros_like_all_gradients(&self) -> Result<Buffer> {
+        Ok(zeros(&self.ctx, self.gradients.all_words())?)
+    }
+
+    /// Adds the gradients of other uses to those of the parameters, in the order of declaration.
+    pub(crate) fn add_uses(&self) -> Result<()> {
+        for (another, offset) in &self.uses {
+            let parameter = another.parameter();
+            let own = self
+                .parameters
+                .iter()
+                .position(|one| one.is_same(parameter));
+            let Some(own) = own.map(|parameter_idx| self.offsets[parameter_idx]) else {
+                let reason = format!("{} is of another model", parameter.name());
+                return Err(NnError::mismatch("parameters", reason));
+            };
+            let (all, n) = (self.all_gradients()?, parameter.n_elements());
+            add_assign(&self.ctx, &all.slice(own, n)?, &all.slice(*offset, n)?)?;
+        }
+        Ok(())
     }
 
     /// Whether gradients have been allocated.
@@ -255,6 +308,9 @@ impl Weights {
     pub fn zero_grad(&self) -> Result<()> {
         for parameter in &self.parameters {
             parameter.tensor()?.zero_grad();
+        }
+        for (another, _) in &self.uses {
+            another.tensor()?.zero_grad();
         }
         Ok(())
     }
