@@ -55,6 +55,12 @@ pub enum NnError {
         /// The numbers that do not fit.
         reason: String,
     },
+    /// Tokens that a key/value cache has no place for.
+    #[error("key/value cache: {reason}")]
+    Cache {
+        /// The numbers that do not fit.
+        reason: String,
+    },
     /// Named values (a model file, an optimizer's state) that are not this model's.
     #[error("{what}: {reason}")]
     Mismatch {

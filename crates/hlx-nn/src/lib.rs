@@ -25,11 +25,14 @@
 //! # Ok::<(), hlx_nn::NnError>(())
 //! ```
 
+mod causal;
 mod classifier;
 mod error;
 mod forward_context;
 mod gradient_tree;
+mod hugging_face;
 mod init;
+mod language_model;
 mod layers;
 mod loss;
 mod model;
@@ -41,12 +44,21 @@ mod schedule;
 mod state_digest;
 mod transformer;
 
+pub use causal::{
+    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, FeedForwardKind,
+    KvCache, NormKind, Positions, RopeScaling, Rotary,
+};
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use error::NnError;
 pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
+pub use hugging_face::{
+    NamedTensor, export_hugging_face, hugging_face_tensors, import_hugging_face,
+    read_hugging_face_config,
+};
 pub use init::Init;
+pub use language_model::{LanguageModel, LanguageModelConfig, load_language_model};
 pub use layers::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Block,
     Conv1d, Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,
@@ -55,7 +67,7 @@ pub use layers::{
 };
 pub use loss::{cross_entropy, mse};
 pub use model::Model;
-pub use model_file::{CONFIG_FILE, MODEL_FILE, load_model, save_model};
+pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, save_model};
 pub use module::{Members, Module};
 pub use optimizer::{
     AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,
@@ -64,7 +76,7 @@ pub use optimizer::{
     UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{
-    ModelBuffer, Parameter, ParameterBuilder, ParameterSet, Weights, WeightsSnapshot,
+    ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Weights, WeightsSnapshot,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};

@@ -52,6 +52,14 @@ impl<M> Model<M> {
         self.weights.to(ctx)
     }
 
+    /// The same weights under another module, such as one that holds this one.
+    pub fn map<N>(self, wrap: impl FnOnce(M) -> N) -> Model<N> {
+        Model {
+            module: wrap(self.module),
+            weights: self.weights,
+        }
+    }
+
     /// The parameters and buffers.
     pub fn weights(&self) -> &Weights {
         &self.weights

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hlx_core::{Context, files};
 
 use crate::error::NnError;
-use crate::{Model, Result, Transformer, TransformerConfig};
+use crate::{Model, Result, Transformer, TransformerConfig, Weights};
 
 /// The file of the weights.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -22,6 +22,21 @@ const PENDING: &str = "pending";
 /// Temporaries of this age were left by killed processes.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
+/// A model whose shape can be written down.
+pub trait ModelConfig {
+    /// The text of its `config.json`.
+    ///
+    /// # Errors
+    /// The serialiser's message.
+    fn config_json(&self) -> serde_json::Result<String>;
+}
+
+impl ModelConfig for Transformer {
+    fn config_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self.config())
+    }
+}
+
 /// Writes a model into a folder, which is made if it is not there. An interruption leaves the old
 /// model or the new one, and never the weights of one with the sizes of the other: both files are
 /// written to a temporary folder, which one rename makes `pending`; from then on the new model
@@ -30,8 +45,9 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 ///
 /// # Errors
 /// [`NnError::File`] with the system's reason, and what the device reports.
-pub fn save_model(folder: &Path, model: &Model<Transformer>) -> Result<()> {
-    let config = serde_json::to_string_pretty(model.config())
+pub fn save_model(folder: &Path, model: &Model<impl ModelConfig>) -> Result<()> {
+    let config = model
+        .config_json()
         .map_err(|error| NnError::file(&folder.join(CONFIG_FILE), error))?
         + "\n";
     let weights = model.weights().to_safetensors()?;
@@ -92,20 +108,25 @@ pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
     let text = read(&config_path)?;
     let config: TransformerConfig =
         serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
-    let model_path = place(folder, MODEL_FILE);
-    let bytes = read(&model_path)?;
     let model = Model::zeroed(ctx, |b| Transformer::new(b, &config))?;
-    model
-        .weights()
-        .load_safetensors(&bytes)
-        .map_err(|error| match error {
-            NnError::Mismatch { what, reason } => {
-                NnError::file(&model_path, format!("{what}: {reason}"))
-            }
-            other => other,
-        })?;
-    tracing::debug!("read the model of {}", folder.display());
+    read_weights(folder, model.weights())?;
     Ok(model)
+}
+
+/// Reads the bytes of `config.json` of a folder that [`save_model`] wrote.
+pub(crate) fn read_config(folder: &Path) -> Result<Vec<u8>> {
+    read(&place(folder, CONFIG_FILE))
+}
+
+/// Reads the weights of a folder that [`save_model`] wrote.
+pub(crate) fn read_weights(folder: &Path, weights: &Weights) -> Result<()> {
+    let path = place(folder, MODEL_FILE);
+    let loaded = weights.load_safetensors(&read(&path)?);
+    tracing::debug!("read the model of {}", folder.display());
+    loaded.map_err(|error| match error {
+        NnError::Mismatch { what, reason } => NnError::file(&path, format!("{what}: {reason}")),
+        other => other,
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

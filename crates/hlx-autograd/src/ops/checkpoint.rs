@@ -95,8 +95,8 @@ mod tests {
                     shards,
                     ..BackwardPlan::default()
                 };
-                let saved = gradients(&ctx, false, &plan)?;
-                assert_eq!(saved, gradients(&ctx, true, &plan)?, "{}", ctx.info());
+                let saved = gradients(ctx, false, &plan)?;
+                assert_eq!(saved, gradients(ctx, true, &plan)?, "{}", ctx.info());
                 assert!(saved.iter().flatten().any(|&g| g != 0.0));
             }
         }

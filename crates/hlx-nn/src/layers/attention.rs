@@ -3,6 +3,8 @@
 use hlx_autograd::Tensor;
 
 use super::Linear;
+use crate::causal::{AttentionSpec, Pass, attend};
+use crate::error::NnError;
 use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 
 /// Projects to queries, keys and values, attends causally in each head, and projects back.
@@ -58,8 +60,38 @@ impl MultiHeadAttention {
         self.out.forward_add(&self.attend(x, context)?, residual)
     }
 
-    fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    /// What the heads give, \[B, T, C\], before the projection back.
+    pub(crate) fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         Ok(self.qkv.forward(x, context)?.attention(self.n_heads)?)
+    }
+
+    /// As [`MultiHeadAttention::attend`], with the documents and the cache of a pass.
+    pub(crate) fn attend_in(
+        &self,
+        x: &Tensor,
+        pass: &mut Pass<'_>,
+        layer_idx: usize,
+    ) -> Result<Tensor> {
+        let qkv = self.qkv.forward(x, pass.context)?;
+        let &[batch, time, packed] = qkv.shape() else {
+            let expected = "[batch, time, width]".to_owned();
+            let (op, argument, found) = ("attention", "x", x.shape().to_vec());
+            return Err(NnError::Shape {
+                op,
+                argument,
+                found,
+                expected,
+            });
+        };
+        let heads = [batch, time, 3, self.n_heads, packed / 3 / self.n_heads];
+        let qkv = qkv.reshape(&heads)?;
+        let new = [qkv.select(2, 1)?, qkv.select(2, 2)?];
+        let causal = AttentionSpec {
+            causal: true,
+            ..AttentionSpec::default()
+        };
+        let ([k, v], spec) = pass.keys_of(layer_idx, new, causal)?;
+        Ok(attend(&qkv.select(2, 0)?, &k, &v, &spec)?.flatten(2, 3)?)
     }
 }
 

@@ -3,6 +3,7 @@
 use hlx_autograd::Tensor;
 
 use super::{Dropout, FeedForward, LayerNorm, MultiHeadAttention};
+use crate::causal::Pass;
 use crate::{ForwardContext, Members, Module, ParameterBuilder, Result, TransformerConfig};
 
 /// Computes x + dropout(attention(norm(x))), then x + dropout(feed_forward(norm(x))): the
@@ -49,6 +50,41 @@ impl Block {
             feed_forward_dropout: Dropout::new(b, dropout),
         }
     }
+
+    /// As [`Module::forward`], with the positions, documents and cache of a pass; `layer_idx` is the
+    /// block's number in the cache.
+    pub(crate) fn forward_in(
+        &self,
+        x: &Tensor,
+        pass: &mut Pass<'_>,
+        layer_idx: usize,
+    ) -> Result<Tensor> {
+        let context = pass.context;
+        let attend = |normed: &Tensor| self.attention.attend_in(normed, pass, layer_idx);
+        self.forward_with(x, context, attend)
+    }
+
+    fn forward_with(
+        &self,
+        x: &Tensor,
+        context: &ForwardContext,
+        attend: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let attended = attend(&self.attention_norm.forward(x, context)?)?;
+        let out = &self.attention.out;
+        let x = if self.attention_dropout.is_active(context) {
+            let branch = out.forward(&attended, context)?;
+            x.add(&self.attention_dropout.forward(&branch, context)?)?
+        } else {
+            out.forward_add(&attended, x)?
+        };
+        let normed = self.feed_forward_norm.forward(&x, context)?;
+        if self.feed_forward_dropout.is_active(context) {
+            let branch = self.feed_forward.forward(&normed, context)?;
+            return Ok(x.add(&self.feed_forward_dropout.forward(&branch, context)?)?);
+        }
+        self.feed_forward.forward_add(&normed, &x)
+    }
 }
 
 impl Module for Block {
@@ -63,18 +99,6 @@ impl Module for Block {
 
     /// \[B, T, C\]; the shape is kept.
     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let normed = self.attention_norm.forward(x, context)?;
-        let x = if self.attention_dropout.is_active(context) {
-            let branch = self.attention.forward(&normed, context)?;
-            x.add(&self.attention_dropout.forward(&branch, context)?)?
-        } else {
-            self.attention.forward_add(&normed, x, context)?
-        };
-        let normed = self.feed_forward_norm.forward(&x, context)?;
-        if self.feed_forward_dropout.is_active(context) {
-            let branch = self.feed_forward.forward(&normed, context)?;
-            return Ok(x.add(&self.feed_forward_dropout.forward(&branch, context)?)?);
-        }
-        self.feed_forward.forward_add(&normed, &x)
+        self.forward_with(x, context, |normed| self.attention.attend(normed, context))
     }
 }

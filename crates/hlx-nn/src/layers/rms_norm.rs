@@ -10,10 +10,12 @@ use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, 
 pub struct RMSNorm {
     /// The last dimensions, which have one mean square.
     pub normalized: Vec<usize>,
-    /// The gain, of that shape, ones.
+    /// The gain, of that shape, ones; or with `one_plus` what it is more than 1, zeros.
     pub weight: Option<Parameter>,
     /// Added to the mean square under the root; PyTorch's default is f32's epsilon, 2^-23.
     pub eps: f32,
+    /// Whether the gain is 1 + `weight`.
+    pub one_plus: bool,
 }
 
 impl RMSNorm {
@@ -26,12 +28,23 @@ impl RMSNorm {
         }
     }
 
+    /// Declares `weight`, zeros, of a norm with the gain 1 + `weight`, as Gemma's.
+    pub fn one_plus(builder: &mut ParameterBuilder, normalized: &[usize]) -> Self {
+        let weight = builder.parameter("weight", normalized, Init::Zeros);
+        Self {
+            weight: Some(weight),
+            one_plus: true,
+            ..Self::plain(normalized)
+        }
+    }
+
     /// A norm without gain, as `elementwise_affine=False`.
     pub fn plain(normalized: &[usize]) -> Self {
         Self {
             normalized: normalized.to_vec(),
             weight: None,
             eps: f32::EPSILON,
+            one_plus: false,
         }
     }
 
@@ -51,6 +64,11 @@ impl Module for RMSNorm {
     /// The shape is kept.
     fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
         let weight = self.weight.as_ref().map(Parameter::tensor).transpose()?;
-        Ok(x.rms_norm(&self.normalized, weight.as_ref(), self.eps)?)
+        match weight {
+            Some(weight) if self.one_plus => {
+                Ok(x.rms_norm_one_plus(&self.normalized, &weight, self.eps)?)
+            }
+            weight => Ok(x.rms_norm(&self.normalized, weight.as_ref(), self.eps)?),
+        }
     }
 }

@@ -3,12 +3,17 @@
 mod config;
 
 use hlx_autograd::Tensor;
+use hlx_core::Context;
 
 pub use config::TransformerConfig;
 
+use crate::causal::Pass;
 use crate::error::NnError;
 use crate::layers::{Block, Dropout, Embedding, LayerNorm, Linear};
-use crate::{ForwardContext, Init, Members, ModelBuffer, Module, ParameterBuilder, Result};
+use crate::{
+    CausalInput, CausalModel, ForwardContext, Init, KvCache, Members, ModelBuffer, Module,
+    ParameterBuilder, Result,
+};
 
 /// The deviation of ordinary weights (Radford and others 2019, GPT-2).
 const WEIGHT_STD: f32 = 0.02;
@@ -92,25 +97,53 @@ impl Transformer {
         context: &ForwardContext,
         rows: &Tensor,
     ) -> Result<Tensor> {
-        let x = self.hidden(ids, context)?;
-        let stream = [ids.n_elements(), self.config.width];
-        let x = rows.embedding(&x.reshape(&stream)?)?;
-        self.output
-            .forward(&self.final_norm.forward(&x, context)?, context)
+        self.project(&self.hidden(ids, context)?, Some(rows), context)
     }
 
     /// Computes the residual stream after the last block, \[B, T, C\].
     fn hidden(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let positions = self.positions_of(ids)?;
-        let tokens = self.token_embedding.forward(ids, context)?;
-        let positions = self.position_embedding.forward(&positions, context)?;
-        let mut x = self
-            .embedding_dropout
-            .forward(&tokens.add(&positions)?, context)?;
+        let mut x = self.embedded(ids, &self.positions_of(ids)?, context)?;
         for block in &self.blocks {
             x = context.block(block, &x, Block::forward)?;
         }
         Ok(x)
+    }
+
+    /// As [`Transformer::hidden`], and the logits of it, with what a pass says.
+    fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, mut pass: Pass<'_>) -> Result<Tensor> {
+        let mut x = self.embedded(ids, &pass.positions, pass.context)?;
+        for (block_idx, block) in self.blocks.iter().enumerate() {
+            x = block.forward_in(&x, &mut pass, block_idx)?;
+        }
+        self.project(&x, rows, pass.context)
+    }
+
+    /// The sum of token and position embedding.
+    fn embedded(
+        &self,
+        ids: &Tensor,
+        positions: &Tensor,
+        context: &ForwardContext,
+    ) -> Result<Tensor> {
+        let tokens = self.token_embedding.forward(ids, context)?;
+        let positions = self.position_embedding.forward(positions, context)?;
+        self.embedding_dropout
+            .forward(&tokens.add(&positions)?, context)
+    }
+
+    /// The logits of the residual stream \[B, T, C\], or of some rows of it.
+    fn project(
+        &self,
+        x: &Tensor,
+        rows: Option<&Tensor>,
+        context: &ForwardContext,
+    ) -> Result<Tensor> {
+        let x = match rows {
+            Some(rows) => rows.embedding(&x.flatten(0, 1)?)?,
+            None => x.clone(),
+        };
+        self.output
+            .forward(&self.final_norm.forward(&x, context)?, context)
     }
 
     /// The position of every token, \[B, T\], with the samples where those of the ids are.
@@ -161,8 +194,45 @@ impl Module for Transformer {
     /// # Errors
     /// [`NnError::Shape`] if the ids have another number of dimensions or exceed the positions.
     fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let x = self.hidden(ids, context)?;
-        self.output
-            .forward(&self.final_norm.forward(&x, context)?, context)
+        self.project(&self.hidden(ids, context)?, None, context)
+    }
+}
+
+impl CausalModel for Transformer {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn max_positions(&self) -> usize {
+        self.config.positions
+    }
+
+    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
+        match (input.rows, input.documents.or(input.positions)) {
+            (None, None) => self.forward(input.ids, context),
+            (Some(rows), None) => self.forward_at(input.ids, context, rows),
+            (rows, Some(_)) => {
+                let pass = Pass::of_input(input, context, &self.position_ids.tensor()?)?;
+                self.compute(input.ids, rows, pass)
+            }
+        }
+    }
+
+    fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
+        let (width, n_heads) = (self.config.width, self.config.n_heads);
+        let heads = [n_heads, width / n_heads];
+        KvCache::new(ctx, self.config.n_layers, [batch, capacity], heads)
+    }
+
+    fn logits_cached(
+        &self,
+        ids: &Tensor,
+        new: &[usize],
+        rows: Option<&Tensor>,
+        cache: &mut KvCache,
+    ) -> Result<Tensor> {
+        let context = ForwardContext::eval();
+        let step = cache.step(ids, new, self.config.positions)?;
+        self.compute(ids, rows, Pass::of_cache(step, &context))
     }
 }

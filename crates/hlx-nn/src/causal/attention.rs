@@ -1,0 +1,118 @@
+//! Self-attention with grouped heads, rotary positions and norms of queries and keys.
+
+use hlx_autograd::Tensor;
+
+use super::norm::Norm;
+use super::{AttentionSpec, CausalConfig, Pass, attend};
+use crate::init::DROPOUT_PURPOSE;
+use crate::layers::Linear;
+use crate::{Init, Members, ModelBuffer, Module, ParameterBuilder, Result};
+
+/// Projects to queries, keys and values, attends causally, and projects back.
+#[derive(Clone, Debug)]
+pub(super) struct Attention {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+    o_proj: Linear,
+    norms: Option<[Norm; 2]>,
+    /// The angle of a step of each pair, and what sines and cosines are multiplied by.
+    rotary: Option<(ModelBuffer, f32)>,
+    layer_idx: usize,
+    head_width: usize,
+    spec: AttentionSpec,
+    dropout: (f32, u32),
+}
+
+impl Attention {
+    /// Declares `q_proj`, `k_proj`, `v_proj`, `o_proj` and, where the model has them, `q_norm` and
+    /// `k_norm`; `std` holds the deviations of the weights and of the projection back.
+    pub fn new(
+        builder: &mut ParameterBuilder,
+        config: &CausalConfig,
+        layer_idx: usize,
+        [std, out_std]: [f32; 2],
+    ) -> Self {
+        let (width, d) = (config.width, config.head_width);
+        let [queries, keys] = [config.n_heads * d, config.n_kv_heads * d];
+        let linear = |name, [input, output]: [usize; 2], std, bias: bool| {
+            let (init, bias) = (Init::Normal { std }, bias.then_some(Init::Zeros));
+            Linear::with_init(&mut builder.child(name), input, output, init, bias)
+        };
+        let bias = config.qkv_bias;
+        let norm = |name| Norm::new(&mut builder.child(name), config, d);
+        let mut attention = Self {
+            q_proj: linear("q_proj", [width, queries], std, bias),
+            k_proj: linear("k_proj", [width, keys], std, bias),
+            v_proj: linear("v_proj", [width, keys], std, bias),
+            o_proj: linear(
+                "o_proj",
+                [queries, width],
+                out_std,
+                config.attention_out_bias,
+            ),
+            norms: config.qk_norm.then(|| [norm("q_norm"), norm("k_norm")]),
+            rotary: None,
+            layer_idx,
+            head_width: d,
+            spec: AttentionSpec {
+                causal: true,
+                window: config.window_of(layer_idx),
+                scale: config.attention_scale,
+                soft_cap: config.attention_soft_cap,
+                ..AttentionSpec::default()
+            },
+            dropout: (0.0, 0),
+        };
+        attention.rotary = config.rotary_of(layer_idx).map(|rotary| {
+            let frequencies = builder.constant("frequencies", rotary.frequencies(d));
+            (frequencies, rotary.attention_factor())
+        });
+        let p = config.attention_dropout;
+        attention.dropout = (p, DROPOUT_PURPOSE + builder.dropout_place(p));
+        attention
+    }
+
+    /// \[B, T, C\]; the shape is kept.
+    pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
+        let heads = |linear: &Linear| -> Result<Tensor> {
+            let y = linear.forward(x, pass.context)?;
+            let &[batch, time, width] = y.shape() else {
+                return Ok(y);
+            };
+            Ok(y.reshape(&[batch, time, width / self.head_width, self.head_width])?)
+        };
+        let (mut q, mut k, v) = (
+            heads(&self.q_proj)?,
+            heads(&self.k_proj)?,
+            heads(&self.v_proj)?,
+        );
+        if let Some([of_queries, of_keys]) = &self.norms {
+            q = of_queries.forward(&q, pass.context)?;
+            k = of_keys.forward(&k, pass.context)?;
+        }
+        if let Some((frequencies, scale)) = &self.rotary {
+            let (frequencies, positions) = (frequencies.tensor()?, &pass.positions);
+            q = q.rope(positions, &frequencies, *scale)?;
+            k = k.rope(positions, &frequencies, *scale)?;
+        }
+        let (p, purpose) = self.dropout;
+        let mask = pass.context.mask(p, purpose).filter(|_| p > 0.0);
+        let spec = AttentionSpec {
+            dropout: mask,
+            ..self.spec.clone()
+        };
+        let ([k, v], spec) = pass.keys_of(self.layer_idx, [k, v], spec)?;
+        let y = attend(&q, &k, &v, &spec)?;
+        let y = y.flatten(2, 3)?;
+        self.o_proj.forward(&y, pass.context)
+    }
+
+    pub fn members(&self) -> Members {
+        let mut members = Members::of(&[&self.q_proj, &self.k_proj, &self.v_proj, &self.o_proj]);
+        for norm in self.norms.iter().flatten() {
+            members.extend(norm.members());
+        }
+        members
+    }
+}

@@ -1,0 +1,117 @@
+//! A block: attention and feed-forward network around the residual stream.
+
+use hlx_autograd::Tensor;
+
+use super::attention::Attention;
+use super::experts::Experts;
+use super::feed_forward::FeedForward;
+use super::norm::Norm;
+use super::{CausalConfig, Pass};
+use crate::layers::Dropout;
+use crate::{Members, Module, ParameterBuilder, Result};
+
+/// x + attention(norm(x)), then x + network(norm(x)); or, parallel, the sum of all three of one norm.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    input_norm: Norm,
+    attention: Attention,
+    attention_dropout: Dropout,
+    /// Of the network's input; none in parallel blocks.
+    network_norm: Option<Norm>,
+    network: Network,
+    network_dropout: Dropout,
+    /// Of the outputs of attention and network.
+    post_norms: Option<[Norm; 2]>,
+}
+
+#[derive(Clone, Debug)]
+enum Network {
+    Dense(FeedForward),
+    Experts(Experts),
+}
+
+impl Network {
+    fn module(&self) -> &dyn Module {
+        match self {
+            Self::Dense(network) => network,
+            Self::Experts(experts) => experts,
+        }
+    }
+}
+
+impl Block {
+    /// Declares a block under the names of Hugging Face's Llama, with post-norms those of its Gemma 2.
+    /// `std` holds the deviations of the weights and of the projections back into the stream.
+    pub fn new(
+        builder: &mut ParameterBuilder,
+        config: &CausalConfig,
+        layer_idx: usize,
+        std: [f32; 2],
+    ) -> Self {
+        let b = builder;
+        let norm = |b: &ParameterBuilder, name| Norm::new(&mut b.child(name), config, config.width);
+        let input_norm = norm(b, "input_layernorm");
+        let attention = Attention::new(&mut b.child("self_attn"), config, layer_idx, std);
+        let attention_dropout = Dropout::new(b, config.dropout);
+        let network_norm = (!config.parallel).then(|| match config.post_norms {
+            true => norm(b, "pre_feedforward_layernorm"),
+            false => norm(b, "post_attention_layernorm"),
+        });
+        let inner = b.child("mlp");
+        let network = match config.experts_of(layer_idx) {
+            Some(experts) => Network::Experts(Experts::new(&inner, config, experts, std)),
+            None => {
+                let hidden = config.feed_forward_width;
+                Network::Dense(FeedForward::new(&inner, config, hidden, std))
+            }
+        };
+        let post_norms = config.post_norms.then(|| {
+            [
+                norm(b, "post_attention_layernorm"),
+                norm(b, "post_feedforward_layernorm"),
+            ]
+        });
+        Self {
+            input_norm,
+            attention,
+            attention_dropout,
+            network_norm,
+            network,
+            network_dropout: Dropout::new(b, config.dropout),
+            post_norms,
+        }
+    }
+
+    /// \[B, T, C\]; the shape is kept.
+    pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
+        let context = pass.context;
+        let normed = self.input_norm.forward(x, context)?;
+        let mut branch = self.attention.forward(&normed, pass)?;
+        if let Some([post, _]) = &self.post_norms {
+            branch = post.forward(&branch, context)?;
+        }
+        let sum = x.add(&self.attention_dropout.forward(&branch, context)?)?;
+        let normed = match &self.network_norm {
+            Some(norm) => norm.forward(&sum, context)?,
+            None => normed,
+        };
+        let mut branch = self.network.module().forward(&normed, context)?;
+        if let Some([_, post]) = &self.post_norms {
+            branch = post.forward(&branch, context)?;
+        }
+        Ok(sum.add(&self.network_dropout.forward(&branch, context)?)?)
+    }
+
+    pub fn members(&self) -> Members {
+        let mut members = self.input_norm.members();
+        members.extend(self.attention.members());
+        if let Some(norm) = &self.network_norm {
+            members.extend(norm.members());
+        }
+        members.extend(self.network.module().members());
+        for norm in self.post_norms.iter().flatten() {
+            members.extend(norm.members());
+        }
+        members
+    }
+}

@@ -1,0 +1,315 @@
+//! The shape of a causal language model, as plain values.
+
+use serde::{Deserialize, Serialize};
+
+use super::rotary::Rotary;
+use crate::Result;
+use crate::error::NnError;
+
+/// The widest head that the attention kernels take.
+const MAX_HEAD_WIDTH: usize = 256;
+
+/// The family whose files a model reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Architecture {
+    /// No family's: it has no Hugging Face form.
+    Custom,
+    /// `GPT2LMHeadModel`.
+    Gpt2,
+    /// `LlamaForCausalLM`, Llama 2 and 3.
+    Llama,
+    /// `MistralForCausalLM`.
+    Mistral,
+    /// `MixtralForCausalLM`.
+    Mixtral,
+    /// `Qwen2ForCausalLM`.
+    Qwen2,
+    /// `Qwen3ForCausalLM`.
+    Qwen3,
+    /// `Qwen3MoeForCausalLM`.
+    Qwen3Moe,
+    /// `Gemma2ForCausalLM`.
+    Gemma2,
+    /// `Gemma3ForCausalLM`, text alone.
+    Gemma3,
+}
+
+/// How a model knows where a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Positions {
+    /// A learned row a position is added to the embedding.
+    Learned,
+    /// Sines and cosines are added to the embedding (Vaswani et al. 2017).
+    Sinusoidal,
+    /// Queries and keys are turned by their position.
+    Rotary(Rotary),
+}
+
+/// How the residual stream is normalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormKind {
+    /// `LayerNorm`, with gain and bias.
+    LayerNorm,
+    /// `RMSNorm`, with a gain.
+    RmsNorm,
+    /// `RMSNorm` with the gain 1 + w, as Gemma's.
+    RmsNormOnePlus,
+}
+
+/// What a feed-forward network computes between its projections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeedForwardKind {
+    /// down(gelu(up(x))), by the error function.
+    Gelu,
+    /// down(gelu(up(x))), by the approximation with tanh.
+    GeluTanh,
+    /// down(silu(gate(x)) up(x)).
+    SwiGlu,
+    /// down(gelu(gate(x)) up(x)), by the approximation with tanh.
+    GeGlu,
+}
+
+/// A mixture of experts in the place of the feed-forward network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpertsConfig {
+    /// The experts of a layer.
+    pub n_experts: usize,
+    /// How many of them a token goes to.
+    pub per_token: usize,
+    /// The hidden width of an expert.
+    pub width: usize,
+    /// Whether the chosen experts' weights are divided by their sum.
+    pub renormalised: bool,
+    /// The layers that have an ordinary feed-forward network instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dense_layers: Vec<usize>,
+}
+
+/// The shape of a [`CausalLm`](crate::CausalLm).
+///
+/// ```
+/// use hlx_nn::CausalConfig;
+///
+/// let mut config = CausalConfig::preset("qwen3").expect("a name from CausalConfig::PRESETS");
+/// (config.width, config.n_layers, config.vocabulary) = (64, 2, 256);
+/// config.validate()?;
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CausalConfig {
+    /// The family.
+    pub architecture: Architecture,
+    /// The number of token ids, V.
+    pub vocabulary: usize,
+    /// The width of the residual stream, C.
+    pub width: usize,
+    /// The number of blocks.
+    pub n_layers: usize,
+    /// The query heads, H.
+    pub n_heads: usize,
+    /// The key and value heads; they divide the query heads, of which H / `n_kv_heads` share one.
+    pub n_kv_heads: usize,
+    /// The width of a head, D, at most 256; H D need not be C.
+    pub head_width: usize,
+    /// The hidden width of the feed-forward networks, F.
+    pub feed_forward_width: usize,
+    /// The longest sequence.
+    pub max_positions: usize,
+    /// How positions enter.
+    pub positions: Positions,
+    /// The rotary positions of the layers with a window, where theirs are others (Gemma 3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_rotary: Option<Rotary>,
+    /// The norms of the stream, and with `qk_norm` of queries and keys.
+    pub norm: NormKind,
+    /// Added under the norms' roots.
+    pub norm_eps: f32,
+    /// The feed-forward network.
+    pub feed_forward: FeedForwardKind,
+    /// Whether the projections to queries, keys and values have biases.
+    #[serde(default)]
+    pub qkv_bias: bool,
+    /// Whether the projection behind the attention has a bias.
+    #[serde(default)]
+    pub attention_out_bias: bool,
+    /// Whether the projections of the feed-forward network have biases.
+    #[serde(default)]
+    pub feed_forward_bias: bool,
+    /// Whether queries and keys are normalised over a head.
+    #[serde(default)]
+    pub qk_norm: bool,
+    /// What scores are multiplied by; 1 / sqrt(D) if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_scale: Option<f32>,
+    /// Scores s become cap tanh(s / cap).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_soft_cap: Option<f32>,
+    /// Logits l become cap tanh(l / cap).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_soft_cap: Option<f32>,
+    /// How many positions a token sees, itself counted, in the layers with a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
+    /// The layers without a window, of a model with one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full_layers: Vec<usize>,
+    /// Whether the embedding is the output projection too.
+    #[serde(default)]
+    pub tied_output: bool,
+    /// Whether a block adds attention and feed-forward network of one normalised input, instead of one
+    /// after the other.
+    #[serde(default)]
+    pub parallel: bool,
+    /// Whether the outputs of attention and feed-forward network are normalised too (Gemma).
+    #[serde(default)]
+    pub post_norms: bool,
+    /// Whether the embedding is multiplied by sqrt(C) (Gemma).
+    #[serde(default)]
+    pub scaled_embedding: bool,
+    /// Experts, of a mixture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<ExpertsConfig>,
+    /// The probability of the dropouts behind embedding, attention and feed-forward network.
+    #[serde(default)]
+    pub dropout: f32,
+    /// The probability of the dropout of attention weights.
+    #[serde(default)]
+    pub attention_dropout: f32,
+}
+
+impl CausalConfig {
+    /// The window of a layer; `None` where a token sees all before it.
+    pub fn window_of(&self, layer_idx: usize) -> Option<usize> {
+        self.window
+            .filter(|_| !self.full_layers.contains(&layer_idx))
+    }
+
+    /// The rotary positions of a layer.
+    pub fn rotary_of(&self, layer_idx: usize) -> Option<Rotary> {
+        let Positions::Rotary(rotary) = self.positions else {
+            return None;
+        };
+        let local = self.window_of(layer_idx).and(self.window_rotary);
+        Some(local.unwrap_or(rotary))
+    }
+
+    /// The experts of a layer.
+    pub fn experts_of(&self, layer_idx: usize) -> Option<&ExpertsConfig> {
+        let experts = self.experts.as_ref()?;
+        (!experts.dense_layers.contains(&layer_idx)).then_some(experts)
+    }
+
+    /// Checks that such a model can be made.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] with the value that cannot be.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_sizes().map_err(refused)?;
+        self.validate_heads().map_err(refused)?;
+        self.validate_numbers().map_err(refused)
+    }
+
+    fn validate_sizes(&self) -> Result<(), String> {
+        for (name, size) in [
+            ("vocabulary", self.vocabulary),
+            ("width", self.width),
+            ("n_layers", self.n_layers),
+            ("n_heads", self.n_heads),
+            ("n_kv_heads", self.n_kv_heads),
+            ("head_width", self.head_width),
+            ("feed_forward_width", self.feed_forward_width),
+            ("max_positions", self.max_positions),
+            ("window", self.window.unwrap_or(1)),
+        ] {
+            if size == 0 {
+                return Err(format!("{name} is 0, expected at least 1"));
+            }
+        }
+        let Some(experts) = &self.experts else {
+            return Ok(());
+        };
+        let &ExpertsConfig {
+            n_experts,
+            per_token,
+            width,
+            ..
+        } = experts;
+        if width == 0 || per_token == 0 || per_token > n_experts {
+            return Err(format!(
+                "experts: {per_token} of {n_experts} of width {width}, expected at least 1 of them"
+            ));
+        }
+        Ok(())
+    }
+
+    fn validate_heads(&self) -> Result<(), String> {
+        let (heads, shared) = (self.n_heads, self.n_kv_heads);
+        if !heads.is_multiple_of(shared) {
+            return Err(format!(
+                "n_kv_heads is {shared}, expected a divisor of the {heads} query heads"
+            ));
+        }
+        if self.head_width > MAX_HEAD_WIDTH {
+            let found = self.head_width;
+            return Err(format!(
+                "head_width is {found}, expected at most {MAX_HEAD_WIDTH}"
+            ));
+        }
+        let rotaries = (0..self.n_layers).filter_map(|layer_idx| self.rotary_of(layer_idx));
+        for rotary in rotaries {
+            rotary.check(self.head_width)?;
+        }
+        let last = self.full_layers.iter().chain(self.dense_layers()).max();
+        match last {
+            Some(&layer) if layer >= self.n_layers => Err(format!(
+                "layer {layer} is named, and there are {}",
+                self.n_layers
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn dense_layers(&self) -> &[usize] {
+        self.experts
+            .as_ref()
+            .map_or(&[], |experts| &experts.dense_layers)
+    }
+
+    fn validate_numbers(&self) -> Result<(), String> {
+        for (name, p) in [
+            ("dropout", self.dropout),
+            ("attention_dropout", self.attention_dropout),
+        ] {
+            if !(0.0..1.0).contains(&p) {
+                return Err(format!("{name} is {p}, expected 0 or more, below 1"));
+            }
+        }
+        for (name, value) in [
+            ("norm_eps", Some(self.norm_eps)),
+            ("attention_scale", self.attention_scale),
+            ("attention_soft_cap", self.attention_soft_cap),
+            ("logit_soft_cap", self.logit_soft_cap),
+        ] {
+            if let Some(value) = value.filter(|value| !value.is_finite() || *value <= 0.0) {
+                return Err(format!("{name} is {value}, expected more than 0"));
+            }
+        }
+        if self.parallel && self.post_norms {
+            return Err("parallel blocks have no post_norms".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn refused(reason: String) -> NnError {
+    NnError::Config {
+        what: "causal model",
+        reason,
+    }
+}

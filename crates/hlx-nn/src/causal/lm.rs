@@ -1,0 +1,220 @@
+//! The module of today's architectures.
+
+use hlx_autograd::Tensor;
+use hlx_core::Context;
+
+use super::block::Block;
+use super::norm::Norm;
+use super::{CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
+use crate::layers::{Dropout, Embedding, Linear};
+use crate::{
+    ForwardContext, Init, Members, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result,
+};
+
+/// The deviation of ordinary weights (Radford and others 2019, GPT-2).
+const WEIGHT_STD: f32 = 0.02;
+
+/// A causal language model of any [`CausalConfig`], such as Llama, Qwen or Gemma.
+///
+/// Its parameters have the names of Hugging Face's Llama (`model.layers.0.self_attn.q_proj.weight`).
+/// Weights are normal with deviation 0.02, those that project back into the residual stream with
+/// 0.02 / sqrt(2 layers); biases are 0, gains 1.
+#[derive(Debug)]
+pub struct CausalLm {
+    embedding: Embedding,
+    /// Learned positions, or the table of the sinusoidal ones.
+    positions: PositionTable,
+    embedding_dropout: Dropout,
+    blocks: Vec<Block>,
+    final_norm: Norm,
+    output: Output,
+    /// The ids 0, 1, .. of all positions.
+    counted: ModelBuffer,
+    config: CausalConfig,
+}
+
+/// The projection to logits.
+#[derive(Debug)]
+enum Output {
+    Free(Linear),
+    /// The embedding's table.
+    Tied(ParameterUse),
+}
+
+#[derive(Debug)]
+enum PositionTable {
+    Learned(Embedding),
+    Sinusoidal(ModelBuffer),
+    Rotary,
+}
+
+impl CausalLm {
+    /// Declares a model.
+    ///
+    /// # Errors
+    /// [`NnError::Config`](crate::NnError::Config).
+    pub fn new(builder: &mut ParameterBuilder, config: &CausalConfig) -> Result<Self> {
+        config.validate()?;
+        let (width, n_layers) = (config.width, config.n_layers);
+        // Division and square root are correctly rounded everywhere: the same bits on any host.
+        let std = [WEIGHT_STD, WEIGHT_STD / ((2 * n_layers) as f32).sqrt()];
+        let init = Init::Normal { std: WEIGHT_STD };
+        let mut b = builder.child("model");
+        let table = |b: &ParameterBuilder, name, rows| {
+            Embedding::with_init(&mut b.child(name), rows, width, init)
+        };
+        let embedding = table(&b, "embed_tokens", config.vocabulary);
+        let limit = config.max_positions;
+        let positions = match config.positions {
+            Positions::Learned => PositionTable::Learned(table(&b, "embed_positions", limit)),
+            Positions::Sinusoidal => {
+                let values = sinusoids(limit, width);
+                PositionTable::Sinusoidal(b.constant("sinusoids", values))
+            }
+            Positions::Rotary(_) => PositionTable::Rotary,
+        };
+        let counted = b.ids("counted", (0..limit as u32).collect());
+        let embedding_dropout = Dropout::new(&mut b, config.dropout);
+        let list = b.child("layers");
+        let block = |layer_idx| Block::new(&mut list.child(layer_idx), config, layer_idx, std);
+        let blocks = (0..n_layers).map(block).collect();
+        let final_norm = Norm::new(&mut b.child("norm"), config, width);
+        let output = match config.tied_output {
+            true => Output::Tied(builder.another_use(&embedding.weight)),
+            false => {
+                let mut b = builder.child("lm_head");
+                Output::Free(Linear::with_init(
+                    &mut b,
+                    width,
+                    config.vocabulary,
+                    init,
+                    None,
+                ))
+            }
+        };
+        Ok(Self {
+            embedding,
+            positions,
+            embedding_dropout,
+            blocks,
+            final_norm,
+            output,
+            counted,
+            config: config.clone(),
+        })
+    }
+
+    /// The shape.
+    pub fn config(&self) -> &CausalConfig {
+        &self.config
+    }
+
+    /// Computes the logits of a pass.
+    fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, mut pass: Pass<'_>) -> Result<Tensor> {
+        let context = pass.context;
+        let width = self.config.width;
+        let mut x = self.embedding.forward(ids, context)?;
+        if self.config.scaled_embedding {
+            x = x.scale((width as f32).sqrt())?;
+        }
+        x = match &self.positions {
+            PositionTable::Learned(table) => x.add(&table.forward(&pass.positions, context)?)?,
+            PositionTable::Sinusoidal(table) => {
+                let table = table
+                    .tensor()?
+                    .reshape(&[self.config.max_positions, width])?;
+                x.add(&pass.positions.embedding(&table)?)?
+            }
+            PositionTable::Rotary => x,
+        };
+        x = self.embedding_dropout.forward(&x, context)?;
+        for block in &self.blocks {
+            x = block.forward(&x, &mut pass)?;
+        }
+        if let Some(rows) = rows {
+            x = rows.embedding(&x.flatten(0, 1)?)?;
+        }
+        let x = self.final_norm.forward(&x, context)?;
+        let logits = match &self.output {
+            Output::Free(output) => output.forward(&x, context)?,
+            Output::Tied(table) => x.linear(&table.tensor()?, None)?,
+        };
+        match self.config.logit_soft_cap {
+            Some(cap) => Ok(logits.div(cap)?.tanh()?.scale(cap)?),
+            None => Ok(logits),
+        }
+    }
+}
+
+/// The table of Vaswani et al. 2017: sin(position 10000^(-2i / C)) in the first half of a row, cosines in
+/// the second.
+fn sinusoids(positions: usize, width: usize) -> Vec<f32> {
+    let frequencies = super::Rotary::plain(10_000.0).frequencies(width);
+    hlx_core::cpu::with_flush(|| {
+        let mut table = Vec::with_capacity(positions * width);
+        for position in 0..positions {
+            let angles = frequencies
+                .iter()
+                .map(|frequency| hlx_core::arith::mul(position as f32, *frequency));
+            let angles: Vec<f32> = angles.collect();
+            table.extend(angles.iter().map(|&angle| hlx_core::arith::sin(angle)));
+            table.extend(angles.iter().map(|&angle| hlx_core::arith::cos(angle)));
+            table.resize((position + 1) * width, 0.0);
+        }
+        table
+    })
+}
+
+impl Module for CausalLm {
+    fn members(&self) -> Members {
+        let mut members = self.embedding.members();
+        if let PositionTable::Learned(table) = &self.positions {
+            members.extend(table.members());
+        }
+        for block in &self.blocks {
+            members.extend(block.members());
+        }
+        members.extend(self.final_norm.members());
+        if let Output::Free(output) = &self.output {
+            members.extend(output.members());
+        }
+        members
+    }
+
+    /// Computes the logits: the ids \[B, T\] to \[B, T, V\].
+    fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        self.logits(&CausalInput::new(ids), context)
+    }
+}
+
+impl CausalModel for CausalLm {
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn max_positions(&self) -> usize {
+        self.config.max_positions
+    }
+
+    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
+        let pass = Pass::of_input(input, context, &self.counted.tensor()?)?;
+        self.compute(input.ids, input.rows, pass)
+    }
+
+    fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
+        let heads = [self.config.n_kv_heads, self.config.head_width];
+        KvCache::new(ctx, self.config.n_layers, [batch, capacity], heads)
+    }
+
+    fn logits_cached(
+        &self,
+        ids: &Tensor,
+        new: &[usize],
+        rows: Option<&Tensor>,
+        cache: &mut KvCache,
+    ) -> Result<Tensor> {
+        let context = ForwardContext::eval();
+        let step = cache.step(ids, new, self.config.max_positions)?;
+        self.compute(ids, rows, Pass::of_cache(step, &context))
+    }
+}

@@ -1,0 +1,148 @@
+//! Causal language models: what they have in common, and one module of today's architectures.
+
+mod attend;
+mod attention;
+mod block;
+mod cache;
+mod config;
+mod experts;
+mod feed_forward;
+mod lm;
+mod norm;
+mod pass;
+mod presets;
+mod rotary;
+
+use hlx_autograd::Tensor;
+
+pub use cache::KvCache;
+pub use config::{Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions};
+pub use lm::CausalLm;
+pub use rotary::{RopeScaling, Rotary};
+
+pub(crate) use attend::{AttentionSpec, attend};
+pub(crate) use cache::CacheStep;
+pub(crate) use pass::Pass;
+
+use crate::{ForwardContext, Module, Result};
+
+/// What a causal language model reads.
+#[derive(Clone, Copy, Debug)]
+pub struct CausalInput<'a> {
+    /// The tokens, ids \[B, T\], with the samples in the first dimension.
+    pub ids: &'a Tensor,
+    /// For each token the place in its row where its document begins, ids \[B, T\]: no attention
+    /// crosses documents, and positions count from there. Without it each row is one document.
+    pub documents: Option<&'a Tensor>,
+    /// The position of each token, ids \[B, T\], where it is not the distance from its document's first.
+    pub positions: Option<&'a Tensor>,
+    /// The places b T + t whose logits are wanted, ids \[n\]; all if left out.
+    pub rows: Option<&'a Tensor>,
+}
+
+impl<'a> CausalInput<'a> {
+    /// Rows of one document each, with all logits.
+    pub fn new(ids: &'a Tensor) -> Self {
+        Self {
+            ids,
+            documents: None,
+            positions: None,
+            rows: None,
+        }
+    }
+}
+
+/// A model of the next token: the logits of a position depend on the tokens up to it alone.
+///
+/// ```
+/// use hlx_autograd::{Tensor, no_grad};
+/// use hlx_core::Context;
+/// use hlx_nn::{CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, Model};
+///
+/// let ctx = Context::open("cpu")?;
+/// let mut config = CausalConfig::preset("llama3").expect("a preset");
+/// (config.vocabulary, config.width, config.n_layers) = (256, 32, 1);
+/// (config.n_heads, config.n_kv_heads, config.head_width) = (4, 2, 8);
+/// (config.feed_forward_width, config.max_positions) = (64, 16);
+/// let model = Model::new(&ctx, 42, |b| CausalLm::new(b, &config))?;
+///
+/// // All at once, and token by token with a cache.
+/// let ids = Tensor::ids(&ctx, &[7, 8, 9], &[1, 3])?;
+/// let all = model.logits(&CausalInput::new(&ids), &ForwardContext::eval())?;
+/// no_grad(|| {
+///     let mut cache = model.cache(&ctx, 1, 16)?;
+///     for (at, id) in [7, 8, 9].into_iter().enumerate() {
+///         let one = Tensor::ids(&ctx, &[id], &[1, 1])?;
+///         let logits = model.logits_cached(&one, &[1], None, &mut cache)?;
+///         let error = logits.squeeze(1)?.sub(all.select(1, at)?)?.abs()?.amax(&[], false)?;
+///         assert!(error.item::<f32>()? < 1e-5);
+///     }
+///     Ok::<(), hlx_nn::NnError>(())
+/// })?;
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+pub trait CausalModel: Module {
+    /// The number of token ids, V.
+    fn vocabulary(&self) -> usize;
+
+    /// The longest sequence.
+    fn max_positions(&self) -> usize;
+
+    /// Computes the logits, \[B, T, V\], or \[n, V\] of `rows`. [`Module::forward`] is this with
+    /// [`CausalInput::new`].
+    ///
+    /// # Errors
+    /// [`NnError::Shape`](crate::NnError::Shape) for ids of another shape or more positions than the
+    /// model has.
+    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor>;
+
+    /// Makes an empty cache of the keys and values of `batch` sequences of at most `capacity` tokens.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn cache(&self, ctx: &hlx_core::Context, batch: usize, capacity: usize) -> Result<KvCache>;
+
+    /// Appends tokens to the sequences of a cache and computes their logits, as evaluation: those
+    /// that [`CausalModel::logits`] has for these places of the whole sequences. Of row b of the ids
+    /// \[B, T\] the first `new[b]` tokens count, and the rest is padding. Call it within
+    /// [`no_grad`](hlx_autograd::no_grad). `rows` as in [`CausalInput`].
+    ///
+    /// # Errors
+    /// As [`CausalModel::logits`], and [`NnError::Cache`](crate::NnError::Cache) for more tokens than
+    /// the cache or the model has places for.
+    fn logits_cached(
+        &self,
+        ids: &Tensor,
+        new: &[usize],
+        rows: Option<&Tensor>,
+        cache: &mut KvCache,
+    ) -> Result<Tensor>;
+}
+
+impl<M: CausalModel + ?Sized> CausalModel for Box<M> {
+    fn vocabulary(&self) -> usize {
+        (**self).vocabulary()
+    }
+
+    fn max_positions(&self) -> usize {
+        (**self).max_positions()
+    }
+
+    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
+        (**self).logits(input, context)
+    }
+
+    fn cache(&self, ctx: &hlx_core::Context, batch: usize, capacity: usize) -> Result<KvCache> {
+        (**self).cache(ctx, batch, capacity)
+    }
+
+    fn logits_cached(
+        &self,
+        ids: &Tensor,
+        new: &[usize],
+        rows: Option<&Tensor>,
+        cache: &mut KvCache,
+    ) -> Result<Tensor> {
+        (**self).logits_cached(ids, new, rows, cache)
+    }
+}

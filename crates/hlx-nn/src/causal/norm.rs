@@ -1,0 +1,44 @@
+//! The norms of the residual stream, of one kind a model.
+
+use hlx_autograd::Tensor;
+
+use super::{CausalConfig, NormKind};
+use crate::layers::{LayerNorm, RMSNorm};
+use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
+
+/// A norm over the last dimension.
+#[derive(Clone, Debug)]
+pub(super) enum Norm {
+    Layer(LayerNorm),
+    Rms(RMSNorm),
+}
+
+impl Norm {
+    /// Declares a norm of a model over `width` elements.
+    pub fn new(builder: &mut ParameterBuilder, config: &CausalConfig, width: usize) -> Self {
+        let eps = config.norm_eps;
+        match config.norm {
+            NormKind::LayerNorm => Self::Layer(LayerNorm::new(builder, width).with_eps(eps)),
+            NormKind::RmsNorm => Self::Rms(RMSNorm::new(builder, &[width]).with_eps(eps)),
+            NormKind::RmsNormOnePlus => {
+                Self::Rms(RMSNorm::one_plus(builder, &[width]).with_eps(eps))
+            }
+        }
+    }
+}
+
+impl Module for Norm {
+    fn members(&self) -> Members {
+        match self {
+            Self::Layer(norm) => norm.members(),
+            Self::Rms(norm) => norm.members(),
+        }
+    }
+
+    fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        match self {
+            Self::Layer(norm) => norm.forward(x, context),
+            Self::Rms(norm) => norm.forward(x, context),
+        }
+    }
+}

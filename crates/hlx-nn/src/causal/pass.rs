@@ -1,0 +1,98 @@
+//! What all layers of one pass read beside the residual stream.
+
+use hlx_autograd::Tensor;
+
+use super::{AttentionSpec, CacheStep, CausalInput};
+use crate::error::NnError;
+use crate::{ForwardContext, Result};
+
+/// The positions and documents of a pass, and the cache that it appends to.
+pub(crate) struct Pass<'a> {
+    pub context: &'a ForwardContext,
+    /// Ids \[B, T\].
+    pub positions: Tensor,
+    documents: Option<Tensor>,
+    cache: Option<CacheStep<'a>>,
+}
+
+impl<'a> Pass<'a> {
+    /// Over whole sequences; `counted` holds the ids 0, 1, .. of all positions of the model.
+    pub fn of_input(
+        input: &CausalInput<'_>,
+        context: &'a ForwardContext,
+        counted: &Tensor,
+    ) -> Result<Self> {
+        let limit = counted.n_elements();
+        let (batch, time) = shape_of(input.ids, limit)?;
+        for (argument, ids) in [
+            ("documents", input.documents),
+            ("positions", input.positions),
+        ] {
+            if let Some(ids) = ids.filter(|ids| ids.shape() != [batch, time]) {
+                return Err(unfitting(argument, ids, format!("[{batch}, {time}]")));
+            }
+        }
+        let counted = counted.narrow(0, 0, time)?.expand(&[batch, time])?;
+        let positions = match (input.positions, input.documents) {
+            (Some(positions), _) => positions.clone(),
+            (None, Some(documents)) => counted.sub(documents)?,
+            (None, None) => counted,
+        };
+        Ok(Self {
+            context,
+            positions: positions.with_samples(0)?,
+            documents: input.documents.cloned(),
+            cache: None,
+        })
+    }
+
+    /// Over the tokens that a cache is given.
+    pub fn of_cache(step: CacheStep<'a>, context: &'a ForwardContext) -> Self {
+        Self {
+            context,
+            positions: step.positions.clone(),
+            documents: None,
+            cache: Some(step),
+        }
+    }
+
+    /// The keys and values that the queries of a layer see, and what the pass adds to its attention:
+    /// the new ones alone, or all of the cache's behind which they are put.
+    pub fn keys_of(
+        &mut self,
+        layer_idx: usize,
+        [k, v]: [Tensor; 2],
+        spec: AttentionSpec,
+    ) -> Result<([Tensor; 2], AttentionSpec)> {
+        let Some(step) = &mut self.cache else {
+            let documents = self.documents.clone();
+            return Ok(([k, v], AttentionSpec { documents, ..spec }));
+        };
+        let spec = AttentionSpec {
+            lengths: Some(step.lengths.clone()),
+            first_positions: Some(step.first_positions.clone()),
+            ..spec
+        };
+        Ok((step.append(layer_idx, [k, v])?, spec))
+    }
+}
+
+/// The batch and the time of ids.
+pub(super) fn shape_of(ids: &Tensor, limit: usize) -> Result<(usize, usize)> {
+    match *ids.shape() {
+        [batch, time] if time <= limit => Ok((batch, time)),
+        _ => {
+            let expected = format!("[batch, time] with at most {limit} positions");
+            Err(unfitting("ids", ids, expected))
+        }
+    }
+}
+
+fn unfitting(argument: &'static str, found: &Tensor, expected: String) -> NnError {
+    NnError::Shape {
+        op: "causal model",
+        argument,
+        found: found.shape().to_vec(),
+        expected,
+    }
+}

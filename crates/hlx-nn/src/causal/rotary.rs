@@ -1,0 +1,293 @@
+//! The angles of rotary positions, plain and with the scalings of Llama 3 and YaRN.
+//!
+//! Frequencies are computed once, on the host, in f64 by additions, products and quotients alone, which
+//! IEEE 754 rounds alike everywhere; each is then rounded to f32.
+
+use serde::{Deserialize, Serialize};
+
+/// Rotary positions: element i of a head makes a pair with element i + width / 2, and is turned by
+/// position theta^(-2 i / width).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotary {
+    /// The base of the frequencies.
+    pub theta: f64,
+    /// The elements of a head that are turned, the first ones; all of them if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// How the frequencies are changed for longer sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<RopeScaling>,
+}
+
+/// How a model was made to read longer sequences than it was first trained on: Hugging Face's
+/// `rope_scaling`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RopeScaling {
+    /// All positions are divided by a factor.
+    Linear {
+        /// The factor.
+        factor: f64,
+    },
+    /// Long waves are slowed by a factor, short ones kept, with a ramp between (Llama 3.1).
+    Llama3 {
+        /// The factor.
+        factor: f64,
+        /// Waves longer than `original / low_freq_factor` are slowed.
+        low_freq_factor: f64,
+        /// Waves shorter than `original / high_freq_factor` are kept.
+        high_freq_factor: f64,
+        /// The positions before.
+        original: usize,
+    },
+    /// Peng et al. 2023, arXiv:2309.00071.
+    Yarn {
+        /// The factor.
+        factor: f64,
+        /// The positions before.
+        original: usize,
+        /// Waves with more turns over the old positions are kept.
+        beta_fast: f64,
+        /// Waves with fewer turns are slowed.
+        beta_slow: f64,
+        /// What sines and cosines are multiplied by.
+        attention_factor: f64,
+        /// Whether the ends of the ramp are whole numbers.
+        truncate: bool,
+    },
+}
+
+impl Rotary {
+    /// Plain rotary positions over whole heads.
+    pub fn plain(theta: f64) -> Self {
+        Self {
+            theta,
+            width: None,
+            scaling: None,
+        }
+    }
+
+    /// Returns the angle of one step of each pair of a head of this width.
+    pub fn frequencies(&self, head_width: usize) -> Vec<f32> {
+        let width = self.width.unwrap_or(head_width);
+        let plain = (0..width / 2).map(|pair| power(self.theta, -2.0 * pair as f64 / width as f64));
+        let scaled = plain
+            .enumerate()
+            .map(|(pair, frequency)| match self.scaling {
+                None => frequency,
+                Some(RopeScaling::Linear { factor }) => frequency / factor,
+                Some(scaling @ RopeScaling::Llama3 { .. }) => llama3(scaling, frequency),
+                Some(scaling @ RopeScaling::Yarn { .. }) => {
+                    yarn(scaling, frequency, (pair, width), self.theta)
+                }
+            });
+        scaled.map(|frequency| frequency as f32).collect()
+    }
+
+    /// What sines and cosines are multiplied by.
+    pub fn attention_factor(&self) -> f32 {
+        match self.scaling {
+            Some(RopeScaling::Yarn {
+                attention_factor, ..
+            }) => attention_factor as f32,
+            _ => 1.0,
+        }
+    }
+
+    /// Checks the numbers.
+    pub(super) fn check(&self, head_width: usize) -> Result<(), String> {
+        let width = self.width.unwrap_or(head_width);
+        if !width.is_multiple_of(2) || width == 0 || width > head_width {
+            return Err(format!(
+                "rotary width is {width}, expected an even number up to the head's {head_width}"
+            ));
+        }
+        let at_least_one = |name: &str, value: f64| match value.is_finite() && value >= 1.0 {
+            true => Ok(()),
+            false => Err(format!("rotary {name} is {value}, expected at least 1")),
+        };
+        at_least_one("theta", self.theta)?;
+        match self.scaling {
+            None => Ok(()),
+            Some(RopeScaling::Linear { factor } | RopeScaling::Yarn { factor, .. }) => {
+                at_least_one("factor", factor)
+            }
+            Some(RopeScaling::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                ..
+            }) => {
+                at_least_one("factor", factor)?;
+                match low_freq_factor > 0.0 && high_freq_factor > low_freq_factor {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "rotary high_freq_factor is {high_freq_factor}, expected more than \
+                         low_freq_factor, which is {low_freq_factor}"
+                    )),
+                }
+            }
+        }
+    }
+}
+
+impl RopeScaling {
+    /// YaRN's factor of sines and cosines where none is given: 0.1 ln(factor) + 1.
+    pub fn yarn_attention_factor(factor: f64) -> f64 {
+        match factor <= 1.0 {
+            true => 1.0,
+            false => 0.1 * ln(factor) + 1.0,
+        }
+    }
+}
+
+fn llama3(scaling: RopeScaling, frequency: f64) -> f64 {
+    let RopeScaling::Llama3 {
+        factor,
+        low_freq_factor,
+        high_freq_factor,
+        original,
+    } = scaling
+    else {
+        return frequency;
+    };
+    let original = original as f64;
+    let wavelength = 2.0 * std::f64::consts::PI / frequency;
+    if wavelength < original / high_freq_factor {
+        return frequency;
+    }
+    if wavelength > original / low_freq_factor {
+        return frequency / factor;
+    }
+    let kept = (original / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
+    (1.0 - kept) * frequency / factor + kept * frequency
+}
+
+fn yarn(scaling: RopeScaling, frequency: f64, (pair, width): (usize, usize), theta: f64) -> f64 {
+    let RopeScaling::Yarn {
+        factor,
+        original,
+        beta_fast,
+        beta_slow,
+        truncate,
+        ..
+    } = scaling
+    else {
+        return frequency;
+    };
+    // The pair whose wave has so many turns over the original positions.
+    let pair_of = |turns: f64| {
+        let ratio = original as f64 / (turns * 2.0 * std::f64::consts::PI);
+        width as f64 * ln(ratio) / (2.0 * ln(theta))
+    };
+    let (mut low, mut high) = (pair_of(beta_fast), pair_of(beta_slow));
+    if truncate {
+        (low, high) = (low.floor(), high.ceil());
+    }
+    (low, high) = (low.max(0.0), high.min(width as f64 - 1.0));
+    if low == high {
+        high += 0.001;
+    }
+    let slowed = ((pair as f64 - low) / (high - low)).clamp(0.0, 1.0);
+    frequency / factor * slowed + frequency * (1.0 - slowed)
+}
+
+/// base^exponent for a base above 0.
+fn power(base: f64, exponent: f64) -> f64 {
+    exp(exponent * ln(base))
+}
+
+/// The natural logarithm of a positive normal number, within 1e-15 of its size: the exponent's part, and
+/// 2 atanh((m - 1) / (m + 1)) of the significand m as a series.
+fn ln(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let mut exponent = (bits >> 52) as i64 - 1023;
+    let mut m = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
+    if m > std::f64::consts::SQRT_2 {
+        m *= 0.5;
+        exponent += 1;
+    }
+    let t = (m - 1.0) / (m + 1.0);
+    // |t| < 0.172: the term of t^41 is below 1e-32.
+    let series = (0..=20)
+        .rev()
+        .fold(0.0, |sum, n| sum * (t * t) + 1.0 / f64::from(2 * n + 1));
+    exponent as f64 * std::f64::consts::LN_2 + 2.0 * t * series
+}
+
+/// The exponential of a number between -700 and 700, within 1e-15 of itself: 2^n times a series.
+fn exp(x: f64) -> f64 {
+    let n = (x / std::f64::consts::LN_2).round();
+    let r = x - n * std::f64::consts::LN_2;
+    // |r| < 0.35: the term of r^20 is below 1e-27.
+    let series = (1..=20)
+        .rev()
+        .fold(1.0, |sum, n| 1.0 + sum * r / f64::from(n));
+    series * f64::from_bits(((1023 + n as i64) as u64) << 52)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
+    const LLAMA3: [f32; 4] = [1.0, 0.014_865_089, 0.001_767_767, 0.000_210_224_1];
+    const YARN: [f32; 4] = [1.0, 0.025, 0.0025, 0.000_25];
+
+    #[test]
+    fn logarithm_and_exponential_are_those_of_f64() {
+        for x in [1.0, 1e-3, 0.7, 1.5, 2.0, 10.0, 500_000.0, 1e6, 3e-30] {
+            assert!(
+                (ln(x) - x.ln()).abs() <= 2e-15 * x.ln().abs().max(1.0),
+                "{x}"
+            );
+        }
+        for x in [0.0, -1e-9, 0.3, -13.8, -0.0001, 5.0, 100.0, -100.0] {
+            assert!((exp(x) / x.exp() - 1.0).abs() < 2e-14, "{x}");
+        }
+    }
+
+    /// Values of `transformers` 5.23, `ROPE_INIT_FUNCTIONS`, in f32.
+    #[test]
+    fn frequencies_are_those_of_transformers() {
+        let near = |rotary: Rotary, expected: &[f32]| {
+            let found = rotary.frequencies(2 * expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(
+                    (found / expected - 1.0).abs() < 3e-7,
+                    "{rotary:?}: {found} {expected}"
+                );
+            }
+        };
+        near(Rotary::plain(10_000.0), &PLAIN);
+        let scaling = Some(RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original: 32,
+        });
+        let theta = 5_000.0;
+        near(
+            Rotary {
+                scaling,
+                ..Rotary::plain(theta)
+            },
+            &LLAMA3,
+        );
+        let scaling = Some(RopeScaling::Yarn {
+            factor: 4.0,
+            original: 16,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            attention_factor: RopeScaling::yarn_attention_factor(4.0),
+            truncate: true,
+        });
+        let yarn = Rotary {
+            scaling,
+            ..Rotary::plain(10_000.0)
+        };
+        near(yarn, &YARN);
+        assert!((yarn.attention_factor() - 1.138_629_4).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,140 @@
+//! Folders of Hugging Face models: `config.json` and `model.safetensors`, read and written.
+
+mod files;
+mod keys;
+mod names;
+mod read;
+mod write;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use hlx_core::Context;
+
+use self::files::TensorFiles;
+use self::names::{Place, place_of};
+use crate::error::NnError;
+use crate::{Architecture, CONFIG_FILE, CausalConfig, CausalLm, Model, Parameter, Result};
+
+pub use self::write::{NamedTensor, export_hugging_face, hugging_face_tensors};
+
+/// Reads the shape of a model from the `config.json` of a Hugging Face folder.
+///
+/// # Errors
+/// [`NnError::File`] naming an architecture that is not known, a key whose value is not, or a key
+/// that is not and may change the result.
+pub fn read_hugging_face_config(folder: &Path) -> Result<CausalConfig> {
+    let path = folder.join(CONFIG_FILE);
+    let bytes = fs::read(&path).map_err(|error| NnError::file(&path, error))?;
+    read::read_config(&bytes).map_err(|reason| NnError::file(&path, reason))
+}
+
+/// Reads a model from a Hugging Face folder: `config.json`, and `model.safetensors` or the files that
+/// `model.safetensors.index.json` names, of f32, f16 or bf16.
+///
+/// # Errors
+/// As [`read_hugging_face_config`]; [`NnError::File`] for a file that is missing, broken or cut, a tensor
+/// that is missing, of another shape, or unknown; and what the device reports.
+pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalLm>> {
+    let config = read_hugging_face_config(folder)?;
+    let files = TensorFiles::open(folder)?;
+    let model = Model::zeroed(ctx, |b| CausalLm::new(b, &config))?;
+    let parameters = model.weights().parameters();
+    let prefix = prefix_of(config.architecture, &files);
+    let places: Vec<Place> = parameters
+        .iter()
+        .map(|parameter| place_of(config.architecture, parameter.name()))
+        .map(|place| Place {
+            name: place
+                .name
+                .strip_prefix(prefix)
+                .unwrap_or(&place.name)
+                .to_owned(),
+            ..place
+        })
+        .collect();
+    check(folder, &files, parameters, &places, &config)?;
+    for (parameter, place) in parameters.iter().zip(&places) {
+        let Some(entry) = files.get(&place.name) else {
+            continue;
+        };
+        let values = part_of(entry.read()?, &entry.shape, place);
+        ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
+    }
+    Ok(model)
+}
+
+/// What the files leave out in front of every name: GPT-2's own ones hold the inner model alone.
+fn prefix_of(architecture: Architecture, files: &TensorFiles) -> &'static str {
+    let bare = architecture == Architecture::Gpt2 && files.get("wte.weight").is_some();
+    if bare { "transformer." } else { "" }
+}
+
+/// Checks that the files have every parameter, in its shape, and nothing else.
+fn check(
+    folder: &Path,
+    files: &TensorFiles,
+    parameters: &[Parameter],
+    places: &[Place],
+    config: &CausalConfig,
+) -> Result<()> {
+    let mut expected = BTreeMap::new();
+    for (parameter, place) in parameters.iter().zip(places) {
+        let shape = stored_shape(parameter.shape(), place);
+        let Some(entry) = files.get(&place.name) else {
+            return Err(NnError::file(
+                folder,
+                format!("the tensor {} is missing", place.name),
+            ));
+        };
+        entry.check(&place.name, &shape)?;
+        expected.insert(place.name.as_str(), ());
+    }
+    let tied = |name: &str| config.tied_output && name == "lm_head.weight";
+    let unknown = |name: &&str| !expected.contains_key(name) && !is_derived(name) && !tied(name);
+    match files.names().find(unknown) {
+        Some(name) => {
+            let reason = format!("the tensor {name} is no part of the model");
+            Err(NnError::file(folder, reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Tables that old files hold although the configuration tells them: masks and frequencies.
+fn is_derived(name: &str) -> bool {
+    [".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
+/// The shape of the files' tensor that a parameter of this shape is a part of.
+fn stored_shape(shape: &[usize], place: &Place) -> Vec<usize> {
+    let mut stored = shape.to_vec();
+    stored[0] *= place.part.1;
+    if place.transposed {
+        stored.reverse();
+    }
+    stored
+}
+
+/// A parameter's values of those of the files' tensor.
+fn part_of(values: Vec<f32>, shape: &[usize], place: &Place) -> Vec<f32> {
+    let values = match (place.transposed, shape) {
+        (true, &[rows, columns]) => transposed(&values, rows, columns),
+        _ => values,
+    };
+    let (part, parts) = place.part;
+    let n = values.len() / parts;
+    match parts {
+        1 => values,
+        _ => values[part * n..(part + 1) * n].to_vec(),
+    }
+}
+
+/// The columns of a matrix one after the other.
+fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let column = |at: usize| (0..rows).map(move |row| values[row * columns + at]);
+    (0..columns).flat_map(column).collect()
+}

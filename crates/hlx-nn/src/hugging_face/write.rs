@@ -1,0 +1,308 @@
+//! From a model to a Hugging Face folder.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use hlx_core::{Buffer, files};
+use safetensors::SafeTensorError;
+use safetensors::tensor::{Dtype, TensorView};
+use serde_json::{Map, Value, json};
+
+use super::names::place_of;
+use super::read::NAMES;
+use super::{stored_shape, transposed};
+use crate::error::NnError;
+use crate::{
+    Architecture, CONFIG_FILE, CausalConfig, FeedForwardKind, MODEL_FILE, Positions, Result,
+    RopeScaling, Rotary, Weights,
+};
+
+/// A tensor of a family's files: its name, shape and values.
+pub type NamedTensor = (String, Vec<usize>, Vec<f32>);
+
+/// Writes a model as a Hugging Face folder, `config.json` and `model.safetensors` in f32, which
+/// `transformers` loads by `AutoModelForCausalLM.from_pretrained`. The folder is made if it is not there,
+/// and files of these names are replaced.
+///
+/// # Errors
+/// [`NnError::Config`] for a model that its family cannot describe, [`NnError::File`] with the system's
+/// reason, and what the device reports.
+pub fn export_hugging_face(weights: &Weights, config: &CausalConfig, folder: &Path) -> Result<()> {
+    let text = write_config(config)?;
+    // Read again, it must be the same model: nothing is left out that the family does not have.
+    let read = super::read::read_config(text.as_bytes()).map_err(refused)?;
+    if read != *config {
+        let reason = format!(
+            "a model of {:?} cannot have this shape",
+            config.architecture
+        );
+        return Err(refused(reason));
+    }
+    let tensors = hugging_face_tensors(weights, weights.values(), config)?;
+    let bytes = to_safetensors(&tensors)?;
+    let write = || {
+        fs::create_dir_all(folder)?;
+        files::write_atomically(&folder.join(MODEL_FILE), &bytes)?;
+        files::write_atomically(&folder.join(CONFIG_FILE), text.as_bytes())
+    };
+    write().map_err(|error| NnError::file(folder, error))
+}
+
+/// Returns what a flat buffer in the layout of the weights holds (the values, or the gradients) as the
+/// tensors of the model's family: their names, their shapes, in the order of declaration.
+///
+/// # Errors
+/// What the device reports.
+pub fn hugging_face_tensors(
+    weights: &Weights,
+    flat: &Buffer,
+    config: &CausalConfig,
+) -> Result<Vec<NamedTensor>> {
+    let mut stored: Vec<(NamedTensor, bool)> = Vec::new();
+    for (parameter, values) in weights.parameters().iter().zip(weights.download(flat)?) {
+        let place = place_of(config.architecture, parameter.name());
+        // Parts come in order, weights and biases by turns.
+        match stored.iter_mut().rev().find(|one| one.0.0 == place.name) {
+            Some(((_, _, whole), _)) => whole.extend(values),
+            None => {
+                let shape = stored_shape(parameter.shape(), &place);
+                stored.push(((place.name, shape, values), place.transposed));
+            }
+        }
+    }
+    let turned = |((name, shape, values), is_transposed): (NamedTensor, bool)| {
+        let values = match (is_transposed, &shape[..]) {
+            (true, &[rows, columns]) => transposed(&values, columns, rows),
+            _ => values,
+        };
+        (name, shape, values)
+    };
+    Ok(stored.into_iter().map(turned).collect())
+}
+
+/// The bytes of a safetensors file of f32.
+fn to_safetensors(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
+    let bytes = |(_, _, values): &NamedTensor| -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(bytes).collect();
+    let fail = |error: SafeTensorError| NnError::mismatch("safetensors", error.to_string());
+    let mut views = Vec::with_capacity(tensors.len());
+    for ((name, shape, _), bytes) in tensors.iter().zip(&bytes) {
+        let view = TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(fail)?;
+        views.push((name.as_str(), view));
+    }
+    // `transformers` refuses files that do not say what they were written from.
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    safetensors::serialize(views, Some(metadata)).map_err(fail)
+}
+
+/// The text of `config.json`.
+fn write_config(config: &CausalConfig) -> Result<String> {
+    let row = NAMES.iter().find(|row| row.0 == config.architecture);
+    let Some((architecture, class, kind)) = row else {
+        let reason = "a custom architecture has no Hugging Face form".to_owned();
+        return Err(refused(reason));
+    };
+    let mut keys = match architecture {
+        Architecture::Gpt2 => gpt2(config),
+        _ => decoder(config),
+    };
+    keys.insert("architectures".to_owned(), json!([class]));
+    keys.insert("model_type".to_owned(), json!(kind));
+    keys.insert("torch_dtype".to_owned(), json!("float32"));
+    keys.insert("tie_word_embeddings".to_owned(), json!(config.tied_output));
+    keys.insert("vocab_size".to_owned(), json!(config.vocabulary));
+    keys.retain(|name, value| !value.is_null() || name == "sliding_window");
+    let text = serde_json::to_string_pretty(&Value::Object(keys));
+    Ok(text.map_err(|error| refused(error.to_string()))? + "\n")
+}
+
+fn gpt2(config: &CausalConfig) -> Map<String, Value> {
+    let activation = match config.feed_forward {
+        FeedForwardKind::Gelu => "gelu",
+        _ => "gelu_new",
+    };
+    object(json!({
+        "activation_function": activation,
+        "attn_pdrop": wide(config.attention_dropout),
+        "embd_pdrop": wide(config.dropout),
+        "layer_norm_epsilon": wide(config.norm_eps),
+        "n_embd": config.width,
+        "n_head": config.n_heads,
+        "n_inner": config.feed_forward_width,
+        "n_layer": config.n_layers,
+        "n_positions": config.max_positions,
+        "resid_pdrop": wide(config.dropout),
+        "scale_attn_weights": config.attention_scale.is_none(),
+    }))
+}
+
+fn decoder(config: &CausalConfig) -> Map<String, Value> {
+    let gated = match config.feed_forward {
+        FeedForwardKind::GeGlu => "gelu_pytorch_tanh",
+        _ => "silu",
+    };
+    let gemma = matches!(
+        config.architecture,
+        Architecture::Gemma2 | Architecture::Gemma3
+    );
+    let activation = if gemma {
+        "hidden_activation"
+    } else {
+        "hidden_act"
+    };
+    let mut keys = object(json!({
+        "attention_bias": config.attention_out_bias,
+        "attention_dropout": wide(config.attention_dropout),
+        "head_dim": config.head_width,
+        "hidden_size": config.width,
+        "intermediate_size": config.feed_forward_width,
+        "max_position_embeddings": config.max_positions,
+        "num_attention_heads": config.n_heads,
+        "num_hidden_layers": config.n_layers,
+        "num_key_value_heads": config.n_kv_heads,
+        "rms_norm_eps": wide(config.norm_eps),
+        "attn_logit_softcapping": config.attention_soft_cap.map(wide),
+        "final_logit_softcapping": config.logit_soft_cap.map(wide),
+        activation: gated,
+    }));
+    if config.architecture == Architecture::Llama {
+        keys.insert("mlp_bias".to_owned(), json!(config.feed_forward_bias));
+    }
+    if let Some(scale) = config.attention_scale.filter(|_| gemma) {
+        // The square of 1 / scale, which is a whole number in every published model.
+        let square = (1.0 / (f64::from(scale) * f64::from(scale))).round();
+        keys.insert("query_pre_attn_scalar".to_owned(), json!(square as u64));
+    }
+    keys.extend(rotary(config));
+    keys.extend(windows(config));
+    keys.extend(experts(config));
+    keys
+}
+
+fn rotary(config: &CausalConfig) -> Map<String, Value> {
+    let Positions::Rotary(Rotary {
+        theta,
+        width,
+        scaling,
+    }) = config.positions
+    else {
+        return Map::new();
+    };
+    let scaling = scaling.map(|scaling| match scaling {
+        RopeScaling::Linear { factor } => json!({"rope_type": "linear", "factor": factor}),
+        RopeScaling::Llama3 {
+            factor,
+            low_freq_factor,
+            high_freq_factor,
+            original,
+        } => json!({
+            "rope_type": "llama3",
+            "factor": factor,
+            "low_freq_factor": low_freq_factor,
+            "high_freq_factor": high_freq_factor,
+            "original_max_position_embeddings": original,
+        }),
+        RopeScaling::Yarn {
+            factor,
+            original,
+            beta_fast,
+            beta_slow,
+            attention_factor,
+            truncate,
+        } => json!({
+            "rope_type": "yarn",
+            "factor": factor,
+            "original_max_position_embeddings": original,
+            "beta_fast": beta_fast,
+            "beta_slow": beta_slow,
+            "attention_factor": attention_factor,
+            "truncate": truncate,
+        }),
+    });
+    let partial = width.map(|width| width as f64 / config.head_width as f64);
+    let local = match config.window_rotary {
+        Some(local) if config.architecture == Architecture::Gemma3 => Some(local.theta),
+        _ => None,
+    };
+    object(json!({
+        "rope_theta": theta,
+        "rope_scaling": scaling,
+        "partial_rotary_factor": partial,
+        "rope_local_base_freq": local,
+    }))
+}
+
+fn windows(config: &CausalConfig) -> Map<String, Value> {
+    let window = config.window;
+    let kinds = (0..config.n_layers).map(|layer| match config.window_of(layer) {
+        Some(_) => "sliding_attention",
+        None => "full_attention",
+    });
+    let kinds: Vec<&str> = kinds.collect();
+    match config.architecture {
+        Architecture::Qwen2 | Architecture::Qwen3 => object(json!({
+            "layer_types": kinds,
+            "use_sliding_window": window.is_some(),
+            "sliding_window": window,
+            "max_window_layers": config.full_layers.len(),
+        })),
+        Architecture::Qwen3Moe => object(json!({
+            "use_sliding_window": window.is_some(),
+            "sliding_window": window,
+        })),
+        Architecture::Gemma2 | Architecture::Gemma3 => object(json!({
+            "layer_types": kinds,
+            "sliding_window": window,
+        })),
+        Architecture::Mistral | Architecture::Mixtral => {
+            // A null is told apart from a missing key.
+            Map::from_iter([("sliding_window".to_owned(), json!(window))])
+        }
+        _ => Map::new(),
+    }
+}
+
+fn experts(config: &CausalConfig) -> Map<String, Value> {
+    let Some(experts) = &config.experts else {
+        return Map::new();
+    };
+    match config.architecture {
+        Architecture::Mixtral => object(json!({
+            "num_local_experts": experts.n_experts,
+            "num_experts_per_tok": experts.per_token,
+        })),
+        _ => object(json!({
+            "num_experts": experts.n_experts,
+            "num_experts_per_tok": experts.per_token,
+            "moe_intermediate_size": experts.width,
+            "norm_topk_prob": experts.renormalised,
+            "mlp_only_layers": experts.dense_layers,
+            "decoder_sparse_step": 1,
+        })),
+    }
+}
+
+/// An f32 as the shortest decimal number that reads back as it.
+fn wide(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(keys) => keys,
+        _ => Map::new(),
+    }
+}
+
+fn refused(reason: String) -> NnError {
+    NnError::Config {
+        what: "Hugging Face export",
+        reason,
+    }
+}

@@ -1,0 +1,150 @@
+//! Any causal language model that HLX trains, and its files.
+
+use std::path::Path;
+
+use hlx_autograd::Tensor;
+use hlx_core::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::NnError;
+use crate::model_file::{read_config, read_weights};
+use crate::{
+    CONFIG_FILE, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, KvCache,
+    Members, Model, ModelConfig, Module, ParameterBuilder, Result, Transformer, TransformerConfig,
+    import_hugging_face,
+};
+
+/// The shape of a [`LanguageModel`]; in a `config.json` told apart by the key `architecture`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum LanguageModelConfig {
+    /// Of a [`Transformer`].
+    Transformer(TransformerConfig),
+    /// Of a [`CausalLm`].
+    Causal(Box<CausalConfig>),
+}
+
+impl<'de> Deserialize<'de> for LanguageModelConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let parsed = match value.get("architecture") {
+            Some(_) => serde_json::from_value(value).map(|causal| Self::Causal(Box::new(causal))),
+            None => serde_json::from_value(value).map(Self::Transformer),
+        };
+        parsed.map_err(serde::de::Error::custom)
+    }
+}
+
+/// A [`Transformer`] or a [`CausalLm`], as a configuration says.
+#[derive(Debug)]
+pub enum LanguageModel {
+    /// In the shape of GPT-2, with an output projection of its own.
+    Transformer(Transformer),
+    /// One of today's architectures.
+    Causal(Box<CausalLm>),
+}
+
+impl LanguageModel {
+    /// Declares the model.
+    ///
+    /// # Errors
+    /// [`NnError::Config`].
+    pub fn new(builder: &mut ParameterBuilder, config: &LanguageModelConfig) -> Result<Self> {
+        Ok(match config {
+            LanguageModelConfig::Transformer(config) => {
+                Self::Transformer(Transformer::new(builder, config)?)
+            }
+            LanguageModelConfig::Causal(config) => {
+                Self::Causal(Box::new(CausalLm::new(builder, config)?))
+            }
+        })
+    }
+
+    /// The shape.
+    pub fn config(&self) -> LanguageModelConfig {
+        match self {
+            Self::Transformer(model) => LanguageModelConfig::Transformer(model.config().clone()),
+            Self::Causal(model) => LanguageModelConfig::Causal(Box::new(model.config().clone())),
+        }
+    }
+
+    fn inner(&self) -> &dyn CausalModel {
+        match self {
+            Self::Transformer(model) => model,
+            Self::Causal(model) => &**model,
+        }
+    }
+}
+
+/// Reads a model from a folder that [`save_model`](crate::save_model) wrote, or from a Hugging Face
+/// folder.
+///
+/// # Errors
+/// As [`load_model`](crate::load_model) and [`import_hugging_face`].
+pub fn load_language_model(ctx: &Context, folder: &Path) -> Result<Model<LanguageModel>> {
+    let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
+    let value: Value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
+    if ["architectures", "model_type"]
+        .iter()
+        .any(|key| value.get(key).is_some())
+    {
+        return Ok(
+            import_hugging_face(ctx, folder)?.map(|model| LanguageModel::Causal(Box::new(model)))
+        );
+    }
+    let config: LanguageModelConfig = serde_json::from_value(value).map_err(fail)?;
+    let model = Model::zeroed(ctx, |b| LanguageModel::new(b, &config))?;
+    read_weights(folder, model.weights())?;
+    Ok(model)
+}
+
+impl ModelConfig for CausalLm {
+    fn config_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self.config())
+    }
+}
+
+impl ModelConfig for LanguageModel {
+    fn config_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(&self.config())
+    }
+}
+
+impl Module for LanguageModel {
+    fn members(&self) -> Members {
+        self.inner().members()
+    }
+
+    fn forward(&self, ids: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        self.inner().forward(ids, context)
+    }
+}
+
+impl CausalModel for LanguageModel {
+    fn vocabulary(&self) -> usize {
+        self.inner().vocabulary()
+    }
+
+    fn max_positions(&self) -> usize {
+        self.inner().max_positions()
+    }
+
+    fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
+        self.inner().logits(input, context)
+    }
+
+    fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
+        self.inner().cache(ctx, batch, capacity)
+    }
+
+    fn logits_cached(
+        &self,
+        ids: &Tensor,
+        new: &[usize],
+        rows: Option<&Tensor>,
+        cache: &mut KvCache,
+    ) -> Result<Tensor> {
+        self.inner().logits_cached(ids, new, rows, cache)
+    }
+}
