@@ -79,6 +79,7 @@ const TABLE: [Row; 12] = [
             "hlx-autograd",
             "hlx-data",
             "hlx-text",
+            "hlx-io",
             "hlx-nn",
         ],
         rationed: &[

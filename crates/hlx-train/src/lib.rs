@@ -15,6 +15,7 @@ pub mod evaluate;
 pub mod generate;
 pub mod golden;
 pub mod image_report;
+pub mod model_folder;
 pub mod perplexity;
 mod random;
 pub mod run;

@@ -8,7 +8,9 @@ mod doctor;
 mod eval;
 mod generate;
 mod golden;
+mod import;
 mod interrupt;
+mod logits;
 mod perplexity;
 mod plot;
 mod report;
@@ -43,6 +45,12 @@ enum Verb {
     Generate(generate::Arguments),
     /// Measure the perplexity of a text by windows that overlap.
     Perplexity(perplexity::Arguments),
+    /// Bring in a model from a Hugging Face folder.
+    Import(import::Import),
+    /// Write a model as a Hugging Face folder.
+    Export(import::Export),
+    /// Write a model's logits, and its gradients, for given token ids.
+    Logits(logits::Arguments),
     /// Print the SHA-256 over the parameters, and over the optimizer's state.
     Digest(digest::Arguments),
     /// Recompute a run, or the golden runs: are the bits equal, and where do they first differ?
@@ -88,6 +96,9 @@ fn main() -> ExitCode {
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Perplexity(arguments) => perplexity::run(&arguments),
+        Verb::Import(arguments) => import::import(&arguments),
+        Verb::Export(arguments) => import::export(&arguments),
+        Verb::Logits(arguments) => logits::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),
         Verb::Verify(arguments) => return verify::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),

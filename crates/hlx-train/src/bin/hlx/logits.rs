@@ -1,0 +1,46 @@
+//! `hlx logits`: what a model computes, for comparison with other frameworks.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use hlx_io::{load_npy, save_npy, save_safetensors};
+use hlx_train::model_folder;
+
+use crate::DeviceArgument;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The run folder, one of its checkpoints, an imported model's or a Hugging Face folder.
+    model: PathBuf,
+    /// Token ids, whole numbers of [batch, time]: an npy file.
+    #[arg(long, value_name = "FILE")]
+    ids: PathBuf,
+    /// Where to write the logits, f32 of [batch, time, vocabulary]: an npy file.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// The wanted next tokens, [batch, time], of which negative ones count nothing: an npy file. Prints
+    /// the mean cross-entropy.
+    #[arg(long, value_name = "FILE", requires = "gradients")]
+    targets: Option<PathBuf>,
+    /// Where to write the gradient of every parameter: a safetensors file.
+    #[arg(long, value_name = "FILE", requires = "targets")]
+    gradients: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgument,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let ctx = arguments.device.open()?;
+    let model = model_folder::open(&ctx, &arguments.model)?;
+    let ids = load_npy(&ctx, &arguments.ids)?;
+    let Some((targets, out)) = arguments.targets.as_ref().zip(arguments.gradients.as_ref()) else {
+        save_npy(&arguments.out, &model_folder::logits(&model, &ids)?)?;
+        return Ok(());
+    };
+    let targets = load_npy(&ctx, targets)?;
+    let found = model_folder::gradients(&model, &ids, &targets)?;
+    save_npy(&arguments.out, &found.logits)?;
+    save_safetensors(out, &found.by_name)?;
+    println!("loss {}", found.loss);
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Language models outside of runs: folders of HLX and of Hugging Face, brought in and written out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
+use hlx_core::Context;
+use hlx_nn::{
+    CausalInput, CausalModel, ForwardContext, LanguageModel, LanguageModelConfig, Model,
+    cross_entropy, export_hugging_face, hugging_face_tensors, import_hugging_face,
+    load_language_model, save_model,
+};
+
+use crate::run::RunFolder;
+use crate::trained::Trained;
+
+/// What lies beside a model and goes with it.
+const COMPANIONS: [&str; 5] = [
+    "chat_template.jinja",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+];
+
+/// Reads the language model of a run, of one of its checkpoints, of a folder that [`import`] wrote, or of
+/// a Hugging Face folder.
+///
+/// # Errors
+/// A path that is none of these, a damaged file, a device without the memory.
+pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
+    if RunFolder::open_checkpoint(path).is_ok() {
+        let trained = Trained::open(ctx, path)?;
+        return Ok(trained.model.map(LanguageModel::Transformer));
+    }
+    let is_model = path.join(hlx_nn::CONFIG_FILE).is_file();
+    ensure!(
+        is_model,
+        "{}: holds neither a run nor a model's config.json",
+        path.display()
+    );
+    Ok(load_language_model(ctx, path)?)
+}
+
+/// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the
+/// generation's settings that lie beside it. Returns the number of parameters.
+///
+/// # Errors
+/// As [`import_hugging_face`], and the system's message.
+pub fn import(from: &Path, to: &Path) -> Result<usize> {
+    let same = fs::canonicalize(from).ok().zip(fs::canonicalize(to).ok());
+    if same.is_some_and(|(from, to)| from == to) {
+        bail!("{}: is the folder that is read", to.display());
+    }
+    let model = import_hugging_face(&Context::cpu()?, from)?;
+    save_model(to, &model)?;
+    copy_companions(from, to)?;
+    Ok(model.weights().n_elements())
+}
+
+/// Writes a model as a Hugging Face folder.
+///
+/// # Errors
+/// A model without a Hugging Face form, as [`open`], and the system's message.
+pub fn export(from: &Path, to: &Path) -> Result<()> {
+    let model = open(&Context::cpu()?, from)?;
+    let LanguageModelConfig::Causal(config) = model.config() else {
+        bail!(
+            "{}: is HLX's own transformer, which has no Hugging Face form; expected an architecture",
+            from.display()
+        );
+    };
+    export_hugging_face(model.weights(), &config, to)?;
+    copy_companions(from, to)
+}
+
+fn copy_companions(from: &Path, to: &Path) -> Result<()> {
+    for name in COMPANIONS {
+        let file = from.join(name);
+        if file.is_file() {
+            let copied = fs::copy(&file, to.join(name));
+            copied.with_context(|| format!("{}: cannot be copied", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns ids \[B, T\] as u32, each below the vocabulary.
+///
+/// # Errors
+/// Another shape, elements that are no whole numbers, an id outside of the vocabulary.
+pub fn checked_ids(model: &impl CausalModel, ids: &Tensor) -> Result<Tensor> {
+    let vocabulary = model.vocabulary();
+    let words = whole_numbers(ids, "ids")?;
+    let words = words.into_iter().enumerate().map(|(at, id)| {
+        let id = u32::try_from(id)
+            .ok()
+            .filter(|&id| (id as usize) < vocabulary);
+        id.with_context(|| format!("ids: number {at} is outside of the vocabulary of {vocabulary}"))
+    });
+    let words = words.collect::<Result<Vec<u32>>>()?;
+    Ok(Tensor::ids(ids.context(), &words, ids.shape())?.with_samples(0)?)
+}
+
+/// Returns targets \[B, T\]; a negative one counts nothing, as -100 in PyTorch.
+fn checked_targets(model: &impl CausalModel, targets: &Tensor) -> Result<(Tensor, usize)> {
+    let vocabulary = model.vocabulary();
+    let words = whole_numbers(targets, "targets")?;
+    let words = words.into_iter().enumerate().map(|(at, id)| match id {
+        ..0 => Ok(IGNORE_INDEX),
+        id if (id as usize) < vocabulary => Ok(id as u32),
+        id => bail!("targets: number {at} is {id}, and the vocabulary has {vocabulary}"),
+    });
+    let words = words.collect::<Result<Vec<u32>>>()?;
+    let counted = words.iter().filter(|&&id| id != IGNORE_INDEX).count();
+    ensure!(counted > 0, "targets: none counts");
+    let targets = Tensor::ids(targets.context(), &words, targets.shape())?;
+    Ok((targets, counted))
+}
+
+fn whole_numbers(ids: &Tensor, name: &str) -> Result<Vec<i64>> {
+    ensure!(
+        ids.rank() == 2 && !ids.dtype().is_float(),
+        "{name}: shape {:?} of {}, expected whole numbers of [batch, time]",
+        ids.shape(),
+        ids.dtype()
+    );
+    Ok(match ids.dtype() {
+        DType::U32 => ids.to_ids()?.into_iter().map(i64::from).collect(),
+        _ => {
+            let wide = ids.to_dtype(DType::I32)?.to_elements::<i32>()?;
+            wide.into_iter().map(i64::from).collect()
+        }
+    })
+}
+
+/// Computes the logits of ids, \[B, T, V\].
+///
+/// # Errors
+/// As [`checked_ids`], more positions than the model has, and what the device reports.
+pub fn logits(model: &Model<LanguageModel>, ids: &Tensor) -> Result<Tensor> {
+    let ids = checked_ids(model.module(), ids)?;
+    Ok(no_grad(|| {
+        model.logits(&CausalInput::new(&ids), &ForwardContext::eval())
+    })?)
+}
+
+/// What [`gradients`] computes.
+pub struct Gradients {
+    /// \[B, T, V\].
+    pub logits: Tensor,
+    /// The mean cross-entropy over the targets that count.
+    pub loss: f32,
+    /// Its gradient by every parameter, under the names of the model's family: of HLX's own transformer
+    /// under HLX's.
+    pub by_name: BTreeMap<String, Tensor>,
+}
+
+/// Computes the logits of ids, the loss against targets, and every gradient, without dropout.
+///
+/// # Errors
+/// As [`logits`], and targets of another shape or outside of the vocabulary.
+pub fn gradients(
+    model: &Model<LanguageModel>,
+    ids: &Tensor,
+    targets: &Tensor,
+) -> Result<Gradients> {
+    let ids = checked_ids(model.module(), ids)?;
+    let (targets, counted) = checked_targets(model.module(), targets)?;
+    ensure!(
+        targets.shape() == ids.shape(),
+        "targets: shape {:?}, expected that of the ids, {:?}",
+        targets.shape(),
+        ids.shape()
+    );
+    let weights = model.weights();
+    let ctx = weights.context();
+    let scale = Tensor::from_slice(ctx, &[1.0 / counted as f32], &[1])?;
+    let logits = model.logits(&CausalInput::new(&ids), &ForwardContext::eval())?;
+    let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+    loss.backward_with(&BackwardPlan::default())?;
+    let flat = weights.gradients()?;
+    let by_name = match model.config() {
+        LanguageModelConfig::Causal(config) => hugging_face_tensors(weights, flat, &config)?,
+        LanguageModelConfig::Transformer(_) => {
+            let named = weights.parameters().iter().zip(weights.download(flat)?);
+            let named = named.map(|(parameter, values)| {
+                (
+                    parameter.name().to_owned(),
+                    parameter.shape().to_vec(),
+                    values,
+                )
+            });
+            named.collect()
+        }
+    };
+    let by_name = by_name.into_iter().map(|(name, shape, values)| {
+        let tensor = Tensor::from_slice(ctx, &values, &shape)?;
+        Ok((name, tensor))
+    });
+    Ok(Gradients {
+        loss: loss.item()?,
+        by_name: by_name.collect::<Result<_>>()?,
+        logits,
+    })
+}

@@ -1,0 +1,125 @@
+//! `hlx import`, `hlx logits` and `hlx export`, from a Hugging Face folder and back to one.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use common::Scratch;
+use hlx_autograd::Tensor;
+use hlx_io::{load_npy, load_safetensors, save_npy};
+use hlx_nn::{CausalConfig, CausalLm, ForwardContext, Model, Module, Result, export_hugging_face};
+
+const IDS: [u32; 6] = [1, 2, 3, 30, 20, 10];
+
+/// A small GPT-2, whose files have other tensors than the module, written as a Hugging Face folder.
+fn exported(place: &Scratch) -> Result<Model<CausalLm>> {
+    let config = CausalConfig {
+        vocabulary: 31,
+        width: 12,
+        n_layers: 1,
+        n_heads: 3,
+        n_kv_heads: 3,
+        head_width: 4,
+        feed_forward_width: 20,
+        max_positions: 8,
+        ..CausalConfig::preset("gpt2").expect("a preset")
+    };
+    let model = Model::new(&hlx_core::testing::cpu()?, 5, |b| CausalLm::new(b, &config))?;
+    export_hugging_face(model.weights(), &config, &place.join("hub"))?;
+    fs::write(place.join("hub/tokenizer.json"), "{}").expect("written");
+    Ok(model)
+}
+
+#[test]
+fn a_model_is_imported_computed_and_exported() -> Result<()> {
+    let place = Scratch::new("hugging-face");
+    let model = exported(&place)?;
+    let ctx = model.weights().context().clone();
+    let printed = place.succeeds(&["import", "hub", "--out", "mine"]);
+    let n_parameters = model.weights().n_elements();
+    assert_eq!(printed, format!("{n_parameters} parameters in mine\n"));
+
+    let ids = Tensor::ids(&ctx, &IDS, &[2, 3])?;
+    save_npy(&place.join("ids.npy"), &ids).expect("written");
+    let targets = Tensor::from_vec(&ctx, vec![2_i32, 3, -100, 20, 10, 5], &[2, 3])?;
+    save_npy(&place.join("targets.npy"), &targets).expect("written");
+    let expected = model.forward(&ids, &ForwardContext::eval())?.to_vec()?;
+    let mut printed = Vec::new();
+    for name in ["mine", "hub"] {
+        let inputs = [
+            "logits",
+            name,
+            "--ids",
+            "ids.npy",
+            "--targets",
+            "targets.npy",
+        ];
+        let outputs = [
+            "--out",
+            "l.npy",
+            "--gradients",
+            "g.safetensors",
+            "--device",
+            "cpu",
+        ];
+        printed.push(place.succeeds(&[&inputs[..], &outputs].concat()));
+        let logits = load_npy(&ctx, &place.join("l.npy")).expect("read");
+        assert_eq!(logits.shape(), [2, 3, 31]);
+        assert_eq!(logits.to_vec()?, expected);
+    }
+    assert!(
+        printed[0].starts_with("loss 3.") && printed[0] == printed[1],
+        "{printed:?}"
+    );
+    let gradients = load_safetensors(&ctx, &place.join("g.safetensors")).expect("read");
+    let packed = &gradients["transformer.h.0.attn.c_attn.weight"];
+    assert_eq!(packed.shape(), [12, 36]);
+    assert_eq!(gradients.len(), 16);
+    place.succeeds(&["logits", "mine", "--ids", "ids.npy", "--out", "l2.npy"]);
+
+    place.succeeds(&["export", "mine", "again"]);
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let read = |folder: &str| fs::read(place.join(&format!("{folder}/{name}"))).expect("there");
+        assert_eq!(read("again"), read("hub"), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
+    let place = Scratch::new("hugging-face-refused");
+    let model = exported(&place)?;
+    let ctx = model.weights().context().clone();
+    let refused = |arguments: &[&str]| place.fails(arguments);
+    let error = refused(&["import", "hub", "--out", "hub"]);
+    assert_eq!(error, "error: hub: is the folder that is read");
+    let error = refused(&["logits", "nothing", "--ids", "ids.npy", "--out", "l.npy"]);
+    let expected = "error: nothing: holds neither a run nor a model's config.json";
+    assert_eq!(error, expected);
+    let logits = |ids: &Tensor| {
+        save_npy(&place.join("ids.npy"), ids).expect("written");
+        refused(&["logits", "hub", "--ids", "ids.npy", "--out", "l.npy"])
+    };
+    let error = logits(&Tensor::ids(&ctx, &[1, 31], &[1, 2])?);
+    let expected = "error: ids: number 1 is outside of the vocabulary of 31";
+    assert_eq!(error, expected);
+    let error = logits(&Tensor::ids(&ctx, &[1; 9], &[1, 9])?);
+    let expected = "error: causal model: ids has shape [1, 9], expected [batch, time] with at most \
+                    8 positions";
+    assert_eq!(error, expected);
+    let error = logits(&Tensor::ones(&ctx, &[1, 2], hlx_autograd::DType::F32)?);
+    let expected = "error: ids: shape [1, 2] of f32, expected whole numbers of [batch, time]";
+    assert_eq!(error, expected);
+    let mut keys: BTreeMap<String, serde_json::Value> =
+        serde_json::from_slice(&fs::read(place.join("hub/config.json")).expect("there"))
+            .expect("an object");
+    keys.insert("quantization_config".to_owned(), serde_json::json!({}));
+    let text = serde_json::to_string(&keys).expect("written");
+    fs::write(place.join("hub/config.json"), text).expect("written");
+    let error = refused(&["import", "hub"]);
+    let expected = "error: hub/config.json: the key `quantization_config` is not known, and may \
+                    change the result";
+    assert_eq!(error, expected);
+    Ok(())
+}
