@@ -1,6 +1,8 @@
-//! Token shards and the batches that language models train on.
+//! Text for language models: tokenizers, token shards, and the batches to train on.
 //!
-//! [`TokenShards`] are tokens on disk, mapped: made by a [`ShardWriter`], or nanoGPT's and llm.c's
+//! A [`Tokenizer`] is bytes, characters, or any `tokenizer.json`; [`BpeTrainer`] trains one.
+//! [`prepare`] turns text, JSON lines and chats into [`TokenShards`]; a [`ChatTemplate`] lays messages
+//! out. [`TokenShards`] are tokens on disk, mapped: made by [`prepare`] or a [`ShardWriter`], or nanoGPT's and llm.c's
 //! files. [`Windows`], [`PaddedDocuments`] and [`PackedDocuments`] make batches of them. A batch is a
 //! function of the tokens, the seed and the number of its first sample: a cursor is one number.
 //!
@@ -18,13 +20,24 @@
 
 mod batch;
 mod bytes;
+mod chat;
 mod error;
+mod prepare;
 mod shards;
+mod tokenizer;
 
 pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Windows};
 pub use bytes::SharedBytes;
+pub use chat::{ChatTemplate, Message};
 pub use error::TextError;
+pub use prepare::{
+    PrepareOptions, PrepareProgress, ScanOptions, SourceFormat, characters_of_files, count_words,
+    prepare,
+};
 pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
+pub use tokenizer::{
+    BpeTrainer, DecodeStream, SpecialTokens, TOKENIZER_FILE, Tokenizer, WordCounts,
+};
 
 /// The result of an operation on text.
 pub type Result<T, E = TextError> = std::result::Result<T, E>;

@@ -20,7 +20,8 @@ use sha2::{Digest, Sha256};
 pub use writer::{ShardOptions, ShardWriter};
 
 use crate::{Result, SharedBytes, TextError};
-use index::{INDEX_FILE, Index};
+use index::Index;
+pub(crate) use index::{INDEX_FILE, ShardEntry};
 use shard::Shard;
 use words::Width;
 
@@ -194,6 +195,11 @@ impl TokenShards {
     /// Every token is below it. Of nanoGPT's and llm.c's files it is what their words hold.
     pub fn vocabulary_size(&self) -> usize {
         self.inner.vocabulary_size
+    }
+
+    /// Whether this is a file of llm.c, where the end of a text stands in front of the next one.
+    pub(crate) fn is_of_llm_c(&self) -> bool {
+        self.inner.shards.iter().any(Shard::is_of_llm_c)
     }
 
     /// The digest of the tokenizer that made the tokens, where the index states one.

@@ -100,6 +100,11 @@ impl Shard {
         }
     }
 
+    /// Whether the file is llm.c's.
+    pub fn is_of_llm_c(&self) -> bool {
+        self.header > 0
+    }
+
     /// The vocabulary that the tokens are below, or the width's.
     pub fn vocabulary_size(&self) -> usize {
         self.vocabulary_size

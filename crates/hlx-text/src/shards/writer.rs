@@ -55,6 +55,8 @@ pub struct ShardWriter {
     options: ShardOptions,
     width: Width,
     current: Option<OpenShard>,
+    /// Whether a document has begun of which no token has come.
+    starting: bool,
     done: Vec<ShardEntry>,
 }
 
@@ -101,6 +103,7 @@ impl ShardWriter {
             options,
             width,
             current: None,
+            starting: false,
             done,
         })
     }
@@ -111,33 +114,43 @@ impl ShardWriter {
     /// [`TextError::Argument`] for a token that is out of range, or a mask of another length;
     /// [`TextError::File`] with the system's message.
     pub fn add(&mut self, document: &Document) -> Result<()> {
-        self.push(document, true, true)?;
+        self.push(document, true)?;
+        self.close_if_full()?;
         Ok(())
     }
 
-    /// Appends a part of a document: its first, its last, both or neither. Returns whether a shard
-    /// was finished behind it.
-    pub(crate) fn push(&mut self, part: &Document, first: bool, last: bool) -> Result<bool> {
+    /// Appends a part of a document: its `first`, or one that goes on with the last part's.
+    pub(crate) fn push(&mut self, part: &Document, first: bool) -> Result<()> {
         check_document("shard_writer", self.options.vocabulary_size, part)?;
-        if part.tokens.is_empty() && self.current.is_none() {
-            return Ok(false);
+        self.starting |= first;
+        if part.tokens.is_empty() {
+            return Ok(());
         }
-        let number = self.done.len();
-        let path = shard_files(&self.folder, number)[0].clone();
+        let path = shard_files(&self.folder, self.done.len())[0].clone();
         let shard = match &mut self.current {
             Some(shard) => shard,
             none => none.insert(OpenShard::create(&path)?),
         };
-        if first && !part.tokens.is_empty() {
+        if std::mem::take(&mut self.starting) {
             shard.starts.extend(shard.n_tokens.to_le_bytes());
         }
         let written = shard.append(part, self.width);
-        written.map_err(|error| TextError::file(&path, error))?;
-        let full = last && shard.n_tokens >= self.options.shard_tokens;
+        written.map_err(|error| TextError::file(&path, error))
+    }
+
+    /// Ends the shard behind a document if it has its size, and returns whether it did.
+    pub(crate) fn close_if_full(&mut self) -> Result<bool> {
+        let open = self.current.as_ref();
+        let full = open.is_some_and(|shard| shard.n_tokens >= self.options.shard_tokens);
         if full {
             self.close()?;
         }
         Ok(full)
+    }
+
+    /// The shards that are whole.
+    pub(crate) fn done(&self) -> &[ShardEntry] {
+        &self.done
     }
 
     /// Tokens written, those of the open shard included.

@@ -1,0 +1,293 @@
+//! Records of a corpus to documents of tokens.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::reader::{Chunk, Content, Piece, Place};
+use super::sources::Source;
+use crate::{ChatTemplate, Document, Message, Result, TextError, Tokenizer};
+
+/// How records become tokens.
+pub(super) struct Encoder<'a> {
+    pub tokenizer: &'a Tokenizer,
+    pub template: Option<&'a ChatTemplate>,
+    /// Text that ends a document in plain text.
+    pub separator: Option<&'a str>,
+    /// Text between the input and the output of a pair, where the tokenizer has no token for it.
+    pub pair_separator: &'a str,
+    /// Tokens before and behind each document.
+    pub begin: Option<u32>,
+    pub end: Option<u32>,
+    /// The token that separates documents of tokens.
+    pub boundary: Option<u32>,
+}
+
+/// A document or a part of one.
+pub(super) struct Part {
+    pub document: Document,
+    /// Whether the document begins with it.
+    pub first: bool,
+}
+
+/// What became of a chunk.
+pub(super) struct Encoded {
+    pub parts: Vec<Part>,
+    /// Whether the last document ends with the chunk.
+    pub ends: bool,
+    pub next: Place,
+    pub n_bytes: u64,
+    pub done: f64,
+}
+
+/// A line of JSON.
+#[derive(Deserialize)]
+struct Line {
+    text: Option<String>,
+    input: Option<String>,
+    output: Option<String>,
+    messages: Option<Vec<Message>>,
+}
+
+/// What a record asks to be learnt.
+#[derive(Debug)]
+pub(super) enum Record {
+    Text(String),
+    Pair { input: String, output: String },
+    Chat(Vec<Message>),
+}
+
+impl Record {
+    /// Reads a line of JSON.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let line: Line =
+            serde_json::from_str(line).map_err(|error| format!("malformed JSON: {error}"))?;
+        match line {
+            Line {
+                messages: Some(messages),
+                ..
+            } => Ok(Self::Chat(messages)),
+            Line {
+                input: Some(input),
+                output: Some(output),
+                ..
+            } => Ok(Self::Pair { input, output }),
+            Line {
+                text: Some(text), ..
+            } => Ok(Self::Text(text)),
+            _ => Err("has neither `text`, nor `input` and `output`, nor `messages`".to_owned()),
+        }
+    }
+}
+
+impl Encoder<'_> {
+    /// Encodes a chunk.
+    ///
+    /// # Errors
+    /// One line with the file, and the line where there is one.
+    pub fn chunk(&self, chunk: Chunk, sources: &[Source]) -> Result<Encoded> {
+        let mut parts = Vec::new();
+        let ends = chunk.pieces.last().is_none_or(|piece| piece.ends);
+        for piece in chunk.pieces {
+            self.piece(&piece, &sources[piece.source].path, &mut parts)?;
+        }
+        Ok(Encoded {
+            parts,
+            ends,
+            next: chunk.next,
+            n_bytes: chunk.n_bytes,
+            done: chunk.done,
+        })
+    }
+
+    fn piece(&self, piece: &Piece, path: &Path, parts: &mut Vec<Part>) -> Result<()> {
+        let before = parts.len();
+        match &piece.content {
+            Content::Tokens(tokens) => parts.extend(self.token_parts(tokens, piece)),
+            Content::Text(_) => {
+                let text = piece.text(path)?;
+                self.texts(text, piece, parts)
+                    .map_err(|error| TextError::file(path, error))?;
+            }
+            Content::Lines(_) => {
+                for line in piece.records(path)? {
+                    let (number, record) = line?;
+                    let document = self.record(&record);
+                    let document = document
+                        .map_err(|error| TextError::file(path, format!("{number}: {error}")))?;
+                    parts.push(Part::whole(document));
+                }
+            }
+        }
+        match piece.whole && parts.len() == before {
+            true => Err(TextError::file(path, "holds no text")),
+            false => Ok(()),
+        }
+    }
+
+    /// Encodes one record as a document with its ends.
+    pub fn record(&self, record: &Record) -> Result<Document> {
+        match record {
+            Record::Text(text) => self.text(text, true, true),
+            Record::Pair { input, output } => {
+                let mut segments = Segments::default();
+                segments.extend(self.begin, false);
+                segments.extend(self.tokenizer.encode(input)?, false);
+                match self.tokenizer.specials().separator {
+                    Some(separator) => segments.extend([separator], false),
+                    None => segments.extend(self.tokenizer.encode(self.pair_separator)?, false),
+                }
+                segments.extend(self.tokenizer.encode(output)?, true);
+                segments.extend(self.end, true);
+                Ok(segments.into_document())
+            }
+            Record::Chat(messages) => {
+                let template = self.template.ok_or_else(|| {
+                    let reason = "`messages` need a chat template: the tokenizer's folder has none, and none \
+                                  is given";
+                    TextError::argument("chat_template", reason)
+                })?;
+                let (text, answers) = template.render_for_training(messages)?;
+                self.masked(&text, &answers)
+            }
+        }
+    }
+
+    /// Encodes a text whose ranges alone are trained on; the parts between are encoded one by one,
+    /// as they are when the model answers.
+    fn masked(&self, text: &str, trained: &[Range<usize>]) -> Result<Document> {
+        let mut segments = Segments::default();
+        let mut at = 0;
+        for range in trained {
+            segments.extend(self.tokenizer.encode(&text[at..range.start])?, false);
+            segments.extend(self.tokenizer.encode(&text[range.clone()])?, true);
+            at = range.end;
+        }
+        segments.extend(self.tokenizer.encode(&text[at..])?, false);
+        Ok(segments.into_document())
+    }
+
+    fn text(&self, text: &str, first: bool, last: bool) -> Result<Document> {
+        let mut tokens = Vec::new();
+        tokens.extend(self.begin.filter(|_| first));
+        tokens.extend(self.tokenizer.encode(text)?);
+        tokens.extend(self.end.filter(|_| last));
+        Ok(Document::new(tokens))
+    }
+
+    /// The documents of a piece of text. Blank ones are left out.
+    fn texts(&self, text: &str, piece: &Piece, parts: &mut Vec<Part>) -> Result<()> {
+        let Some(separator) = self.separator else {
+            if piece.starts && piece.ends && text.trim().is_empty() {
+                return Ok(());
+            }
+            parts.push(Part {
+                document: self.text(text, piece.starts, piece.ends)?,
+                first: piece.starts,
+            });
+            return Ok(());
+        };
+        for document in text.split(separator) {
+            if !document.trim().is_empty() {
+                parts.push(Part::whole(self.text(document, true, true)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Documents of tokens, cut where the separating token is.
+    fn token_parts(&self, tokens: &[u32], piece: &Piece) -> Vec<Part> {
+        let mut documents: Vec<Vec<u32>> = vec![Vec::new()];
+        for &token in tokens {
+            let is_end = Some(token) == self.boundary;
+            let open = documents
+                .last()
+                .is_some_and(|document| !document.is_empty());
+            if is_end && piece.leads && open {
+                documents.push(Vec::new());
+            }
+            if let Some(document) = documents.last_mut() {
+                document.push(token);
+            }
+            if is_end && !piece.leads {
+                documents.push(Vec::new());
+            }
+        }
+        documents.retain(|document| !document.is_empty());
+        let part = |(at, tokens): (usize, Vec<u32>)| Part {
+            document: Document::new(tokens),
+            first: at > 0 || piece.starts,
+        };
+        documents.into_iter().enumerate().map(part).collect()
+    }
+}
+
+impl Part {
+    fn whole(document: Document) -> Self {
+        Self {
+            document,
+            first: true,
+        }
+    }
+}
+
+/// Tokens with flags, put together in order.
+#[derive(Default)]
+struct Segments {
+    tokens: Vec<u32>,
+    trained: Vec<bool>,
+}
+
+impl Segments {
+    fn extend(&mut self, tokens: impl IntoIterator<Item = u32>, trained: bool) {
+        self.tokens.extend(tokens);
+        self.trained.resize(self.tokens.len(), trained);
+    }
+
+    fn into_document(self) -> Document {
+        Document {
+            tokens: self.tokens,
+            trained: Some(self.trained),
+        }
+    }
+}
+
+impl Piece {
+    /// The bytes as text.
+    ///
+    /// # Errors
+    /// The first place that is no UTF-8.
+    pub fn text(&self, path: &Path) -> Result<&str> {
+        let bytes = match &self.content {
+            Content::Text(bytes) | Content::Lines(bytes) => &bytes[..],
+            Content::Tokens(_) => &[],
+        };
+        std::str::from_utf8(bytes).map_err(|error| {
+            let at = error.valid_up_to();
+            let lines = bytes[..at].iter().filter(|&&byte| byte == b'\n').count();
+            let line = self.place.line + lines as u64 + 1;
+            let byte = self.place.offset + at as u64;
+            TextError::file(path, format!("{line}: not UTF-8 at byte {byte}"))
+        })
+    }
+
+    /// The records of lines of JSON with their numbers; blank lines are left out.
+    ///
+    /// # Errors
+    /// What is no UTF-8; each record's own.
+    pub fn records<'a>(
+        &'a self,
+        path: &'a Path,
+    ) -> Result<impl Iterator<Item = Result<(u64, Record)>> + 'a> {
+        let lines = self.text(path)?.lines().zip(self.place.line + 1..);
+        let filled = lines.filter(|(line, _)| !line.trim().is_empty());
+        Ok(filled.map(move |(line, number)| match Record::parse(line) {
+            Ok(record) => Ok((number, record)),
+            Err(reason) => Err(TextError::file(path, format!("{number}: {reason}"))),
+        }))
+    }
+}

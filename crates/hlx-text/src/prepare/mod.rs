@@ -1,0 +1,197 @@
+//! Preparing a corpus: text, JSON lines and other programs' tokens to shards, in parallel and resumable.
+//!
+//! One thread at a time reads a chunk, all tokenise chunks, and results are written in the chunks'
+//! order: the shards' bytes do not depend on the number of threads, nor on where the work was stopped.
+
+mod encode;
+mod open;
+mod ordered;
+mod reader;
+mod scan;
+mod sources;
+mod state;
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use crate::shards::ShardOptions;
+use crate::tokenizer::TOKENIZER_FILE;
+use crate::{ChatTemplate, Result, ShardWriter, TextError, TokenShards, Tokenizer};
+use encode::{Encoded, Encoder};
+use ordered::ordered;
+use reader::{Cuts, Reader};
+pub use scan::{ScanOptions, characters_of_files, count_words};
+pub use sources::SourceFormat;
+use state::State;
+
+/// What is prepared, and how.
+#[derive(Clone, Debug)]
+pub struct PrepareOptions {
+    /// Files, folders and globs.
+    pub inputs: Vec<PathBuf>,
+    /// The folder of the shards.
+    pub out: PathBuf,
+    /// The format of all files; without it their names tell: `.jsonl`, `.ndjson` and `.json` are
+    /// JSON lines, `.bin` is tokens, everything else text.
+    pub format: Option<SourceFormat>,
+    /// Text that ends a document in text files; without it a file is one document.
+    pub separator: Option<String>,
+    /// Text between the input and the output of a pair, where the tokenizer has no token for it.
+    pub pair_separator: String,
+    /// The source of a chat template, instead of the one beside the tokenizer.
+    pub template: Option<String>,
+    /// Whether each document begins with the tokenizer's first token (BOS).
+    pub begin: bool,
+    /// Whether each document ends with the tokenizer's last token (EOS), where it has one.
+    pub end: bool,
+    /// A shard ends with the first chunk that takes it to so many tokens.
+    pub shard_tokens: u64,
+    /// Threads that tokenise.
+    pub threads: usize,
+}
+
+impl PrepareOptions {
+    /// Files by their names, documents with their end, shards of 100 million tokens, a thread a core.
+    pub fn new(inputs: Vec<PathBuf>, out: PathBuf) -> Self {
+        Self {
+            inputs,
+            out,
+            format: None,
+            separator: None,
+            pair_separator: "\n".to_owned(),
+            template: None,
+            begin: false,
+            end: true,
+            shard_tokens: ShardOptions::new(1).shard_tokens,
+            threads: threads(),
+        }
+    }
+}
+
+/// A thread a core.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How far the work is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PrepareProgress {
+    /// The share of the files that is read, from 0 to 1; a compressed file counts when it ends.
+    pub done: f64,
+    /// Bytes of text tokenised by this call.
+    pub n_bytes: u64,
+    /// Tokens written, those of an earlier call included.
+    pub n_tokens: u64,
+}
+
+/// Tokenises files into a folder of shards, with the tokenizer beside them (`tokenizer.json`). If it is
+/// stopped, even killed, the same call goes on behind the last whole shard, and leaves the same
+/// files as a call that ran through. `progress` is called behind each chunk of about a megabyte, and may
+/// stop the work.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use hlx_text::{PrepareOptions, Tokenizer, prepare};
+///
+/// let folder = std::env::temp_dir().join(format!("hlx-doc-prepare-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// std::fs::write(folder.join("a.jsonl"), "{\"input\": \"2+2\", \"output\": \"4\"}\n")?;
+/// let options = PrepareOptions::new(vec![folder.join("a.jsonl")], folder.join("tokens"));
+/// let shards = prepare(&options, &Tokenizer::bytes(), |_| ControlFlow::Continue(()))?;
+/// assert_eq!(shards.read(0..6)?, [50, 43, 50, 0x1e, 52, 4]);
+/// assert_eq!(shards.trained(2..6)?, [false, false, true, true]);
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// One line with the file, and the line where there is one: files that cannot be read, are empty,
+/// no UTF-8, or no JSON; a template that raises; a folder that holds shards already, was begun with other
+/// files or options, or is being written by another process.
+pub fn prepare(
+    options: &PrepareOptions,
+    tokenizer: &Tokenizer,
+    mut progress: impl FnMut(&PrepareProgress) -> ControlFlow<()> + Send,
+) -> Result<TokenShards> {
+    let sources = sources::resolve(&options.inputs, options.format)?;
+    let template = template(options, tokenizer)?;
+    let encoder = encoder(options, tokenizer, template.as_ref())?;
+    let mut state = State::open(options, tokenizer, &sources)?;
+    let path = options.out.join(TOKENIZER_FILE);
+    let written = fs::write(&path, tokenizer.to_json());
+    written.map_err(|error| TextError::file(&path, error))?;
+    let shard_options = ShardOptions {
+        vocabulary_size: tokenizer.vocabulary_size(),
+        tokenizer: Some(tokenizer.digest().to_owned()),
+        shard_tokens: options.shard_tokens,
+    };
+    let mut writer = ShardWriter::resume(&options.out, shard_options, state.shards().to_vec())?;
+    let cuts = Cuts {
+        separator: options.separator.clone(),
+        end: tokenizer.specials().eos,
+    };
+    let mut reader = Reader::new(sources.clone(), cuts, state.place())?;
+    let mut n_bytes = 0;
+    ordered(
+        options.threads,
+        || reader.next(),
+        |chunk| encoder.chunk(chunk, &sources),
+        |encoded: Encoded| {
+            for part in &encoded.parts {
+                writer.push(&part.document, part.first)?;
+            }
+            if encoded.ends && writer.close_if_full()? {
+                state.save(encoded.next, writer.done())?;
+            }
+            n_bytes += encoded.n_bytes;
+            let reached = PrepareProgress {
+                done: encoded.done,
+                n_bytes,
+                n_tokens: writer.n_tokens(),
+            };
+            match progress(&reached) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => {
+                    let reason = "was stopped; the same command goes on with it";
+                    Err(TextError::file(&options.out, reason))
+                }
+            }
+        },
+    )?;
+    writer.finish()?;
+    state.finish()?;
+    TokenShards::open(&options.out)
+}
+
+fn template(options: &PrepareOptions, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
+    let source = options.template.as_deref();
+    let source = source.or_else(|| tokenizer.chat_template());
+    source
+        .map(|source| ChatTemplate::with_tokens_of(source, tokenizer))
+        .transpose()
+}
+
+fn encoder<'a>(
+    options: &'a PrepareOptions,
+    tokenizer: &'a Tokenizer,
+    template: Option<&'a ChatTemplate>,
+) -> Result<Encoder<'a>> {
+    let wrong = |reason: &str| Err(TextError::argument("data_prepare", reason));
+    let specials = tokenizer.specials();
+    if options.begin && specials.bos.is_none() {
+        return wrong("the tokenizer states no token that begins a document");
+    }
+    if options.separator.as_ref().is_some_and(String::is_empty) {
+        return wrong("the separator of documents is empty");
+    }
+    Ok(Encoder {
+        tokenizer,
+        template,
+        separator: options.separator.as_deref(),
+        pair_separator: &options.pair_separator,
+        begin: specials.bos.filter(|_| options.begin),
+        end: specials.eos.filter(|_| options.end),
+        boundary: specials.eos,
+    })
+}
