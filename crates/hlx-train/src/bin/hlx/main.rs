@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod contract;
+mod data;
 mod demo;
 mod digest;
 mod doctor;
@@ -13,9 +14,11 @@ mod interrupt;
 mod logits;
 mod perplexity;
 mod plot;
+mod progress;
 mod report;
 mod run;
 mod store;
+mod tokenizer;
 mod train;
 mod verify;
 
@@ -55,6 +58,10 @@ enum Verb {
     Digest(digest::Arguments),
     /// Recompute a run, or the golden runs: are the bits equal, and where do they first differ?
     Verify(verify::Arguments),
+    /// Turn text into token shards, and verify them.
+    Data(data::Arguments),
+    /// Train tokenizers.
+    Tokenizer(tokenizer::Arguments),
     /// Draw a run's loss curve as SVG.
     Plot(plot::Arguments),
     /// List the devices, their limits and what the start-up probe found.
@@ -101,6 +108,8 @@ fn main() -> ExitCode {
         Verb::Logits(arguments) => logits::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),
         Verb::Verify(arguments) => return verify::run(&arguments),
+        Verb::Data(arguments) => data::run(&arguments),
+        Verb::Tokenizer(arguments) => tokenizer::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),

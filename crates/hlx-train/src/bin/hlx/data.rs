@@ -1,0 +1,127 @@
+//! `hlx data`: text to token shards, and their verification.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use hlx_text::{
+    PrepareOptions, PrepareProgress, SourceFormat, TokenShards, Tokenizer, characters_of_files,
+    prepare,
+};
+
+use crate::progress::{ShareBar, speed};
+use crate::tokenizer::Inputs;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Turn text, JSON lines and chats into token shards; the same command goes on after a stop.
+    Prepare(PrepareArguments),
+    /// Hash every file of a folder of shards and compare it with the index.
+    Verify {
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct PrepareArguments {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// bytes, characters, a tokenizer.json or a folder with one.
+    #[arg(long, value_name = "TOKENIZER", default_value = "bytes")]
+    tokenizer: String,
+    /// The folder of the shards.
+    #[arg(short, long, value_name = "DIR")]
+    out: PathBuf,
+    /// Text that ends a document in text files; by default a file is one document.
+    #[arg(long, value_name = "TEXT")]
+    separator: Option<String>,
+    /// Text between input and output, where the tokenizer has no token for it; a newline by default.
+    #[arg(long, value_name = "TEXT")]
+    pair_separator: Option<String>,
+    /// A Jinja template for `messages`, instead of the one beside the tokenizer.
+    #[arg(long, value_name = "FILE")]
+    chat_template: Option<PathBuf>,
+    /// Begin each document with the tokenizer's first token (BOS).
+    #[arg(long)]
+    bos: bool,
+    /// Leave out the token that ends each document (EOS).
+    #[arg(long)]
+    no_eos: bool,
+    /// The size from which on a shard ends, in tokens.
+    #[arg(long, value_name = "N")]
+    shard_tokens: Option<u64>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.verb {
+        Verb::Prepare(arguments) => arguments.run(),
+        Verb::Verify { folder } => {
+            let shards = TokenShards::open(folder)?;
+            shards.verify()?;
+            println!("{} is whole: {}", folder.display(), describe(&shards));
+            Ok(())
+        }
+    }
+}
+
+impl PrepareArguments {
+    fn run(&self) -> Result<()> {
+        let bar = ShareBar::new();
+        let tokenizer = self.tokenizer(&bar)?;
+        let mut last = PrepareProgress::default();
+        let shards = prepare(&self.options()?, &tokenizer, |reached| {
+            last = *reached;
+            bar.set(reached.done, format!("{} tokens", reached.n_tokens));
+            ControlFlow::Continue(())
+        })?;
+        let time = bar.finish();
+        println!(
+            "{}: {}; {}",
+            self.out.display(),
+            describe(&shards),
+            speed(last.n_bytes, time)
+        );
+        Ok(())
+    }
+
+    fn tokenizer(&self, bar: &ShareBar) -> Result<Tokenizer> {
+        Ok(match self.tokenizer.as_str() {
+            "bytes" => Tokenizer::bytes(),
+            "characters" => characters_of_files(&self.inputs.scan_options(), |share, _| {
+                bar.set(share, "collecting characters".to_owned());
+            })?,
+            path => Tokenizer::open(Path::new(path))?,
+        })
+    }
+
+    fn options(&self) -> Result<PrepareOptions> {
+        let mut options = PrepareOptions::new(self.inputs.files.clone(), self.out.clone());
+        options.format = self.inputs.format.map(SourceFormat::from);
+        options.threads = self.inputs.threads.unwrap_or(options.threads);
+        options.separator.clone_from(&self.separator);
+        if let Some(separator) = &self.pair_separator {
+            options.pair_separator.clone_from(separator);
+        }
+        if let Some(path) = &self.chat_template {
+            let source = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            options.template = Some(source);
+        }
+        (options.begin, options.end) = (self.bos, !self.no_eos);
+        options.shard_tokens = self.shard_tokens.unwrap_or(options.shard_tokens);
+        Ok(options)
+    }
+}
+
+fn describe(shards: &TokenShards) -> String {
+    let (n, n_documents) = (shards.len(), shards.n_documents());
+    let vocabulary = shards.vocabulary_size();
+    format!("{n} tokens in {n_documents} documents, vocabulary {vocabulary}")
+}

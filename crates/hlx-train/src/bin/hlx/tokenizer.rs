@@ -1,0 +1,123 @@
+//! `hlx tokenizer`: training tokenizers.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use hlx_core::files::write_atomically;
+use hlx_text::{BpeTrainer, ScanOptions, SourceFormat, TOKENIZER_FILE, count_words};
+
+use crate::progress::{ShareBar, speed};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Train byte-level BPE on files and write a tokenizer.json.
+    Train(TrainArguments),
+}
+
+/// The files of a corpus.
+#[derive(clap::Args)]
+pub struct Inputs {
+    /// Files, folders, or globs in quotes; plain, gzip or zstd. JSON lines have `text`, or `input` and
+    /// `output`, or `messages`.
+    #[arg(required = true, value_name = "FILES")]
+    pub files: Vec<PathBuf>,
+    /// The format of all files; by default their names tell.
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArgument>,
+    /// Threads; by default one a core. They change no byte of the result.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+/// A format of files.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum FormatArgument {
+    /// Plain text.
+    Text,
+    /// A JSON object a line.
+    Jsonl,
+    /// Tokens of nanoGPT or llm.c.
+    Tokens,
+}
+
+impl Inputs {
+    /// How a pass over the files reads them.
+    pub fn scan_options(&self) -> ScanOptions {
+        let mut options = ScanOptions::new(self.files.clone());
+        options.format = self.format.map(SourceFormat::from);
+        options.threads = self.threads.unwrap_or(options.threads);
+        options
+    }
+}
+
+impl From<FormatArgument> for SourceFormat {
+    fn from(format: FormatArgument) -> Self {
+        match format {
+            FormatArgument::Text => Self::Text,
+            FormatArgument::Jsonl => Self::Jsonl,
+            FormatArgument::Tokens => Self::Tokens,
+        }
+    }
+}
+
+#[derive(clap::Args)]
+struct TrainArguments {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Tokens, the 256 bytes and the special tokens included.
+    #[arg(long, value_name = "N")]
+    vocab: usize,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE", default_value = TOKENIZER_FILE)]
+    out: PathBuf,
+    /// A special token; may be given many times. The first one that is known to end documents does so.
+    #[arg(
+        long = "special",
+        value_name = "TOKEN",
+        default_value = "<|endoftext|>"
+    )]
+    specials: Vec<String>,
+    /// Pairs that occur less often are not joined.
+    #[arg(long, value_name = "N", default_value_t = BpeTrainer::default().min_frequency)]
+    min_frequency: u64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.verb {
+        Verb::Train(arguments) => train(arguments),
+    }
+}
+
+fn train(arguments: &TrainArguments) -> Result<()> {
+    let bar = ShareBar::new();
+    let mut n_bytes = 0;
+    let counts = count_words(&arguments.inputs.scan_options(), |share, bytes| {
+        n_bytes = bytes;
+        bar.set(share, "counting words".to_owned());
+    })?;
+    let n_words = counts.len();
+    let trainer = BpeTrainer {
+        vocabulary_size: arguments.vocab,
+        min_frequency: arguments.min_frequency,
+        special_tokens: arguments.specials.clone(),
+    };
+    let tokenizer = trainer.train(counts, |have, wanted| {
+        bar.set(have as f64 / wanted as f64, format!("{have} tokens"));
+    })?;
+    let time = bar.finish();
+    let path = &arguments.out;
+    write_atomically(path, tokenizer.to_json().as_bytes())
+        .with_context(|| path.display().to_string())?;
+    let (path, n) = (path.display(), tokenizer.vocabulary_size());
+    println!(
+        "{path}: {n} tokens from {n_words} different words; {}",
+        speed(n_bytes, time)
+    );
+    Ok(())
+}
