@@ -7,6 +7,7 @@
 mod contracts;
 mod files;
 mod text;
+mod tokens;
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ pub use files::model_sizes;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 20] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -32,6 +33,11 @@ pub const TARGETS: [Target; 15] = [
     ("corpus", text::corpus),
     ("idx", text::idx),
     ("arguments", text::arguments),
+    ("token_file", tokens::token_file),
+    ("shard_index", tokens::shard_index),
+    ("tokenizer", tokens::tokenizer),
+    ("prepare", tokens::prepared),
+    ("chat_template", tokens::chat_template),
 ];
 
 /// Returns the target of this name.

@@ -8,6 +8,7 @@ use hlx_contract::{Encoded, own_shader, pipeline_example};
 use hlx_core::Context;
 use hlx_nn::{Model, OptimizerState, Transformer, save_model};
 use hlx_store::{Dtype, Store};
+use hlx_text::{BpeTrainer, Document, ShardOptions, ShardWriter, Tokenizer, WordCounts};
 use hlx_train::run::{Progress, State};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,6 +31,53 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     contracts(&seed)?;
     run_files(&root, &seed)?;
+    texts(&seed)?;
+    Ok(())
+}
+
+fn texts(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
+    seed("token_file", "nanogpt", &[1, 0, 2, 0, 80, 196])?;
+    let mut header = [0_u32; 256];
+    header[..3].copy_from_slice(&[20_240_520, 1, 2]);
+    let header: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    seed(
+        "token_file",
+        "llm_c",
+        &[&header[..], &[1, 0, 2, 0]].concat(),
+    )?;
+    let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
+    let mut writer = ShardWriter::create(&folder, ShardOptions::new(300))?;
+    writer.add(&Document::new((0..64).collect()))?;
+    writer.add(&Document::new(vec![299]))?;
+    writer.finish()?;
+    for name in ["index.json", "shard-00000.starts"] {
+        seed("shard_index", name, &fs::read(folder.join(name))?)?;
+    }
+    fs::remove_dir_all(folder)?;
+    let mut counts = WordCounts::default();
+    counts.add("the river of the light rivers");
+    let trainer = BpeTrainer {
+        vocabulary_size: 264,
+        ..BpeTrainer::default()
+    };
+    let trained = trainer.train(counts, |_, _| ())?;
+    seed("tokenizer", "bpe", trained.to_json().as_bytes())?;
+    let characters = Tokenizer::characters_of("the river")?;
+    seed("tokenizer", "characters", characters.to_json().as_bytes())?;
+    let lines = "{\"text\": \"a\"}\n{\"input\": \"b\", \"output\": \"c\"}\n\
+                 {\"messages\": [{\"role\": \"user\", \"content\": \"d\"}]}\n";
+    seed("prepare", "lines", lines.as_bytes())?;
+    seed("prepare", "text", b"some text\nof two lines\n")?;
+    seed(
+        "prepare",
+        "gzip",
+        &[
+            31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 75, 4, 0, 67, 190, 183, 232, 1, 0, 0, 0,
+        ],
+    )?;
+    let template = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content.strip() }}{% else %}\
+                    {% generation %}{{ m.content | tojson }}{% endgeneration %}{% endif %}{% endfor %}";
+    seed("chat_template", "blocks", template.as_bytes())?;
     Ok(())
 }
 
