@@ -217,7 +217,7 @@ fn check(ctx: &Context, name: &str) -> Result {
 fn logits_and_gradients_are_those_of_transformers() -> Result {
     for ctx in hlx_core::testing::contexts() {
         for name in NAMES {
-            check(&ctx, name)?;
+            check(ctx, name)?;
         }
     }
     Ok(())

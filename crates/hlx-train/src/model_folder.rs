@@ -32,7 +32,7 @@ const COMPANIONS: [&str; 5] = [
 /// A path that is none of these, a damaged file, a device without the memory.
 pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
     if RunFolder::open_checkpoint(path).is_ok() {
-        let trained = Trained::open(ctx, path)?;
+        let trained = Trained::open(ctx, path, false)?;
         return Ok(trained.model.map(LanguageModel::Transformer));
     }
     let is_model = path.join(hlx_nn::CONFIG_FILE).is_file();

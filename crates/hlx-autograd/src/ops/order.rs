@@ -45,7 +45,7 @@ impl Tensor {
     /// than everything. As `torch.sort(stable=True)`.
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] if the dimension does not exist.
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
         x: "let (sorted, places) = x.sort(1, true)?;",
         "assert_eq!(sorted.to_vec()?, [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);",

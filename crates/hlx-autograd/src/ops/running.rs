@@ -23,7 +23,7 @@ impl Tensor {
     /// Computes the running sums along a dimension, as `torch.cumsum`. Types as for [`Tensor::sum`].
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] if the dimension does not exist.
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(x: "assert_eq!(x.cumsum(1)?.to_vec()?, [1.0, 3.0, 6.0, 4.0, 9.0, 15.0]);")]
     pub fn cumsum(&self, dim: isize) -> Result<Tensor> {
         if let Some(widened) = self.widened_scan(|x| x.cumsum(dim)) {
@@ -47,7 +47,7 @@ impl Tensor {
     /// gradient that is due to it. Types as for [`Tensor::sum`].
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] if the dimension does not exist.
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(x: "assert_eq!(x.cumprod(1)?.to_vec()?, [1.0, 2.0, 6.0, 4.0, 20.0, 120.0]);")]
     pub fn cumprod(&self, dim: isize) -> Result<Tensor> {
         if let Some(widened) = self.widened_scan(|x| x.cumprod(dim)) {
