@@ -22,6 +22,7 @@
 //! # Ok::<(), hlx_data::DataError>(())
 //! ```
 
+mod ascii_pairs;
 mod confusion;
 mod dataset;
 mod digits;
@@ -35,6 +36,7 @@ mod misread;
 pub mod random;
 mod transform;
 
+pub use ascii_pairs::{AsciiPair, ascii_pairs};
 pub use confusion::ConfusionMatrix;
 pub use dataset::{Dataset, Subset};
 pub use error::{BoxError, DataError};

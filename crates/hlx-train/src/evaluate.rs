@@ -131,7 +131,7 @@ fn row_losses(model: &Model<Transformer>, rows: &TokenRows) -> Result<Vec<f32>> 
 fn sample_loss(data: &Dataset, index: usize, row: &[f32]) -> SampleLoss {
     let sample = data.sample(index);
     let predicted = &row[sample.n_given - 1..sample.time()];
-    let n_ends = usize::from(data.format() == Format::Pairs);
+    let n_ends = usize::from(data.format().is_of_pairs());
     let (bytes, ends) = predicted.split_at(predicted.len() - n_ends);
     let total = |losses: &[f32]| losses.iter().map(|&loss| f64::from(loss)).sum();
     SampleLoss {

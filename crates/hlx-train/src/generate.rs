@@ -116,7 +116,7 @@ fn begin(
 ) -> Result<Sequence> {
     ensure!(!prompt.is_empty(), "the prompt is empty");
     let mut bytes = prompt.to_vec();
-    if generation.format == Format::Pairs {
+    if generation.format.is_of_pairs() {
         let reserved = bytes.iter().find(|byte| [SEPARATOR, END].contains(byte));
         if let Some(byte) = reserved {
             anyhow::bail!("the prompt holds the byte {byte:#04x}, which is reserved");
@@ -186,7 +186,7 @@ impl Sequence {
 
     /// Takes the next byte; returns whether the text has ended.
     fn take(&mut self, byte: u8, format: Format, positions: usize, stops: &Stops<'_>) -> bool {
-        let pairs = format == Format::Pairs;
+        let pairs = format.is_of_pairs();
         if pairs && byte == END {
             return true;
         }

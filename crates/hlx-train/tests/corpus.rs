@@ -1,4 +1,4 @@
-//! The specialist's corpus: 182 distinct pairs whose outputs follow docs/ascii-notation.md.
+//! The specialist's corpora follow docs/ascii-notation.md: the 182 pairs, and those that are drawn.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -91,6 +91,13 @@ fn every_output_follows_the_notation() {
         let text = std::str::from_utf8(output).expect("ASCII");
         assert!(input.is_ascii() && output.is_ascii());
         assert_eq!(value(text), Some(""), "{text}");
+    }
+}
+
+#[test]
+fn drawn_pairs_follow_the_notation_too() {
+    for pair in hlx_data::ascii_pairs(5000, 11).expect("pairs") {
+        assert_eq!(value(&pair.output), Some(""), "{pair:?}");
     }
 }
 

@@ -105,7 +105,7 @@ impl DataSection {
             ),
             (
                 "data.count",
-                self.count.is_some() && self.format != Format::Digits,
+                self.count.is_some() && !self.format.is_drawn(),
             ),
             (
                 "data.mean",

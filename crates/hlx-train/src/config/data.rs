@@ -12,7 +12,7 @@ pub struct DataSection {
     /// and `idx` without it is drawn digits.
     #[serde(default)]
     pub path: String,
-    /// `pairs` (JSONL), `text`, `idx` or `digits`.
+    /// `pairs` (JSONL), `ascii_pairs`, `text`, `idx` or `digits`.
     pub format: Format,
     /// The part of the samples held out for evaluation, from 0 (none) to below 1.
     #[serde(default)]
@@ -24,7 +24,7 @@ pub struct DataSection {
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Of `digits`, how many are drawn; 2,000 if left out.
+    /// Of `digits` and `ascii_pairs`, how many are drawn; 2,000 and 50,000 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
     /// Of images, what is subtracted from every value, which is from 0 to 1; 0 if left out.
@@ -64,6 +64,8 @@ pub enum WindowKind {
 pub enum Format {
     /// A line holds `{"input": ..., "output": ...}`; the loss is on the output alone.
     Pairs,
+    /// Pairs of English and HLX's text notation that the project draws itself, keyed by the seed.
+    AsciiPairs,
     /// Plain text, cut into contiguous windows.
     Text,
     /// Images and labels in IDX files, such as MNIST's.
@@ -75,12 +77,22 @@ pub enum Format {
 impl Format {
     /// Whether samples are rows of bytes, which a transformer reads; else they are images.
     pub fn is_language(self) -> bool {
-        matches!(self, Self::Pairs | Self::Text)
+        matches!(self, Self::Pairs | Self::AsciiPairs | Self::Text)
+    }
+
+    /// Whether a sample is an input and an output.
+    pub fn is_of_pairs(self) -> bool {
+        matches!(self, Self::Pairs | Self::AsciiPairs)
+    }
+
+    /// Whether the project draws the samples itself.
+    pub fn is_drawn(self) -> bool {
+        matches!(self, Self::AsciiPairs | Self::Digits)
     }
 
     /// Whether the data lie in a file or a folder.
     pub fn has_path(self) -> bool {
-        self != Self::Digits
+        !self.is_drawn()
     }
 }
 
@@ -98,6 +110,10 @@ impl DataSection {
         match self.format {
             Format::Idx => _ = self.part.get_or_insert_with(|| "train".to_owned()),
             Format::Digits => _ = self.count.get_or_insert(2000),
+            Format::AsciiPairs => {
+                self.count.get_or_insert(50_000);
+                return;
+            }
             Format::Pairs | Format::Text => return,
         }
         self.mean.get_or_insert(0.0);

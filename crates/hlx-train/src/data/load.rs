@@ -45,12 +45,28 @@ impl Dataset {
         Self::cut(SharedBytes::Owned(file.into()), name, format, positions)
     }
 
+    /// Draws `count` pairs of English and HLX's text notation, and leaves out those that are longer than
+    /// the positions.
+    ///
+    /// # Errors
+    /// One line: more pairs than the grammar is asked for, or none that fits.
+    pub fn drawn_pairs(count: usize, seed: u64, positions: usize) -> Result<Self> {
+        let mut lines = Vec::new();
+        for pair in hlx_data::ascii_pairs(count, seed)? {
+            if pair.input.len() + 1 + pair.output.len() <= positions {
+                serde_json::to_writer(&mut lines, &pair)?;
+                lines.push(b'\n');
+            }
+        }
+        Self::from_bytes(&lines, "drawn pairs", Format::AsciiPairs, positions)
+    }
+
     fn cut(file: SharedBytes, name: &str, format: Format, positions: usize) -> Result<Self> {
         let digest = sha256_hex(&file);
         let blank = file.iter().all(u8::is_ascii_whitespace);
         ensure!(!blank, "{name}: holds no data");
         let (bytes, spans) = match format {
-            Format::Pairs => {
+            Format::Pairs | Format::AsciiPairs => {
                 let (bytes, spans) = read_pairs(as_text(&file, name)?, name, positions)?;
                 (SharedBytes::from(bytes), spans)
             }
@@ -140,6 +156,8 @@ fn cut_text(len: usize, name: &str, positions: usize) -> Result<Vec<Span>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::data::Sample;
 
@@ -228,5 +246,37 @@ mod tests {
         std::fs::remove_file(&path).expect("cleared");
         let error = Dataset::load(&std::env::temp_dir(), Format::Text, 16).expect_err("a folder");
         assert!(error.to_string().ends_with("is a folder"), "{error}");
+    }
+
+    #[test]
+    fn no_output_of_drawn_pairs_is_trained_on_and_held_out() {
+        let data = Dataset::drawn_pairs(4000, 3, 128).expect("draws");
+        assert_eq!((data.len(), data.format()), (4000, Format::AsciiPairs));
+        let split = data.split(0.05, 9);
+        assert_eq!(split.train.len() + split.eval.len(), 4000);
+        assert!(
+            (190..=200).contains(&split.eval.len()),
+            "{}",
+            split.eval.len()
+        );
+        let outputs = |side: &[usize]| -> HashSet<Vec<u8>> {
+            side.iter()
+                .map(|&index| data.pair(index).1.to_vec())
+                .collect()
+        };
+        let (trained, held_out) = (outputs(&split.train), outputs(&split.eval));
+        assert!(trained.is_disjoint(&held_out));
+        assert!(trained.contains(&b"{open:TRUE}"[..]));
+        assert_ne!(split, data.split(0.05, 10));
+        assert!(data.split(0.0, 9).eval.is_empty());
+    }
+
+    #[test]
+    fn drawn_pairs_that_are_too_long_are_left_out() {
+        let data = Dataset::drawn_pairs(500, 3, 40).expect("draws");
+        assert!((50..450).contains(&data.len()), "{}", data.len());
+        assert!((0..data.len()).all(|index| data.sample(index).time() <= 40));
+        let error = Dataset::drawn_pairs(100, 3, 2).expect_err("nothing fits");
+        assert_eq!(error.to_string(), "drawn pairs: holds no data");
     }
 }

@@ -10,6 +10,8 @@ mod batch;
 mod load;
 mod windows;
 
+use std::collections::HashMap;
+
 pub use batch::{Batches, TokenRows};
 use hlx_text::SharedBytes;
 pub use windows::RandomWindows;
@@ -108,15 +110,43 @@ impl Dataset {
     }
 
     /// Splits the samples into those to train on and those held out: `fraction` of them, one at
-    /// least if it is above 0. Pairs are drawn by the seed; of a text the end is held out.
+    /// least if it is above 0. Pairs are drawn by the seed; of a text the end is held out. Of drawn
+    /// pairs no output is on both sides.
     pub fn split(&self, fraction: f64, seed: u64) -> Split {
         match self.format {
             Format::Pairs => {
                 let order = permutation(seed, Purpose::EvalSplit, 0, self.len());
                 Split::of(order, fraction)
             }
+            Format::AsciiPairs => self.split_by_output(fraction, seed),
             _ => Split::at_end(self.len(), fraction),
         }
+    }
+
+    /// Holds out all pairs of outputs that are drawn by the seed, until they are a `fraction`. An output
+    /// of more than one pair in a thousand is one of few of its kind (`TRUE`), and is trained on.
+    fn split_by_output(&self, fraction: f64, seed: u64) -> Split {
+        let mut places: HashMap<&[u8], usize> = HashMap::new();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for index in 0..self.len() {
+            let place = *places.entry(self.pair(index).1).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[place].push(index);
+        }
+        let wanted = (self.len() as f64 * fraction) as usize;
+        let most = (self.len() / 1000).max(1);
+        let (mut train, mut eval) = (Vec::new(), Vec::new());
+        for place in permutation(seed, Purpose::EvalSplit, 0, groups.len()) {
+            let group = &groups[place];
+            let held_out = group.len() <= most && eval.len() + group.len() <= wanted;
+            let side = if held_out { &mut eval } else { &mut train };
+            side.extend_from_slice(group);
+        }
+        train.sort_unstable();
+        eval.sort_unstable();
+        Split { train, eval }
     }
 }
 

@@ -36,7 +36,7 @@ impl From<ImageSet> for Images {
 }
 
 impl Corpus {
-    /// Reads the data of a configuration from a file, or of images from a folder.
+    /// Reads the data of a configuration from a file, or of images from a folder, or draws them.
     ///
     /// # Errors
     /// One line with the file and what is wrong in it.
@@ -46,6 +46,14 @@ impl Corpus {
             Format::Pairs | Format::Text => {
                 let data = Dataset::load(path, section.format, config.positions())?;
                 Self::Tokens(data)
+            }
+            Format::AsciiPairs => {
+                let count = section.count.unwrap_or(0);
+                Self::Tokens(Dataset::drawn_pairs(
+                    count,
+                    config.seed,
+                    config.positions(),
+                )?)
             }
             Format::Idx => Self::Images(ImageSet::from_idx_folder(path, section.part())?.into()),
             Format::Digits => {

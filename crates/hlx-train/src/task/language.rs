@@ -23,7 +23,7 @@ pub struct LanguageTask {
 impl LanguageTask {
     /// Whether the samples are pairs, whose inputs can be answered.
     pub fn is_of_pairs(&self) -> bool {
-        self.data.format() == Format::Pairs
+        self.data.format().is_of_pairs()
     }
 
     /// What the model writes for the prompts of a section.

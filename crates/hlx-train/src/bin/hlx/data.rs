@@ -1,6 +1,7 @@
-//! `hlx data`: text to token shards, and their verification.
+//! `hlx data`: text to token shards, their verification, and pairs drawn from a grammar.
 
 use std::fs;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,21 @@ enum Verb {
         /// The folder.
         folder: PathBuf,
     },
+    /// Draw pairs of English and HLX's text notation, one a line as JSON.
+    AsciiPairs(AsciiPairsArguments),
+}
+
+#[derive(clap::Args)]
+struct AsciiPairsArguments {
+    /// How many pairs.
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    count: usize,
+    /// Keys every draw.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// The file; written to standard output if left out.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -69,6 +85,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("{} is whole: {}", folder.display(), describe(&shards));
             Ok(())
         }
+        Verb::AsciiPairs(arguments) => arguments.run(),
+    }
+}
+
+impl AsciiPairsArguments {
+    fn run(&self) -> Result<()> {
+        let pairs = hlx_data::ascii_pairs(self.count, self.seed)?;
+        let mut lines = Vec::new();
+        for pair in &pairs {
+            serde_json::to_writer(&mut lines, pair)?;
+            lines.push(b'\n');
+        }
+        match &self.out {
+            Some(file) => {
+                fs::write(file, &lines).with_context(|| file.display().to_string())?;
+                println!("{}: {} pairs", file.display(), pairs.len());
+            }
+            None => std::io::stdout().write_all(&lines)?,
+        }
+        Ok(())
     }
 }
 

@@ -241,6 +241,7 @@ impl Screen {
         };
         let samples = match trainer.config().data.format {
             Format::Digits => "drawn digits",
+            Format::AsciiPairs => "drawn pairs",
             Format::Idx => "images",
             Format::Pairs | Format::Text => "samples",
         };
