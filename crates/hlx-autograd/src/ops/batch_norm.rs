@@ -5,6 +5,7 @@ use hlx_kernels::batch_norm::{
     BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
 };
 
+use super::join::Padding;
 use super::normal::{Norm, add_affine_gradients, beside};
 use crate::{AutogradError, Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
@@ -97,13 +98,11 @@ impl Tensor {
         let inputs = [self, &gain, &bias];
         let output = Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
             if pass.is_recorded() {
-                // The operations take all samples for real.
-                if let Some(counts) = &counts
-                    && pass.context().download_u32(counts)? != [0]
-                {
-                    return Err(AutogradError::NoSecondDerivative { op: OP });
-                }
-                return recorded(pass, &places, [&input, &weight, dy], &spec, eps);
+                let empty = match &counts {
+                    Some(counts) => pass.context().download_u32(counts)?[0] as usize,
+                    None => 0,
+                };
+                return recorded(pass, &places, [&input, &weight, dy], &spec, (eps, empty));
             }
             check_pass(pass, &spec)?;
             let (ctx, x, w) = (pass.context().clone(), x.values()?, w.values()?);
@@ -266,138 +265,62 @@ fn check_pass(pass: &Backward<'_>, spec: &BatchNorm) -> Result<()> {
     Ok(())
 }
 
-/// The derivatives as operations; `values` are x, the gain and dy.
+/// The derivatives as operations of x, the gain and dy. The first `empty` samples enter no sum and have
+/// no gradient.
 fn recorded(
     pass: &mut Backward<'_>,
     [x_place, gain, bias]: &[Input; 3],
     [x, weight, dy]: [&Tensor; 3],
     spec: &BatchNorm,
-    eps: f32,
+    (eps, empty): (f32, usize),
 ) -> Result<()> {
     let shape = [spec.shards, spec.samples, spec.channels, spec.length];
-    let (x, apart) = (x.reshape(&shape)?, dy.reshape(&shape)?);
-    let g = apart.mul(beside(weight, 3)?)?;
-    let dims = &[1, 3];
+    let (x, dy_of_shards) = (x.reshape(&shape)?, dy.reshape(&shape)?);
     let norm = Norm {
-        dims,
+        dims: &[1, 3],
         eps,
         centred: true,
     };
-    let [normal, dx] = norm.slope(&x, &g)?;
-    if gain.requires_grad() {
-        pass.add_tensor(gain, &apart.mul(normal)?.sum_dim(&[0, 1, 3], false)?)?;
+    // Shards without a real sample have no part; one that begins with empty samples is a part of its own.
+    let samples = spec.samples.max(1);
+    let (shard, first) = (empty / samples, empty % samples);
+    let begun = usize::from(first > 0);
+    let whole = spec.shards.saturating_sub(shard + begun);
+    let parts = [(shard, begun, first), (shard + begun, whole, 0)];
+    let (mut dx, mut dgain, mut dbias) = (Vec::new(), Vec::new(), Vec::new());
+    for (shard, n_shards, first) in parts.into_iter().filter(|&(_, n_shards, _)| n_shards > 0) {
+        let real = |all: &Tensor| {
+            let part = all.narrow(0, shard, n_shards)?;
+            part.narrow(1, first, spec.samples - first)
+        };
+        let (x, dy) = (real(&x)?, real(&dy_of_shards)?);
+        let [normal, slope] = norm.slope(&x, &dy.mul(beside(weight, 3)?)?)?;
+        let after = spec.shards - shard - n_shards;
+        let around = [(0, 0), (0, 0), (first, 0), (shard, after)];
+        let around = around.map(|(before, after)| (before as isize, after as isize));
+        dx.push(match empty {
+            0 => slope,
+            _ => slope.pad(&around, Padding::Constant(0.0))?,
+        });
+        dgain.push(dy.mul(normal)?.sum_dim(&[0, 1, 3], false)?);
+        dbias.push(dy.sum_dim(&[0, 1, 3], false)?);
     }
-    if bias.requires_grad() {
-        pass.add_tensor(bias, &apart.sum_dim(&[0, 1, 3], false)?)?;
+    let all = [
+        (x_place, dx, dy.shape()),
+        (gain, dgain, weight.shape()),
+        (bias, dbias, weight.shape()),
+    ];
+    for (place, parts, shape) in all.into_iter().filter(|(place, ..)| place.requires_grad()) {
+        let mut parts = parts.into_iter();
+        let first = parts.next();
+        let mut sum = first.map_or_else(|| Tensor::zeros(dy.context(), shape, DType::F32), Ok)?;
+        for part in parts {
+            sum = sum.add(part)?;
+        }
+        pass.add_tensor(place, &sum.reshape(shape)?)?;
     }
-    match x_place.requires_grad() {
-        true => pass.add_tensor(x_place, &dx.reshape(dy.shape())?),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::BackwardPlan;
-    use crate::ops::test_support::{check, input, message};
-    use crate::tape::enable_grad;
-
-    fn operands() -> [Tensor; 3] {
-        [input(1, &[4, 3, 2, 2]), input(2, &[3]), input(3, &[3])]
-    }
-
-    #[test]
-    fn derivatives_agree_with_finite_differences() {
-        let options = BatchNormOptions::default();
-        check("batch_norm", &operands(), |x| {
-            x[0].batch_norm(Some([&x[1], &x[2]]), None, &options)
-        });
-        check("batch_norm", &[input(1, &[5, 3])], |x| {
-            x[0].batch_norm(None, None, &options)
-        });
-        let (mean, variance) = (input(4, &[3]), input(5, &[3]).abs().expect("values"));
-        check("batch_norm", &operands(), |x| {
-            x[0].batch_norm_by(&mean, &variance, Some([&x[1], &x[2]]), 0.1)
-        });
-    }
-
-    #[test]
-    fn a_second_derivative_agrees_with_finite_differences() {
-        let options = BatchNormOptions::default();
-        check("batch_norm", &[input(1, &[3, 2, 2]), input(2, &[2])], |x| {
-            enable_grad(|| {
-                let signal = match x[0].requires_grad() {
-                    true => x[0].clone(),
-                    false => x[0].with_gradient(),
-                };
-                let bias = x[1].zeros_like()?;
-                let y = signal.batch_norm(Some([&x[1], &bias]), None, &options)?;
-                let slope = y.tanh()?.sum()?.gradients(&[&signal], true)?.remove(0);
-                slope.expect("the signal is used").square()?.sum()
-            })
-        });
-    }
-
-    #[test]
-    fn the_statistics_are_of_each_shard() -> Result<()> {
-        let [x, weight, bias] = operands();
-        let affine = Some([&weight, &bias]);
-        let by = |shards| BatchNormOptions {
-            shards,
-            ..BatchNormOptions::default()
-        };
-        let y = x.with_samples(0)?.batch_norm(affine, None, &by(2))?;
-        for shard in 0..2 {
-            let alone = x
-                .narrow(0, 2 * shard, 2)?
-                .batch_norm(affine, None, &by(1))?;
-            assert_eq!(y.narrow(0, 2 * shard, 2)?.to_vec()?, alone.to_vec()?);
-        }
-        let text = message(x.batch_norm(affine, None, &by(2)));
-        assert!(text.contains("nothing says where"), "{text}");
-        let text = message(x.with_samples(0)?.batch_norm(affine, None, &by(3)));
-        assert_eq!(text, "batch_norm: 3 shards do not divide a batch of 4");
-        Ok(())
-    }
-
-    #[test]
-    fn passes_by_other_shards_or_parts_of_one_are_refused() -> Result<()> {
-        let [x, weight, bias] = operands();
-        let (x, weight) = (x.with_samples(0)?, weight.with_gradient());
-        let loss = || x.batch_norm(Some([&weight, &bias]), None, &Default::default());
-        let refused = |shards: usize, accumulate: bool| {
-            let plan = BackwardPlan {
-                shards,
-                accumulate,
-                whole_batch: false,
-            };
-            let pass = loss()?.sum()?.backward_with(&plan);
-            Ok::<_, AutogradError>(pass.expect_err("refused").to_string())
-        };
-        assert_eq!(
-            refused(2, false)?,
-            "batch_norm: the pass sums by 2 shards, the statistics are of 1"
-        );
-        let text = refused(1, true)?;
-        assert!(text.contains("a part of a shard"), "{text}");
-        loss()?.sum()?.backward_with(&BackwardPlan::default())
-    }
-
-    #[test]
-    fn unfitting_arguments_are_refused() {
-        let [x, weight, bias] = operands();
-        let options = BatchNormOptions::default();
-        let text = message(x.batch_norm(Some([&bias, &input(1, &[4])]), None, &options));
-        assert_eq!(text, "batch_norm: bias has shape [4], expected [3]");
-        let text = message(input(1, &[4]).batch_norm(None, None, &options));
-        assert_eq!(
-            text,
-            "batch_norm: the input has shape [4], expected [N, C, ..]"
-        );
-        let text = message(input(1, &[1, 3]).batch_norm(None, None, &options));
-        assert!(text.contains("1 values a channel"), "{text}");
-        let text = message(x.batch_norm_by(&weight, &input(1, &[2]), None, 1e-5));
-        assert_eq!(text, "batch_norm: variance has shape [2], expected [3]");
-    }
-}
+mod tests;

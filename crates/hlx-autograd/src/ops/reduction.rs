@@ -182,12 +182,13 @@ impl Tensor {
     }
 
     /// Computes the variance along dimensions: the sum of the squared distances from the mean, over
-    /// n - `correction`. As `torch.var`, whose correction is 1 by default.
+    /// n - `correction`, or over 0 if that is negative. As `torch.var`, whose correction is 1 by default.
     ///
     /// # Errors
     /// As [`Tensor::sum_dim`].
     #[doc = example!(x: "assert_eq!(x.var(&[1], 1, false)?.to_vec()?, [1.0, 1.0]);")]
-    pub fn var(&self, dims: &[isize], correction: usize, keepdim: bool) -> Result<Tensor> {
+    pub fn var(&self, dims: &[isize], correction: impl Into<f64>, keepdim: bool) -> Result<Tensor> {
+        let correction = correction.into();
         if self.is_half() {
             return self.in_f32(|x| x.var(dims, correction, keepdim));
         }
@@ -195,7 +196,7 @@ impl Tensor {
         let count: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
         let distances = self.sub(self.mean_dim(dims, true)?)?;
         let sum = distances.square()?.sum_dim(dims, keepdim)?;
-        sum.div(count.saturating_sub(correction) as f32)
+        sum.div((count as f64 - correction).max(0.0) as f32)
     }
 
     /// Computes the standard deviation along dimensions, the root of [`Tensor::var`], as `torch.std`. The
@@ -204,7 +205,8 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::sum_dim`].
     #[doc = example!(x: "assert_eq!(x.std(&[1], 1, false)?.to_vec()?, [1.0, 1.0]);")]
-    pub fn std(&self, dims: &[isize], correction: usize, keepdim: bool) -> Result<Tensor> {
+    pub fn std(&self, dims: &[isize], correction: impl Into<f64>, keepdim: bool) -> Result<Tensor> {
+        let correction = correction.into();
         if self.is_half() {
             return self.in_f32(|x| x.std(dims, correction, keepdim));
         }
@@ -338,6 +340,7 @@ mod tests {
         check("prod", &x, |x| x[0].prod(&[1], false));
         check("var", &x, |x| x[0].var(&[-1], 1, false));
         check("std", &x, |x| x[0].std(&[0, 2], 0, true));
+        check("var", &x, |x| x[0].var(&[1], 0.5, true));
         check("norm", &x, |x| x[0].norm(2.0, &[1], false));
         check("norm", &x, |x| x[0].norm(3.0, &[1], false));
         check("norm", &x, |x| x[0].norm(1.0, &[], false));

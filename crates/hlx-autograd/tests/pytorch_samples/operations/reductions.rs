@@ -89,18 +89,20 @@ fn extreme(call: &Call, operation: Extreme) -> Outcome<Vec<Tensor>> {
 fn spread(name: &str, call: &Call) -> Outcome<Vec<Tensor>> {
     let x = call.x()?;
     let correction = match (call.get(9, "correction"), call.get(9, "unbiased")) {
-        (Some(&Arg::Int(correction)), _) if correction >= 0 => correction as usize,
-        (Some(other), _) => return no_form(format!("`correction` {}", kind(other))),
-        (None, Some(&Arg::Bool(unbiased))) => usize::from(unbiased),
-        _ => 1,
+        (Some(given), _) => match number(given) {
+            Some(correction) => correction,
+            None => return no_form(format!("`correction` {}", kind(given))),
+        },
+        (None, Some(&Arg::Bool(unbiased))) => f64::from(u8::from(unbiased)),
+        _ => 1.0,
     };
     // The one argument by place is `dim`, or the older `unbiased`.
     let (named, correction) = match call.get(1, "dim") {
-        Some(&Arg::Bool(unbiased)) => (Vec::new(), usize::from(unbiased)),
+        Some(&Arg::Bool(unbiased)) => (Vec::new(), f64::from(u8::from(unbiased))),
         _ => (dims(&call.ints(1, "dim")?.unwrap_or_default()), correction),
     };
     let correction = match call.get(2, "unbiased") {
-        Some(&Arg::Bool(unbiased)) => usize::from(unbiased),
+        Some(&Arg::Bool(unbiased)) => f64::from(u8::from(unbiased)),
         _ => correction,
     };
     let keepdim = call.flag(3, "keepdim", false)?;
