@@ -194,10 +194,10 @@ fn mark_generation(source: &str) -> (String, bool) {
     let (mut marked, mut found) = (String::with_capacity(source.len()), false);
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start..].find("%}") else {
+        let Some(length) = rest[start + 2..].find("%}") else {
             break;
         };
-        let end = start + length + 2;
+        let end = start + 2 + length + 2;
         let inner = &rest[start + 2..end - 2];
         let mark = match inner.trim_matches(['-', '+']).trim() {
             "generation" => Some(MARKS[0]),

@@ -83,6 +83,8 @@ fn templates_that_fail_say_why_in_one_line() -> Result<()> {
         line.to_string()
     };
     assert!(compile("{% for %}").starts_with("chat_template: line 1: syntax error"));
+    // A tag whose percent sign is its only one once cut a text backwards.
+    assert!(compile("{%}").starts_with("chat_template: line 1: syntax error"));
     let render = |source: &str| {
         let line = ChatTemplate::new(source, "", "")?.render(&talk(), false);
         let line = line.expect_err("must fail").to_string();
