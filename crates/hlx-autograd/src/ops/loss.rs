@@ -128,13 +128,12 @@ impl Tensor {
         let loss = match log_target {
             true => target.exp()?.mul(target.sub(x)?)?,
             false => {
-                // Not the logarithm of 0, whose slope times 0 is no number.
-                let is_positive = target.detach().gt(0.0)?;
-                let log = target.where_(&is_positive, 1.0)?.log()?;
-                let entropy = target.mul(log)?.where_(&is_positive, 0.0)?;
-                // Negative targets and NaN stay NaN, as x log x is there.
-                let is_number = target.detach().ge(0.0)?;
-                entropy.where_(&is_number, f32::NAN)?.sub(target.mul(x)?)?
+                // Not the logarithm of 0, whose slope times 0 is no number. Negative targets and NaN are
+                // NaN, and their gradients too, as x log x is there.
+                let is_other = target.detach().ne(0.0)?;
+                let log = target.where_(&is_other, 1.0)?.log()?;
+                let entropy = target.mul(log)?.where_(&is_other, 0.0)?;
+                entropy.sub(target.mul(x)?)?
             }
         };
         let loss = match (reduction, self.shape().first()) {
