@@ -17,10 +17,9 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Reads a file beside `make_samples.py`, which makes it.
-    pub fn read(name: &str) -> Self {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/");
-        let packed = std::fs::read(format!("{folder}{name}")).expect("the fixture is there");
+    /// Reads a file that a script beside it makes.
+    pub fn read(path: &str) -> Self {
+        let packed = std::fs::read(path).expect("the fixture is there");
         let mut data = Vec::new();
         flate2::read::ZlibDecoder::new(packed.as_slice())
             .read_to_end(&mut data)

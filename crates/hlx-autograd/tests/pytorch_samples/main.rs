@@ -23,13 +23,18 @@ use page::Tally;
 use sample::{Verdict, judged, results};
 use serde_json::Value;
 
+const PATH: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/pytorch_samples.bin"
+);
+
 /// On Vulkan, one sample of this many is carried out, and none of more elements than this.
 const VULKAN_STRIDE: usize = 41;
 const VULKAN_ELEMENTS: usize = 4096;
 
 #[test]
 fn every_sample_passes_or_is_refused() {
-    let fixture = Fixture::read("pytorch_samples.bin");
+    let fixture = Fixture::read(PATH);
     let ctx = cpu().expect("the CPU device opens");
     let only = std::env::var("HLX_SAMPLES_OF").ok();
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
@@ -91,7 +96,7 @@ fn described(sample: &Value) -> String {
 
 #[test]
 fn vulkan_has_the_cpus_bits() {
-    let fixture = Fixture::read("pytorch_samples.bin");
+    let fixture = Fixture::read(PATH);
     let cpu = cpu().expect("the CPU device opens");
     let contexts = vulkan_contexts();
     let mut n_left_out = 0;
