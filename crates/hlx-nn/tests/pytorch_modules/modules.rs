@@ -59,11 +59,13 @@ fn recurrent(k: &Arguments<'_>) -> RecurrentConfig {
 fn convolution(name: &str, k: &Arguments<'_>, b: &mut ParameterBuilder) -> Result<Box<dyn Module>> {
     let (input, output) = (k.count("in_channels", 0), k.count("out_channels", 0));
     let kernel = k.pair("kernel_size", [1, 1])?;
+    let same = k.text("padding") == Some("same");
     let options = ConvOptions {
         stride: k.pair("stride", [1, 1])?,
-        padding: k.pair("padding", [0, 0])?,
+        padding: if same { [0, 0] } else { k.pair("padding", [0, 0])? },
         dilation: k.pair("dilation", [1, 1])?,
         groups: k.count("groups", 1),
+        same,
     };
     let bias = k.flag("bias", true);
     Ok(match (name, bias) {
