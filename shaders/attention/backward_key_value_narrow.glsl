@@ -124,7 +124,7 @@ void main() {
             )
         }
         barrier();
-        ACCUMULATE(sums, weights, side * ROWS * 8u, columns, (1u - side) * COLS * UNITS)
+        ACCUMULATE(weights, side * ROWS * 8u, columns, (1u - side) * COLS * UNITS)
     }
 
     EACH(r, THREAD_ROWS,

@@ -155,7 +155,7 @@ void main() {
                 vec4 p = WEIGHTS[WEIGHT(ROW(own), j)];
                 EACH(c, 4u, l = hlx_add(l, p[c]);)
             )
-            ACCUMULATE(sums, WEIGHTS, 0u, VALUES, 0u)
+            ACCUMULATE(WEIGHTS, 0u, VALUES, 0u)
         }
     }
 

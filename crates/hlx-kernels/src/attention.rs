@@ -28,6 +28,7 @@ use crate::KernelError;
 use crate::error::{check_len, check_that};
 
 mod cpu;
+pub mod ranged;
 mod shaders;
 #[cfg(test)]
 mod tests;
@@ -105,7 +106,7 @@ impl AttentionShape {
     }
 
     fn scale(&self) -> f32 {
-        with_flush(|| arith::rsqrt(self.head_width as f32))
+        default_scale(self.head_width)
     }
 
     fn push(&self) -> Push {
@@ -122,6 +123,11 @@ impl AttentionShape {
         let vector = u32::from(self.head_width.is_multiple_of(4));
         [(0, self.head_width as u32), (1, vector)]
     }
+}
+
+/// What scores are multiplied by unless another scale is given: `1 / sqrt(head_width)`.
+pub fn default_scale(head_width: usize) -> f32 {
+    with_flush(|| arith::rsqrt(head_width as f32))
 }
 
 /// Computes `o` and the statistics that the backward needs; overwrites both.

@@ -96,6 +96,42 @@ multiversion! {
     }
 }
 
+/// For each lane of a tile, which of a block's rows it sees: those from `low` on, below `high`.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub low: [u32; TILE],
+    pub high: [u32; TILE],
+}
+
+impl Seen {
+    /// Whether a lane sees a row of the block.
+    #[inline(always)]
+    pub fn sees(&self, row: usize, lane: usize) -> bool {
+        row as u32 >= self.low[lane] && (row as u32) < self.high[lane]
+    }
+}
+
+multiversion! {
+    /// As [`accumulate`], of the rows that a lane sees.
+    pub fn accumulate_seen<A>(
+        sums: &mut [Lanes],
+        weights: &[Lanes],
+        rows: &[f32],
+        stride: usize,
+        seen: Seen,
+    ) {
+        for (j, weights) in weights.iter().enumerate() {
+            let row = &rows[j * stride..][..sums.len()];
+            for (sum, &x) in sums.iter_mut().zip(row) {
+                *sum = map_lanes(|lane| {
+                    let with = A::fma(x, weights[lane], sum[lane]);
+                    if seen.sees(j, lane) { with } else { sum[lane] }
+                });
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn step<A: FloatOps>(sums: &mut [Lanes; AT_ONCE], x: [f32; AT_ONCE], lanes: &Lanes) {
     let [a, b, c, d] = sums;

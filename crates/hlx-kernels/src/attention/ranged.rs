@@ -1,0 +1,281 @@
+//! Attention where each query sees a range of keys: causal or not, windows, documents packed in a row,
+//! padding, caches, grouped heads; strided operands.
+//!
+//! [`query_ranges`] and [`key_ranges`] compute which keys a query sees ([`Limits`] has the rule); what
+//! it does not see is skipped, never computed and masked. For query `i` of head `h`, with the keys and
+//! values of head `h / (H / G)`, `G` the number of key heads, and the keys `j` that `i` sees, in blocks
+//! of 32 that count from the first key of the query's document:
+//! `s_j = (sum_d q[i, d] k[j, d]) * scale`, with a cap `s_j = cap * tanh(s_j * (1 / cap))`. A block of
+//! which the query sees a key updates with `m' = max(m, max_j s_j)`, `c = exp(m - m')`,
+//! `p_j = exp(s_j - m')`: `l = l c`, then `l = l + p_j` in order; `o = o c`, then
+//! `o = fma(w_j, v[j], o)` in order, `w_j = p_j`, or, where weights are dropped,
+//! `p_j * (1 / (1 - p))` or 0. At the end `o = o / l`, and `stats` keeps `(m, 1 / l)`. A query that sees
+//! nothing has zeros in all three.
+//!
+//! Backward: `delta_i = sum_d do[i, d] o[i, d]`, `p_ij = exp(s_ij - m_i) * (1 / l_i)`,
+//! `dp_ij = sum_d do[i, d] v[j, d]`, times `1 / (1 - p)` or replaced by 0 where weights are dropped;
+//! `ds_ij = p_ij (dp_ij - delta_i)`, with a cap `(p_ij fma(-t, t, 1)) (dp_ij - delta_i)` of
+//! `t = tanh(s / cap)`; `dq_i = (sum_j ds_ij k_j) * scale`; `dk_j = (sum ds_ij q_i) * scale` and
+//! `dv_j = sum w_ij do_i` are one chain each over the query heads of the key head in order, and
+//! in each over the queries that see `j` in order.
+//!
+//! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
+//! into +0. So a query's result depends on the keys of its own document alone: packed in a row, padded,
+//! batched, or computed from a cache, it has the bits that it has by itself.
+//!
+//! Dropped weights: with `(a, b, ..) = Philox(counter = (0, first sample + b, step, purpose), seed)`, the
+//! draw of a weight is component `n % 4` of `Philox(counter = (n / 4, position, h, 0), key = (a, b))`,
+//! `n` the key's place in its document and `position` the query's in its row. It stays if its uniform
+//! number is at least p, as in [`dropout`](crate::dropout).
+//!
+//! Shapes: `q` `[B, T, H, D]`, `k`, `v` `[B, S, G, D]`; `o`, `d_o`, `dq` `[B, T, H, D]`, `dk`, `dv`
+//! `[B, S, G, D]`, contiguous; `stats` `[B, H, T, 2]`; `delta` `[B, H, T]`; `D` from 1 to 256.
+//! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., enable_gqa=True)`.
+
+use hlx_core::arith::philox4x32;
+use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+
+use super::shaders::{DELTA, DeltaPush};
+use crate::error::check_len;
+use crate::{KernelError, Operand};
+
+mod cpu;
+mod ranges;
+mod shaders;
+mod sizes;
+#[cfg(test)]
+mod tests;
+
+pub use ranges::{Limits, key_ranges, query_ranges};
+use shaders::{Push, Variants};
+use sizes::Strided;
+pub use sizes::{RangedAttention, WIDEST_HEAD, WeightDropout};
+
+/// What both passes read.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionInputs<'a> {
+    /// `[B, T, H, D]`; the last dimension is dense, as in `k` and `v`.
+    pub q: Operand<'a>,
+    /// `[B, S, G, D]`.
+    pub k: Operand<'a>,
+    /// `[B, S, G, D]`.
+    pub v: Operand<'a>,
+    /// What [`query_ranges`] wrote: `[B, T, 4]`.
+    pub query_ranges: &'a Buffer,
+    /// Where weights are dropped two words, `[step, first sample]`, as in
+    /// [`dropout`](crate::dropout::dropout).
+    pub counter: Option<&'a Buffer>,
+}
+
+/// Computes `o` and the statistics that the backward needs; overwrites both.
+///
+/// `o`: `[B, T, H, D]`; `stats`: `[B, H, T, 2]`.
+///
+/// # Errors
+/// If a buffer or operand has another shape, a size is out of range, or the launch fails.
+pub fn ranged_attention_forward(
+    ctx: &Context,
+    inputs: &AttentionInputs<'_>,
+    o: &Buffer,
+    stats: &Buffer,
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "ranged_attention_forward";
+    attention.check(NAME)?;
+    let places = attention.places(NAME, inputs)?;
+    check_len(NAME, "o", o, attention.output_len())?;
+    check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+    let (shader, rows) = Variants::FORWARD.of(attention.head_width);
+    let push = attention.push(places);
+    let tiles = attention.queries.div_ceil(rows);
+    let launch = Launch {
+        name: NAME,
+        shader,
+        specialization: &attention.constants(&places),
+        bindings: &[
+            Binding::Read(inputs.q.buffer),
+            Binding::Read(inputs.k.buffer),
+            Binding::Read(inputs.v.buffer),
+            Binding::Read(inputs.query_ranges),
+            // Without dropout nobody reads it.
+            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
+            Binding::Write(o),
+            Binding::Write(stats),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(tiles * attention.batch * attention.heads),
+    };
+    let (work, attention) = (attention.work(&launch, 2), *attention);
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
+        let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+        cpu::forward(inputs, o, stats);
+    })?;
+    Ok(())
+}
+
+/// What the backward pass reads besides the inputs, and its scratch.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionSaved<'a> {
+    /// What [`key_ranges`] wrote: `[B, S, 4]`.
+    pub key_ranges: &'a Buffer,
+    /// The forward's output.
+    pub o: &'a Buffer,
+    /// The forward's statistics.
+    pub stats: &'a Buffer,
+    /// The gradient of `o`.
+    pub d_o: &'a Buffer,
+    /// `[B, H, T]`; overwritten.
+    pub delta: &'a Buffer,
+}
+
+/// Computes the gradients of q (`[B, T, H, D]`), k and v (`[B, S, G, D]`); overwrites all three.
+///
+/// # Errors
+/// As [`ranged_attention_forward`].
+pub fn ranged_attention_backward(
+    ctx: &Context,
+    inputs: &AttentionInputs<'_>,
+    saved: &AttentionSaved<'_>,
+    [dq, dk, dv]: [&Buffer; 3],
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "ranged_attention_backward";
+    attention.check(NAME)?;
+    let places = attention.places(NAME, inputs)?;
+    check_len(
+        NAME,
+        "key_ranges",
+        saved.key_ranges,
+        4 * attention.batch * attention.keys,
+    )?;
+    check_len(NAME, "o", saved.o, attention.output_len())?;
+    check_len(NAME, "stats", saved.stats, 2 * attention.all_queries())?;
+    check_len(NAME, "d_o", saved.d_o, attention.output_len())?;
+    check_len(NAME, "delta", saved.delta, attention.all_queries())?;
+    check_len(NAME, "dq", dq, attention.output_len())?;
+    check_len(NAME, "dk", dk, attention.key_len())?;
+    check_len(NAME, "dv", dv, attention.key_len())?;
+    backward_delta(ctx, saved, attention)?;
+    backward_query(ctx, inputs, saved, dq, (attention, places))?;
+    backward_key_value(ctx, inputs, saved, [dk, dv], (attention, places))
+}
+
+fn backward_delta(
+    ctx: &Context,
+    saved: &AttentionSaved<'_>,
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    let (shader, rows) = DELTA;
+    let push = DeltaPush {
+        rows: attention.all_queries() as u32,
+        heads_a_sequence: attention.heads as u32,
+        time: attention.queries as u32,
+    };
+    let launch = Launch {
+        name: "ranged_attention_delta",
+        shader,
+        specialization: &[(0, attention.head_width as u32)],
+        bindings: &[
+            Binding::Read(saved.o),
+            Binding::Read(saved.d_o),
+            Binding::Write(saved.delta),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(attention.all_queries().div_ceil(rows)),
+    };
+    let attention = *attention;
+    ctx.launch(launch, move |bindings| {
+        let ([o, d_o], [delta]) = bindings.split();
+        cpu::delta(o, d_o, delta, &attention);
+    })?;
+    Ok(())
+}
+
+fn backward_query(
+    ctx: &Context,
+    inputs: &AttentionInputs<'_>,
+    saved: &AttentionSaved<'_>,
+    dq: &Buffer,
+    (attention, places): (&RangedAttention, [Strided; 3]),
+) -> Result<(), KernelError> {
+    let (shader, rows) = Variants::BACKWARD_QUERY.of(attention.head_width);
+    let push = attention.push(places);
+    let tiles = attention.queries.div_ceil(rows);
+    let launch = Launch {
+        name: "ranged_attention_backward_query",
+        shader,
+        specialization: &attention.constants(&places),
+        bindings: &[
+            Binding::Read(inputs.q.buffer),
+            Binding::Read(inputs.k.buffer),
+            Binding::Read(inputs.v.buffer),
+            Binding::Read(inputs.query_ranges),
+            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
+            Binding::Read(saved.stats),
+            Binding::Read(saved.d_o),
+            Binding::Read(saved.delta),
+            Binding::Write(dq),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(tiles * attention.batch * attention.heads),
+    };
+    let (work, attention) = (attention.work(&launch, 3), *attention);
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([q, k, v, ranges, counter, stats, d_o, delta], [dq]) = bindings.split();
+        let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+        cpu::backward_query(inputs, [stats, d_o, delta], dq);
+    })?;
+    Ok(())
+}
+
+fn backward_key_value(
+    ctx: &Context,
+    inputs: &AttentionInputs<'_>,
+    saved: &AttentionSaved<'_>,
+    [dk, dv]: [&Buffer; 2],
+    (attention, places): (&RangedAttention, [Strided; 3]),
+) -> Result<(), KernelError> {
+    let (shader, rows) = Variants::BACKWARD_KEY_VALUE.of(attention.head_width);
+    let push = attention.push(places);
+    let tiles = attention.keys.div_ceil(rows);
+    let launch = Launch {
+        name: "ranged_attention_backward_key_value",
+        shader,
+        specialization: &attention.constants(&places),
+        bindings: &[
+            Binding::Read(inputs.q.buffer),
+            Binding::Read(inputs.k.buffer),
+            Binding::Read(inputs.v.buffer),
+            Binding::Read(inputs.query_ranges),
+            Binding::Read(saved.key_ranges),
+            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
+            Binding::Read(saved.stats),
+            Binding::Read(saved.d_o),
+            Binding::Read(saved.delta),
+            Binding::Write(dk),
+            Binding::Write(dv),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(tiles * attention.batch * attention.key_heads),
+    };
+    let (work, attention) = (attention.work(&launch, 4), *attention);
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([q, k, v, ranges, key_ranges, counter, stats, d_o, delta], [dk, dv]) =
+            bindings.split();
+        let inputs = cpu::Inputs::new([q, k, v], &places, ranges, counter, &push, &attention);
+        cpu::backward_key_value(inputs, key_ranges, [stats, d_o, delta], [dk, dv]);
+    })?;
+    Ok(())
+}
+
+/// The key of the draws of a sample's weights; `counter` is `[step, first sample]`.
+fn draw_key(push: &Push, counter: &[f32], sample: usize) -> [u32; 2] {
+    let [step, first] = [as_u32(counter)[0], as_u32(counter)[1]];
+    let sample = first.wrapping_add(sample as u32);
+    let words = philox4x32(
+        [0, sample, step, push.purpose],
+        [push.seed_low, push.seed_high],
+    );
+    [words[0], words[1]]
+}

@@ -1,0 +1,247 @@
+//! Which keys a query sees and which queries see a key, as ranges.
+
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, as_u32, groups_1d, push_bytes};
+
+use super::RangedAttention;
+use crate::KernelError;
+use crate::error::check_len;
+
+shader!(query_shader, "attention/query_ranges");
+shader!(key_shader, "attention/key_ranges");
+
+use query_shader::Push;
+
+/// Positions and windows are at most this and twice this, so that they add up without overflow.
+const FARTHEST: u32 = 1 << 29;
+const NO_WINDOW: u32 = 2 * FARTHEST;
+
+/// What limits the keys that a query sees, besides `causal` and `window` of [`RangedAttention`]: ids
+/// on the device, so that a recorded pass can be replayed with others.
+///
+/// Of sample `b`: `len = min(lengths[b], S)` and `first = first_positions[b]`, or `S` and
+/// `max(S - T, 0)` without them. Query `i` is at position `p = first + i`, and sees the keys `j` with
+/// `j < len`; `j <= p` if causal; `p - window < j`, and `j < p + window` if not causal;
+/// `documents[b, j] = documents[b, p]`. A causal query with `p >= len` is padding where lengths are
+/// given, and sees nothing; so does one past `S` where documents are given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits<'a> {
+    /// `[B, S]`: of each position the first position of its document. Never decreases along a row.
+    pub documents: Option<&'a Buffer>,
+    /// `[B]`: how many keys are real.
+    pub lengths: Option<&'a Buffer>,
+    /// `[B]`: the position of the first query; at most 2^29.
+    pub first_positions: Option<&'a Buffer>,
+}
+
+impl<'a> Limits<'a> {
+    fn check(&self, name: &'static str, attention: &RangedAttention) -> Result<(), KernelError> {
+        attention.check(name)?;
+        let documents = attention.batch * attention.keys;
+        let of_samples = attention.batch;
+        for (argument, buffer, expected) in [
+            ("documents", self.documents, documents),
+            ("lengths", self.lengths, of_samples),
+            ("first_positions", self.first_positions, of_samples),
+        ] {
+            if let Some(buffer) = buffer {
+                check_len(name, argument, buffer, expected)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&self, attention: &RangedAttention) -> Push {
+        let window = attention.window.map(u32::try_from);
+        Push {
+            batch: attention.batch as u32,
+            queries: attention.queries as u32,
+            keys: attention.keys as u32,
+            causal: u32::from(attention.causal),
+            window: window.map_or(NO_WINDOW, |window| {
+                window.unwrap_or(NO_WINDOW).min(NO_WINDOW)
+            }),
+            has_documents: u32::from(self.documents.is_some()),
+            has_lengths: u32::from(self.lengths.is_some()),
+            has_first_positions: u32::from(self.first_positions.is_some()),
+        }
+    }
+
+    /// The bindings that are read; where nothing is given, `unused`.
+    fn bindings(&self, unused: &'a Buffer) -> [Binding<'a>; 3] {
+        [self.documents, self.lengths, self.first_positions]
+            .map(|buffer| Binding::Read(buffer.unwrap_or(unused)))
+    }
+}
+
+/// Writes the range of keys that each query sees: `[B, T, 4]`, in words the first key of the query's
+/// document, begin, end and the query's position. The range of a query that sees nothing is 0, 0.
+///
+/// # Errors
+/// If a buffer has another length, a size is out of range, or the launch fails.
+pub fn query_ranges(
+    ctx: &Context,
+    limits: &Limits<'_>,
+    ranges: &Buffer,
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "attention_query_ranges";
+    let shader = &query_shader::SHADER;
+    launch(
+        ctx,
+        (NAME, shader),
+        limits,
+        ranges,
+        attention,
+        attention.queries,
+        |rule, sample, query| rule.of_query(sample, query),
+    )
+}
+
+/// Writes the range of queries that see each key: `[B, S, 4]`, in words the first key of the key's
+/// document, begin, end and the key. The range of a key that no query sees is 0, 0.
+///
+/// # Errors
+/// As [`query_ranges`].
+pub fn key_ranges(
+    ctx: &Context,
+    limits: &Limits<'_>,
+    ranges: &Buffer,
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "attention_key_ranges";
+    let shader = &key_shader::SHADER;
+    launch(
+        ctx,
+        (NAME, shader),
+        limits,
+        ranges,
+        attention,
+        attention.keys,
+        |rule, sample, key| rule.of_key(sample, key),
+    )
+}
+
+fn launch(
+    ctx: &Context,
+    (name, shader): (&'static str, &'static Shader),
+    limits: &Limits<'_>,
+    ranges: &Buffer,
+    attention: &RangedAttention,
+    per_sample: usize,
+    range_of: fn(&Rule<'_>, usize, u32) -> [u32; 4],
+) -> Result<(), KernelError> {
+    limits.check(name, attention)?;
+    let n = attention.batch * per_sample;
+    check_len(name, "ranges", ranges, 4 * n)?;
+    let (push, unused) = (limits.push(attention), ctx.alloc(1)?);
+    let [documents, lengths, first_positions] = limits.bindings(&unused);
+    let launch = Launch {
+        name,
+        shader,
+        specialization: &[],
+        bindings: &[documents, lengths, first_positions, Binding::Write(ranges)],
+        push: push_bytes(&push),
+        groups: groups_1d(n.div_ceil(64)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([documents, lengths, first_positions], [ranges]) = bindings.split();
+        let rule = Rule::new(&push, [documents, lengths, first_positions]);
+        let ranges: &mut [[u32; 4]] = bytemuck::cast_slice_mut(ranges);
+        for (at, range) in ranges.iter_mut().enumerate() {
+            *range = range_of(&rule, at / per_sample, (at % per_sample) as u32);
+        }
+    })?;
+    Ok(())
+}
+
+/// The CPU twin of `shaders/attention/ranges.glsl`.
+struct Rule<'a> {
+    push: &'a Push,
+    documents: Option<&'a [u32]>,
+    lengths: Option<&'a [u32]>,
+    first_positions: Option<&'a [u32]>,
+}
+
+impl<'a> Rule<'a> {
+    fn new(push: &'a Push, [documents, lengths, first_positions]: [&'a [f32]; 3]) -> Self {
+        let given = |flag: u32, words: &'a [f32]| (flag != 0).then(|| as_u32(words));
+        Self {
+            push,
+            documents: given(push.has_documents, documents),
+            lengths: given(push.has_lengths, lengths),
+            first_positions: given(push.has_first_positions, first_positions),
+        }
+    }
+
+    fn length(&self, sample: usize) -> u32 {
+        let keys = self.push.keys;
+        self.lengths
+            .map_or(keys, |lengths| lengths[sample].min(keys))
+    }
+
+    fn first(&self, sample: usize) -> u32 {
+        let last_positions = self.push.keys.saturating_sub(self.push.queries);
+        self.first_positions
+            .map_or(last_positions, |firsts| firsts[sample].min(FARTHEST))
+    }
+
+    /// The first and the end of the document that a position below `S` belongs to.
+    fn document(&self, sample: usize, position: u32) -> (u32, u32) {
+        let keys = self.push.keys;
+        let Some(documents) = self.documents else {
+            return (0, keys);
+        };
+        let starts = &documents[sample * keys as usize..][..keys as usize];
+        // The first later position whose document begins after this one, as the shader searches.
+        let (mut low, mut high) = (position + 1, keys);
+        while low < high {
+            let middle = u32::midpoint(low, high);
+            match starts[middle as usize] > position {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        (starts[position as usize].min(position), low)
+    }
+
+    fn of_query(&self, sample: usize, query: u32) -> [u32; 4] {
+        let push = self.push;
+        let (len, p) = (self.length(sample), self.first(sample) + query);
+        let (first_key, document_end) = match self.documents {
+            Some(_) if p >= push.keys => (0, 0),
+            _ => self.document(sample, p),
+        };
+        let begin = first_key.max((p + 1).saturating_sub(push.window));
+        let reach = if push.causal != 0 { 1 } else { push.window };
+        let end = document_end.min(len).min(p + reach);
+        let padding = push.causal != 0 && self.lengths.is_some() && p >= len;
+        match padding || begin >= end {
+            true => [first_key, 0, 0, p],
+            false => [first_key, begin, end, p],
+        }
+    }
+
+    fn of_key(&self, sample: usize, key: u32) -> [u32; 4] {
+        let push = self.push;
+        let (len, first) = (self.length(sample), self.first(sample));
+        let (first_key, document_end) = self.document(sample, key);
+        let (mut begin, mut end) = (0, key + push.window);
+        if self.documents.is_some() {
+            (begin, end) = (first_key, end.min(document_end));
+        }
+        if push.causal != 0 {
+            begin = begin.max(key);
+            if self.lengths.is_some() {
+                end = end.min(len);
+            }
+        } else {
+            begin = begin.max((key + 1).saturating_sub(push.window));
+        }
+        let begin = begin.saturating_sub(first);
+        let end = end.saturating_sub(first).min(push.queries);
+        match key >= len || begin >= end {
+            true => [first_key, 0, 0, key],
+            false => [first_key, begin, end, key],
+        }
+    }
+}

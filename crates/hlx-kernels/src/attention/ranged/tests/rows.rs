@@ -1,0 +1,201 @@
+//! A query's bits are its own: packed in a row, padded, from a cache, over views, as the packed kernels.
+
+use super::*;
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// The rows of positions `range` of a `[B, L, heads, D]`.
+fn part(values: &[f32], per_position: usize, range: std::ops::Range<usize>) -> Vec<f32> {
+    values[range.start * per_position..range.end * per_position].to_vec()
+}
+
+/// Documents packed in a row have the bits that each has alone, forward and backward, though the others
+/// hold infinities.
+#[test]
+fn packed_documents_have_the_bits_of_documents_alone() {
+    let lengths = [5_u32, 37, 1, 33];
+    for (window, soft_cap, causal) in [
+        (None, None, true),
+        (Some(7), Some(3.0), true),
+        (None, None, false),
+    ] {
+        let of_length = |n: usize| RangedAttention {
+            queries: n,
+            keys: n,
+            heads: 2,
+            window,
+            soft_cap,
+            causal,
+            ..PLAIN
+        };
+        let mut packed = case(of_length(76));
+        packed.documents = Some(starts(&lengths));
+        // The second document's keys and values, and the gradient of its outputs.
+        for values in [&mut packed.k, &mut packed.v] {
+            values[5 * 8] = f32::INFINITY;
+            values[6 * 8] = f32::NAN;
+        }
+        packed.d_o[2 * 9 * 8] = f32::INFINITY;
+        let got = everywhere(&packed);
+        let mut first = 0;
+        for (document, &length) in lengths.iter().enumerate() {
+            let range = first..first + length as usize;
+            first = range.end;
+            if document == 1 {
+                continue;
+            }
+            let alone = Case {
+                q: part(&packed.q, 16, range.clone()),
+                k: part(&packed.k, 8, range.clone()),
+                v: part(&packed.v, 8, range.clone()),
+                d_o: part(&packed.d_o, 16, range.clone()),
+                documents: None,
+                attention: of_length(length as usize),
+                ..packed.clone()
+            };
+            let alone = on_the_cpu(&alone);
+            for (at, per_position) in [(0, 16), (2, 16), (3, 8), (4, 8)] {
+                let packed = part(&got[at], per_position, range.clone());
+                assert_eq!(
+                    bits(&packed),
+                    bits(&alone[at]),
+                    "document {document}, output {at}"
+                );
+            }
+        }
+    }
+}
+
+/// A query computed from a cache, alone, has the bits of its row among all queries; what lies in the
+/// cache past the row's length does not count.
+#[test]
+fn a_cached_query_has_the_bits_of_the_whole_row() {
+    let whole = RangedAttention {
+        queries: 70,
+        keys: 70,
+        heads: 4,
+        key_heads: 2,
+        causal: true,
+        window: Some(45),
+        soft_cap: Some(5.0),
+        ..PLAIN
+    };
+    let all = case(whole);
+    let want = on_the_cpu(&all);
+    for position in [0, 31, 32, 64, 69] {
+        let mut cached = Case {
+            q: part(&all.q, 32, position..position + 1),
+            d_o: part(&all.d_o, 32, position..position + 1),
+            lengths: Some(vec![position as u32 + 1]),
+            first_positions: Some(vec![position as u32]),
+            attention: RangedAttention {
+                queries: 1,
+                ..whole
+            },
+            ..all.clone()
+        };
+        cached.k[(position + 1) * 16..].fill(f32::NAN);
+        cached.v[(position + 1) * 16..].fill(f32::INFINITY);
+        let got = everywhere(&cached);
+        let want = part(&want[0], 32, position..position + 1);
+        assert_eq!(bits(&got[0]), bits(&want), "position {position}");
+    }
+}
+
+/// Padding on the right with lengths, and in a batch, leaves no trace.
+#[test]
+fn padding_and_company_leave_no_trace() {
+    let of_length = |batch: usize, n: usize| RangedAttention {
+        batch,
+        queries: n,
+        keys: n,
+        causal: true,
+        ..PLAIN
+    };
+    let mut padded = case(of_length(2, 50));
+    padded.lengths = Some(vec![50, 37]);
+    padded.first_positions = Some(vec![0, 0]);
+    for values in [&mut padded.q, &mut padded.k, &mut padded.v, &mut padded.d_o] {
+        values[(50 + 37) * 8..].fill(f32::NAN);
+    }
+    let got = everywhere(&padded);
+    let range = 50..87;
+    let alone = on_the_cpu(&Case {
+        q: part(&padded.q, 8, range.clone()),
+        k: part(&padded.k, 8, range.clone()),
+        v: part(&padded.v, 8, range.clone()),
+        d_o: part(&padded.d_o, 8, range.clone()),
+        attention: of_length(1, 37),
+        ..case(PLAIN)
+    });
+    for at in [0, 2, 3, 4] {
+        assert_eq!(
+            bits(&part(&got[at], 8, range.clone())),
+            bits(&alone[at]),
+            "output {at}"
+        );
+        assert!(
+            got[at][87 * 8..]
+                .iter()
+                .all(|&padding| padding.to_bits() == 0),
+            "output {at}"
+        );
+    }
+}
+
+/// Causal attention over the three views of a packed tensor has the bits of the kernels for it.
+#[test]
+fn views_of_a_packed_tensor_have_the_bits_of_the_packed_kernels() {
+    for (time, heads, width) in [(70, 2, 8), (33, 1, 33), (34, 1, 80)] {
+        let shape = AttentionShape {
+            batch: 2,
+            time,
+            heads,
+            head_width: width,
+        };
+        let scale = with_flush(|| arith::rsqrt(width as f32));
+        let attention = RangedAttention {
+            batch: 2,
+            queries: time,
+            keys: time,
+            heads,
+            key_heads: heads,
+            head_width: width,
+            scale,
+            causal: true,
+            ..PLAIN
+        };
+        let n = attention.output_len();
+        let (data, upstream) = (normal(1, 3 * n), normal(2, n));
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
+        let want = run_on("attention", &ctx, |ctx, mem| {
+            let (qkv, d_o) = (mem.input(ctx, &data)?, mem.input(ctx, &upstream)?);
+            let (o, stats) = (mem.output(ctx, n)?, mem.output(ctx, 2 * n / width)?);
+            let (delta, dqkv) = (mem.output(ctx, n / width)?, mem.output(ctx, 3 * n)?);
+            attention_forward(ctx, &qkv, &o, &stats, &shape)?;
+            attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)?;
+            Ok(vec![o, stats, dqkv])
+        });
+        let got = run_everywhere("ranged_attention", |ctx, mem| {
+            let (qkv, d_o) = (mem.input(ctx, &data)?, mem.input(ctx, &upstream)?);
+            let packed = Layout::contiguous(&[2, time, 3, heads, width])?;
+            let views = [0, 1, 2].map(|which| packed.select(2, which).expect("a view"));
+            let [q, k, v] = &views;
+            let operand = |layout| Operand {
+                buffer: &qkv,
+                layout,
+            };
+            let case = case(attention);
+            both_passes(ctx, mem, [operand(q), operand(k), operand(v)], &d_o, &case)
+        });
+        assert_eq!(bits(&got[0]), bits(&want[0]), "o");
+        assert_eq!(bits(&got[1]), bits(&want[1]), "stats");
+        for (which, gradient) in got[2..5].iter().enumerate() {
+            let rows = want[2].chunks(heads * width).skip(which).step_by(3);
+            let want: Vec<f32> = rows.flatten().copied().collect();
+            assert_eq!(bits(gradient), bits(&want), "gradient {which}");
+        }
+    }
+}

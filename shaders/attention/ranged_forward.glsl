@@ -1,0 +1,188 @@
+// Attention over ranges, forward; blocks of 32 keys count from the first key of the query's document.
+//   s[i, j] = (sum_d q[i, d] k[j, d]) * scale, or cap tanh(s / cap), for the keys that i sees
+// A block with such keys updates, with m' = max(m, max_j s[i, j]) and c = exp(m - m'):
+//   l = l c, then l + p_j in order; o = o c, then fma(w_j, v[j], o) in order,
+//   p_j = exp(s[i, j] - m'), w_j = p_j, or p_j / (1 - p) and 0 where weights are dropped.
+// o[i] = o / l; stats = (m, 1 / l); zeros where i sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
+#extension GL_GOOGLE_include_directive : require
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "../include/random.glsl"
+#include "ranged.glsl"
+#include "ranged_rows.glsl"
+
+layout(set = 0, binding = 0) readonly buffer Q { float q_scalars[]; };
+layout(set = 0, binding = 0) readonly buffer QVectors { vec4 q_vectors[]; };
+layout(set = 0, binding = 1) readonly buffer K { float k_scalars[]; };
+layout(set = 0, binding = 1) readonly buffer KVectors { vec4 k_vectors[]; };
+layout(set = 0, binding = 2) readonly buffer V { float v_scalars[]; };
+layout(set = 0, binding = 2) readonly buffer VVectors { vec4 v_vectors[]; };
+layout(set = 0, binding = 3) readonly buffer Ranges { uvec4 ranges[]; };
+layout(set = 0, binding = 4) readonly buffer Counter { uint step_and_base[]; };
+layout(set = 0, binding = 5) writeonly buffer O { float o[]; };
+layout(set = 0, binding = 5) writeonly buffer OVectors { vec4 o_vectors[]; };
+layout(set = 0, binding = 6) writeonly buffer Stats { float stats[]; };
+
+DEFINE_FETCH(fetch_q, q_scalars, q_vectors)
+DEFINE_FETCH(fetch_k, k_scalars, k_vectors)
+DEFINE_FETCH(fetch_v, v_scalars, v_vectors)
+DEFINE_STORE(store_o, o, o_vectors)
+
+// 64 columns of the block's keys, then of its values.
+shared vec4 columns[COLS * UNITS];
+shared vec4 weights[ROWS * 8];
+// Eight threads' maxima of each row; at the end each row's l.
+shared vec4 tops[ROWS * 2];
+
+#define QUERY(r, u) fetch_q(rows_at[r] + first_d, first_d)
+#define STORE_WEIGHTS                                                            \
+    [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) weights[WEIGHT(ROW(r), tx)] = s[r];
+
+void main() {
+    uint tx = thread_tx();
+    uint first_row = thread_first_row();
+    // The last tiles of all heads, which see most keys if attention is causal, go first.
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    uint all_heads = push.batch * push.heads;
+    uint tile = hlx_group() / all_heads;
+    if (tile >= tiles) return;
+    uint sample_idx = hlx_group() % all_heads / push.heads;
+    uint head = hlx_group() % push.heads;
+    uint row0 = (tiles - 1u - tile) * ROWS;
+    uint n = min(ROWS, push.queries - row0);
+    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
+
+    uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
+    uint rows_at[THREAD_ROWS];
+    uint low[THREAD_ROWS];
+    uint high[THREAD_ROWS];
+    precise float m[THREAD_ROWS];
+    precise vec4 sums[THREAD_ROWS][2 * CHUNKS];
+    [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
+        uint t = min(row0 + ROW(r), push.queries - 1u);
+        rows_at[r] = q_base(sample_idx, head) + t * push.q_position;
+        m[r] = uintBitsToFloat(0xff800000u);
+        [[unroll]] for (uint v = 0u; v < 2u * CHUNKS; ++v) sums[r][v] = vec4(0.0);
+    }
+    // Each thread sums l of one of its rows.
+    uint own = tx % THREAD_ROWS;
+    precise float l = 0.0;
+
+    for (uint start = 0u; start < n;) {
+        find_segment(start, n, true);
+        uint origin = tile_ranges[start].x;
+        for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
+            bool edge = key0 < inner_begin || key0 + COLS > inner_end;
+            SEEN_COLUMNS(start, key0)
+            precise vec4 s[THREAD_ROWS];
+            [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
+            for (uint chunk = 0u; chunk < CHUNKS && 64u * chunk < D; ++chunk) {
+                barrier();
+                LOAD_COLUMNS(columns, 0u, fetch_k, k_base(sample_idx, head), push.k_position, key0,
+                             push.keys - 1u, chunk)
+                barrier();
+                if (busy) CONTRACT_CHUNK(s, QUERY, columns, 0u, chunk)
+            }
+            if (busy) {
+                EACH(r, THREAD_ROWS,
+                    EACH(c, 4u,
+                        precise float t;
+                        s[r][c] = score(s[r][c], t);
+                        uint column = 4u * tx + c;
+                        if (edge && (column < low[r] || column >= high[r]))
+                            s[r][c] = uintBitsToFloat(0xff800000u);
+                    )
+                    precise float top = hlx_max(hlx_max(s[r].x, s[r].y), hlx_max(s[r].z, s[r].w));
+                    tops[2u * ROW(r) + (tx >> 2)][tx & 3u] = top;
+                )
+            }
+            barrier();
+            LOAD_COLUMNS(columns, 0u, fetch_v, v_base(sample_idx, head), push.v_position, key0,
+                         push.keys - 1u, 0u)
+            if (busy) {
+                precise float own_correction = 1.0;
+                EACH(r, THREAD_ROWS,
+                    if (low[r] < high[r]) {
+                        vec4 a = tops[2u * ROW(r)];
+                        vec4 b = tops[2u * ROW(r) + 1u];
+                        precise float left = hlx_max(hlx_max(a.x, a.y), hlx_max(a.z, a.w));
+                        precise float right = hlx_max(hlx_max(b.x, b.y), hlx_max(b.z, b.w));
+                        precise float now = hlx_max(m[r], hlx_pos0(hlx_max(left, right)));
+                        precise float correction = exp_below(hlx_sub(m[r], now));
+                        m[r] = now;
+                        if (r == own) own_correction = correction;
+                        EACH(v, 2u * CHUNKS, sums[r][v] = mul4(sums[r][v], correction);)
+                        EACH(c, 4u, s[r][c] = exp_below(hlx_sub(s[r][c], now));)
+                    }
+                    if (edge) {
+                        EACH(c, 4u,
+                            uint column = 4u * tx + c;
+                            if (column < low[r] || column >= high[r]) s[r][c] = 0.0;
+                        )
+                    }
+                )
+                STORE_WEIGHTS
+                l = hlx_mul(l, own_correction);
+            }
+            barrier();
+            if (busy) {
+                EACH(j, 8u,
+                    vec4 p = weights[WEIGHT(ROW(own), j)];
+                    EACH(c, 4u, l = hlx_add(l, p[c]);)
+                )
+            }
+            if (DROPPED) {
+                barrier();
+                if (busy) {
+                    EACH(r, THREAD_ROWS,
+                        uvec4 words = draw4(key, head, tile_ranges[ROW(r)].w, (key0 - origin) / 4u + tx);
+                        EACH(c, 4u, s[r][c] = is_kept(words[c]) ? hlx_mul(s[r][c], push.factor) : 0.0;)
+                    )
+                    STORE_WEIGHTS
+                }
+                barrier();
+            }
+            EACH(chunk, CHUNKS,
+                if (64u * chunk < D) {
+                    if (chunk > 0u) {
+                        barrier();
+                        LOAD_COLUMNS(columns, 0u, fetch_v, v_base(sample_idx, head), push.v_position,
+                                     key0, push.keys - 1u, chunk)
+                        barrier();
+                    }
+                    if (busy) ACCUMULATE_CHUNK(edge, weights, 0u, columns, 0u, chunk)
+                }
+            )
+        }
+        start = segment_end;
+    }
+
+    barrier();
+    if (tx < THREAD_ROWS) {
+        uint row = ROW(own);
+        tops[2u * row].x = l;
+        precise float m_own = m[0];
+        [[unroll]] for (uint r = 1u; r < THREAD_ROWS; ++r)
+            if (r == own) m_own = m[r];
+        if (row < n) {
+            bool sees = tile_ranges[row].y < tile_ranges[row].z;
+            uint at = 2u * (stats_base(sample_idx, head) + row0 + row);
+            stats[at] = sees ? m_own : 0.0;
+            stats[at + 1u] = sees ? hlx_div(1.0, l) : 0.0;
+        }
+    }
+    barrier();
+    EACH(r, THREAD_ROWS,
+        precise float sum = tops[2u * ROW(r)].x;
+        if (ROW(r) < n) {
+            bool sees = tile_ranges[ROW(r)].y < tile_ranges[ROW(r)].z;
+            EACH(v, 2u * CHUNKS,
+                uint d = 4u * (tx + 8u * v);
+                if (8u * v < UNITS * CHUNKS && d < D) {
+                    EACH(c, 4u, sums[r][v][c] = sees ? hlx_pos0(hlx_div(sums[r][v][c], sum)) : 0.0;)
+                    store_o(o_base(sample_idx, head) + (row0 + ROW(r)) * O_STRIDE + d, d, sums[r][v]);
+                }
+            )
+        }
+    )
+}
