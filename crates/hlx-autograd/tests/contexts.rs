@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use hlx_autograd::{
-    Activation, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions, DType, Gradient,
-    LossReduction, Recurrence, Result, Tensor,
+    Activation, AttentionSpec, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions,
+    DType, Gradient, LossReduction, Recurrence, Result, Tensor,
 };
 use hlx_core::Context;
 
@@ -55,7 +55,7 @@ const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 50] = [
+const CASES: [Case; 53] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -70,6 +70,9 @@ const CASES: [Case; 50] = [
     ("feed_forward", ["feed_forward", "the weight down"], |x, y| feed_forward(x, [x, x, y, x, x])),
     ("feed_forward", ["feed_forward", "the bias down"], |x, y| feed_forward(x, [x, x, x, y, x])),
     ("feed_forward", ["feed_forward", "the residual"], |x, y| feed_forward(x, [x, x, x, x, y])),
+    ("attention", ["attention", "k"], |x, y| attend(x, [y, x, x])),
+    ("attention", ["attention", "v"], |x, y| attend(x, [x, y, x])),
+    ("attention", ["attention", "lengths"], |x, y| attend(x, [x, x, y])),
     ("embedding", ["embedding", "weight"], |x, y| x.ids.embedding(&y.matrix)),
     ("layer_norm", ["layer_norm", "weight"], |x, y| x.matrix.layer_norm(&y.row, &x.row, 1e-5)),
     ("layer_norm", ["layer_norm", "bias"], |x, y| x.matrix.layer_norm(&x.row, &y.row, 1e-5)),
@@ -151,6 +154,16 @@ fn feed_forward(x: &Operands, from: [&Operands; 5]) -> Result<Tensor> {
     let down = (&from[2].matrix, Some(&from[3].row));
     let residual = Some(&from[4].matrix);
     x.matrix.feed_forward(up, Activation::Gelu, down, residual)
+}
+
+/// Attention with k, v and lengths each of the operands given.
+fn attend(x: &Operands, [k, v, lengths]: [&Operands; 3]) -> Result<Tensor> {
+    let heads = |x: &Operands| x.matrix.reshape(&[4, 1, 1, 4]);
+    let spec = AttentionSpec {
+        lengths: Some(lengths.ids.clone()),
+        ..AttentionSpec::default()
+    };
+    heads(x)?.attention(&heads(k)?, &heads(v)?, &spec)
 }
 
 fn two_contexts() -> [Context; 2] {

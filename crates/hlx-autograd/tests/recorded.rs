@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hlx_autograd::{
-    AutogradError, BackwardPlan, GradCheck, Result, Tensor, enable_grad, gradcheck,
+    AttentionSpec, AutogradError, BackwardPlan, GradCheck, Result, Tensor, enable_grad, gradcheck,
 };
 use hlx_core::Context;
 
@@ -71,7 +71,7 @@ fn a_kernel_without_a_second_derivative_says_so() -> Result<()> {
     let ctx = cpu();
     let x = leaf(&ctx, 5, &[2, 3, 6])?.with_gradient();
     let error = x
-        .attention(1)?
+        .packed_attention(1, &AttentionSpec::causal())?
         .sum()?
         .backward_recorded()
         .expect_err("a kernel");

@@ -1,79 +1,149 @@
-//! Causal attention of several heads over a packed query, key and value.
+//! Scaled dot-product attention of several heads.
 
-use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+mod packed;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use hlx_core::Buffer;
+use hlx_kernels::attention::ranged::{
+    AttentionInputs, AttentionSaved, RangedAttention, key_ranges, query_ranges,
+    ranged_attention_backward, ranged_attention_forward,
+};
 
 use crate::saved::Saved;
-use crate::{DType, Gradient, Result, Tensor};
+use crate::{Gradient, Result, Tensor};
+
+pub use spec::AttentionSpec;
+use spec::SavedLimits;
+
+const OP: &str = "attention";
 
 impl Tensor {
-    /// Computes causal attention, softmax(Q Kᵀ / sqrt(D)) V a head, from the packed \[B, T, 3C\]
-    /// (all heads' queries, then keys, then values; C = H D) into \[B, T, C\], as
-    /// `torch.nn.functional.scaled_dot_product_attention(is_causal=True)`.
+    /// Computes softmax(Q Kᵀ scale) V in each head, over the keys that `spec` lets a query see, as
+    /// `torch.nn.functional.scaled_dot_product_attention(enable_gqa=True)`.
     ///
-    /// The T x T matrix is never stored; the backward pass computes it again from a maximum and
-    /// a sum a row.
+    /// This tensor, the queries, is \[B, T, H, D\]; `k` and `v` are \[B, S, G, D\], where G divides H:
+    /// query head h reads key head h / (H / G). D goes from 1 to 256, and views need no copy unless
+    /// their last dimension has gaps. The result is \[B, T, H, D\]; a query that sees no key gives
+    /// zeros. PyTorch's tensors are \[B, H, T, D\], and its `is_causal` counts the first query as the
+    /// first position: here the queries are the last positions, unless `first_positions` says otherwise.
+    ///
+    /// No T x S matrix is stored. A query's bits depend on the keys of its own document alone: not on
+    /// what is packed beside it, on padding, on the batch, nor on how many queries come at a time.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\].
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
+    /// [`AutogradError::DType`](crate::AutogradError::DType) for unfitting operands, and
+    /// [`AutogradError::Argument`](crate::AutogradError::Argument) if positions are needed and there are
+    /// more queries than keys.
     #[doc = example!(
-        "// One sample of 4 positions: queries, keys and values of 2 heads of width 3.",
-        "let qkv = Tensor::randn(&ctx, &[1, 4, 3 * 2 * 3], 7)?;",
-        "assert_eq!(qkv.attention(2)?.shape(), [1, 4, 6]);"
+        "// 4 positions, 6 query heads on 2 key heads of width 8.",
+        "let q = Tensor::randn(&ctx, &[1, 4, 6, 8], 1)?;",
+        "let k = Tensor::randn(&ctx, &[1, 4, 2, 8], 2)?;",
+        "let v = Tensor::randn(&ctx, &[1, 4, 2, 8], 3)?;",
+        "let all = q.attention(&k, &v, &AttentionSpec::causal())?;",
+        "// The last query by itself, as from a cache, has the same bits.",
+        "let last = q.narrow(1, 3, 1)?.attention(&k, &v, &AttentionSpec::causal())?;",
+        "assert_eq!(last.to_vec()?, all.narrow(1, 3, 1)?.to_vec()?);"
     )]
-    pub fn attention(&self, heads: usize) -> Result<Tensor> {
-        self.expect_type("attention", "qkv", DType::F32)?;
-        let expected = || format!("[batch, time, 3 x {heads} heads x head width]");
-        let &[batch, time, packed] = self.shape() else {
-            return Err(self.shape_error("attention", "qkv", expected()));
-        };
-        if heads == 0 || packed % (3 * heads) != 0 {
-            return Err(self.shape_error("attention", "qkv", expected()));
-        }
-        let shape = AttentionShape {
-            batch,
-            time,
-            heads,
-            head_width: packed / (3 * heads),
-        };
-        let ctx = self.context();
-        let o = ctx.alloc(batch * time * packed / 3)?;
-        let stats = ctx.alloc(batch * heads * time * 2)?;
-        let qkv = self.buffer()?;
-        attention_forward(ctx, &qkv, &o, &stats, &shape)?;
-        let out_shape = [batch, time, packed / 3];
-        let output = Saved::kept(o.clone(), format!("{out_shape:?} of attention"));
-        let (x, qkv) = (self.input(), self.keep(&qkv));
-        Tensor::from_operation("attention", &[self], o, &out_shape, move |pass, d_o| {
-            let ctx = pass.context();
-            let (qkv, output) = (qkv.values()?, output.values()?);
-            let delta = ctx.alloc(batch * heads * time)?;
-            let dqkv = ctx.alloc(qkv.len())?;
-            let d_o = &d_o.buffer()?;
-            attention_backward(ctx, &qkv, &output, &stats, d_o, &delta, &dqkv, &shape)?;
-            pass.add(&x, Gradient::owned(dqkv))
+    pub fn attention(&self, k: &Tensor, v: &Tensor, spec: &AttentionSpec) -> Result<Tensor> {
+        self.same_context(OP, [("k", Some(k)), ("v", Some(v))])?;
+        let attention = spec.sizes([self, k, v])?;
+        let [q, k, v] = [self.dense_rows()?, k.dense_rows()?, v.dense_rows()?];
+        let attended = Attended::forward([&q, &k, &v], spec, attention)?;
+        let (o, places) = (attended.o.clone(), [q.input(), k.input(), v.input()]);
+        let operands = [q.clone(), k.clone(), v.clone()];
+        Tensor::from_operation(OP, &[&q, &k, &v], o, q.shape(), move |pass, d_o| {
+            let gradients = attended.backward(&operands, &d_o.buffer()?)?;
+            for (place, gradient) in places.iter().zip(gradients) {
+                pass.add(place, Gradient::owned(gradient))?;
+            }
+            Ok(())
         })
+    }
+
+    /// The tensor itself where kernels can read its rows, else a contiguous copy.
+    fn dense_rows(&self) -> Result<Tensor> {
+        let (shape, strides) = (self.shape(), self.layout().strides());
+        let dense = shape[3] == 1 || strides[3] == 1;
+        match dense && strides.iter().all(|&stride| stride >= 0) {
+            true => Ok(self.clone()),
+            false => self.contiguous(),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::ops::test_support::{check, input, message};
+/// A forward pass, and what it leaves for the backward pass.
+struct Attended {
+    attention: RangedAttention,
+    limits: SavedLimits,
+    query_ranges: Buffer,
+    counter: Option<Buffer>,
+    o: Buffer,
+    stats: Buffer,
+    output: Saved,
+}
 
-    #[test]
-    fn derivatives_agree_with_finite_differences() {
-        check("attention", &[input(1, &[2, 5, 3 * 2 * 4])], |x| {
-            x[0].attention(2)
-        });
-        check("attention", &[input(2, &[1, 34, 3 * 2])], |x| {
-            x[0].attention(1)
-        });
+impl Attended {
+    fn forward(
+        [q, k, v]: [&Tensor; 3],
+        spec: &AttentionSpec,
+        attention: RangedAttention,
+    ) -> Result<Self> {
+        let ctx = q.context();
+        let limits = spec.limits(q, &attention)?;
+        let ranges = ctx.alloc(4 * attention.batch * attention.queries)?;
+        query_ranges(ctx, &limits.values()?.limits(), &ranges, &attention)?;
+        let counter = spec.dropped().map(|mask| mask.counter.clone());
+        let inputs = AttentionInputs {
+            q: q.operand(),
+            k: k.operand(),
+            v: v.operand(),
+            query_ranges: &ranges,
+            counter: counter.as_ref(),
+        };
+        let o = ctx.alloc(q.n_elements())?;
+        let stats = ctx.alloc(2 * attention.batch * attention.heads * attention.queries)?;
+        ranged_attention_forward(ctx, &inputs, &o, &stats, &attention)?;
+        let output = Saved::kept(o.clone(), format!("{:?} of attention", q.shape()));
+        Ok(Self {
+            attention,
+            limits,
+            query_ranges: ranges,
+            counter,
+            o,
+            stats,
+            output,
+        })
     }
 
-    #[test]
-    fn a_width_that_the_heads_do_not_divide_is_refused() {
-        let text = message(input(1, &[2, 5, 24]).attention(3));
-        let expected = "attention: qkv has shape [2, 5, 24], expected [batch, time, 3 x 3 heads x \
-                        head width]";
-        assert_eq!(text, expected);
+    /// The gradients of q, k and v.
+    fn backward(&self, [q, k, v]: &[Tensor; 3], d_o: &Buffer) -> Result<[Buffer; 3]> {
+        let (ctx, attention) = (q.context(), &self.attention);
+        let ranges = ctx.alloc(4 * attention.batch * attention.keys)?;
+        key_ranges(ctx, &self.limits.values()?.limits(), &ranges, attention)?;
+        let delta = ctx.alloc(attention.batch * attention.heads * attention.queries)?;
+        let gradients = [
+            ctx.alloc(q.n_elements())?,
+            ctx.alloc(k.n_elements())?,
+            ctx.alloc(v.n_elements())?,
+        ];
+        let inputs = AttentionInputs {
+            q: q.operand(),
+            k: k.operand(),
+            v: v.operand(),
+            query_ranges: &self.query_ranges,
+            counter: self.counter.as_ref(),
+        };
+        let saved = AttentionSaved {
+            key_ranges: &ranges,
+            o: &self.output.values()?,
+            stats: &self.stats,
+            d_o,
+            delta: &delta,
+        };
+        ranged_attention_backward(ctx, &inputs, &saved, gradients.each_ref(), attention)?;
+        Ok(gradients)
     }
 }

@@ -42,6 +42,7 @@ mod sum;
 pub(crate) mod test_support;
 mod unary;
 
+pub use attention::AttentionSpec;
 pub use batch_norm::{BatchNormOptions, RunningStatistics};
 pub use class_loss::CrossEntropyOptions;
 pub use conv::ConvOptions;

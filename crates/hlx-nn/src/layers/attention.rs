@@ -62,7 +62,9 @@ impl MultiHeadAttention {
 
     /// What the heads give, \[B, T, C\], before the projection back.
     pub(crate) fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        Ok(self.qkv.forward(x, context)?.attention(self.n_heads)?)
+        let qkv = self.qkv.forward(x, context)?;
+        let causal = hlx_autograd::AttentionSpec::causal();
+        Ok(qkv.packed_attention(self.n_heads, &causal)?)
     }
 
     /// As [`MultiHeadAttention::attend`], with the documents and the cache of a pass.

@@ -1,0 +1,92 @@
+//! Attention over a packed query, key and value.
+
+use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+
+use super::{Attended, AttentionSpec, OP};
+use crate::saved::Saved;
+use crate::{DType, Gradient, Result, Tensor};
+
+/// The widest head of the kernels for packed causal attention.
+const WIDEST_PACKED: usize = 128;
+
+impl Tensor {
+    /// Computes [`Tensor::attention`] from the packed \[B, T, 3C\] (all heads' queries, then keys, then
+    /// values; C = H D) into \[B, T, C\].
+    ///
+    /// Plain causal attention of heads up to 128 wide has kernels of its own, with the same bits.
+    ///
+    /// # Errors
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\]; as
+    /// [`Tensor::attention`].
+    #[doc = example!(
+        "// One sample of 4 positions: queries, keys and values of 2 heads of width 3.",
+        "let qkv = Tensor::randn(&ctx, &[1, 4, 3 * 2 * 3], 7)?;",
+        "let y = qkv.packed_attention(2, &AttentionSpec::causal())?;",
+        "assert_eq!(y.shape(), [1, 4, 6]);"
+    )]
+    pub fn packed_attention(&self, heads: usize, spec: &AttentionSpec) -> Result<Tensor> {
+        self.expect_type(OP, "qkv", DType::F32)?;
+        let expected = || format!("[batch, time, 3 x {heads} heads x head width]");
+        let &[batch, time, packed] = self.shape() else {
+            return Err(self.shape_error(OP, "qkv", expected()));
+        };
+        if heads == 0 || packed % (3 * heads) != 0 {
+            return Err(self.shape_error(OP, "qkv", expected()));
+        }
+        let head_width = packed / (3 * heads);
+        if spec.is_plain_causal() && head_width <= WIDEST_PACKED {
+            return self.causal(AttentionShape {
+                batch,
+                time,
+                heads,
+                head_width,
+            });
+        }
+        let parts = self
+            .detach()
+            .reshape(&[batch, time, 3, heads, head_width])?;
+        let [q, k, v] = [
+            parts.select(2, 0)?,
+            parts.select(2, 1)?,
+            parts.select(2, 2)?,
+        ];
+        let attended = Attended::forward([&q, &k, &v], spec, spec.sizes([&q, &k, &v])?)?;
+        let (o, place) = (attended.o.clone(), self.input());
+        let shape = [batch, time, heads * head_width];
+        Tensor::from_operation(OP, &[self], o, &shape, move |pass, d_o| {
+            let ctx = pass.context().clone();
+            let gradients = attended.backward(&[q, k, v], &d_o.buffer()?)?;
+            let [dq, dk, dv] =
+                gradients.map(|gradient| Tensor::from_buffer(&ctx, gradient, &shape));
+            let joined = Tensor::cat(&[&dq?, &dk?, &dv?], 2)?;
+            pass.add(&place, Gradient::owned(joined.buffer()?))
+        })
+    }
+
+    /// Plain causal attention, by the kernels for it.
+    fn causal(&self, shape: AttentionShape) -> Result<Tensor> {
+        let AttentionShape {
+            batch,
+            time,
+            heads,
+            head_width,
+        } = shape;
+        let ctx = self.context();
+        let out_shape = [batch, time, heads * head_width];
+        let o = ctx.alloc(out_shape.iter().product())?;
+        let stats = ctx.alloc(batch * heads * time * 2)?;
+        let qkv = self.buffer()?;
+        attention_forward(ctx, &qkv, &o, &stats, &shape)?;
+        let output = Saved::kept(o.clone(), format!("{out_shape:?} of attention"));
+        let (x, qkv) = (self.input(), self.keep(&qkv));
+        Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
+            let ctx = pass.context();
+            let (qkv, output) = (qkv.values()?, output.values()?);
+            let delta = ctx.alloc(batch * heads * time)?;
+            let dqkv = ctx.alloc(qkv.len())?;
+            let d_o = &d_o.buffer()?;
+            attention_backward(ctx, &qkv, &output, &stats, d_o, &delta, &dqkv, &shape)?;
+            pass.add(&x, Gradient::owned(dqkv))
+        })
+    }
+}

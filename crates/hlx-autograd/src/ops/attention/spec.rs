@@ -1,0 +1,174 @@
+//! What a query sees, and how scores become weights.
+
+use hlx_core::Buffer;
+use hlx_kernels::attention::default_scale;
+use hlx_kernels::attention::ranged::{Limits, RangedAttention, WIDEST_HEAD, WeightDropout};
+
+use super::OP;
+use crate::ops::DropoutMask;
+use crate::saved::Saved;
+use crate::{AutogradError, DType, Result, Tensor};
+
+/// Which keys a query sees, and how scores become weights; by default every key, with a scale of
+/// 1 / sqrt(D).
+///
+/// Query i of T is at position `first_positions[b] + i`, key j of S at position j. What is given as ids
+/// lies on the device, so that a recorded pass can be replayed with other ids.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionSpec {
+    /// A query sees no key after its own position.
+    pub causal: bool,
+    /// A query at position p sees the keys after p - window and, if not causal, before p + window.
+    pub window: Option<usize>,
+    /// What scores are multiplied by; 1 / sqrt(D) if `None`.
+    pub scale: Option<f32>,
+    /// Scores become cap tanh(s / cap), as in Gemma 2.
+    pub soft_cap: Option<f32>,
+    /// Weights are dropped, as with `dropout_p`. A weight's draw depends on its sample, head and
+    /// positions; the backward pass draws again, and must come before the counter moves on.
+    pub dropout: Option<DropoutMask>,
+    /// Ids \[B, S\]: of each position the first position of its document, which never decreases along a
+    /// row. No query sees another document than the one at its own position.
+    pub documents: Option<Tensor>,
+    /// Ids \[B\]: how many keys of each sample are real. A causal query at or past that position is
+    /// padding, and gives zeros.
+    pub lengths: Option<Tensor>,
+    /// Ids \[B\]: the position of each sample's first query; S - T if `None`, so that the queries are the
+    /// last positions.
+    pub first_positions: Option<Tensor>,
+}
+
+impl AttentionSpec {
+    /// Causal attention.
+    #[must_use]
+    pub fn causal() -> Self {
+        Self {
+            causal: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it is causal attention without anything else.
+    pub(super) fn is_plain_causal(&self) -> bool {
+        let Self {
+            causal,
+            window,
+            scale,
+            soft_cap,
+            dropout: _,
+            documents,
+            lengths,
+            first_positions,
+        } = self;
+        let of_scores = window.is_none() && scale.is_none() && soft_cap.is_none();
+        let of_ids = documents.is_none() && lengths.is_none() && first_positions.is_none();
+        *causal && of_scores && of_ids && self.dropped().is_none()
+    }
+
+    /// The dropout, if it drops anything.
+    pub(super) fn dropped(&self) -> Option<&DropoutMask> {
+        self.dropout.as_ref().filter(|mask| mask.p != 0.0)
+    }
+
+    /// Checks the operands, and gives the kernels' sizes.
+    pub(super) fn sizes(&self, [q, k, v]: [&Tensor; 3]) -> Result<RangedAttention> {
+        for (name, operand) in [("q", q), ("k", k), ("v", v)] {
+            operand.expect_type(OP, name, DType::F32)?;
+        }
+        let &[batch, queries, heads, head_width] = q.shape() else {
+            return Err(q.shape_error(OP, "q", "[batch, queries, heads, head width]"));
+        };
+        let &[k_batch, keys, key_heads, k_width] = k.shape() else {
+            return Err(k.shape_error(OP, "k", "[batch, keys, key heads, head width]"));
+        };
+        if (k_batch, k_width) != (batch, head_width) {
+            let expected = format!("[{batch}, keys, key heads, {head_width}]");
+            return Err(k.shape_error(OP, "k", expected));
+        }
+        v.expect_shape(OP, "v", k.shape())?;
+        if key_heads == 0 || !heads.is_multiple_of(key_heads) || heads == 0 {
+            let expected = format!("key heads that divide {heads} query heads");
+            return Err(k.shape_error(OP, "k", expected));
+        }
+        if !(1..=WIDEST_HEAD).contains(&head_width) {
+            return Err(q.shape_error(OP, "q", format!("heads of 1 to {WIDEST_HEAD} columns")));
+        }
+        let placed = self.causal || self.window.is_some() || self.documents.is_some();
+        if placed && self.first_positions.is_none() && queries > keys {
+            let reason = format!(
+                "{queries} queries are more than {keys} keys, expected first_positions to say where \
+                 they are"
+            );
+            return Err(AutogradError::Argument { op: OP, reason });
+        }
+        let dropout = self.dropped().map(|mask| WeightDropout {
+            p: mask.p,
+            seed: mask.seed,
+            purpose: mask.purpose,
+        });
+        Ok(RangedAttention {
+            batch,
+            queries,
+            keys,
+            heads,
+            key_heads,
+            head_width,
+            scale: self.scale.unwrap_or_else(|| default_scale(head_width)),
+            soft_cap: self.soft_cap,
+            dropout,
+            causal: self.causal,
+            window: self.window,
+        })
+    }
+
+    /// The ids, checked.
+    pub(super) fn limits(&self, q: &Tensor, attention: &RangedAttention) -> Result<SavedLimits> {
+        let ids = |name: &'static str, ids: Option<&Tensor>, expected: &[usize]| {
+            let Some(ids) = ids else { return Ok(None) };
+            q.same_context(OP, [(name, Some(ids))])?;
+            ids.expect_type(OP, name, DType::U32)?;
+            if ids.shape() != expected {
+                return Err(ids.shape_error(OP, name, format!("{expected:?}")));
+            }
+            Ok(Some(ids.keep(&ids.buffer()?)))
+        };
+        let (batch, keys) = (attention.batch, attention.keys);
+        Ok(SavedLimits {
+            documents: ids("documents", self.documents.as_ref(), &[batch, keys])?,
+            lengths: ids("lengths", self.lengths.as_ref(), &[batch])?,
+            first_positions: ids("first_positions", self.first_positions.as_ref(), &[batch])?,
+        })
+    }
+}
+
+/// The ids of a spec, for both passes.
+pub(super) struct SavedLimits {
+    documents: Option<Saved>,
+    lengths: Option<Saved>,
+    first_positions: Option<Saved>,
+}
+
+/// Their buffers.
+pub(super) struct LimitValues([Option<Buffer>; 3]);
+
+impl SavedLimits {
+    pub fn values(&self) -> Result<LimitValues> {
+        let values = |ids: &Option<Saved>| ids.as_ref().map(Saved::values).transpose();
+        Ok(LimitValues([
+            values(&self.documents)?,
+            values(&self.lengths)?,
+            values(&self.first_positions)?,
+        ]))
+    }
+}
+
+impl LimitValues {
+    pub fn limits(&self) -> Limits<'_> {
+        let [documents, lengths, first_positions] = self.0.each_ref().map(Option::as_ref);
+        Limits {
+            documents,
+            lengths,
+            first_positions,
+        }
+    }
+}
