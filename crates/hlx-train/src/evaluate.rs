@@ -9,7 +9,6 @@ use hlx_autograd::{Tensor, no_grad};
 use hlx_nn::{ForwardContext, Model, Module, Transformer};
 use serde::Serialize;
 
-use crate::config::Format;
 use crate::data::{Dataset, Sample, TokenRows};
 use crate::perplexity::exp;
 

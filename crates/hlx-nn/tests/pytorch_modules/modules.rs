@@ -62,7 +62,11 @@ fn convolution(name: &str, k: &Arguments<'_>, b: &mut ParameterBuilder) -> Resul
     let same = k.text("padding") == Some("same");
     let options = ConvOptions {
         stride: k.pair("stride", [1, 1])?,
-        padding: if same { [0, 0] } else { k.pair("padding", [0, 0])? },
+        padding: if same {
+            [0, 0]
+        } else {
+            k.pair("padding", [0, 0])?
+        },
         dilation: k.pair("dilation", [1, 1])?,
         groups: k.count("groups", 1),
         same,

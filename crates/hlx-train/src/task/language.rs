@@ -5,7 +5,7 @@ use hlx_autograd::DType;
 use hlx_nn::{Model, Module, Parameter, Transformer, Weights};
 
 use super::{Batch, BatchSizes, Rows, Sizes, Task};
-use crate::config::{Format, SampleSection};
+use crate::config::SampleSection;
 use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows, VOCABULARY};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::generate::{Generation, generate};
