@@ -34,6 +34,7 @@ mod hugging_face;
 mod init;
 mod language_model;
 mod layers;
+mod lora;
 mod loss;
 mod model;
 mod model_file;
@@ -65,6 +66,7 @@ pub use layers::{
     Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Mlp,
     MultiHeadAttention, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
+pub use lora::{LoraConfig, LowRank, peft_config};
 pub use loss::{cross_entropy, mse};
 pub use model::Model;
 pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, save_model};

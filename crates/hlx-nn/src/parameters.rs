@@ -14,7 +14,9 @@ use hlx_autograd::{DType, Tensor};
 
 pub use self::builder::ParameterBuilder;
 pub use self::files::WeightsSnapshot;
+pub(crate) use self::files::as_f32;
 pub use self::set::ParameterSet;
+pub(crate) use self::set::matches;
 pub use self::weights::Weights;
 use crate::Result;
 use crate::error::NnError;

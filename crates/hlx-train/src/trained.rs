@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 use hlx_nn::{AVERAGE, Model, ParameterBuilder, Transformer, Weights};
 
-use crate::config::Config;
-use crate::run::{Checkpoint, Digests, RunFolder, STATE_FILE, State};
+use crate::config::{Config, lora_from_bytes};
+use crate::run::{Checkpoint, Digests, LORA_FILE, RunFolder, STATE_FILE, State};
 use crate::task::{self, Corpus, Sizes, Task};
 
 /// A language model, the configuration it was trained under, and the digests that it was proved by.
@@ -97,6 +97,9 @@ pub fn prove(checkpoint: &Checkpoint) -> Result<()> {
     let path = || checkpoint.path().display().to_string();
     let sizes = Sizes::from_bytes(checkpoint.file(hlx_nn::CONFIG_FILE)?).with_context(path)?;
     let mut builder = ParameterBuilder::new();
+    if checkpoint.digests.files.contains_key(LORA_FILE) {
+        builder.with_lora(lora_from_bytes(checkpoint.file(LORA_FILE)?).with_context(path)?);
+    }
     sizes.declare(&mut builder)?;
     task::prove_weights(checkpoint, &builder.build_zeroed(&ctx)?)?;
     let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(path)?;

@@ -277,3 +277,15 @@ fn every_evaluation_writes_its_samples_and_the_events_are_there() {
     place.train(&cpu(), "without", &["train.tensorboard=false"]);
     assert_eq!(events("without"), 0);
 }
+
+#[test]
+fn the_recipes_for_tiny_shakespeare_are_read() {
+    for name in ["shakespeare.toml", "shakespeare-cpu.toml"] {
+        let path = format!("{}/../../configs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let config = Config::load(path.as_ref(), &[]).expect("loads");
+        assert!(
+            config.data.has_random_windows() && config.train.save_best,
+            "{name}"
+        );
+    }
+}

@@ -48,10 +48,23 @@ impl FeedForward {
     }
 
     fn apply(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
+        if self.up.lora.is_some() || self.down.lora.is_some() {
+            return self.apply_apart(x, residual);
+        }
         let (up, down) = (self.up.tensors()?, self.down.tensors()?);
         let up = (&up.0, up.1.as_ref());
         let down = (&down.0, down.1.as_ref());
         Ok(x.feed_forward(up, Activation::Gelu, down, residual)?)
+    }
+
+    /// As [`FeedForward::apply`], layer by layer, which may have adapters.
+    fn apply_apart(&self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
+        let context = ForwardContext::eval();
+        let inner = self.up.forward(x, &context)?.gelu()?;
+        match residual {
+            Some(residual) => self.down.forward_add(&inner, residual),
+            None => self.down.forward(&inner, &context),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use hlx_autograd::Tensor;
 
 use super::weight_and_bias;
+use crate::lora::LowRank;
 use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
 
 /// Computes y = x Wᵀ + bias over the last dimension, as `torch.nn.Linear`.
@@ -12,6 +13,8 @@ pub struct Linear {
     pub weight: Parameter,
     /// \[out\].
     pub bias: Option<Parameter>,
+    /// What a [`LoraConfig`](crate::LoraConfig) of the builder adds.
+    pub lora: Option<LowRank>,
 }
 
 impl Linear {
@@ -31,7 +34,8 @@ impl Linear {
     ) -> Self {
         let weight = builder.parameter("weight", &[output, input], weight);
         let bias = bias.map(|bias| builder.parameter("bias", &[output], bias));
-        Self { weight, bias }
+        let lora = LowRank::declare(builder, input, output);
+        Self { weight, bias, lora }
     }
 
     /// Applies the layer and adds the result to a residual: the bits of both, in one launch.
@@ -40,10 +44,18 @@ impl Linear {
     /// An unfitting shape.
     pub fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
-        Ok(x.linear_add(&weight, bias.as_ref(), residual)?)
+        self.adapted(x, x.linear_add(&weight, bias.as_ref(), residual)?)
     }
 
-    /// The weight, and the bias if there is one.
+    /// Adds what the adapter makes of x, if there is one.
+    fn adapted(&self, x: &Tensor, y: Tensor) -> Result<Tensor> {
+        match &self.lora {
+            Some(lora) => lora.add_to(x, &y),
+            None => Ok(y),
+        }
+    }
+
+    /// The weight, and the bias if there is one; the adapter is not in them.
     pub(super) fn tensors(&self) -> Result<(Tensor, Option<Tensor>)> {
         weight_and_bias(&self.weight, self.bias.as_ref())
     }
@@ -51,12 +63,13 @@ impl Linear {
 
 impl Module for Linear {
     fn members(&self) -> Members {
-        Members::new([&self.weight].into_iter().chain(&self.bias))
+        let adapter = self.lora.iter().flat_map(|lora| [&lora.a, &lora.b]);
+        Members::new([&self.weight].into_iter().chain(&self.bias).chain(adapter))
     }
 
     /// \[.., in\] to \[.., out\].
     fn forward(&self, x: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
-        Ok(x.linear(&weight, bias.as_ref())?)
+        self.adapted(x, x.linear(&weight, bias.as_ref())?)
     }
 }

@@ -12,6 +12,7 @@ use super::{BufferKind, Inner, ModelBuffer, Parameter, ParameterUse, Weights};
 use crate::Result;
 use crate::error::NnError;
 use crate::init::Init;
+use crate::lora::LoraConfig;
 
 /// Collects the parameters and buffers that layers declare; [`ParameterBuilder::build`] gives them
 /// memory. A layer is given the builder of its own name, which [`ParameterBuilder::child`] makes:
@@ -43,12 +44,29 @@ pub(super) struct Declared {
     pub n_dropouts: u32,
     /// Whether one of them has a probability above 0.
     pub draws_masks: bool,
+    /// Which linear layers have an adapter.
+    pub lora: Option<Arc<LoraConfig>>,
 }
 
 impl ParameterBuilder {
     /// Starts without parameters.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Gives the linear layers that a configuration names low-rank adapters: see [`LoraConfig`]. Call it
+    /// before any layer is declared.
+    pub fn with_lora(&mut self, config: LoraConfig) {
+        self.declared().lora = Some(Arc::new(config));
+    }
+
+    /// The configuration of the adapter of the layer that this builder is named after, if it has one.
+    pub(crate) fn lora(&self) -> Option<Arc<LoraConfig>> {
+        let layer = self.prefix.strip_suffix('.')?;
+        self.declared()
+            .lora
+            .clone()
+            .filter(|config| config.has(layer))
     }
 
     /// The builder of a part of the model: what is declared to it is named `NAME.` and its own name.

@@ -11,6 +11,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use super::{ModelBuffer, Parameter, Weights};
 use crate::Result;
 use crate::error::NnError;
+use crate::lora::is_of_adapter;
 
 impl Weights {
     /// Returns every parameter and saved buffer by its name, as `torch.nn.Module.state_dict`: tensors
@@ -79,6 +80,20 @@ impl Weights {
     /// [`NnError::Mismatch`] for bytes that are no safetensors file, a missing, extra or mis-shaped
     /// tensor, or one of another type; a count below 0 or above 2^32 - 1.
     pub fn load_safetensors(&self, bytes: &[u8]) -> Result<()> {
+        self.load_some(bytes, |_| true)
+    }
+
+    /// As [`Weights::load_safetensors`], but leaves the parameters of adapters
+    /// ([`LoraConfig`](crate::LoraConfig)), which the file need not have, as they are.
+    ///
+    /// # Errors
+    /// As [`Weights::load_safetensors`].
+    pub fn load_base_safetensors(&self, bytes: &[u8]) -> Result<()> {
+        self.load_some(bytes, |name| !is_of_adapter(name))
+    }
+
+    /// Reads the parameters whose names are wanted, and the buffers.
+    fn load_some(&self, bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<()> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
         let is_buffer = |name: &str| self.buffers().iter().any(|one| one.name() == name);
         let unknown = |name: &&str| self.get(name).is_none() && !is_buffer(name);
@@ -86,11 +101,15 @@ impl Weights {
             let reason = format!("{extra} is no parameter of it");
             return Err(NnError::mismatch("model", reason));
         }
-        let values = self.parameters().iter().map(|one| read_values(&file, one));
+        let chosen = self.parameters().iter().filter(|one| wanted(one.name()));
+        let values = chosen.map(|one| Ok((one, read_values(&file, one)?)));
         let values = values.collect::<Result<Vec<_>>>()?;
         let buffers = self.buffers().iter().map(|one| read_buffer(&file, one));
         let buffers = buffers.collect::<Result<Vec<_>>>()?;
-        self.upload(self.values(), &values)?;
+        for (parameter, values) in &values {
+            let place = parameter.tensor()?.detach().buffer()?;
+            self.context().upload_f32(&place, values)?;
+        }
         for (buffer, words) in self.buffers().iter().zip(&buffers) {
             let place = buffer.tensor()?.buffer()?;
             self.context().upload_u32(&place, words)?;
@@ -223,7 +242,7 @@ fn read_buffer(file: &SafeTensors<'_>, buffer: &ModelBuffer) -> Result<Vec<u32>>
     counts.into_iter().map(narrow).collect()
 }
 
-fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
+pub(crate) fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
     let words = view.data().as_chunks::<4>().0.iter();
     let halves = view.data().as_chunks::<2>().0.iter();
     match view.dtype() {

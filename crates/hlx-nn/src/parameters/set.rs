@@ -112,7 +112,7 @@ impl Weights {
 }
 
 /// Whether a pattern with `*` for any letters describes a whole name.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else {
         return pattern == name;
     };

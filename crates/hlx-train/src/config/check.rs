@@ -65,7 +65,8 @@ impl Config {
         self.check_shards_of_norms()?;
         self.check_optimizer()?;
         self.check_schedule()?;
-        self.check_course()
+        self.check_course()?;
+        self.check_lora()
     }
 }
 

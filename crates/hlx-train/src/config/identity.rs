@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Config;
 
-/// Keys that decide no bit of a step: where the corpus lies (its own digest is beside the
-/// configuration's), the threads that make images, the preset (the sizes say the same), the micro-batch
-/// and recomputation, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 16] = [
+/// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
+/// digests), the threads that make images, the preset (the sizes say the same), the micro-batch and
+/// recomputation, what is logged, evaluated and saved when, and when to stop.
+const FREE_KEYS: [&str; 17] = [
     "data.path",
     "data.workers",
     "model.preset",
     "train.micro_batch_size",
     "train.target_loss",
+    "train.init_from",
     "train.recompute",
     "train.max_skips",
     "train.evaluate_average",

@@ -7,6 +7,7 @@ mod check;
 mod course;
 mod data;
 mod identity;
+mod lora;
 mod model;
 mod optimizer;
 mod read;
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use check::{Checked, fault};
 
 pub use data::{DataSection, Format, WindowKind};
+pub use lora::LoraSection;
+pub(crate) use lora::{lora_from_bytes, lora_to_bytes};
 pub use model::{ModelKind, ModelSection, Preset};
 pub use optimizer::{AdjustKind, GroupSection, OptimizerKind, OptimizerSection};
 pub use read::Override;
@@ -46,6 +49,9 @@ pub struct Config {
     /// Parameters with a rate and a decay of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSection>,
+    /// Low-rank adapters of a language model that is otherwise frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraSection>,
     /// What is written at every evaluation, to be read.
     #[serde(default, skip_serializing_if = "SampleSection::is_empty")]
     pub sample: SampleSection,
@@ -100,6 +106,10 @@ pub struct TrainSection {
     /// Probability spread over all bytes, or classes, in the training loss.
     #[serde(default)]
     pub label_smoothing: f64,
+    /// Where the weights begin: a run, one of its checkpoints or a safetensors file. They are drawn from
+    /// the seed if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_from: Option<String>,
     /// Patterns for the names of parameters that stay what they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,

@@ -198,11 +198,14 @@ impl Config {
         })
     }
 
-    /// Freezes the parameters that `train.freeze` names.
+    /// Freezes the parameters that `train.freeze` names, and with adapters all others.
     ///
     /// # Errors
     /// A pattern that is the name of no parameter, and a model without any other parameter.
     pub fn freeze(&self, weights: &Weights) -> anyhow::Result<()> {
+        if self.lora.is_some() {
+            weights.freeze_all_but_lora()?;
+        }
         for pattern in &self.train.freeze {
             let set = weights.matching(pattern);
             weights.requires_grad_(&set.context("train.freeze")?, false);

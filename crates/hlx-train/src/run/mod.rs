@@ -11,7 +11,8 @@
 //!   checkpoints/
 //!     step-000240/   model.safetensors, config.json, state.bin, digests.json,
 //!                    schedule.bin of a schedule with a state, monitor.bin of a run that is
-//!                    watched over (skipped steps, early stopping, the best checkpoint)
+//!                    watched over (skipped steps, early stopping, the best checkpoint),
+//!                    lora.json of a model with adapters
 //! ```
 
 mod chain;
@@ -37,6 +38,9 @@ pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
 pub use state::{LossSum, Progress, STATE_FILE, State};
 pub use tensorboard::EventFile;
+
+/// The checkpoint's file of the adapters' numbers; a model without adapters has none.
+pub const LORA_FILE: &str = "lora.json";
 
 use anyhow::{Result, ensure};
 use hlx_core::SPECIFICATION;

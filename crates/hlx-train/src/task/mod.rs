@@ -10,6 +10,8 @@ mod language;
 mod rows;
 mod sizes;
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 use hlx_nn::{
@@ -25,7 +27,7 @@ pub use sizes::Sizes;
 use crate::config::Config;
 use crate::data::{Batches, RandomWindows, Split};
 use crate::evaluate::Evaluation;
-use crate::run::Checkpoint;
+use crate::run::{Checkpoint, RunFolder};
 
 /// A model and its data, as the training loop uses them.
 pub trait Task {
@@ -106,8 +108,9 @@ pub fn make(
             let model = match checkpoint {
                 Some(checkpoint) => load_transformer(ctx, checkpoint, config)?,
                 None => {
-                    let sizes = config.transformer();
-                    Model::new(ctx, config.seed, |b| Transformer::new(b, &sizes))?
+                    let model = Model::new(ctx, config.seed, transformer(config))?;
+                    load_first_weights(config, model.weights())?;
+                    model
                 }
             };
             let windows = config.data.has_random_windows().then(|| {
@@ -128,7 +131,11 @@ pub fn make(
                     let wanted = Sizes::Classifier(sizes.clone());
                     load(ctx, checkpoint, &wanted, declare)?
                 }
-                None => Model::new(ctx, config.seed, declare)?,
+                None => {
+                    let model = Model::new(ctx, config.seed, declare)?;
+                    load_first_weights(config, model.weights())?;
+                    model
+                }
             };
             Box::new(ImageTask::new(model, data, config)?)
         }
@@ -145,9 +152,37 @@ pub(crate) fn load_transformer(
     checkpoint: &Checkpoint,
     config: &Config,
 ) -> Result<Model<Transformer>> {
-    let sizes = config.transformer();
-    let wanted = Sizes::Transformer(sizes.clone());
-    load(ctx, checkpoint, &wanted, |b| Transformer::new(b, &sizes))
+    let wanted = Sizes::Transformer(config.transformer());
+    load(ctx, checkpoint, &wanted, transformer(config))
+}
+
+/// Declares the transformer of a configuration, adapters included.
+fn transformer(
+    config: &Config,
+) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<Transformer> + use<> {
+    let (sizes, lora) = (config.transformer(), config.lora());
+    move |b| {
+        if let Some(lora) = lora {
+            b.with_lora(lora);
+        }
+        Transformer::new(b, &sizes)
+    }
+}
+
+/// Reads the weights that a run begins with, where the configuration names some.
+fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
+    let Some(from) = &config.train.init_from else {
+        return Ok(());
+    };
+    let path = Path::new(from);
+    let bytes = if path.is_file() {
+        std::fs::read(path).with_context(|| from.clone())?
+    } else {
+        let (_, checkpoint) = RunFolder::open_checkpoint(path).context("train.init_from")?;
+        checkpoint.file(MODEL_FILE)?.to_vec()
+    };
+    let loaded = weights.load_base_safetensors(&bytes);
+    loaded.with_context(|| format!("train.init_from: {from}"))
 }
 
 /// Reads the model of a checkpoint, whose sizes must be as wanted.

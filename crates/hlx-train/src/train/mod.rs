@@ -25,14 +25,14 @@ pub(crate) use engine::Engine;
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
 
-use crate::config::{Config, Format};
+use crate::config::{Config, Format, lora_to_bytes};
 use crate::data::Split;
 use crate::evaluate::Evaluation;
 use crate::perplexity::exp;
 use crate::run::{
-    ChainFile, Checkpoint, Digests, EvalSplit, EventFile, MONITOR_FILE, Metric, MetricsFile,
-    Monitor, Progress, Retention, RunFolder, RunLock, SCHEDULE_FILE, STATE_FILE, State,
-    schedule_state_bytes,
+    ChainFile, Checkpoint, Digests, EvalSplit, EventFile, LORA_FILE, MONITOR_FILE, Metric,
+    MetricsFile, Monitor, Progress, Retention, RunFolder, RunLock, SCHEDULE_FILE, STATE_FILE,
+    State, schedule_state_bytes,
 };
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
@@ -526,6 +526,9 @@ impl Trainer {
         ];
         if let Some(state) = self.engine.schedule_state() {
             files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
+        }
+        if let Some(lora) = self.engine.config.lora() {
+            files.push((LORA_FILE, lora_to_bytes(&lora)?));
         }
         if self.engine.config.train.is_watched() {
             files.push((MONITOR_FILE, self.monitor.to_bytes()?));

@@ -89,6 +89,10 @@ impl Trainer {
             let absolute = std::path::absolute(&options.data_path)?;
             config.data.path = absolute.to_string_lossy().into_owned();
         }
+        if let Some(from) = &config.train.init_from {
+            let absolute = std::path::absolute(from)?;
+            config.train.init_from = Some(absolute.to_string_lossy().into_owned());
+        }
         let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
         let (engine, progress) = Engine::new(ctx, config, corpus, checkpoint.as_ref())?;
         let monitor = checkpoint

@@ -160,6 +160,9 @@ fn values(engine: &Engine) -> Result<Values> {
 fn saved_tensors(engine: &Engine, checkpoint: &Checkpoint) -> Result<Values> {
     let path = || checkpoint.path().display().to_string();
     let mut builder = ParameterBuilder::new();
+    if let Some(lora) = engine.config.lora() {
+        builder.with_lora(lora);
+    }
     engine.task.sizes().declare(&mut builder)?;
     let weights = builder.build_zeroed(&Context::cpu()?)?;
     weights

@@ -12,6 +12,7 @@ mod golden;
 mod import;
 mod interrupt;
 mod logits;
+mod lora;
 mod perplexity;
 mod plot;
 mod progress;
@@ -46,6 +47,8 @@ enum Verb {
     Eval(eval::Arguments),
     /// Continue a text, or answer an input, with a trained model.
     Generate(generate::Arguments),
+    /// Write a run's low-rank adapters as PEFT's files, or a model that they are merged into.
+    Lora(lora::Arguments),
     /// Measure the perplexity of a text by windows that overlap.
     Perplexity(perplexity::Arguments),
     /// Bring in a model from a Hugging Face folder.
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Verb::Train(arguments) => return train::run(&arguments),
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
+        Verb::Lora(arguments) => lora::run(&arguments),
         Verb::Perplexity(arguments) => perplexity::run(&arguments),
         Verb::Import(arguments) => import::import(&arguments),
         Verb::Export(arguments) => import::export(&arguments),

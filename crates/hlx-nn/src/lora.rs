@@ -1,0 +1,268 @@
+//! Low-rank adapters (Hu and others 2021, LoRA): a frozen linear layer and a small trained addition.
+//!
+//! A [`ParameterBuilder`](crate::ParameterBuilder) that is given a [`LoraConfig`] declares, for every
+//! [`Linear`](crate::Linear) layer that it names, two more parameters: `lora_A.weight` \[rank, in\] and
+//! `lora_B.weight` \[out, rank\]. The layer computes `x Wᵀ + bias + (alpha / rank) (x Aᵀ) Bᵀ`. `A` begins as
+//! PyTorch's linear layers do and `B` with zeros, so that an adapter changes nothing before it is trained.
+//! [`Weights::freeze_all_but_lora`] freezes the rest.
+
+use hlx_autograd::{Tensor, no_grad};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+
+use crate::error::NnError;
+use crate::parameters::matches;
+use crate::{Init, Parameter, ParameterBuilder, Result, Weights};
+
+/// The end of the names of the first factors.
+const A: &str = ".lora_A.weight";
+/// The end of the names of the second factors.
+const B: &str = ".lora_B.weight";
+/// What the files of the library PEFT put before every name.
+const PEFT_PREFIX: &str = "base_model.model.";
+
+/// Which linear layers have an adapter, and its numbers, by PEFT's names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoraConfig {
+    /// The rank of the addition.
+    pub rank: usize,
+    /// The addition is scaled by this over the rank.
+    pub alpha: f64,
+    /// Patterns for the names of layers, such as `*.attention.qkv`; `*` stands for any letters.
+    pub targets: Vec<String>,
+}
+
+impl LoraConfig {
+    /// Fails for numbers out of range.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] with the number and what was expected.
+    pub fn check(&self) -> Result<()> {
+        let what = "lora";
+        let fail = |reason: String| Err(NnError::Config { what, reason });
+        if self.rank == 0 {
+            return fail("rank is 0, expected at least 1".to_owned());
+        }
+        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
+            let found = self.alpha;
+            return fail(format!("alpha is {found}, expected more than 0 and finite"));
+        }
+        if self.targets.is_empty() {
+            return fail("targets is empty, expected patterns for names of layers".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether a layer of this name has an adapter.
+    pub(crate) fn has(&self, layer: &str) -> bool {
+        self.targets.iter().any(|pattern| matches(pattern, layer))
+    }
+
+    fn scale(&self) -> f32 {
+        (self.alpha / self.rank as f64) as f32
+    }
+}
+
+/// The adapter of one linear layer.
+#[derive(Clone, Debug)]
+pub struct LowRank {
+    /// \[rank, in\].
+    pub a: Parameter,
+    /// \[out, rank\].
+    pub b: Parameter,
+    scale: f32,
+}
+
+impl LowRank {
+    /// Declares the adapter of a layer, if the builder's configuration names it.
+    pub(crate) fn declare(
+        builder: &mut ParameterBuilder,
+        input: usize,
+        output: usize,
+    ) -> Option<Self> {
+        let config = builder.lora()?;
+        let rank = config.rank;
+        let init = Init::uniform_of(input);
+        Some(Self {
+            a: builder.parameter(&A[1..], &[rank, input], init),
+            b: builder.parameter(&B[1..], &[output, rank], Init::Zeros),
+            scale: config.scale(),
+        })
+    }
+
+    /// Computes `residual + scale (x Aᵀ) Bᵀ`.
+    pub(crate) fn add_to(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+        let inner = x.linear(&self.a.tensor()?, None)?.mul(self.scale)?;
+        Ok(inner.linear_add(&self.b.tensor()?, None, residual)?)
+    }
+}
+
+/// Whether a parameter belongs to an adapter.
+pub(crate) fn is_of_adapter(name: &str) -> bool {
+    name.ends_with(A) || name.ends_with(B)
+}
+
+impl Weights {
+    /// Freezes every parameter that is no adapter's.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] if there is no adapter.
+    pub fn freeze_all_but_lora(&self) -> Result<()> {
+        let base = self.select(|parameter| !is_of_adapter(parameter.name()));
+        if base.indices().len() == self.parameters().len() {
+            return Err(NnError::Config {
+                what: "lora",
+                reason: "targets name no linear layer of the model".to_owned(),
+            });
+        }
+        self.requires_grad_(&base, false);
+        Ok(())
+    }
+
+    /// Adds every adapter to the weight of its layer, `W + (alpha / rank) B A`, and sets its `B` to zero:
+    /// the model computes the same as before, but for rounding.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn merge_lora(&self, config: &LoraConfig) -> Result<()> {
+        let ctx = self.context();
+        for (layer, a, b) in self.adapters() {
+            let Some(weight) = self.get(&format!("{layer}.weight")) else {
+                continue;
+            };
+            let merged = no_grad(|| -> Result<Tensor> {
+                let product = b.tensor()?.detach().matmul(&a.tensor()?.detach())?;
+                Ok(weight
+                    .tensor()?
+                    .detach()
+                    .add(&product.mul(config.scale())?)?)
+            })?;
+            ctx.copy(&merged.buffer()?, &weight.tensor()?.detach().buffer()?)?;
+            ctx.fill(&b.tensor()?.detach().buffer()?, 0)?;
+        }
+        Ok(())
+    }
+
+    /// The layers with adapters, and both factors of each.
+    fn adapters(&self) -> impl Iterator<Item = (&str, &Parameter, &Parameter)> {
+        self.parameters().iter().filter_map(|a| {
+            let layer = a.name().strip_suffix(A)?;
+            let b = self.get(&format!("{layer}{B}"))?;
+            Some((layer, a, b))
+        })
+    }
+
+    /// The adapters as a file of the library PEFT, `adapter_model.safetensors`.
+    ///
+    /// # Errors
+    /// What the device and the format report.
+    pub fn lora_to_safetensors(&self) -> Result<Vec<u8>> {
+        self.file_of(PEFT_PREFIX, is_of_adapter)
+    }
+
+    /// The parameters that are no adapter's as a safetensors file: after [`Weights::merge_lora`], those of
+    /// a model without adapters that computes the same.
+    ///
+    /// # Errors
+    /// What the device and the format report.
+    pub fn base_to_safetensors(&self) -> Result<Vec<u8>> {
+        self.file_of("", |name| !is_of_adapter(name))
+    }
+
+    fn file_of(&self, prefix: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>> {
+        let mut tensors = Vec::new();
+        for parameter in self.parameters().iter().filter(|one| wanted(one.name())) {
+            let values = parameter.tensor()?.detach().to_vec()?;
+            let bytes: Vec<u8> = values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            tensors.push((
+                format!("{prefix}{}", parameter.name()),
+                parameter.shape(),
+                bytes,
+            ));
+        }
+        let mut views = Vec::with_capacity(tensors.len());
+        for (name, shape, bytes) in &tensors {
+            let view =
+                TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(|e| format_error(&e))?;
+            views.push((name.as_str(), view));
+        }
+        safetensors::serialize(views, None).map_err(|e| format_error(&e))
+    }
+
+    /// Reads adapters from a file of the library PEFT; nothing is written unless all of them fit.
+    ///
+    /// # Errors
+    /// [`NnError::Mismatch`] with the first tensor that is missing, of another shape or type, or of no
+    /// layer of the model.
+    pub fn load_lora(&self, bytes: &[u8]) -> Result<()> {
+        let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
+        let fail = |reason: String| Err(NnError::mismatch("adapter", reason));
+        let mut uploads = Vec::new();
+        for parameter in self
+            .parameters()
+            .iter()
+            .filter(|one| is_of_adapter(one.name()))
+        {
+            let name = format!("{PEFT_PREFIX}{}", parameter.name());
+            let Ok(view) = file.tensor(&name) else {
+                return fail(format!("{name} is missing"));
+            };
+            if view.shape() != parameter.shape() {
+                let (found, expected) = (view.shape(), parameter.shape());
+                return fail(format!("{name} has shape {found:?}, expected {expected:?}"));
+            }
+            uploads.push((parameter, crate::parameters::as_f32(&name, &view)?));
+        }
+        let is_known = |name: &str| {
+            let own = name.strip_prefix(PEFT_PREFIX);
+            own.is_some_and(|own| uploads.iter().any(|(one, _)| one.name() == own))
+        };
+        if let Some(extra) = file
+            .names()
+            .into_iter()
+            .filter(|name| !is_known(name))
+            .min()
+        {
+            return fail(format!("{extra} is of no adapter of the model"));
+        }
+        for (parameter, values) in uploads {
+            self.context()
+                .upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
+        }
+        Ok(())
+    }
+}
+
+/// The text of PEFT's `adapter_config.json`.
+///
+/// # Errors
+/// The serialiser's message; it is not expected to fail.
+pub fn peft_config(config: &LoraConfig, weights: &Weights) -> serde_json::Result<String> {
+    let mut layers: Vec<&str> = weights.adapters().map(|(layer, ..)| layer).collect();
+    layers.sort_unstable();
+    serde_json::to_string_pretty(&serde_json::json!({
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": null,
+        "r": config.rank,
+        "lora_alpha": config.alpha,
+        "lora_dropout": 0.0,
+        "target_modules": layers,
+        "bias": "none",
+        "fan_in_fan_out": false,
+        "use_rslora": false,
+        "use_dora": false,
+        "inference_mode": true,
+    }))
+}
+
+fn format_error(error: &safetensors::SafeTensorError) -> NnError {
+    NnError::mismatch("safetensors", error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

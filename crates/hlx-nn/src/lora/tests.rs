@@ -1,0 +1,217 @@
+//! Adapters of linear layers: what they compute, what is trained, merging, files.
+
+use super::*;
+use crate::{
+    AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+};
+use hlx_core::Context;
+
+fn config() -> LoraConfig {
+    LoraConfig {
+        rank: 2,
+        alpha: 3.0,
+        targets: vec!["*.attention.qkv".to_owned(), "*.feed_forward.*".to_owned()],
+    }
+}
+
+fn sizes() -> TransformerConfig {
+    TransformerConfig {
+        vocabulary: 13,
+        width: 8,
+        n_layers: 2,
+        n_heads: 2,
+        feed_forward_width: 12,
+        positions: 6,
+        dropout: 0.0,
+    }
+}
+
+fn model(ctx: &Context, lora: Option<LoraConfig>) -> Result<Model<Transformer>> {
+    Model::new(ctx, 5, |b| {
+        if let Some(config) = lora {
+            b.with_lora(config);
+        }
+        Transformer::new(b, &sizes())
+    })
+}
+
+fn logits(model: &Model<Transformer>) -> Result<Vec<f32>> {
+    let ids: Vec<u32> = (0..12).map(|i| i * 5 % 13).collect();
+    let ids = Tensor::ids(model.weights().context(), &ids, &[2, 6])?;
+    let logits = no_grad(|| model.forward(&ids, &ForwardContext::eval()))?;
+    Ok(logits.to_vec()?)
+}
+
+/// Trains a few steps towards fixed targets.
+fn train(model: &Model<Transformer>, recompute: bool) -> Result<()> {
+    let weights = model.weights();
+    let ctx = weights.context();
+    let mut adamw = AdamW::new(weights, AdamWConfig::default())?;
+    let ids =
+        Tensor::ids(ctx, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], &[2, 6])?.with_samples(0)?;
+    let one = Tensor::from_slice(ctx, &[1.0 / 12.0], &[1])?;
+    let context = ForwardContext::train(ctx, 0)?.with_recomputation(recompute);
+    for _ in 0..3 {
+        let loss = model
+            .forward(&ids, &context)?
+            .cross_entropy(&ids, &one, 0.0)?;
+        weights.zero_grad()?;
+        loss.backward()?;
+        adamw.step(weights, 0.05)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
+    for ctx in hlx_core::testing::contexts() {
+        let adapted = model(ctx, Some(config()))?;
+        let names: Vec<&str> = adapted
+            .weights()
+            .parameters()
+            .iter()
+            .map(Parameter::name)
+            .collect();
+        assert_eq!(names.iter().filter(|name| is_of_adapter(name)).count(), 12);
+        let base = model(ctx, None)?;
+        for parameter in base.weights().parameters() {
+            let own = adapted
+                .weights()
+                .get(parameter.name())
+                .expect("the base's parameter");
+            let values = parameter.tensor()?.detach().to_vec()?;
+            ctx.upload_f32(&own.tensor()?.buffer()?, &values)?;
+        }
+        assert_eq!(logits(&adapted)?, logits(&base)?);
+        adapted.weights().freeze_all_but_lora()?;
+        train(&adapted, false)?;
+        for parameter in base.weights().parameters() {
+            let own = adapted
+                .weights()
+                .get(parameter.name())
+                .expect("the base's parameter");
+            assert_eq!(
+                own.tensor()?.to_vec()?,
+                parameter.tensor()?.detach().to_vec()?
+            );
+        }
+        let trained = logits(&adapted)?;
+        assert_ne!(trained, logits(&base)?);
+
+        adapted.weights().merge_lora(&config())?;
+        for (merged, apart) in logits(&adapted)?.iter().zip(&trained) {
+            assert!(
+                (merged - apart).abs() <= 1e-5 * apart.abs().max(1.0),
+                "{merged} {apart}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Gradients of both factors by finite differences of the loss in the layer itself.
+#[test]
+fn an_adapter_is_the_product_of_its_factors() -> Result<()> {
+    let ctx = hlx_core::testing::cpu()?;
+    let mut b = ParameterBuilder::new();
+    b.with_lora(LoraConfig {
+        targets: vec!["fc".to_owned()],
+        ..config()
+    });
+    let linear = crate::Linear::new(&mut b.child("fc"), 3, 4);
+    let other = crate::Linear::new(&mut b.child("other"), 3, 4);
+    assert!(other.lora.is_none());
+    let weights = b.build(&ctx, 1)?;
+    let lora = linear.lora.as_ref().expect("an adapter");
+    let values = |n: usize| -> Vec<f32> { (0..n).map(|i| (i as f32 * 0.7).cos()).collect() };
+    ctx.upload_f32(&lora.b.tensor()?.buffer()?, &values(8))?;
+    let x = Tensor::from_slice(&ctx, &values(6), &[2, 3])?;
+    let y = linear.forward(&x, &ForwardContext::eval())?.to_vec()?;
+    let host = |parameter: &Parameter| parameter.tensor()?.detach().to_vec().map_err(NnError::from);
+    let (w, bias) = (
+        host(&linear.weight)?,
+        host(linear.bias.as_ref().expect("a bias"))?,
+    );
+    let (fa, fb) = (host(&lora.a)?, host(&lora.b)?);
+    for (row, x) in values(6).chunks(3).enumerate() {
+        for out in 0..4 {
+            let mut want = f64::from(bias[out]);
+            for k in 0..3 {
+                let product: f64 = (0..2)
+                    .map(|r| f64::from(fb[2 * out + r]) * f64::from(fa[3 * r + k]))
+                    .sum();
+                want += f64::from(x[k]) * (f64::from(w[3 * out + k]) + 1.5 * product);
+            }
+            assert!((f64::from(y[4 * row + out]) - want).abs() < 1e-5);
+        }
+    }
+    drop(weights);
+    Ok(())
+}
+
+#[test]
+fn recomputed_blocks_with_adapters_have_the_same_bits() -> Result<()> {
+    let ctx = hlx_core::testing::cpu()?;
+    let trained = |recompute| -> Result<String> {
+        let model = model(&ctx, Some(config()))?;
+        model.weights().freeze_all_but_lora()?;
+        train(&model, recompute)?;
+        model.weights().digest()
+    };
+    assert_eq!(trained(true)?, trained(false)?);
+    Ok(())
+}
+
+#[test]
+fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
+    let ctx = hlx_core::testing::cpu()?;
+    let first = model(&ctx, Some(config()))?;
+    first.weights().freeze_all_but_lora()?;
+    train(&first, false)?;
+    let file = first.weights().lora_to_safetensors()?;
+    let names = SafeTensors::deserialize(&file).expect("reads");
+    let name = "base_model.model.blocks.0.attention.qkv.lora_A.weight";
+    assert_eq!(names.tensor(name).expect("it is there").shape(), [2, 8]);
+    let second = model(&ctx, Some(config()))?;
+    assert_ne!(second.weights().digest()?, first.weights().digest()?);
+    second.weights().load_lora(&file)?;
+    assert_eq!(second.weights().digest()?, first.weights().digest()?);
+
+    let wider = LoraConfig {
+        rank: 3,
+        ..config()
+    };
+    let refused = |lora: LoraConfig| -> Result<String> {
+        let model = model(&ctx, Some(lora))?;
+        Ok(model
+            .weights()
+            .load_lora(&file)
+            .expect_err("refused")
+            .to_string())
+    };
+    let expected = format!("adapter: {name} has shape [2, 8], expected [3, 8]");
+    assert_eq!(refused(wider)?, expected);
+    let fewer = LoraConfig {
+        targets: vec!["*.attention.qkv".to_owned()],
+        ..config()
+    };
+    assert!(refused(fewer)?.contains("is of no adapter of the model"));
+    let more = LoraConfig {
+        targets: vec!["*".to_owned()],
+        ..config()
+    };
+    assert!(refused(more)?.ends_with("is missing"));
+    let none = model(&ctx, None)?;
+    let message = none
+        .weights()
+        .freeze_all_but_lora()
+        .expect_err("refused")
+        .to_string();
+    assert_eq!(message, "lora: targets name no linear layer of the model");
+    let peft: serde_json::Value =
+        serde_json::from_str(&peft_config(&config(), first.weights()).expect("JSON"))
+            .expect("JSON");
+    assert_eq!((&peft["r"], &peft["lora_alpha"]), (&2.into(), &3.0.into()));
+    assert_eq!(peft["target_modules"].as_array().expect("a list").len(), 6);
+    Ok(())
+}

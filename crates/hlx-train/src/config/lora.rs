@@ -1,0 +1,74 @@
+//! `[lora]`: low-rank adapters of a language model that is otherwise frozen.
+
+use anyhow::{Context as _, Result};
+use hlx_nn::LoraConfig;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use super::check::{Checked, fault};
+
+/// `[lora]`: the adapters' numbers, by the names of the library PEFT.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoraSection {
+    /// The rank; 8 if left out.
+    #[serde(default = "default_rank")]
+    pub rank: usize,
+    /// The addition is scaled by this over the rank; 16 if left out.
+    #[serde(default = "default_alpha")]
+    pub alpha: f64,
+    /// Patterns for the names of linear layers; those of attention if left out.
+    #[serde(default = "default_targets")]
+    pub targets: Vec<String>,
+}
+
+fn default_rank() -> usize {
+    8
+}
+
+fn default_alpha() -> f64 {
+    16.0
+}
+
+fn default_targets() -> Vec<String> {
+    vec!["*.attention.*".to_owned()]
+}
+
+impl Config {
+    /// The adapters of the model, if it has any.
+    pub fn lora(&self) -> Option<LoraConfig> {
+        self.lora.as_ref().map(|section| LoraConfig {
+            rank: section.rank,
+            alpha: section.alpha,
+            targets: section.targets.clone(),
+        })
+    }
+
+    pub(super) fn check_lora(&self) -> Checked {
+        let Some(lora) = self.lora() else {
+            return Ok(());
+        };
+        if self.model.classifier_kind().is_some() {
+            return fault("lora", "a classifier has no adapters");
+        }
+        if self.train.init_from.is_none() {
+            return fault("lora", "needs train.init_from, the model that is adapted");
+        }
+        match lora.check() {
+            Ok(()) => Ok(()),
+            Err(error) => fault("lora", error.to_string()),
+        }
+    }
+}
+
+/// What a checkpoint keeps of the adapters' numbers.
+pub(crate) fn lora_to_bytes(config: &LoraConfig) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(config)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Reads it.
+pub(crate) fn lora_from_bytes(bytes: &[u8]) -> Result<LoraConfig> {
+    serde_json::from_slice(bytes).context("is no configuration of adapters")
+}

@@ -1,0 +1,130 @@
+//! Adapters in a run: begun from another run, trained alone, resumed, verified, written and merged.
+
+mod common;
+
+use common::{Scratch, overrides, proof};
+use hlx_core::Context;
+use hlx_train::config::Config;
+use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
+use hlx_train::trained::Trained;
+
+fn cpu() -> Context {
+    hlx_core::testing::cpu().expect("the CPU device opens")
+}
+
+fn values(weights: &hlx_nn::Weights) -> Vec<(String, Vec<f32>)> {
+    let names = weights.parameters().iter().map(|one| one.name().to_owned());
+    names
+        .zip(weights.download(weights.values()).expect("downloads"))
+        .collect()
+}
+
+#[test]
+fn adapters_are_trained_resumed_verified_and_merged() {
+    let place = Scratch::new("lora");
+    place.train(&cpu(), "base", &["train.max_steps=3"]);
+    let from = format!("train.init_from={}", place.join("base").display());
+    let sets = [
+        from.as_str(),
+        "lora={rank = 2, alpha = 4.0, targets = [\"*.attention.*\", \"*.feed_forward.up\"]}",
+        "train.schedule=constant",
+        "model.dropout=0",
+    ];
+    let whole = place.train(&cpu(), "whole", &sets);
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        let out = format!("parts-{number}");
+        place.train(ctx, &out, &[&sets[..], &["train.max_steps=4"]].concat());
+        let config = Config::load(&place.join("config.toml"), &overrides(&sets)).expect("loads");
+        let options = TrainOptions {
+            start: Start::Resume(place.join(&out)),
+            data_path: place.join("corpus.jsonl"),
+        };
+        let mut trainer = Trainer::new(ctx, config, &options).expect("resumes");
+        let parts = trainer.run(&mut Silent).expect("trains");
+        assert_eq!(
+            proof(&parts.digests),
+            proof(&whole.digests),
+            "{}",
+            ctx.info()
+        );
+    }
+    let base = Trained::open(&cpu(), &place.join("base"), false).expect("opens");
+    let adapted = Trained::open(&cpu(), &place.join("whole"), false).expect("opens");
+    let base = values(base.model.weights());
+    let adapted = values(adapted.model.weights());
+    for (name, before) in &base {
+        let after = adapted
+            .iter()
+            .find(|(other, _)| other == name)
+            .expect("the base's");
+        assert_eq!(after.1, *before, "{name}");
+    }
+    assert_eq!(adapted.len(), base.len() + 2 * 2 * 3);
+    let trained = adapted
+        .iter()
+        .filter(|(name, _)| name.ends_with(".lora_B.weight"));
+    assert!(trained.clone().count() == 6);
+    assert!(
+        trained
+            .flat_map(|(_, values)| values)
+            .any(|&value| value != 0.0)
+    );
+
+    place.digests("whole");
+    let verified = place.succeeds(&["verify", "whole"]);
+    assert!(verified.contains("equal"), "{verified}");
+    let written = place.succeeds(&["lora", "whole", "--out", "adapter"]);
+    assert!(written.contains("adapter_model.safetensors"), "{written}");
+    place.succeeds(&["lora", "whole", "--out", "merged", "--merge"]);
+    // A run that begins with the merged model, and takes no step worth the name, has its loss.
+    let from = format!(
+        "train.init_from={}",
+        place.join("merged/model.safetensors").display()
+    );
+    let still = [
+        from.as_str(),
+        "train.learning_rate=0",
+        "train.max_steps=1",
+        "model.dropout=0",
+    ];
+    let merged = place.train(&cpu(), "from-merged", &still);
+    let (merged, apart) = (
+        merged.train.expect("a loss").loss,
+        whole.train.expect("a loss").loss,
+    );
+    assert!((merged - apart).abs() < 1e-4, "{merged} {apart}");
+}
+
+#[test]
+fn what_cannot_be_adapted_is_refused() {
+    let place = Scratch::new("lora-bad");
+    place.train(&cpu(), "base", &["train.max_steps=1"]);
+    let fails = |sets: &[&str]| {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+        place.fails(&[&["train", "config.toml", "--out", "run"], &sets[..]].concat())
+    };
+    let line = fails(&["lora={rank = 2}"]);
+    assert!(
+        line.ends_with("needs train.init_from, the model that is adapted"),
+        "{line}"
+    );
+    let line = fails(&["lora={rank = 0}", "train.init_from=base"]);
+    assert!(line.contains("rank is 0, expected at least 1"), "{line}");
+    let line = fails(&["lora={targets = [\"head\"]}", "train.init_from=base"]);
+    assert!(
+        line.contains("targets name no linear layer of the model"),
+        "{line}"
+    );
+    let line = fails(&["train.init_from=nowhere"]);
+    assert!(
+        line.contains("train.init_from: ") && line.contains("is no run folder"),
+        "{line}"
+    );
+    let line = fails(&["train.init_from=base", "model.width=8"]);
+    assert!(
+        line.contains("train.init_from: ") && line.contains("has shape"),
+        "{line}"
+    );
+    let line = place.fails(&["lora", "base", "--out", "adapter"]);
+    assert!(line.ends_with("has no adapters (section [lora])"), "{line}");
+}
