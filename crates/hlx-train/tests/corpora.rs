@@ -46,7 +46,7 @@ fn a_tokenizer_is_trained_and_a_corpus_prepared() {
         "a.txt",
     ];
     let said = place.succeeds(&characters);
-    assert!(said.contains("in 1 documents, vocabulary 22; "), "{said}");
+    assert!(said.contains("in 1 documents, vocabulary 21; "), "{said}");
     let path = place.join("tokens/shard-00000.bin");
     let mut bytes = fs::read(&path).expect("a shard");
     bytes[0] ^= 1;

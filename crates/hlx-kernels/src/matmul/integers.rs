@@ -74,7 +74,12 @@ pub fn matmul_integers(
     ctx.launch(launch, move |bindings| {
         let ([a, b], [c]) = bindings.split::<2, 1>();
         let (a, b): (&[u32], &[u32]) = (cast_slice(a), cast_slice(b));
-        let rows = cast_slice_mut::<_, u32>(c).par_chunks_mut(s.n).enumerate();
+        let c = cast_slice_mut::<_, u32>(c);
+        if s.k == 0 {
+            // There is no row of A to begin at.
+            return c.fill(0);
+        }
+        let rows = c.par_chunks_mut(s.n).enumerate();
         rows.with_min_len((1 << 14) / (s.n * s.k).max(1) + 1)
             .for_each(|(row, c)| {
                 let (matrix, row) = (row / s.m, row % s.m);

@@ -99,7 +99,7 @@ fn a_layer_is_refused_until_its_model_is_built() -> Result<()> {
     let line = error.expect_err("no values").to_string();
     assert_eq!(
         line,
-        "parameter fc.bias has no values yet: build the parameters first"
+        "parameter fc.weight has no values yet: build the parameters first"
     );
     Ok(())
 }
