@@ -1,9 +1,9 @@
 //! Self-attention with grouped heads, rotary positions and norms of queries and keys.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{AttentionSpec, Tensor};
 
 use super::norm::Norm;
-use super::{AttentionSpec, CausalConfig, Pass, attend};
+use super::{CausalConfig, Pass};
 use crate::init::DROPOUT_PURPOSE;
 use crate::layers::Linear;
 use crate::{Init, Members, ModelBuffer, Module, ParameterBuilder, Result};
@@ -56,11 +56,10 @@ impl Attention {
             layer_idx,
             head_width: d,
             spec: AttentionSpec {
-                causal: true,
                 window: config.window_of(layer_idx),
                 scale: config.attention_scale,
                 soft_cap: config.attention_soft_cap,
-                ..AttentionSpec::default()
+                ..AttentionSpec::causal()
             },
             dropout: (0.0, 0),
         };
@@ -103,7 +102,7 @@ impl Attention {
             ..self.spec.clone()
         };
         let ([k, v], spec) = pass.keys_of(self.layer_idx, [k, v], spec)?;
-        let y = attend(&q, &k, &v, &spec)?;
+        let y = q.attention(&k, &v, &spec)?;
         let y = y.flatten(2, 3)?;
         self.o_proj.forward(&y, pass.context)
     }

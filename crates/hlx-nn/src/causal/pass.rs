@@ -1,8 +1,8 @@
 //! What all layers of one pass read beside the residual stream.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{AttentionSpec, Tensor};
 
-use super::{AttentionSpec, CacheStep, CausalInput};
+use super::{CacheStep, CausalInput};
 use crate::error::NnError;
 use crate::{ForwardContext, Result};
 

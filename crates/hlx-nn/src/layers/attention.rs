@@ -1,9 +1,9 @@
 //! Causal self-attention of several heads.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{AttentionSpec, Tensor};
 
 use super::Linear;
-use crate::causal::{AttentionSpec, Pass, attend};
+use crate::causal::Pass;
 use crate::error::NnError;
 use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 
@@ -63,7 +63,7 @@ impl MultiHeadAttention {
     /// What the heads give, \[B, T, C\], before the projection back.
     pub(crate) fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         let qkv = self.qkv.forward(x, context)?;
-        let causal = hlx_autograd::AttentionSpec::causal();
+        let causal = AttentionSpec::causal();
         Ok(qkv.packed_attention(self.n_heads, &causal)?)
     }
 
@@ -88,12 +88,9 @@ impl MultiHeadAttention {
         let heads = [batch, time, 3, self.n_heads, packed / 3 / self.n_heads];
         let qkv = qkv.reshape(&heads)?;
         let new = [qkv.select(2, 1)?, qkv.select(2, 2)?];
-        let causal = AttentionSpec {
-            causal: true,
-            ..AttentionSpec::default()
-        };
+        let causal = AttentionSpec::causal();
         let ([k, v], spec) = pass.keys_of(layer_idx, new, causal)?;
-        Ok(attend(&qkv.select(2, 0)?, &k, &v, &spec)?.flatten(2, 3)?)
+        Ok(qkv.select(2, 0)?.attention(&k, &v, &spec)?.flatten(2, 3)?)
     }
 }
 
