@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hlx_autograd::{DropoutMask, Tensor};
 use hlx_core::{Buffer, Context};
 
-use crate::{Module, Parameter, Result};
+use crate::{Members, Module, Parameter, Result};
 
 /// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
 /// shards. Make it once, before a recording, and use it for every step: what changes from step to step
@@ -97,12 +97,14 @@ impl ForwardContext {
         if !self.recomputes {
             return block(module, x, self);
         }
-        let parameters = module.members().parameters;
-        let parameters = parameters.iter().map(Parameter::tensor);
-        let parameters = parameters.collect::<Result<Vec<Tensor>>>()?;
+        let members = module.members();
         let (module, context) = (module.clone(), self.clone());
-        let body = move |x: &Tensor| block(&module, x, &context);
-        x.checkpoint(&parameters.iter().collect::<Vec<_>>(), body)
+        recomputed(x, &members, move |x| block(&module, x, &context))
+    }
+
+    /// Whether blocks are recomputed ([`ForwardContext::with_recomputation`]).
+    pub(crate) fn recomputes(&self) -> bool {
+        self.recomputes
     }
 
     /// Moves the dropout counter to a step and to the number that this pass's first sample has in the
@@ -163,4 +165,15 @@ impl ForwardContext {
             counter: training.counter.clone(),
         })
     }
+}
+
+/// Computes `body`, which uses the parameters of `members`, and again for the backward pass.
+pub(crate) fn recomputed(
+    x: &Tensor,
+    members: &Members,
+    body: impl Fn(&Tensor) -> Result<Tensor> + Send + 'static,
+) -> Result<Tensor> {
+    let parameters = members.parameters.iter().map(Parameter::tensor);
+    let parameters = parameters.collect::<Result<Vec<Tensor>>>()?;
+    x.checkpoint(&parameters.iter().collect::<Vec<_>>(), body)
 }

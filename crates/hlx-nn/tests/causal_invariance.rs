@@ -65,16 +65,25 @@ fn words(tensor: &Tensor) -> Result<Vec<u32>> {
 
 /// Computes the gradient of the batch in passes, and returns its digest.
 fn gradient(model: &Model<CausalLm>, micro: usize, shards: usize) -> Result<String> {
+    let context = ForwardContext::train(model.weights().context(), 77)?;
+    gradient_in(model, &context, micro, shards)
+}
+
+fn gradient_in(
+    model: &Model<CausalLm>,
+    context: &ForwardContext,
+    micro: usize,
+    shards: usize,
+) -> Result<String> {
     let weights = model.weights();
     let ctx = weights.context();
     let plan = MicroBatchPlan::new(BATCH, micro, shards)?;
     let mut tree = GradientTree::new(weights, &plan)?;
     let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
-    let context = ForwardContext::train(ctx, 77)?;
     for pass in &plan.passes {
         let samples = pass.first_sample..pass.first_sample + micro;
         context.set_counter(5, pass.first_sample as u32)?;
-        let logits = model.forward(&tokens(ctx, samples.clone(), 0)?, &context)?;
+        let logits = model.forward(&tokens(ctx, samples.clone(), 0)?, context)?;
         let loss = cross_entropy(&logits, &tokens(ctx, samples, 1)?, &scale, 0.0)?;
         loss.backward_with(&pass.plan)?;
         if let Some(level) = pass.level {
@@ -110,6 +119,25 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
                     ctx.info()
                 );
             }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
+    let config = CausalConfig {
+        attention_dropout: 0.3,
+        ..mixed()
+    };
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
+        let saving = ForwardContext::train(&ctx, 77)?;
+        let recomputing = saving.clone().with_recomputation(true);
+        for (micro, shards) in [(8, 4), (2, 1)] {
+            let saved = gradient_in(&model, &saving, micro, shards)?;
+            let again = gradient_in(&model, &recomputing, micro, shards)?;
+            assert_eq!(again, saved, "{micro} {shards} {}", ctx.info());
         }
     }
     Ok(())
@@ -254,11 +282,16 @@ fn packed_documents_have_the_bits_of_documents_alone() -> Result<()> {
 }
 
 /// Computes the gradient of rows of documents, one pass a row, in one chain; returns its digest.
-fn gradient_of_rows<M: CausalModel>(model: &Model<M>, rows: &[&[usize]]) -> Result<String> {
+fn gradient_of_rows<M: CausalModel>(
+    model: &Model<M>,
+    rows: &[&[usize]],
+    recomputes: bool,
+) -> Result<String> {
     let weights = model.weights();
     let ctx = weights.context();
     let scale = Tensor::from_slice(ctx, &[0.1], &[1])?;
-    let (context, mut first) = (ForwardContext::train(ctx, 0)?, 0);
+    let context = ForwardContext::train(ctx, 0)?.with_recomputation(recomputes);
+    let mut first = 0;
     for (row_idx, documents) in rows.iter().enumerate() {
         let time: usize = documents.iter().sum();
         let (mut starts, mut at) = (Vec::new(), 0);
@@ -294,12 +327,16 @@ fn packed_documents_have_the_gradient_of_documents_one_after_the_other() -> Resu
     };
     for ctx in hlx_core::testing::own_contexts() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &free))?;
-        let packed = gradient_of_rows(&model, &[&[4, 33, 5]])?;
-        assert_eq!(packed, gradient_of_rows(&model, &[&[4], &[33], &[5]])?);
-        assert_ne!(packed, gradient_of_rows(&model, &[&[42]])?);
+        let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
+        let packed = gradient(&[&[4, 33, 5]], false)?;
+        assert_eq!(packed, gradient(&[&[4], &[33], &[5]], false)?);
+        assert_eq!(packed, gradient(&[&[4, 33, 5]], true)?);
+        assert_ne!(packed, gradient(&[&[42]], false)?);
         let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;
-        let packed = gradient_of_rows(&model, &[&[4, 33, 5]])?;
-        assert_eq!(packed, gradient_of_rows(&model, &[&[4, 33], &[5]])?);
+        let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
+        let packed = gradient(&[&[4, 33, 5]], false)?;
+        assert_eq!(packed, gradient(&[&[4, 33], &[5]], false)?);
+        assert_eq!(packed, gradient(&[&[4, 33, 5]], true)?);
     }
     Ok(())
 }

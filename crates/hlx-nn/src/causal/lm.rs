@@ -129,7 +129,7 @@ impl CausalLm {
         };
         x = self.embedding_dropout.forward(&x, context)?;
         for block in &self.blocks {
-            x = block.forward(&x, &mut pass)?;
+            x = pass.block(block, Block::members, &x, Block::forward)?;
         }
         if let Some(rows) = rows {
             x = rows.embedding(&x.flatten(0, 1)?)?;

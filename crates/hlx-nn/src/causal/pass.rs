@@ -4,7 +4,8 @@ use hlx_autograd::{AttentionSpec, Tensor};
 
 use super::{CacheStep, CausalInput};
 use crate::error::NnError;
-use crate::{ForwardContext, Result};
+use crate::forward_context::recomputed;
+use crate::{ForwardContext, Members, Result};
 
 /// The positions and documents of a pass, and the cache that it appends to.
 pub(crate) struct Pass<'a> {
@@ -54,6 +55,31 @@ impl<'a> Pass<'a> {
             documents: None,
             cache: Some(step),
         }
+    }
+
+    /// Applies a block to the residual stream; where the context says so
+    /// ([`ForwardContext::with_recomputation`]), the backward pass computes it again.
+    pub fn block<B: Clone + Send + 'static>(
+        &mut self,
+        block: &B,
+        members: impl Fn(&B) -> Members,
+        x: &Tensor,
+        forward: impl Fn(&B, &Tensor, &mut Pass<'_>) -> Result<Tensor> + Send + 'static,
+    ) -> Result<Tensor> {
+        if !self.context.recomputes() {
+            return forward(block, x, self);
+        }
+        let (members, block, context) = (members(block), block.clone(), self.context.clone());
+        let (positions, documents) = (self.positions.clone(), self.documents.clone());
+        recomputed(x, &members, move |x| {
+            let mut pass = Pass {
+                context: &context,
+                positions: positions.clone(),
+                documents: documents.clone(),
+                cache: None,
+            };
+            forward(&block, x, &mut pass)
+        })
     }
 
     /// The keys and values that the queries of a layer see, and what the pass adds to its attention:

@@ -113,7 +113,9 @@ impl Transformer {
     fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, mut pass: Pass<'_>) -> Result<Tensor> {
         let mut x = self.embedded(ids, &pass.positions, pass.context)?;
         for (block_idx, block) in self.blocks.iter().enumerate() {
-            x = block.forward_in(&x, &mut pass, block_idx)?;
+            x = pass.block(block, Block::members, &x, move |block, x, pass| {
+                block.forward_in(x, pass, block_idx)
+            })?;
         }
         self.project(&x, rows, pass.context)
     }
