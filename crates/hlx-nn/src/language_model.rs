@@ -12,7 +12,7 @@ use crate::model_file::{read_config, read_weights};
 use crate::{
     CONFIG_FILE, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, KvCache,
     Members, Model, ModelConfig, Module, ParameterBuilder, Result, Transformer, TransformerConfig,
-    import_hugging_face,
+    import_hugging_face, read_hugging_face_config,
 };
 
 /// The shape of a [`LanguageModel`]; in a `config.json` told apart by the key `architecture`.
@@ -77,6 +77,29 @@ impl LanguageModel {
     }
 }
 
+/// Reads the shape of a model from the `config.json` of a folder that [`save_model`](crate::save_model)
+/// wrote, or of a Hugging Face folder.
+///
+/// # Errors
+/// As [`load_model`](crate::load_model) and [`read_hugging_face_config`].
+pub fn read_language_model_config(folder: &Path) -> Result<LanguageModelConfig> {
+    let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
+    let value: Value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
+    match is_hugging_face(&value) {
+        true => Ok(LanguageModelConfig::Causal(Box::new(
+            read_hugging_face_config(folder)?,
+        ))),
+        false => serde_json::from_value(value).map_err(fail),
+    }
+}
+
+/// Whether a `config.json` is of Hugging Face's form.
+fn is_hugging_face(config: &Value) -> bool {
+    ["architectures", "model_type"]
+        .iter()
+        .any(|key| config.get(key).is_some())
+}
+
 /// Reads a model from a folder that [`save_model`](crate::save_model) wrote, or from a Hugging Face
 /// folder.
 ///
@@ -85,10 +108,7 @@ impl LanguageModel {
 pub fn load_language_model(ctx: &Context, folder: &Path) -> Result<Model<LanguageModel>> {
     let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
     let value: Value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
-    if ["architectures", "model_type"]
-        .iter()
-        .any(|key| value.get(key).is_some())
-    {
+    if is_hugging_face(&value) {
         return Ok(
             import_hugging_face(ctx, folder)?.map(|model| LanguageModel::Causal(Box::new(model)))
         );

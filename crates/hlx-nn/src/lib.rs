@@ -59,7 +59,9 @@ pub use hugging_face::{
     read_hugging_face_config,
 };
 pub use init::Init;
-pub use language_model::{LanguageModel, LanguageModelConfig, load_language_model};
+pub use language_model::{
+    LanguageModel, LanguageModelConfig, load_language_model, read_language_model_config,
+};
 pub use layers::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Block,
     Conv1d, Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, FeedForward, Flatten, GRU, GroupNorm,

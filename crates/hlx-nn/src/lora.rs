@@ -144,6 +144,11 @@ impl Weights {
         Ok(())
     }
 
+    /// Whether a layer has an adapter.
+    pub fn has_lora(&self) -> bool {
+        self.adapters().next().is_some()
+    }
+
     /// The layers with adapters, and both factors of each.
     fn adapters(&self) -> impl Iterator<Item = (&str, &Parameter, &Parameter)> {
         self.parameters().iter().filter_map(|a| {

@@ -258,6 +258,7 @@ mod tests {
             perplexity: None,
             loss_with_end: Some(0.01),
             n_bytes: Some(9),
+            n_tokens: None,
             accuracy: None,
             n_images: None,
         };

@@ -6,16 +6,17 @@
 
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{ForwardContext, Model, Module, Transformer};
+use hlx_nn::{CausalModel, ForwardContext, LanguageModel, Model};
 use serde::Serialize;
 
-use crate::data::{Dataset, Sample, TokenRows};
+use crate::data::{Dataset, TokenRows};
 use crate::perplexity::exp;
+use crate::task::Rows;
 
 /// The mean loss over samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Mean cross-entropy in nats, a byte or an image.
+    /// Mean cross-entropy in nats, a byte, a token or an image.
     pub loss: f64,
     /// Of bytes, the same with the end bytes of pairs counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,6 +24,9 @@ pub struct Evaluation {
     /// Bytes that the first is a mean of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_bytes: Option<u64>,
+    /// Of tokens, how many the first is a mean of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_tokens: Option<u64>,
     /// Of images, the part that is classified rightly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
@@ -37,23 +41,42 @@ impl Evaluation {
             loss,
             loss_with_end: None,
             n_bytes: None,
+            n_tokens: None,
             accuracy: Some(accuracy),
             n_samples,
         }
     }
 
-    /// What the loss is a mean over, such as `57 bytes` or `2000 images`.
-    pub fn over(&self) -> String {
-        match self.n_bytes {
-            Some(n_bytes) => format!("{n_bytes} bytes"),
-            None => format!("{} images", self.n_samples),
+    /// Of predicted tokens.
+    pub fn of_tokens(loss: f64, n_tokens: u64, n_samples: u64) -> Self {
+        Self {
+            loss,
+            loss_with_end: None,
+            n_bytes: None,
+            n_tokens: Some(n_tokens),
+            accuracy: None,
+            n_samples,
         }
     }
 
-    /// Of bytes, the perplexity, such as `, perplexity 4.35`; nothing of images.
-    pub fn perplexity(&self) -> String {
-        let shown = || format!(", perplexity {:.3}", exp(self.loss));
-        self.n_bytes.map_or_else(String::new, |_| shown())
+    /// What the loss is a mean over, such as `57 bytes`, `90 tokens` or `2000 images`.
+    pub fn over(&self) -> String {
+        match (self.n_bytes, self.n_tokens) {
+            (Some(n_bytes), _) => format!("{n_bytes} bytes"),
+            (None, Some(n_tokens)) => format!("{n_tokens} tokens"),
+            (None, None) => format!("{} images", self.n_samples),
+        }
+    }
+
+    /// Of bytes and tokens, the perplexity.
+    pub fn perplexity(&self) -> Option<f64> {
+        self.n_bytes.or(self.n_tokens).map(|_| exp(self.loss))
+    }
+
+    /// The same as text, such as `, perplexity 4.35`; nothing of images.
+    pub fn perplexity_text(&self) -> String {
+        let text = |perplexity| format!(", perplexity {perplexity:.3}");
+        self.perplexity().map_or_else(String::new, text)
     }
 
     /// Of images, how many are classified rightly, such as `, 98.60 % right`; nothing of bytes.
@@ -80,7 +103,7 @@ struct SampleLoss {
 /// # Errors
 /// What the device reports.
 pub fn evaluate(
-    model: &Model<Transformer>,
+    model: &Model<LanguageModel>,
     data: &Dataset,
     samples: &[usize],
     batch_size: usize,
@@ -91,38 +114,24 @@ pub fn evaluate(
     let mut losses = vec![SampleLoss::default(); samples.len()];
     for part in places.chunks(batch_size.max(1)) {
         let chosen: Vec<Option<usize>> = part.iter().map(|&place| Some(samples[place])).collect();
-        let rows = TokenRows::new(data, &chosen, model.config().positions);
-        let row_losses = row_losses(model, &rows)?;
-        for ((&place, index), row) in part.iter().zip(&chosen).zip(row_losses.chunks(rows.time)) {
+        let rows = TokenRows::new(data, &chosen, model.max_positions());
+        let time = rows.time;
+        let row_losses = row_losses(model, &rows.into())?;
+        for ((&place, index), row) in part.iter().zip(&chosen).zip(row_losses.chunks(time)) {
             losses[place] = sample_loss(data, index.unwrap_or(0), row);
         }
     }
     Ok(mean(&losses))
 }
 
-/// The losses of the bytes that each sample predicts, computed together.
-pub(crate) fn sample_losses(
-    model: &Model<Transformer>,
-    samples: &[Sample<'_>],
-) -> Result<Vec<Vec<f32>>> {
-    let chosen: Vec<_> = samples.iter().copied().map(Some).collect();
-    let rows = TokenRows::of(&chosen, model.config().positions);
-    let losses = row_losses(model, &rows)?;
-    let of_row =
-        |(row, sample): (&[f32], &Sample<'_>)| row[sample.n_given - 1..sample.time()].to_vec();
-    Ok(losses.chunks(rows.time).zip(samples).map(of_row).collect())
-}
-
 /// The loss of every position, 0 where nothing is predicted.
-fn row_losses(model: &Model<Transformer>, rows: &TokenRows) -> Result<Vec<f32>> {
+pub(crate) fn row_losses(model: &Model<LanguageModel>, rows: &Rows) -> Result<Vec<f32>> {
     let ctx = model.weights().context();
-    let shape = [rows.batch, rows.time];
-    let ids = Tensor::ids(ctx, &rows.ids, &shape)?;
-    let targets = Tensor::ids(ctx, &rows.targets, &shape)?;
+    let rows = rows.to_tensors(ctx)?;
     let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
     let losses = no_grad(|| -> hlx_nn::Result<Tensor> {
-        let logits = model.forward(&ids, &ForwardContext::eval())?;
-        Ok(logits.cross_entropy_with_rows(&targets, &one, 0.0)?.1)
+        let logits = rows.logits_of(model.module(), &ForwardContext::eval())?;
+        Ok(logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?.1)
     })?;
     Ok(losses.to_vec()?)
 }
@@ -153,6 +162,7 @@ fn mean(losses: &[SampleLoss]) -> Evaluation {
         loss: sum / n_bytes.max(1) as f64,
         loss_with_end: Some((sum + end) / (n_bytes + n_ends).max(1) as f64),
         n_bytes: Some(n_bytes),
+        n_tokens: None,
         accuracy: None,
         n_samples: losses.len() as u64,
     }

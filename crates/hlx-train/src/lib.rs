@@ -4,9 +4,10 @@
 //! and leaves a [run folder](run). The library prints nothing: a run reports to an
 //! [`Observer`](train::Observer), and the program prints.
 //!
-//! What is trained, and on what, is a [`Task`](task::Task): a language model over bytes, or a classifier
-//! of images. This crate knows models through `hlx-nn`. It knows no Vulkan.
+//! What is trained, and on what, is a [`Task`](task::Task): a language model over bytes or
+//! tokens, or a classifier of images. This crate knows models through `hlx-nn`. It knows no Vulkan.
 
+pub mod chat;
 pub mod config;
 pub mod curve;
 pub mod data;

@@ -13,16 +13,23 @@ use hlx_nn::{
     load_language_model, save_model,
 };
 
+use hlx_text::TOKENIZER_FILE;
+
 use crate::run::RunFolder;
 use crate::trained::Trained;
 
+/// The file of a chat template beside a tokenizer.
+pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
+/// The file of a tokenizer's special tokens beside it.
+pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
+
 /// What lies beside a model and goes with it.
 const COMPANIONS: [&str; 5] = [
-    "chat_template.jinja",
+    CHAT_TEMPLATE_FILE,
     "generation_config.json",
     "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
+    TOKENIZER_FILE,
+    TOKENIZER_CONFIG_FILE,
 ];
 
 /// Reads the language model of a run, of one of its checkpoints, of a folder that [`import`] wrote, or of
@@ -33,7 +40,7 @@ const COMPANIONS: [&str; 5] = [
 pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
     if RunFolder::open_checkpoint(path).is_ok() {
         let trained = Trained::open(ctx, path, false)?;
-        return Ok(trained.model.map(LanguageModel::Transformer));
+        return Ok(trained.model);
     }
     let is_model = path.join(hlx_nn::CONFIG_FILE).is_file();
     ensure!(
@@ -66,6 +73,11 @@ pub fn import(from: &Path, to: &Path) -> Result<usize> {
 /// A model without a Hugging Face form, as [`open`], and the system's message.
 pub fn export(from: &Path, to: &Path) -> Result<()> {
     let model = open(&Context::cpu()?, from)?;
+    ensure!(
+        !model.weights().has_lora(),
+        "{}: has adapters; `hlx lora --merge` writes a model that can be exported",
+        from.display()
+    );
     let LanguageModelConfig::Causal(config) = model.config() else {
         bail!(
             "{}: is HLX's own transformer, which has no Hugging Face form; expected an architecture",
@@ -73,10 +85,16 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
         );
     };
     export_hugging_face(model.weights(), &config, to)?;
-    copy_companions(from, to)
+    let beside = RunFolder::open_checkpoint(from).map(|(run, _)| run.path().to_owned());
+    copy_companions(&beside.unwrap_or_else(|_| from.to_owned()), to)
 }
 
-fn copy_companions(from: &Path, to: &Path) -> Result<()> {
+/// Copies what lies beside a model: the tokenizer, its settings and chat template, and the generation's
+/// settings.
+///
+/// # Errors
+/// The system's message with the file.
+pub fn copy_companions(from: &Path, to: &Path) -> Result<()> {
     for name in COMPANIONS {
         let file = from.join(name);
         if file.is_file() {

@@ -1,38 +1,46 @@
 //! The perplexity of a text by windows that overlap: the strided method.
 //!
-//! A window has `length` bytes, and the next begins `stride` bytes behind it. Each predicts the bytes that
-//! the one before has not, so that all but those at the beginning have at least `length - stride` bytes of
+//! A window has `length` tokens, and the next begins `stride` tokens behind it. Each predicts the tokens that
+//! the one before has not, so that all but those at the beginning have at least `length - stride` tokens of
 //! context. It is the method of the `transformers` library's documentation, but for the mean, which is
-//! over bytes and not over windows.
+//! over tokens and not over windows. Of a model over bytes a token is a byte.
 
-use anyhow::{Result, ensure};
-use hlx_nn::{Model, Transformer};
+use std::ops::Range;
+
+use anyhow::{Result, bail, ensure};
+use hlx_autograd::{DType, IGNORE_INDEX};
+use hlx_nn::{CausalModel, LanguageModel, Model};
 use serde::Serialize;
 
-use crate::data::Sample;
-use crate::evaluate::sample_losses;
+use crate::evaluate::row_losses;
+use crate::task::Rows;
 
 /// The perplexity of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Perplexity {
-    /// Mean cross-entropy a predicted byte, in nats.
+    /// Mean cross-entropy a predicted token, in nats.
     pub loss: f64,
     /// Its exponential.
     pub perplexity: f64,
-    /// The same in bits.
+    /// The cross-entropy of all tokens in bits, over the bytes of their text.
     pub bits_per_byte: f64,
-    /// Bytes predicted.
+    /// The bytes of the text: of a model over bytes those predicted, else all.
     pub n_bytes: u64,
+    /// Tokens predicted, where a token is more than a byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_tokens: Option<u64>,
 }
 
 impl Perplexity {
-    /// Of a mean loss.
-    pub fn new(loss: f64, n_bytes: u64) -> Self {
+    /// Of a mean loss over tokens that make a text of `n_bytes`.
+    pub fn new(loss: f64, n_tokens: u64, n_bytes: u64) -> Self {
+        let bits = loss / std::f64::consts::LN_2;
         Self {
             loss,
             perplexity: exp(loss),
-            bits_per_byte: loss / std::f64::consts::LN_2,
+            bits_per_byte: bits * n_tokens as f64 / n_bytes as f64,
             n_bytes,
+            n_tokens: (n_tokens != n_bytes).then_some(n_tokens),
         }
     }
 }
@@ -47,23 +55,28 @@ pub fn exp(loss: f64) -> f64 {
 /// Windows computed at a time; no bit depends on it.
 const BATCH: usize = 16;
 
-/// Measures a text, `length` bytes a window and `stride` from one to the next.
+/// Measures tokens, `length` of them a window and `stride` from one to the next. Their text has `n_bytes`;
+/// without it each token is a byte.
 ///
 /// # Errors
-/// A text of fewer than two bytes, a length past the model's positions, a stride of 0 or above the
-/// length, and what the device reports.
+/// Fewer than two tokens, one that the model does not have, a length past the model's positions, a stride
+/// of 0 or above the length, and what the device reports.
 pub fn perplexity(
-    model: &Model<Transformer>,
-    text: &[u8],
+    model: &Model<LanguageModel>,
+    (tokens, n_bytes): (&[u32], Option<u64>),
     length: usize,
     stride: usize,
 ) -> Result<Perplexity> {
-    let positions = model.config().positions;
+    let (positions, vocabulary) = (model.max_positions(), model.vocabulary());
+    let what = if n_bytes.is_some() { "tokens" } else { "bytes" };
     ensure!(
-        text.len() >= 2,
-        "a text of {} bytes has nothing to predict",
-        text.len()
+        tokens.len() >= 2,
+        "a text of {} {what} has nothing to predict",
+        tokens.len()
     );
+    if let Some(id) = tokens.iter().find(|&&id| id as usize >= vocabulary) {
+        bail!("the token {id} is outside of the model's vocabulary of {vocabulary}");
+    }
     ensure!(
         (2..=positions).contains(&length),
         "--length {length}: expected 2 to the model's {positions} positions"
@@ -72,68 +85,108 @@ pub fn perplexity(
         (1..=length).contains(&stride),
         "--stride {stride}: expected 1 to the length, {length}"
     );
-    let windows = windows(text, length, stride);
-    let (mut sum, mut n_bytes) = (0.0, 0);
+    let windows = windows(tokens.len(), length, stride);
+    let (mut sum, mut n_tokens) = (0.0, 0);
     for part in windows.chunks(BATCH) {
-        for losses in sample_losses(model, part)? {
-            n_bytes += losses.len() as u64;
-            sum += losses.iter().map(|&loss| f64::from(loss)).sum::<f64>();
+        let rows = rows(tokens, part);
+        let time = rows.shape[1];
+        let losses = row_losses(model, &rows)?;
+        for (losses, window) in losses.chunks(time).zip(part) {
+            let predicted = &losses[window.n_given - 1..window.tokens.len() - 1];
+            n_tokens += predicted.len() as u64;
+            sum += predicted.iter().map(|&loss| f64::from(loss)).sum::<f64>();
         }
     }
-    Ok(Perplexity::new(sum / n_bytes as f64, n_bytes))
+    let loss = sum / n_tokens as f64;
+    Ok(Perplexity::new(loss, n_tokens, n_bytes.unwrap_or(n_tokens)))
 }
 
-/// The windows, each with the bytes that it predicts first.
-fn windows(text: &[u8], length: usize, stride: usize) -> Vec<Sample<'_>> {
+/// A window: its tokens, and how many of them are given rather than predicted.
+struct Window {
+    tokens: Range<usize>,
+    n_given: usize,
+}
+
+/// The windows of so many tokens, in order.
+fn windows(n_tokens: usize, length: usize, stride: usize) -> Vec<Window> {
     let (mut windows, mut predicted) = (Vec::new(), 0);
-    for begin in (0..text.len()).step_by(stride) {
-        let end = (begin + length).min(text.len());
+    for begin in (0..n_tokens).step_by(stride) {
+        let end = (begin + length).min(n_tokens);
         let n_given = predicted.max(begin + 1) - begin;
         if begin + n_given < end {
-            windows.push(Sample {
-                tokens: &text[begin..end],
+            windows.push(Window {
+                tokens: begin..end,
                 n_given,
             });
         }
         predicted = end;
-        if end == text.len() {
+        if end == n_tokens {
             break;
         }
     }
     windows
 }
 
+/// Lays windows out as rows, padded on the right.
+fn rows(tokens: &[u32], windows: &[Window]) -> Rows {
+    let longest = windows.iter().map(|window| window.tokens.len() - 1).max();
+    let time = longest.unwrap_or(1);
+    let shape = vec![windows.len(), time];
+    let mut rows = Rows {
+        shape: shape.clone(),
+        dtype: DType::U32,
+        inputs: vec![0; windows.len() * time],
+        documents: None,
+        target_shape: shape,
+        targets: vec![IGNORE_INDEX; windows.len() * time],
+        n_empty: 0,
+    };
+    let places = rows.inputs.chunks_mut(time);
+    let places = places.zip(rows.targets.chunks_mut(time));
+    for ((inputs, targets), window) in places.zip(windows) {
+        let tokens = &tokens[window.tokens.clone()];
+        let n = tokens.len() - 1;
+        inputs[..n].copy_from_slice(&tokens[..n]);
+        targets[window.n_given - 1..n].copy_from_slice(&tokens[window.n_given..]);
+    }
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shape(text: &[u8], length: usize, stride: usize) -> Vec<(usize, usize)> {
-        let windows = windows(text, length, stride);
+    /// The tokens of each window, and how many it predicts.
+    fn shape(n_tokens: usize, length: usize, stride: usize) -> Vec<(usize, usize)> {
+        let windows = windows(n_tokens, length, stride);
         windows
             .iter()
-            .map(|one| (one.tokens.len(), one.n_targets()))
+            .map(|one| (one.tokens.len(), one.tokens.len() - one.n_given))
             .collect()
     }
 
     #[test]
-    fn every_byte_but_the_first_is_predicted_once() {
-        let text = [b'a'; 20];
-        assert_eq!(shape(&text, 8, 4), [(8, 7), (8, 4), (8, 4), (8, 4)]);
-        assert_eq!(shape(&text, 8, 3), [(8, 7), (8, 3), (8, 3), (8, 3), (8, 3)]);
-        assert_eq!(shape(&text[..9], 8, 4), [(8, 7), (5, 1)]);
-        assert_eq!(shape(&text[..5], 8, 4), [(5, 4)]);
+    fn every_token_but_the_first_is_predicted_once() {
+        assert_eq!(shape(20, 8, 4), [(8, 7), (8, 4), (8, 4), (8, 4)]);
+        assert_eq!(shape(20, 8, 3), [(8, 7), (8, 3), (8, 3), (8, 3), (8, 3)]);
+        assert_eq!(shape(9, 8, 4), [(8, 7), (5, 1)]);
+        assert_eq!(shape(5, 8, 4), [(5, 4)]);
         for (length, stride) in [(8, 1), (8, 3), (8, 7), (5, 4)] {
-            let total: usize = shape(&text, length, stride).iter().map(|one| one.1).sum();
+            let total: usize = shape(20, length, stride).iter().map(|one| one.1).sum();
             assert_eq!(total, 19, "{length} {stride}");
         }
         // Windows that do not overlap: the first byte of each has no context.
-        assert_eq!(shape(&text, 8, 8), [(8, 7), (8, 7), (4, 3)]);
+        assert_eq!(shape(20, 8, 8), [(8, 7), (8, 7), (4, 3)]);
     }
 
     #[test]
     fn a_loss_has_its_perplexity() {
-        let found = Perplexity::new(2.0 * std::f64::consts::LN_2, 3);
+        let found = Perplexity::new(2.0 * std::f64::consts::LN_2, 3, 3);
         assert!((found.perplexity - 4.0).abs() < 1e-6, "{found:?}");
         assert!((found.bits_per_byte - 2.0).abs() < 1e-12);
+        assert_eq!(found.n_tokens, None);
+        let found = Perplexity::new(2.0 * std::f64::consts::LN_2, 3, 12);
+        assert!((found.bits_per_byte - 0.5).abs() < 1e-12);
+        assert_eq!(found.n_tokens, Some(3));
     }
 }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
-use hlx_nn::{AVERAGE, Model, ParameterBuilder, Transformer, Weights};
+use hlx_nn::{AVERAGE, LanguageModel, Model, ParameterBuilder, Weights};
 
-use crate::config::{Config, lora_from_bytes};
+use crate::config::{Config, Format, lora_from_bytes};
 use crate::run::{Checkpoint, Digests, LORA_FILE, RunFolder, STATE_FILE, State};
 use crate::task::{self, Corpus, Sizes, Task};
 
 /// A language model, the configuration it was trained under, and the digests that it was proved by.
 pub struct Trained {
     /// The model.
-    pub model: Model<Transformer>,
+    pub model: Model<LanguageModel>,
     /// Its run's configuration.
     pub config: Config,
     /// Its checkpoint's digests.
@@ -34,7 +34,7 @@ impl Trained {
             "{}: classifies images, expected a language model",
             path.display()
         );
-        let model = task::load_transformer(ctx, &checkpoint, &config)?;
+        let model = task::load_trained_language(ctx, &checkpoint, &config)?;
         if average {
             load_average(&checkpoint, model.weights())?;
         }
@@ -48,7 +48,8 @@ impl Trained {
 
 /// Reads the model of the newest checkpoint of a run folder, or of the checkpoint of this path, with
 /// data to evaluate it on, which are of the format that it was trained on; returns the checkpoint's
-/// digests too. With `average` it has the moving average of the weights.
+/// digests too. With `average` it has the moving average of the weights; without `held_out` no part of
+/// prepared tokens is held out of them.
 ///
 /// # Errors
 /// A path that is no run, a damaged checkpoint or one without an average, data that do not fit, a device
@@ -57,10 +58,13 @@ pub fn open_task(
     ctx: &Context,
     path: &Path,
     data_path: &Path,
-    average: bool,
+    (average, held_out): (bool, bool),
 ) -> Result<(Box<dyn Task>, Digests)> {
     let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
-    let config = folder.config()?;
+    let mut config = folder.config()?;
+    if !held_out && config.data.format == Format::Shards {
+        config.data.eval_fraction = 0.0;
+    }
     let corpus = Corpus::load(data_path, &config)?;
     let task = task::make(ctx, &config, corpus, Some(&checkpoint))?;
     if average {

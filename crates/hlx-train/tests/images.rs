@@ -101,6 +101,7 @@ fn a_run_is_resumed_verified_and_evaluated_by_the_program() {
                 accuracy: Some(_),
                 n_images: Some(11),
                 n_bytes: None,
+                n_tokens: None,
                 ..
             }
         )

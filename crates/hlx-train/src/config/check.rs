@@ -56,11 +56,12 @@ impl Config {
             (true, true) => {
                 return fault(
                     "data.format",
-                    "is of bytes, a classifier reads idx or digits",
+                    "is of text, a classifier reads idx or digits",
                 );
             }
             _ => {}
         }
+        self.check_row_length()?;
         self.train.check()?;
         self.check_shards_of_norms()?;
         self.check_optimizer()?;
@@ -71,6 +72,16 @@ impl Config {
 }
 
 impl Config {
+    /// A row of tokens must fit into the model's positions.
+    fn check_row_length(&self) -> Checked {
+        let (length, positions) = (self.row_length(), self.positions());
+        if length > positions {
+            let reason = format!("{length} is more than the model's {positions} positions");
+            return fault("data.length", reason);
+        }
+        at_least_one("data.length", length as u64)
+    }
+
     /// A batch norm has the statistics of a shard, so that its samples must be in one pass.
     fn check_shards_of_norms(&self) -> Checked {
         let (micro, shard) = (
@@ -99,6 +110,14 @@ impl DataSection {
             (
                 "data.windows",
                 self.windows.is_some() && self.format != Format::Text,
+            ),
+            (
+                "data.rows",
+                self.rows.is_some() && self.format != Format::Shards,
+            ),
+            (
+                "data.length",
+                self.length.is_some() && self.format != Format::Shards,
             ),
             (
                 "data.part",
@@ -161,6 +180,19 @@ impl DataSection {
 impl ModelSection {
     fn check(&self) -> Checked {
         within("model.dropout", self.dropout, 0.0, 1.0)?;
+        within("model.attention_dropout", self.attention_dropout, 0.0, 1.0)?;
+        if self.is_causal() && self.preset.is_none() && self.classifier_kind().is_none() {
+            return self.check_keys_of_causal();
+        }
+        let of_causal = [
+            ("model.architecture", self.architecture.is_some()),
+            ("model.config", self.config.is_some()),
+            ("model.vocabulary", self.vocabulary.is_some()),
+            ("model.n_kv_heads", self.n_kv_heads.is_some()),
+            ("model.head_width", self.head_width.is_some()),
+            ("model.attention_dropout", self.attention_dropout > 0.0),
+            ("model.shape", !self.shape.is_empty()),
+        ];
         let of_transformers = [
             ("model.preset", self.preset.is_some()),
             ("model.width", self.width.is_some()),
@@ -179,15 +211,15 @@ impl ModelSection {
         ];
         let (wrong, expected) = match self.classifier_kind() {
             None => (
-                [&of_classifiers[..], &of_cnns].concat(),
-                "the sizes of a transformer, or a model.kind",
+                [&of_classifiers[..], &of_cnns, &of_causal].concat(),
+                "the sizes of a transformer, a model.kind or a model.architecture",
             ),
             Some(ClassifierKind::Mlp) => (
-                [&of_transformers[..], &of_cnns].concat(),
+                [&of_transformers[..], &of_cnns, &of_causal].concat(),
                 "hidden and dropout with kind mlp",
             ),
             Some(ClassifierKind::Cnn) => (
-                of_transformers.to_vec(),
+                [&of_transformers[..], &of_causal].concat(),
                 "channels, batch_norm, hidden and dropout with kind cnn",
             ),
         };
@@ -198,6 +230,20 @@ impl ModelSection {
             None => self.check_transformer(),
             // The sizes are checked with the images' ([`hlx_nn::ClassifierConfig::validate`]).
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Fails for keys of a classifier beside an architecture; its sizes were checked when they were
+    /// filled in.
+    fn check_keys_of_causal(&self) -> Checked {
+        let wrong = [
+            ("model.hidden", self.hidden.is_some()),
+            ("model.channels", self.channels.is_some()),
+            ("model.batch_norm", self.batch_norm),
+        ];
+        match wrong.into_iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => fault(key, "is no key of this model, expected sizes of it"),
+            None => Ok(()),
         }
     }
 

@@ -12,7 +12,7 @@ pub struct DataSection {
     /// and `idx` without it is drawn digits.
     #[serde(default)]
     pub path: String,
-    /// `pairs` (JSONL), `ascii_pairs`, `text`, `idx` or `digits`.
+    /// `pairs` (JSONL), `ascii_pairs`, `text`, `shards`, `idx` or `digits`.
     pub format: Format,
     /// The part of the samples held out for evaluation, from 0 (none) to below 1.
     #[serde(default)]
@@ -20,6 +20,12 @@ pub struct DataSection {
     /// Of `text`, where the windows of training lie; `fixed` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<WindowKind>,
+    /// Of `shards`, what a row is; `windows` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowKind>,
+    /// Of `shards`, the predicted tokens of a row; the model's positions if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<usize>,
     /// Of `idx`, which files: `PART-images-idx3-ubyte` and `PART-labels-idx1-ubyte`; `train` if left
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +64,21 @@ pub enum WindowKind {
     Random,
 }
 
+/// What a row of tokens is that a run trains on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowKind {
+    /// A window at a random offset, whatever documents it crosses.
+    #[default]
+    Windows,
+    /// The same, in which no position sees another document than its own.
+    SeparateWindows,
+    /// Documents behind each other, none of which sees another.
+    Packed,
+    /// One document, padded to the longest of the batch.
+    Padded,
+}
+
 /// How a corpus is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,6 +89,8 @@ pub enum Format {
     AsciiPairs,
     /// Plain text, cut into contiguous windows.
     Text,
+    /// Tokens in the folder that `hlx data prepare` writes, or in a `.bin` of nanoGPT or llm.c.
+    Shards,
     /// Images and labels in IDX files, such as MNIST's.
     Idx,
     /// Digits that the project draws itself, keyed by the seed.
@@ -75,9 +98,12 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether samples are rows of bytes, which a transformer reads; else they are images.
+    /// Whether samples are rows of bytes or tokens, which a language model reads; else they are images.
     pub fn is_language(self) -> bool {
-        matches!(self, Self::Pairs | Self::AsciiPairs | Self::Text)
+        matches!(
+            self,
+            Self::Pairs | Self::AsciiPairs | Self::Text | Self::Shards
+        )
     }
 
     /// Whether a sample is an input and an output.
@@ -114,6 +140,10 @@ impl DataSection {
                 self.count.get_or_insert(50_000);
                 return;
             }
+            Format::Shards => {
+                self.rows.get_or_insert_default();
+                return;
+            }
             Format::Pairs | Format::Text => return,
         }
         self.mean.get_or_insert(0.0);
@@ -126,6 +156,11 @@ impl DataSection {
     /// Whether the windows that a run trains on begin anywhere in the text.
     pub fn has_random_windows(&self) -> bool {
         self.windows == Some(WindowKind::Random)
+    }
+
+    /// What a row of tokens is.
+    pub fn rows(&self) -> RowKind {
+        self.rows.unwrap_or_default()
     }
 
     /// Which files of a folder of IDX files are read.

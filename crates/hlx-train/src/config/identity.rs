@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Config;
 
 /// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
-/// digests), the threads that make images, the preset (the sizes say the same), the micro-batch and
+/// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch and
 /// recomputation, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 17] = [
+const FREE_KEYS: [&str; 18] = [
     "data.path",
     "data.workers",
+    "model.architecture",
     "model.preset",
     "train.micro_batch_size",
     "train.target_loss",
@@ -111,17 +112,19 @@ impl Config {
     fn flat(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let table = toml::Table::try_from(self)?;
         let mut flat = BTreeMap::new();
-        for (section, value) in &table {
-            match value {
-                toml::Value::Table(inner) => flat.extend(
-                    inner
-                        .iter()
-                        .map(|(key, value)| (format!("{section}.{key}"), value.to_string())),
-                ),
-                _ => _ = flat.insert(section.clone(), value.to_string()),
-            }
-        }
+        flatten("", &table, &mut flat);
         Ok(flat)
+    }
+}
+
+/// Adds the values of a table under their dotted keys.
+fn flatten(prefix: &str, table: &toml::Table, flat: &mut BTreeMap<String, String>) {
+    for (key, value) in table {
+        let key = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(inner) => flatten(&format!("{key}."), inner, flat),
+            _ => _ = flat.insert(key, value.to_string()),
+        }
     }
 }
 

@@ -18,8 +18,8 @@ pub struct LoraSection {
     #[serde(default = "default_alpha")]
     pub alpha: f64,
     /// Patterns for the names of linear layers; those of attention if left out.
-    #[serde(default = "default_targets")]
-    pub targets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Vec<String>>,
 }
 
 fn default_rank() -> usize {
@@ -30,17 +30,24 @@ fn default_alpha() -> f64 {
     16.0
 }
 
-fn default_targets() -> Vec<String> {
-    vec!["*.attention.*".to_owned()]
-}
-
 impl Config {
+    /// Fills in the layers of attention, by the names that the model has.
+    pub(super) fn resolve_lora(&mut self) {
+        let attention = match self.model.is_causal() {
+            true => "*.self_attn.*",
+            false => "*.attention.*",
+        };
+        if let Some(lora) = &mut self.lora {
+            lora.targets.get_or_insert(vec![attention.to_owned()]);
+        }
+    }
+
     /// The adapters of the model, if it has any.
     pub fn lora(&self) -> Option<LoraConfig> {
         self.lora.as_ref().map(|section| LoraConfig {
             rank: section.rank,
             alpha: section.alpha,
-            targets: section.targets.clone(),
+            targets: section.targets.clone().unwrap_or_default(),
         })
     }
 

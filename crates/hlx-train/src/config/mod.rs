@@ -3,6 +3,7 @@
 //! A file is read by [`Config::load`], which names the file, the line and the key of whatever is
 //! wrong in it. `docs/configuration.md` lists the keys for users.
 
+mod causal;
 mod check;
 mod course;
 mod data;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use check::{Checked, fault};
 
-pub use data::{DataSection, Format, WindowKind};
+pub use data::{DataSection, Format, RowKind, WindowKind};
 pub use lora::LoraSection;
 pub(crate) use lora::{lora_from_bytes, lora_to_bytes};
 pub use model::{ModelKind, ModelSection, Preset};
@@ -106,8 +107,8 @@ pub struct TrainSection {
     /// Probability spread over all bytes, or classes, in the training loss.
     #[serde(default)]
     pub label_smoothing: f64,
-    /// Where the weights begin: a run, one of its checkpoints or a safetensors file. They are drawn from
-    /// the seed if left out.
+    /// Where the weights begin: a run, one of its checkpoints, a model folder of HLX or of Hugging Face,
+    /// or a safetensors file. They are drawn from the seed if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_from: Option<String>,
     /// Patterns for the names of parameters that stay what they are.
@@ -191,8 +192,10 @@ impl Config {
     /// Fills in what a key's absence means, so that the written configuration says everything;
     /// `has_batch_size` says whether `train.batch_size` was given.
     fn resolve(&mut self, has_batch_size: bool) -> Checked {
-        self.model.resolve();
+        self.model.resolve()?;
         self.data.resolve();
+        self.resolve_lora();
+        self.resolve_muon();
         self.resolve_batch_tokens(has_batch_size)?;
         let train = &mut self.train;
         train.micro_batch_size = train.micro_batch_size.or(Some(train.batch_size));
@@ -213,12 +216,12 @@ impl Config {
         if has_batch_size {
             return fault(key, "stands beside batch_size, expected one of them");
         }
-        let positions = self.positions() as u64;
-        if tokens == 0 || !tokens.is_multiple_of(positions) {
-            let reason = format!("{tokens} is no multiple of the {positions} positions");
+        let length = self.row_length() as u64;
+        if tokens == 0 || length == 0 || !tokens.is_multiple_of(length) {
+            let reason = format!("{tokens} is no multiple of the {length} positions");
             return fault(key, reason);
         }
-        self.train.batch_size = (tokens / positions) as usize;
+        self.train.batch_size = (tokens / length) as usize;
         Ok(())
     }
 

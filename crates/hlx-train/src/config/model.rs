@@ -5,6 +5,7 @@ use hlx_nn::{ClassifierConfig, ClassifierKind, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
+use super::check::Checked;
 
 /// `[model]`: of a transformer a preset, or sizes, or a preset with some sizes replaced; of a classifier
 /// its kind and the widths of its layers.
@@ -14,6 +15,16 @@ pub struct ModelSection {
     /// `mlp` or `cnn`, classifiers of images; a transformer if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ModelKind>,
+    /// A preset of today's architectures, such as `llama3`: a name of
+    /// [`CausalConfig::PRESETS`](hlx_nn::CausalConfig::PRESETS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// The folder of a model of HLX or of Hugging Face whose shape is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// Of an architecture, the number of token ids; the tokenizer's, or the folder's, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<usize>,
     /// `tiny`, `small` or `medium`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
@@ -26,10 +37,19 @@ pub struct ModelSection {
     /// Number of attention heads; divides the width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_heads: Option<usize>,
-    /// Width of the feed-forward layer; four times the width if left out.
+    /// Of an architecture, the key and value heads; the preset's if it divides the heads, else as many
+    /// as heads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_kv_heads: Option<usize>,
+    /// Of an architecture, the width of a head; the preset's, or width over heads where one of these
+    /// is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_width: Option<usize>,
+    /// Width of the feed-forward layer; four times the width if left out, and of an architecture as many
+    /// times as the preset's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
-    /// The longest sequence; 128 if left out.
+    /// The longest sequence; 128 if left out, and of an architecture the preset's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<usize>,
     /// Of a classifier, the widths of the hidden affine layers.
@@ -44,6 +64,18 @@ pub struct ModelSection {
     /// Probability that an activation is dropped in training.
     #[serde(default)]
     pub dropout: f64,
+    /// Of an architecture, the probability that an attention weight is dropped in training.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attention_dropout: f64,
+    /// Of an architecture, every other key of a [`CausalConfig`](hlx_nn::CausalConfig).
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub shape: toml::Table,
+}
+
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// The named sizes of `[model]`.
@@ -81,7 +113,7 @@ impl ModelSection {
     }
 
     /// Fills in what a key's absence means.
-    pub(super) fn resolve(&mut self) {
+    pub(super) fn resolve(&mut self) -> Checked {
         match self.classifier_kind() {
             Some(ClassifierKind::Mlp) => {
                 self.hidden.get_or_insert_with(|| vec![256, 128]);
@@ -90,8 +122,14 @@ impl ModelSection {
                 self.channels.get_or_insert_with(|| vec![16, 32]);
                 self.hidden.get_or_insert_with(|| vec![64]);
             }
+            // A key that does not fit beside them is refused by the check.
+            None if self.is_causal() && self.preset.is_none() => {
+                self.kind = None;
+                return self.resolve_causal();
+            }
             None => self.resolve_transformer(),
         }
+        Ok(())
     }
 
     fn resolve_transformer(&mut self) {
@@ -121,11 +159,11 @@ impl Preset {
 }
 
 impl Config {
-    /// The transformer that the sizes describe; none is missing after [`Config::load`].
-    pub fn transformer(&self) -> TransformerConfig {
+    /// The transformer that the sizes describe, over a vocabulary; none is missing after [`Config::load`].
+    pub fn transformer(&self, vocabulary: usize) -> TransformerConfig {
         let model = &self.model;
         TransformerConfig {
-            vocabulary: crate::data::VOCABULARY,
+            vocabulary,
             width: model.width.unwrap_or(0),
             n_layers: model.n_layers.unwrap_or(0),
             n_heads: model.n_heads.unwrap_or(0),
@@ -158,5 +196,10 @@ impl Config {
     /// The longest sequence.
     pub fn positions(&self) -> usize {
         self.model.positions.unwrap_or(128)
+    }
+
+    /// The predicted tokens of a row: all positions, unless `data.length` is less.
+    pub fn row_length(&self) -> usize {
+        self.data.length.unwrap_or(self.positions())
     }
 }

@@ -174,6 +174,15 @@ impl Rule {
 }
 
 impl Config {
+    /// Names the embedding and the output of a model with an architecture, which `muon` leaves to AdamW.
+    pub(super) fn resolve_muon(&mut self) {
+        if self.model.is_causal() && self.train.optimizer == OptimizerKind::Muon {
+            let patterns = ["*embed*", "lm_head.*"].map(str::to_owned);
+            let chosen = &mut self.optimizer.adamw_parameters;
+            chosen.get_or_insert(patterns.to_vec());
+        }
+    }
+
     /// Makes the optimizer that the configuration names.
     ///
     /// # Errors

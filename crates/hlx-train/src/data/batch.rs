@@ -12,10 +12,17 @@ const TIME_STEP: usize = 8;
 /// The batches of an epoch.
 #[derive(Clone, Debug)]
 pub struct Batches {
-    samples: Vec<usize>,
+    samples: Samples,
     batch_size: usize,
-    /// Keys the order of an epoch; without it samples stay in their order.
-    seed: Option<u64>,
+}
+
+/// What an epoch visits.
+#[derive(Clone, Debug)]
+enum Samples {
+    /// These numbers, in an order that the seed and the epoch key.
+    Permuted(Vec<usize>, u64),
+    /// The numbers below this one.
+    Drawn(usize),
 }
 
 /// Rows of equal length, `[batch, time]` each; a missing sample is a row without a target.
@@ -38,9 +45,8 @@ impl Batches {
     /// by seed and epoch.
     pub fn new(samples: Vec<usize>, batch_size: usize, seed: u64) -> Self {
         Self {
-            samples,
+            samples: Samples::Permuted(samples, seed),
             batch_size,
-            seed: Some(seed),
         }
     }
 
@@ -48,31 +54,39 @@ impl Batches {
     /// whole batches as hold `n_samples`.
     pub fn drawn(n_samples: usize, batch_size: usize) -> Self {
         Self {
-            samples: (0..n_samples.next_multiple_of(batch_size)).collect(),
+            samples: Samples::Drawn(n_samples.next_multiple_of(batch_size)),
             batch_size,
-            seed: None,
         }
     }
 
     /// Batches of an epoch; the last may be short of samples.
     pub fn per_epoch(&self) -> usize {
-        self.samples.len().div_ceil(self.batch_size)
+        let n_samples = match &self.samples {
+            Samples::Permuted(samples, _) => samples.len(),
+            Samples::Drawn(n_samples) => *n_samples,
+        };
+        n_samples.div_ceil(self.batch_size)
     }
 
-    /// The order of an epoch.
+    /// The order of an epoch; empty of samples that are drawn, whose order is that of their numbers.
     pub fn order(&self, epoch: u64) -> Vec<usize> {
-        let Some(seed) = self.seed else {
-            return self.samples.clone();
+        let Samples::Permuted(samples, seed) = &self.samples else {
+            return Vec::new();
         };
-        let order = permutation(seed, Purpose::EpochOrder, epoch as u32, self.samples.len());
-        order.into_iter().map(|place| self.samples[place]).collect()
+        let order = permutation(*seed, Purpose::EpochOrder, epoch as u32, samples.len());
+        order.into_iter().map(|place| samples[place]).collect()
     }
 
     /// The samples of batch `batch_idx` of an epoch's `order`.
-    pub fn samples<'a>(&self, order: &'a [usize], batch_idx: usize) -> &'a [usize] {
-        let start = (batch_idx * self.batch_size).min(order.len());
-        let end = (start + self.batch_size).min(order.len());
-        &order[start..end]
+    pub fn samples(&self, order: &[usize], batch_idx: usize) -> Vec<usize> {
+        let within = |n: usize| {
+            let start = (batch_idx * self.batch_size).min(n);
+            start..(start + self.batch_size).min(n)
+        };
+        match &self.samples {
+            Samples::Permuted(..) => order[within(order.len())].to_vec(),
+            Samples::Drawn(n_samples) => within(*n_samples).collect(),
+        }
     }
 }
 
@@ -136,11 +150,8 @@ mod tests {
         let batches = Batches::new((0..10).collect(), 4, 5);
         assert_eq!(batches.per_epoch(), 3);
         let order = batches.order(2);
-        let parts: Vec<&[usize]> = (0..4).map(|at| batches.samples(&order, at)).collect();
-        assert_eq!(
-            parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
-            [4, 4, 2, 0]
-        );
+        let parts: Vec<Vec<usize>> = (0..4).map(|at| batches.samples(&order, at)).collect();
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 2, 0]);
         let mut all = parts.concat();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..10));

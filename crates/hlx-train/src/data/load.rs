@@ -76,7 +76,9 @@ impl Dataset {
                 let spans = cut_text(file.len(), name, positions)?;
                 (file, spans)
             }
-            Format::Idx | Format::Digits => bail!("{name}: images are no rows of bytes"),
+            Format::Shards | Format::Idx | Format::Digits => {
+                bail!("{name}: tokens and images are no rows of bytes")
+            }
         };
         Ok(Self {
             format,

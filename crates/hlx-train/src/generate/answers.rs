@@ -1,9 +1,9 @@
-//! The pairs of a corpus as a model answers them.
+//! The pairs of a corpus, and the records of prepared tokens, as a model answers them.
 
 use anyhow::Result;
-use hlx_nn::{Model, Transformer};
+use hlx_nn::{LanguageModel, Model};
 
-use super::{Generation, generate};
+use super::{Generation, TokenGeneration, generate, generate_tokens};
 use crate::config::Format;
 use crate::data::Dataset;
 use crate::sample::Sampling;
@@ -31,7 +31,7 @@ impl Answer {
 /// # Errors
 /// As [`generate`].
 pub fn answer_pairs(
-    model: &Model<Transformer>,
+    model: &Model<LanguageModel>,
     data: &Dataset,
     samples: &[usize],
 ) -> Result<Vec<Answer>> {
@@ -51,4 +51,34 @@ pub fn answer_pairs(
             found: text(found),
         });
     Ok(answers.collect())
+}
+
+/// A prompt as tokens, and the tokens that are to follow it, the end included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// What is given.
+    pub prompt: Vec<u32>,
+    /// What is trained on.
+    pub answer: Vec<u32>,
+}
+
+/// Counts the records whose answers a model gives token for token by greedy decoding. It reads nothing
+/// but the prompts, and stops at the first token that is another.
+///
+/// # Errors
+/// As [`generate_tokens`].
+pub fn count_exact(model: &Model<LanguageModel>, records: &[TokenRecord]) -> Result<usize> {
+    let longest = records.iter().map(|one| one.answer.len()).max();
+    let options = TokenGeneration::new(longest.unwrap_or(0), Sampling::default(), Vec::new());
+    let prompts: Vec<Vec<u32>> = records.iter().map(|one| one.prompt.clone()).collect();
+    let (mut n_right, mut n_exact) = (vec![0; records.len()], 0);
+    generate_tokens(model, &prompts, &options, &mut |number, token| {
+        let answer = &records[number].answer;
+        let is_right = answer.get(n_right[number]) == Some(&token);
+        n_right[number] += usize::from(is_right);
+        let is_whole = n_right[number] == answer.len();
+        n_exact += usize::from(is_right && is_whole);
+        Ok(!is_right || is_whole)
+    })?;
+    Ok(n_exact)
 }

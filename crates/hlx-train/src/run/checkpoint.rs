@@ -13,7 +13,7 @@ use super::seal::{self, Sealed};
 use super::specification_before_numbers;
 
 /// The file that names the others.
-const DIGESTS: &str = "digests.json";
+pub const DIGESTS_FILE: &str = "digests.json";
 
 /// `digests.json`: what a checkpoint holds, so that anyone can prove it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl Checkpoint {
             .iter()
             .map(|(name, bytes)| (*name, bytes.as_slice()))
             .collect();
-        files.push((DIGESTS, &listing));
+        files.push((DIGESTS_FILE, &listing));
         let written = hlx_core::files::write_folder_atomically(&path, &files);
         written.with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(sha256_hex(&listing))
@@ -118,9 +118,9 @@ impl Checkpoint {
     /// # Errors
     /// The file that is missing, or whose digest is not the one in `digests.json`.
     pub fn open(path: &Path) -> Result<Self> {
-        let listing = read(&path.join(DIGESTS))?;
+        let listing = read(&path.join(DIGESTS_FILE))?;
         let digests = Digests::from_bytes(&listing)
-            .with_context(|| path.join(DIGESTS).display().to_string())?;
+            .with_context(|| path.join(DIGESTS_FILE).display().to_string())?;
         let mut files = BTreeMap::new();
         for (name, expected) in &digests.files {
             let file = path.join(name);
@@ -128,7 +128,7 @@ impl Checkpoint {
             let found = sha256_hex(&bytes);
             ensure!(
                 found == *expected,
-                "{}: is truncated or tampered with: its SHA-256 is {found}, {DIGESTS} says \
+                "{}: is truncated or tampered with: its SHA-256 is {found}, {DIGESTS_FILE} says \
                  {expected}",
                 file.display()
             );
@@ -169,7 +169,7 @@ impl Checkpoint {
     pub fn prove(&self, what: &str, expected: &str, found: &str) -> Result<()> {
         ensure!(
             found == expected,
-            "{}: the {what} have digest {found}, {DIGESTS} says {expected}",
+            "{}: the {what} have digest {found}, {DIGESTS_FILE} says {expected}",
             self.path.display()
         );
         Ok(())
@@ -213,7 +213,8 @@ fn remove(path: &Path) -> std::io::Result<()> {
 /// The step of the lowest loss; the newest of equals.
 pub(super) fn best(listed: &[(u64, PathBuf)]) -> Option<u64> {
     let loss = |path: &Path| {
-        let digests: Digests = serde_json::from_slice(&fs::read(path.join(DIGESTS)).ok()?).ok()?;
+        let digests: Digests =
+            serde_json::from_slice(&fs::read(path.join(DIGESTS_FILE)).ok()?).ok()?;
         digests.loss.filter(|loss| !loss.is_nan())
     };
     let ranked = listed
@@ -316,7 +317,7 @@ mod tests {
             let mut listing = digests(step, 1.0);
             listing.files.insert((*name).to_owned(), sha256_hex(b"x"));
             let listing = seal::seal(&mut listing).expect("seals");
-            fs::write(path.join(DIGESTS), listing).expect("written");
+            fs::write(path.join(DIGESTS_FILE), listing).expect("written");
             let error = format!("{:#}", Checkpoint::open(&path).expect_err("must fail"));
             assert!(error.contains("digests.json: names the file"), "{error}");
             assert!(!error.contains('\n'), "{error}");

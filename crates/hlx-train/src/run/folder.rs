@@ -124,7 +124,7 @@ impl RunFolder {
     /// # Errors
     /// As [`RunFolder::open`] and [`Checkpoint::open`]; a run without a checkpoint.
     pub fn open_checkpoint(path: &Path) -> Result<(Self, Checkpoint)> {
-        if path.join("digests.json").is_file() {
+        if path.join(checkpoint::DIGESTS_FILE).is_file() {
             let checkpoint = Checkpoint::open(path)?;
             let run = path
                 .canonicalize()

@@ -60,7 +60,7 @@ pub enum Metric {
         /// Mean cross-entropy a byte, over a pair's output bytes alone, or an image.
         #[serde(deserialize_with = "nan_of_null")]
         loss: f64,
-        /// Of bytes, the loss's exponential.
+        /// Of bytes and tokens, the loss's exponential.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         perplexity: Option<f64>,
         /// Of bytes, the same with the end bytes of pairs counted.
@@ -69,6 +69,9 @@ pub enum Metric {
         /// Bytes that the first loss is a mean of.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         n_bytes: Option<u64>,
+        /// Tokens that it is a mean of, where a token is more than a byte.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        n_tokens: Option<u64>,
         /// Of images, the part that is classified rightly.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         accuracy: Option<f64>,
@@ -238,6 +241,7 @@ mod tests {
             perplexity: Some(4.5),
             loss_with_end: Some(1.25),
             n_bytes: Some(9),
+            n_tokens: None,
             accuracy: None,
             n_images: None,
         };

@@ -28,6 +28,7 @@ mod state;
 mod tensorboard;
 
 pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Link, Origin, tensor_digits};
+pub(crate) use checkpoint::DIGESTS_FILE;
 pub use checkpoint::{Checkpoint, Digests, Retention};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;

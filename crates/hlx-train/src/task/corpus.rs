@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hlx_data::ImageSet;
+use hlx_text::{TokenShards, Tokenizer};
 
 use crate::config::{Config, Format};
 use crate::data::Dataset;
@@ -14,8 +15,19 @@ use crate::data::Dataset;
 pub enum Corpus {
     /// Pairs or a text, byte by byte.
     Tokens(Dataset),
+    /// Prepared tokens.
+    Shards(Tokens),
     /// Images with their classes.
     Images(Images),
+}
+
+/// Tokens on disk, with the tokenizer that made them where it lies beside them.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// The tokens.
+    pub shards: TokenShards,
+    /// The tokenizer.
+    pub tokenizer: Option<Tokenizer>,
 }
 
 /// Images with the digest of all of them.
@@ -55,6 +67,7 @@ impl Corpus {
                     config.positions(),
                 )?)
             }
+            Format::Shards => Self::Shards(Tokens::open(path)?),
             Format::Idx => Self::Images(ImageSet::from_idx_folder(path, section.part())?.into()),
             Format::Digits => {
                 let count = section.count.unwrap_or(0);
@@ -67,6 +80,7 @@ impl Corpus {
     pub fn digest(&self) -> &str {
         match self {
             Self::Tokens(data) => data.digest(),
+            Self::Shards(data) => data.shards.digest(),
             Self::Images(images) => &images.digest,
         }
     }

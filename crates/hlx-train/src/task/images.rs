@@ -89,6 +89,7 @@ impl ImageTask {
             shape: [&[samples.len()], &shape[..]].concat(),
             dtype: DType::F32,
             inputs,
+            documents: None,
             target_shape: vec![samples.len()],
             n_empty: samples.iter().take_while(|sample| sample.is_none()).count(),
             targets,
@@ -137,10 +138,10 @@ impl ImageTask {
 
     fn logits_and_losses(&self, rows: &Rows) -> Result<(Vec<f32>, Vec<f32>)> {
         let ctx = self.model.weights().context();
-        let (inputs, targets) = rows.to_tensors(ctx)?;
+        let rows = rows.to_tensors(ctx)?;
         let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
-        let logits = self.model.forward(&inputs, &ForwardContext::eval())?;
-        let (_, losses) = logits.cross_entropy_with_rows(&targets, &one, 0.0)?;
+        let logits = self.model.forward(&rows.inputs, &ForwardContext::eval())?;
+        let (_, losses) = logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?;
         Ok((logits.to_vec()?, losses.to_vec()?))
     }
 }
@@ -166,6 +167,7 @@ fn micro_batches(
             shape: [&[labels.len()], inner].concat(),
             dtype: DType::F32,
             inputs: values.iter().map(|value| value.to_bits()).collect(),
+            documents: None,
             target_shape: vec![labels.len()],
             targets,
             n_empty,
@@ -279,11 +281,11 @@ mod tests {
                 let order = batches.order(epoch);
                 let samples = batches.samples(&order, batch_idx);
                 assert!(
-                    images.ahead.batch(samples, epoch)?.is_some(),
+                    images.ahead.batch(&samples, epoch)?.is_some(),
                     "{epoch} {batch_idx}"
                 );
-                let found = task.batch(samples, epoch, sizes)?;
-                let expected = images.micro_batches(samples, epoch, sizes)?;
+                let found = task.batch(&samples, epoch, sizes)?;
+                let expected = images.micro_batches(&samples, epoch, sizes)?;
                 assert_eq!(
                     found.micro_batches, expected,
                     "{workers}: {epoch} {batch_idx}"

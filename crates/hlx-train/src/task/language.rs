@@ -2,18 +2,18 @@
 
 use anyhow::Result;
 use hlx_autograd::DType;
-use hlx_nn::{Model, Module, Parameter, Transformer, Weights};
+use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Module, Parameter, Weights};
 
 use super::{Batch, BatchSizes, Rows, Sizes, Task};
 use crate::config::SampleSection;
-use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows, VOCABULARY};
+use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows};
 use crate::evaluate::{Evaluation, evaluate};
 use crate::generate::{Generation, generate};
 
-/// A transformer that predicts the next byte of pairs or of a text.
+/// A language model that predicts the next byte of pairs or of a text.
 pub struct LanguageTask {
     /// The model.
-    pub model: Model<Transformer>,
+    pub model: Model<LanguageModel>,
     /// The corpus.
     pub data: Dataset,
     /// Where training reads a text; its fixed windows if left out.
@@ -24,19 +24,6 @@ impl LanguageTask {
     /// Whether the samples are pairs, whose inputs can be answered.
     pub fn is_of_pairs(&self) -> bool {
         self.data.format().is_of_pairs()
-    }
-
-    /// What the model writes for the prompts of a section.
-    ///
-    /// # Errors
-    /// As [`generate`].
-    pub fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {
-        let sampling = section.sampling(seed);
-        let generation = Generation::new(self.data.format(), section.max_tokens(), sampling);
-        let prompts: Vec<&[u8]> = section.prompts.iter().map(String::as_bytes).collect();
-        let texts = generate(&self.model, &prompts, &generation)?;
-        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        Ok(texts.iter().map(text).collect())
     }
 
     /// The sample of a number in the corpus, or of random windows in the epoch.
@@ -58,7 +45,7 @@ impl Task for LanguageTask {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::Transformer(self.model.config().clone())
+        Sizes::Language(self.model.config())
     }
 
     fn digest(&self) -> &str {
@@ -92,7 +79,7 @@ impl Task for LanguageTask {
         rows.extend(samples.iter().map(|&index| Some(self.sample(index, epoch))));
         // Stable: samples of one length stay in the epoch's order.
         rows.sort_by_key(|sample| sample.map_or(0, |sample| sample.time()));
-        let positions = self.model.config().positions;
+        let positions = self.model.max_positions();
         let micro_batches = rows
             .chunks(micro_batch_size)
             .map(|part| TokenRows::of(part, positions).into())
@@ -110,26 +97,55 @@ impl Task for LanguageTask {
     }
 
     fn n_classes(&self) -> usize {
-        VOCABULARY
+        self.model.vocabulary()
     }
 
     fn flops_per_input(&self) -> Option<f64> {
-        let parameters = self.weights().parameters().iter();
-        let in_products = |one: &&Parameter| {
-            one.shape().len() == 2 && !one.name().contains("embedding") && one.requires_grad()
-        };
-        let n: usize = parameters
-            .filter(in_products)
-            .map(Parameter::n_elements)
-            .sum();
-        let sizes = self.model.config();
-        let attention = 12 * sizes.n_layers * sizes.width * sizes.positions;
-        Some((6 * n + attention) as f64)
+        Some(flops_per_token(&self.model, self.model.max_positions()))
+    }
+
+    fn is_language(&self) -> bool {
+        true
+    }
+
+    fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {
+        let sampling = section.sampling(seed);
+        let generation = Generation::new(self.data.format(), section.max_tokens(), sampling);
+        let prompts: Vec<&[u8]> = section.prompts.iter().map(String::as_bytes).collect();
+        let texts = generate(&self.model, &prompts, &generation)?;
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        Ok(texts.iter().map(text).collect())
     }
 
     fn as_language(&self) -> Option<&LanguageTask> {
         Some(self)
     }
+}
+
+/// Floating-point operations that training takes for a token of rows of `time`: see
+/// [`Task::flops_per_input`].
+pub(super) fn flops_per_token(model: &Model<LanguageModel>, time: usize) -> f64 {
+    // A tied embedding is a product too.
+    let (tied, attention) = match model.config() {
+        LanguageModelConfig::Transformer(sizes) => (false, sizes.n_layers * sizes.width),
+        LanguageModelConfig::Causal(sizes) => {
+            let width = sizes.n_heads * sizes.head_width;
+            (sizes.tied_output, sizes.n_layers * width)
+        }
+    };
+    let in_products = |one: &&Parameter| {
+        let name = one.name();
+        let is_table = name.contains("embedding")
+            || name.contains("embed_positions")
+            || (name.contains("embed_tokens") && !tied);
+        one.shape().len() == 2 && !is_table && one.requires_grad()
+    };
+    let parameters = model.weights().parameters().iter();
+    let n: usize = parameters
+        .filter(in_products)
+        .map(Parameter::n_elements)
+        .sum();
+    (6 * n + 12 * attention * time) as f64
 }
 
 impl From<TokenRows> for Rows {
@@ -139,6 +155,7 @@ impl From<TokenRows> for Rows {
             shape: shape.clone(),
             dtype: DType::U32,
             inputs: rows.ids,
+            documents: None,
             target_shape: shape,
             targets: rows.targets,
             n_empty: rows.n_empty,

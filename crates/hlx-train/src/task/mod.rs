@@ -1,7 +1,8 @@
 //! What a run trains, and on what: the seam between the training loop and models and data.
 //!
-//! The loop, the checkpoints, the chain and the verification know a [`Task`] alone. There are two: a
-//! [language model](LanguageTask) over rows of bytes, and a [classifier of images](ImageTask).
+//! The loop, the checkpoints, the chain and the verification know a [`Task`] alone. There are three: a
+//! language model over [rows of bytes](LanguageTask) or [of tokens](TokenTask), and a
+//! [classifier of images](ImageTask).
 
 mod corpus;
 mod images;
@@ -9,25 +10,29 @@ mod images_ahead;
 mod language;
 mod rows;
 mod sizes;
+mod tokens;
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_autograd::Tensor;
 use hlx_core::Context;
 use hlx_nn::{
-    CONFIG_FILE, Classifier, MODEL_FILE, Model, Module, ParameterBuilder, Transformer, Weights,
+    CONFIG_FILE, Classifier, ForwardContext, LanguageModel, LanguageModelConfig, MODEL_FILE, Model,
+    Module, ParameterBuilder, Weights, load_language_model,
 };
 
-pub use corpus::{Corpus, Images};
+pub use corpus::{Corpus, Images, Tokens};
 pub use images::{ImageTask, Reading};
 pub use language::LanguageTask;
-pub use rows::{Batch, BatchSizes, Rows};
+pub use rows::{Batch, BatchSizes, RowTensors, Rows};
 pub use sizes::Sizes;
+pub use tokens::TokenTask;
 
-use crate::config::Config;
-use crate::data::{Batches, RandomWindows, Split};
+use crate::config::{Config, SampleSection};
+use crate::data::{Batches, RandomWindows, Split, VOCABULARY};
 use crate::evaluate::Evaluation;
-use crate::run::{Checkpoint, RunFolder};
+use crate::run::{Checkpoint, DIGESTS_FILE, RunFolder};
 
 /// A model and its data, as the training loop uses them.
 pub trait Task {
@@ -56,12 +61,28 @@ pub trait Task {
         Batches::new(train.to_vec(), batch_size, seed)
     }
 
+    /// Prepares what [`Task::batch`] draws from.
+    ///
+    /// # Errors
+    /// Data with nothing to train on.
+    fn prepare_training(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Puts the samples of a step together and cuts them into micro-batches. Where there are fewer than
     /// a batch has, it begins with empty samples, so that shapes and shards stay what they are.
     ///
     /// # Errors
     /// A sample that cannot be read.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch>;
+
+    /// Computes the logits of rows, one row of them a target.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn forward(&self, rows: &RowTensors, context: &ForwardContext) -> hlx_nn::Result<Tensor> {
+        self.module().forward(&rows.inputs, context)
+    }
 
     /// Computes the mean loss over samples without dropout and smoothing, `batch_size` at a time. The
     /// result does not depend on `batch_size`.
@@ -80,8 +101,26 @@ pub trait Task {
     /// The number of classes that a row of logits is over.
     fn n_classes(&self) -> usize;
 
-    /// The task as a language model's, for what only such a model does.
+    /// Whether inputs are bytes or tokens, and the model writes text.
+    fn is_language(&self) -> bool {
+        false
+    }
+
+    /// What a language model writes for the prompts of a section.
+    ///
+    /// # Errors
+    /// A prompt that the model cannot go on from, and what the device reports.
+    fn samples(&self, _section: &SampleSection, _seed: u64) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// The task as a language model's over bytes, for what only such a model does.
     fn as_language(&self) -> Option<&LanguageTask> {
+        None
+    }
+
+    /// The task as a language model's over tokens.
+    fn as_tokens(&self) -> Option<&TokenTask> {
         None
     }
 
@@ -89,6 +128,21 @@ pub trait Task {
     fn as_images(&self) -> Option<&ImageTask> {
         None
     }
+}
+
+/// As [`make`], and prepares the rows of training, which evaluation does without.
+///
+/// # Errors
+/// As [`make`], and data with nothing to train on.
+pub(crate) fn make_for_training(
+    ctx: &Context,
+    config: &Config,
+    corpus: Corpus,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Box<dyn Task>> {
+    let mut task = make(ctx, config, corpus, checkpoint)?;
+    task.prepare_training()?;
+    Ok(task)
 }
 
 /// Makes the task of a configuration: its model drawn from the seed, or read from a checkpoint whose
@@ -105,14 +159,7 @@ pub fn make(
 ) -> Result<Box<dyn Task>> {
     Ok(match corpus {
         Corpus::Tokens(data) => {
-            let model = match checkpoint {
-                Some(checkpoint) => load_transformer(ctx, checkpoint, config)?,
-                None => {
-                    let model = Model::new(ctx, config.seed, transformer(config))?;
-                    load_first_weights(config, model.weights())?;
-                    model
-                }
-            };
+            let model = language_model(ctx, config, (VOCABULARY, true), checkpoint)?;
             let windows = config.data.has_random_windows().then(|| {
                 let split = data.split(config.data.eval_fraction, config.seed);
                 RandomWindows::new(&data, split.train.len(), config.seed)
@@ -122,6 +169,10 @@ pub fn make(
                 data,
                 windows,
             })
+        }
+        Corpus::Shards(data) => {
+            let model = language_model(ctx, config, data.vocabulary(), checkpoint)?;
+            Box::new(TokenTask::new(model, data, config)?)
         }
         Corpus::Images(data) => {
             let sizes = config.classifier(data.set.shape(), data.set.n_classes())?;
@@ -142,30 +193,63 @@ pub fn make(
     })
 }
 
-/// Reads the transformer of a checkpoint, and proves that its parameters have the digest stated there.
+/// Makes the language model of a configuration for data of a vocabulary (see [`Tokens::vocabulary`]).
+fn language_model(
+    ctx: &Context,
+    config: &Config,
+    (tokens, fixed): (usize, bool),
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Model<LanguageModel>> {
+    let sizes = config.language_model(tokens, fixed)?;
+    if let Some(checkpoint) = checkpoint {
+        return load_language(ctx, checkpoint, config, sizes);
+    }
+    let model = Model::new(ctx, config.seed, language(config, sizes))?;
+    load_first_weights(config, model.weights())?;
+    Ok(model)
+}
+
+/// Reads the language model of a checkpoint, over the vocabulary that it has there, and proves that its
+/// parameters have the digest stated there.
 ///
 /// # Errors
 /// A run of another kind of model, a model of other sizes than the configuration's, or other
 /// parameters than the digest's.
-pub(crate) fn load_transformer(
+pub(crate) fn load_trained_language(
     ctx: &Context,
     checkpoint: &Checkpoint,
     config: &Config,
-) -> Result<Model<Transformer>> {
-    let wanted = Sizes::Transformer(config.transformer());
-    load(ctx, checkpoint, &wanted, transformer(config))
+) -> Result<Model<LanguageModel>> {
+    let vocabulary = match read_sizes(checkpoint)? {
+        Sizes::Language(LanguageModelConfig::Causal(sizes)) => sizes.vocabulary,
+        Sizes::Language(LanguageModelConfig::Transformer(sizes)) => sizes.vocabulary,
+        Sizes::Classifier(_) => VOCABULARY,
+    };
+    let sizes = config.language_model(vocabulary, true)?;
+    load_language(ctx, checkpoint, config, sizes)
 }
 
-/// Declares the transformer of a configuration, adapters included.
-fn transformer(
+fn load_language(
+    ctx: &Context,
+    checkpoint: &Checkpoint,
     config: &Config,
-) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<Transformer> + use<> {
-    let (sizes, lora) = (config.transformer(), config.lora());
+    sizes: LanguageModelConfig,
+) -> Result<Model<LanguageModel>> {
+    let wanted = Sizes::Language(sizes.clone());
+    load(ctx, checkpoint, &wanted, language(config, sizes))
+}
+
+/// Declares a language model, the configuration's adapters included.
+fn language(
+    config: &Config,
+    sizes: LanguageModelConfig,
+) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<LanguageModel> + use<> {
+    let lora = config.lora();
     move |b| {
         if let Some(lora) = lora {
             b.with_lora(lora);
         }
-        Transformer::new(b, &sizes)
+        LanguageModel::new(b, &sizes)
     }
 }
 
@@ -177,6 +261,9 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
     let path = Path::new(from);
     let bytes = if path.is_file() {
         std::fs::read(path).with_context(|| from.clone())?
+    } else if path.join(CONFIG_FILE).is_file() && !path.join(DIGESTS_FILE).is_file() {
+        let model = load_language_model(&Context::cpu()?, path).context("train.init_from")?;
+        model.weights().to_safetensors()?
     } else {
         let (_, checkpoint) = RunFolder::open_checkpoint(path).context("train.init_from")?;
         checkpoint.file(MODEL_FILE)?.to_vec()
@@ -193,7 +280,7 @@ fn load<M>(
     declare: impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<M>,
 ) -> Result<Model<M>> {
     let name = || checkpoint.path().display().to_string();
-    let sizes = Sizes::from_bytes(checkpoint.file(CONFIG_FILE)?).with_context(name)?;
+    let sizes = read_sizes(checkpoint)?;
     ensure!(
         sizes == *wanted,
         "{}: is of another model than the run's config.toml: {sizes:?}",
@@ -202,6 +289,11 @@ fn load<M>(
     let model = Model::zeroed(ctx, declare)?;
     prove_weights(checkpoint, model.weights())?;
     Ok(model)
+}
+
+fn read_sizes(checkpoint: &Checkpoint) -> Result<Sizes> {
+    let sizes = Sizes::from_bytes(checkpoint.file(CONFIG_FILE)?);
+    sizes.with_context(|| checkpoint.path().display().to_string())
 }
 
 /// Reads the weights of a checkpoint into those of a model, and proves their digest.

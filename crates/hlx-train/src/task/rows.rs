@@ -3,6 +3,7 @@
 use anyhow::Result;
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Context;
+use hlx_nn::{CausalInput, CausalModel, ForwardContext};
 
 /// The samples of one step, cut into micro-batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Rows {
     pub dtype: DType,
     /// The inputs as words.
     pub inputs: Vec<u32>,
+    /// Of rows of several documents, the column where each input's begins, in the inputs' extents.
+    pub documents: Option<Vec<u32>>,
     /// The targets' extents, samples first.
     pub target_shape: Vec<usize>,
     /// The classes to predict, or [`IGNORE_INDEX`](hlx_autograd::IGNORE_INDEX).
@@ -52,25 +55,61 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Uploads the rows into new tensors: inputs, which know their samples, and targets.
+    /// Uploads the rows into new tensors.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn to_tensors(&self, ctx: &Context) -> Result<(Tensor, Tensor)> {
+    pub fn to_tensors(&self, ctx: &Context) -> Result<RowTensors> {
         let inputs = ctx
             .buffer_u32(&self.inputs)?
             .view_as(self.dtype, self.inputs.len())?;
-        let inputs = Tensor::from_buffer(ctx, inputs, &self.shape)?.with_samples(0)?;
-        let targets = Tensor::ids(ctx, &self.targets, &self.target_shape)?;
-        Ok((inputs, targets))
+        let documents = self.documents.as_ref();
+        let documents = documents.map(|columns| Tensor::ids(ctx, columns, &self.shape));
+        Ok(RowTensors {
+            inputs: Tensor::from_buffer(ctx, inputs, &self.shape)?.with_samples(0)?,
+            documents: documents.transpose()?,
+            targets: Tensor::ids(ctx, &self.targets, &self.target_shape)?,
+        })
     }
 
     /// Uploads the rows into the tensors of rows of the same shapes.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn upload(&self, ctx: &Context, inputs: &Tensor, targets: &Tensor) -> Result<()> {
-        ctx.upload_u32(&inputs.buffer()?, &self.inputs)?;
-        Ok(ctx.upload_u32(&targets.buffer()?, &self.targets)?)
+    pub fn upload(&self, ctx: &Context, tensors: &RowTensors) -> Result<()> {
+        ctx.upload_u32(&tensors.inputs.buffer()?, &self.inputs)?;
+        if let Some((tensor, columns)) = tensors.documents.as_ref().zip(self.documents.as_ref()) {
+            ctx.upload_u32(&tensor.buffer()?, columns)?;
+        }
+        Ok(ctx.upload_u32(&tensors.targets.buffer()?, &self.targets)?)
+    }
+}
+
+/// Rows on a device.
+#[derive(Clone, Debug)]
+pub struct RowTensors {
+    /// The inputs, which know their samples.
+    pub inputs: Tensor,
+    /// Of rows of several documents, where each input's begins.
+    pub documents: Option<Tensor>,
+    /// The classes to predict.
+    pub targets: Tensor,
+}
+
+impl RowTensors {
+    /// Computes a language model's logits of the rows, in which no document sees another.
+    ///
+    /// # Errors
+    /// As [`CausalModel::logits`].
+    pub fn logits_of(
+        &self,
+        model: &impl CausalModel,
+        context: &ForwardContext,
+    ) -> hlx_nn::Result<Tensor> {
+        let input = CausalInput {
+            documents: self.documents.as_ref(),
+            ..CausalInput::new(&self.inputs)
+        };
+        model.logits(&input, context)
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use hlx_nn::{
-    Classifier, ClassifierConfig, Module, ParameterBuilder, Transformer, TransformerConfig,
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, Module, ParameterBuilder,
 };
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(untagged)]
 pub enum Sizes {
     /// Of a language model.
-    Transformer(TransformerConfig),
+    Language(LanguageModelConfig),
     /// Of a classifier of images.
     Classifier(ClassifierConfig),
 }
@@ -29,7 +29,7 @@ impl Sizes {
         }
         let kind: Kind = serde_json::from_slice(bytes)?;
         Ok(match kind.kind {
-            None => Self::Transformer(serde_json::from_slice(bytes)?),
+            None => Self::Language(serde_json::from_slice(bytes)?),
             Some(_) => Self::Classifier(serde_json::from_slice(bytes)?),
         })
     }
@@ -50,7 +50,7 @@ impl Sizes {
     /// Sizes that no model can have.
     pub fn declare(&self, b: &mut ParameterBuilder) -> hlx_nn::Result<Box<dyn Module>> {
         Ok(match self {
-            Self::Transformer(sizes) => Box::new(Transformer::new(b, sizes)?),
+            Self::Language(sizes) => Box::new(LanguageModel::new(b, sizes)?),
             Self::Classifier(sizes) => Box::new(Classifier::new(b, sizes)?),
         })
     }

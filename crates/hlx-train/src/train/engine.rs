@@ -61,7 +61,7 @@ impl Engine {
         if let Some(checkpoint) = checkpoint {
             check_corpus(checkpoint, corpus.digest())?;
         }
-        let task = task::make(ctx, &config, corpus, checkpoint)?;
+        let task = task::make_for_training(ctx, &config, corpus, checkpoint)?;
         let split = task.split(config.data.eval_fraction, config.seed);
         let (train, seed) = (&config.train, config.seed);
         let (batch_size, micro_batch_size) = (train.batch_size, config.micro_batch_size());
@@ -120,7 +120,7 @@ impl Engine {
             batch_size: self.config.train.batch_size,
             micro_batch_size: self.config.micro_batch_size(),
         };
-        let batch = self.task.batch(samples, progress.epoch, sizes)?;
+        let batch = self.task.batch(&samples, progress.epoch, sizes)?;
         let rate = self.schedule.rate(step);
         self.optimizer.prepare(f64::from(rate))?;
         self.passes.set_target_count(batch.n_targets)?;

@@ -28,7 +28,6 @@ pub use setup::{Start, TrainOptions};
 use crate::config::{Config, Format, lora_to_bytes};
 use crate::data::Split;
 use crate::evaluate::Evaluation;
-use crate::perplexity::exp;
 use crate::run::{
     ChainFile, Checkpoint, Digests, EvalSplit, EventFile, LORA_FILE, MONITOR_FILE, Metric,
     MetricsFile, Monitor, Progress, Retention, RunFolder, RunLock, SCHEDULE_FILE, STATE_FILE,
@@ -244,14 +243,10 @@ impl Trainer {
         let paused = Instant::now();
         let config = &self.engine.config;
         let (section, seed) = (&config.sample, config.seed);
-        let Some(task) = self
-            .engine
-            .task
-            .as_language()
-            .filter(|_| !section.prompts.is_empty())
-        else {
+        if section.prompts.is_empty() {
             return Ok(());
-        };
+        }
+        let task = &self.engine.task;
         let texts = self
             .engine
             .with_evaluated_weights(|| task.samples(section, seed))?;
@@ -344,7 +339,7 @@ impl Trainer {
         let seconds = self.logged.elapsed().as_secs_f64();
         self.logged = Instant::now();
         let per_second = line.period.n_inputs as f64 / seconds.max(1e-9);
-        let is_language = self.task().as_language().is_some();
+        let is_language = self.task().is_language();
         let metric = Metric::Train {
             step: line.step,
             epoch: line.epoch,
@@ -404,9 +399,10 @@ impl Trainer {
             step: self.progress.step,
             split,
             loss: found.loss,
-            perplexity: found.n_bytes.map(|_| exp(found.loss)),
+            perplexity: found.perplexity(),
             loss_with_end: found.loss_with_end,
             n_bytes: found.n_bytes,
+            n_tokens: found.n_tokens,
             accuracy: found.accuracy,
             n_images: found.accuracy.map(|_| found.n_samples),
         };
@@ -437,9 +433,12 @@ impl Trainer {
         let save = self.newest.1 != Some(self.progress.step);
         self.start_downloads(false, save)?;
         self.receive(true, observer)?;
-        // A large text is not read once more unless its loss was requested.
-        let wanted = self.engine.config.data.format != Format::Text
-            || self.engine.config.train.target_loss.is_some();
+        // A large corpus is not read once more unless its loss was requested.
+        let is_large = matches!(
+            self.engine.config.data.format,
+            Format::Text | Format::Shards
+        );
+        let wanted = !is_large || self.engine.config.train.target_loss.is_some();
         let train = match wanted {
             true => Some(self.evaluate(EvalSplit::Train, observer)?),
             false => None,

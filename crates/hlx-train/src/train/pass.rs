@@ -12,7 +12,7 @@ use hlx_kernels::reduce::column_sum;
 use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer, Watched};
 
 use crate::config::Config;
-use crate::task::{Rows, Task};
+use crate::task::{RowTensors, Rows, Task};
 
 /// Graphs kept; the least recently used one is dropped for a new one. Each holds its activations,
 /// and pairs of many lengths have many shapes.
@@ -39,8 +39,7 @@ pub(super) struct PassGraphs {
 /// One recorded pass and its input buffers.
 struct PassGraph {
     graph: Graph,
-    inputs: Tensor,
-    targets: Tensor,
+    rows: RowTensors,
     context: ForwardContext,
     used: u64,
 }
@@ -101,7 +100,7 @@ impl PassGraphs {
         };
         pass_graph.used = self.clock;
         let context = &pass_graph.context;
-        rows.upload(&self.ctx, &pass_graph.inputs, &pass_graph.targets)?;
+        rows.upload(&self.ctx, &pass_graph.rows)?;
         context.set_empty_samples(rows.n_empty as u32)?;
         if task.weights().draws_masks() {
             context.set_counter(step as u32, pass.first_sample as u32)?;
@@ -128,7 +127,8 @@ impl PassGraphs {
         rows: &Rows,
         pass: &MicroBatch,
     ) -> Result<PassGraph> {
-        let (inputs, targets) = rows.to_tensors(&self.ctx)?;
+        let shape = &rows.shape;
+        let rows = rows.to_tensors(&self.ctx)?;
         let held = pass.plan.shards;
         let is_part = pass.plan.accumulate || pass.level.is_none();
         let context = ForwardContext::train(&self.ctx, self.seed)?;
@@ -137,15 +137,14 @@ impl PassGraphs {
             .with_recomputation(self.recompute);
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
-            let logits = task.module().forward(&inputs, &context)?;
+            let logits = task.forward(&rows, &context)?;
             let (loss, row_losses) =
-                logits.cross_entropy_with_rows(&targets, &self.scale, self.label_smoothing)?;
-            let rows_per_shard = targets.n_elements() / held;
+                logits.cross_entropy_with_rows(&rows.targets, &self.scale, self.label_smoothing)?;
+            let rows_per_shard = rows.targets.n_elements() / held;
             let accumulate = pass.plan.accumulate;
-            let rows = &row_losses.buffer()?;
             column_sum(
                 &self.ctx,
-                rows,
+                &row_losses.buffer()?,
                 &losses,
                 held,
                 rows_per_shard,
@@ -158,11 +157,10 @@ impl PassGraphs {
             }
             Ok(())
         })?;
-        tracing::debug!(inputs = ?rows.shape, launches = graph.len(), "recorded a pass");
+        tracing::debug!(inputs = ?shape, launches = graph.len(), "recorded a pass");
         Ok(PassGraph {
             graph,
-            inputs,
-            targets,
+            rows,
             context,
             used: 0,
         })

@@ -6,9 +6,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
+use hlx_text::TOKENIZER_FILE;
 
 use super::{ChainRecorder, Engine, Trainer};
-use crate::config::Config;
+use crate::config::{Config, Format};
+use crate::model_folder::copy_companions;
 use crate::run::{
     Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Link, Manifest, Monitor, Progress,
     RunFolder, RunLock, check_specification,
@@ -113,6 +115,9 @@ impl Trainer {
         };
         let chain = open_chain(&folder, checkpoint.as_ref(), &progress, first)?;
         folder.clear_temporaries()?;
+        if engine.config.data.format == Format::Shards {
+            bring_companions(&folder, &engine.config, &options.data_path)?;
+        }
         write_manifest(&folder, &engine, manifest, progress.step)?;
         let events = match engine.config.train.tensorboard {
             Some(false) => None,
@@ -159,6 +164,18 @@ fn begin(start: &Start, config: &Config) -> Result<(RunFolder, RunLock, Option<M
     };
     folder.begin(config)?;
     Ok((folder, lock, None))
+}
+
+/// Puts the tokenizer and what belongs to it into the folder of a run, which text is written with: those
+/// of the data, and what they lack from the model that the run begins with.
+fn bring_companions(folder: &RunFolder, config: &Config, data: &Path) -> Result<()> {
+    if folder.path().join(TOKENIZER_FILE).is_file() {
+        return Ok(());
+    }
+    if let Some(from) = &config.train.init_from {
+        copy_companions(Path::new(from), folder.path())?;
+    }
+    copy_companions(data, folder.path())
 }
 
 /// Opens the chain for appending after this state's record; `state` is that record made anew, and

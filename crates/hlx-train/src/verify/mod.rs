@@ -240,6 +240,10 @@ fn inputs(
         corpus.digest(),
         origin.data
     );
+    // The digest of shards is that of their index, which has the files'.
+    if let Corpus::Shards(data) = &corpus {
+        data.shards.verify()?;
+    }
     Ok((config, corpus))
 }
 

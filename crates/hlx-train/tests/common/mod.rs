@@ -65,6 +65,24 @@ impl Scratch {
         self.path.join(name)
     }
 
+    /// Trains a tokenizer (`tokenizer.json`) and prepares two corpora with it: a text (`tokens`) and
+    /// pairs (`pairs`).
+    pub fn prepare_tokens(&self) {
+        let line = "the river of light, 12 of them; it's lighter than the last one\n";
+        self.write("a.txt", &line.repeat(40));
+        let pair = |n: usize| {
+            let input = "light ".repeat(n % 4 + 1);
+            format!("{{\"input\": \"{input}{n}\", \"output\": \"the river {n}\"}}\n")
+        };
+        self.write("pairs.jsonl", &(0..40).map(pair).collect::<String>());
+        let files = ["a.txt", "pairs.jsonl"];
+        self.succeeds(&[&["tokenizer", "train", "--vocab", "280"], &files[..]].concat());
+        for (out, from) in [("tokens", files[0]), ("pairs", files[1])] {
+            let prepare = ["data", "prepare", "--tokenizer", "tokenizer.json"];
+            self.succeeds(&[&prepare[..], &["-o", out, from]].concat());
+        }
+    }
+
     /// Trains in this process, in the folder `out`.
     pub fn train(&self, ctx: &Context, out: &str, sets: &[&str]) -> Outcome {
         self.trainer(ctx, out, sets)

@@ -77,7 +77,7 @@ pub fn tamper(place: &Scratch, chain: bool) -> (u32, u32) {
     let old = Checkpoint::open(&path).expect("opens");
     let config = Config::load(&place.join("run/config.toml"), &[]).expect("loads");
     let model =
-        Model::zeroed(&cpu(), |b| Transformer::new(b, &config.transformer())).expect("makes");
+        Model::zeroed(&cpu(), |b| Transformer::new(b, &config.transformer(256))).expect("makes");
     let weights = model.weights();
     let files = ["model.safetensors", "config.json", "state.bin"];
     let mut files = files.map(|name| (name, old.file(name).expect("a file").to_vec()));

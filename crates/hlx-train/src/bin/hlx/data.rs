@@ -11,6 +11,8 @@ use hlx_text::{
     prepare,
 };
 
+use hlx_train::model_folder::{CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE};
+
 use crate::progress::{ShareBar, speed};
 use crate::tokenizer::Inputs;
 
@@ -119,12 +121,36 @@ impl PrepareArguments {
             ControlFlow::Continue(())
         })?;
         let time = bar.finish();
+        self.bring_chat_template()?;
         println!(
             "{}: {}; {}",
             self.out.display(),
             describe(&shards),
             speed(last.n_bytes, time)
         );
+        Ok(())
+    }
+
+    /// Puts what lies beside the tokenizer's file beside the shards' one, and the chat template that was
+    /// used.
+    fn bring_chat_template(&self) -> Result<()> {
+        let tokenizer = Path::new(&self.tokenizer);
+        let folder = match tokenizer.is_dir() {
+            true => tokenizer,
+            false => tokenizer.parent().unwrap_or(Path::new(".")),
+        };
+        let mut files = vec![(folder.join(TOKENIZER_CONFIG_FILE), TOKENIZER_CONFIG_FILE)];
+        files.push(match &self.chat_template {
+            Some(template) => (template.clone(), CHAT_TEMPLATE_FILE),
+            None => (folder.join(CHAT_TEMPLATE_FILE), CHAT_TEMPLATE_FILE),
+        });
+        let is_file = !["bytes", "characters"].contains(&self.tokenizer.as_str());
+        for (from, name) in files {
+            if from.is_file() && (is_file || self.chat_template.as_ref() == Some(&from)) {
+                let copied = fs::copy(&from, self.out.join(name));
+                copied.with_context(|| format!("{}: cannot be copied", from.display()))?;
+            }
+        }
         Ok(())
     }
 

@@ -1,10 +1,13 @@
 //! `hlx generate`: text from a trained model; the same seed gives the same text on every device.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_train::generate::{Generation, generate, generate_streaming};
+use hlx_core::Context;
+use hlx_train::config::Format;
+use hlx_train::generate::{Generation, TextModel, TokenGeneration, generate_streaming};
+use hlx_train::run::RunFolder;
 use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 
@@ -18,10 +21,33 @@ pub struct WeightsArgument {
     pub average: bool,
 }
 
+/// How tokens are drawn.
+#[derive(clap::Args)]
+pub struct DrawingArguments {
+    /// Divides the logits; 0 always takes the likeliest token.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    temperature: f32,
+    /// Draw from the K likeliest tokens; 0 draws from all.
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    top_k: usize,
+    /// Draw from the likeliest tokens that together have probability P.
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    top_p: f32,
+    /// Draw from the tokens that have at least this part of the likeliest one's probability.
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    min_p: f32,
+    /// Divide the logits of tokens that are there already by this; 1 changes nothing.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    repetition_penalty: f32,
+    /// Keys the draws.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, or RUN/best.
-    run: PathBuf,
+    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
+    model: PathBuf,
     /// The text to go on from, or the input to answer; may be given several times.
     #[arg(long, value_name = "TEXT", required_unless_present = "prompts")]
     prompt: Vec<String>,
@@ -32,54 +58,27 @@ pub struct Arguments {
     device: DeviceArgument,
     #[command(flatten)]
     weights: WeightsArgument,
-    /// Bytes at most.
+    /// Tokens at most.
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
-    /// Divides the logits; 0 always takes the likeliest byte.
-    #[arg(long, value_name = "T", default_value_t = 0.0)]
-    temperature: f32,
-    /// Draw from the K likeliest bytes; 0 draws from all.
-    #[arg(long, value_name = "K", default_value_t = 0)]
-    top_k: usize,
-    /// Draw from the likeliest bytes that together have probability P.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
-    top_p: f32,
-    /// Draw from the bytes that have at least this part of the likeliest one's probability.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
-    min_p: f32,
-    /// Divide the logits of bytes that are there already by this; 1 changes nothing.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
-    repetition_penalty: f32,
+    #[command(flatten)]
+    drawing: DrawingArguments,
     /// End a text before this one; may be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Texts for each prompt.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
-    /// Keys the draws.
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
     /// Print a JSON object for each text.
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let sampling = arguments.sampling()?;
+    let sampling = arguments.drawing.sampling()?;
     let prompts = arguments.all_prompts()?;
     let ctx = arguments.device.open()?;
-    let trained = Trained::open(&ctx, &arguments.run, arguments.weights.average)?;
-    let format = trained.config.data.format;
-    let generation = Generation {
-        n_texts: arguments.samples as usize,
-        stop: arguments
-            .stop
-            .iter()
-            .map(|stop| stop.clone().into_bytes())
-            .collect(),
-        ..Generation::new(format, arguments.max_tokens, sampling)
-    };
-    let as_bytes: Vec<&[u8]> = prompts.iter().map(String::as_bytes).collect();
+    let source = Source::open(&ctx, &arguments.model, arguments.weights.average)?;
     let mut out = std::io::stdout().lock();
     if prompts.len() == 1 && arguments.samples == 1 && !arguments.json {
         // The bytes as they are: a cut through a character is the terminal's to show. A closed pipe
@@ -90,17 +89,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 printed = out.write_all(bytes).and_then(|()| out.flush());
             }
         };
-        generate_streaming(&trained.model, &as_bytes, &generation, &mut tell)?;
+        source.write(&prompts, arguments, sampling, &mut tell)?;
         return printed
             .and_then(|()| out.write_all(b"\n"))
             .context("standard output");
     }
-    let texts = generate(&trained.model, &as_bytes, &generation)?;
+    let texts = source.write(&prompts, arguments, sampling, &mut |_, _| {})?;
     let of_texts = prompts
         .iter()
-        .flat_map(|prompt| std::iter::repeat_n(prompt, generation.n_texts));
+        .flat_map(|prompt| std::iter::repeat_n(prompt, arguments.samples as usize));
     for (prompt, text) in of_texts.zip(&texts) {
-        let text = String::from_utf8_lossy(text);
         let line = match arguments.json {
             true => serde_json::json!({"prompt": prompt, "text": text}).to_string(),
             false => format!("> {prompt}\n{text}\n"),
@@ -108,6 +106,64 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         writeln!(out, "{line}").context("standard output")?;
     }
     Ok(())
+}
+
+/// A model that goes on from texts.
+enum Source {
+    /// A run over bytes.
+    Bytes(Box<Trained>),
+    /// A model with a tokenizer.
+    Tokens(Box<TextModel>),
+}
+
+impl Source {
+    fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
+        let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
+        Ok(match run {
+            Ok(config) if config.data.format != Format::Shards => {
+                Self::Bytes(Box::new(Trained::open(ctx, path, average)?))
+            }
+            _ => Self::Tokens(Box::new(TextModel::open(ctx, path, average)?)),
+        })
+    }
+
+    /// Goes on from prompts; `tell` gets the next bytes of the text of a number.
+    fn write(
+        &self,
+        prompts: &[String],
+        arguments: &Arguments,
+        sampling: Sampling,
+        tell: &mut dyn FnMut(usize, &[u8]),
+    ) -> Result<Vec<String>> {
+        let n_texts = arguments.samples as usize;
+        match self {
+            Self::Bytes(trained) => {
+                let stop = arguments.stop.iter().map(|stop| stop.clone().into_bytes());
+                let format = trained.config.data.format;
+                let generation = Generation {
+                    n_texts,
+                    stop: stop.collect(),
+                    ..Generation::new(format, arguments.max_tokens, sampling)
+                };
+                let prompts: Vec<&[u8]> = prompts.iter().map(String::as_bytes).collect();
+                let texts = generate_streaming(&trained.model, &prompts, &generation, tell)?;
+                let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+                Ok(texts.iter().map(text).collect())
+            }
+            Self::Tokens(text) => {
+                let ends = text.end_tokens.clone();
+                let options = TokenGeneration {
+                    n_texts,
+                    ..TokenGeneration::new(arguments.max_tokens, sampling, ends)
+                };
+                let prompts = prompts.iter().map(|prompt| text.encode(prompt));
+                let prompts = prompts.collect::<Result<Vec<_>>>()?;
+                text.write(&prompts, &options, &arguments.stop, &mut |number, new| {
+                    tell(number, new.as_bytes());
+                })
+            }
+        }
+    }
 }
 
 impl Arguments {
@@ -122,8 +178,11 @@ impl Arguments {
         }
         Ok(prompts)
     }
+}
 
-    fn sampling(&self) -> Result<Sampling> {
+impl DrawingArguments {
+    /// Checks the numbers.
+    pub fn sampling(&self) -> Result<Sampling> {
         let &Self {
             temperature,
             top_k,
@@ -131,7 +190,6 @@ impl Arguments {
             min_p,
             repetition_penalty,
             seed,
-            ..
         } = self;
         ensure!(
             temperature >= 0.0 && temperature.is_finite(),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use hlx_core::{Context, files};
 use hlx_nn::{CONFIG_FILE, MODEL_FILE, peft_config};
+use hlx_train::model_folder::copy_companions;
+use hlx_train::run::RunFolder;
 use hlx_train::task::Sizes;
 use hlx_train::trained::Trained;
 
@@ -34,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let weights = trained.model.weights();
     let written: [(&str, Vec<u8>); 2] = if arguments.merge {
         weights.merge_lora(&config)?;
-        let sizes = Sizes::Transformer(trained.model.config().clone());
+        let sizes = Sizes::Language(trained.model.config());
         [
             (MODEL_FILE, weights.base_to_safetensors()?),
             (CONFIG_FILE, sizes.to_bytes()?),
@@ -56,6 +58,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let done = files::write_atomically(&path, &bytes);
         done.with_context(|| format!("{}: cannot be written", path.display()))?;
         println!("{}", path.display());
+    }
+    if arguments.merge {
+        let (run, _) = RunFolder::open_checkpoint(&arguments.run)?;
+        copy_companions(run.path(), out)?;
     }
     Ok(())
 }

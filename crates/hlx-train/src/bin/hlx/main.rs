@@ -1,6 +1,7 @@
 //! `hlx`: trains, evaluates and runs HLX's models from the command line.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod chat;
 mod contract;
 mod data;
 mod demo;
@@ -47,6 +48,8 @@ enum Verb {
     Eval(eval::Arguments),
     /// Continue a text, or answer an input, with a trained model.
     Generate(generate::Arguments),
+    /// Hold a conversation with a model by its chat template.
+    Chat(chat::Arguments),
     /// Write a run's low-rank adapters as PEFT's files, or a model that they are merged into.
     Lora(lora::Arguments),
     /// Measure the perplexity of a text by windows that overlap.
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Verb::Train(arguments) => return train::run(&arguments),
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
+        Verb::Chat(arguments) => chat::run(&arguments),
         Verb::Lora(arguments) => lora::run(&arguments),
         Verb::Perplexity(arguments) => perplexity::run(&arguments),
         Verb::Import(arguments) => import::import(&arguments),

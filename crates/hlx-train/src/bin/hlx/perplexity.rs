@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use hlx_nn::CausalModel;
+use hlx_train::generate::TextModel;
 use hlx_train::perplexity::perplexity;
-use hlx_train::trained::Trained;
+use hlx_train::run::RunFolder;
 
 use crate::DeviceArgument;
 use crate::generate::WeightsArgument;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, or RUN/best.
-    run: PathBuf,
+    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
+    model: PathBuf,
     /// The file of the text.
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
@@ -20,11 +22,11 @@ pub struct Arguments {
     device: DeviceArgument,
     #[command(flatten)]
     weights: WeightsArgument,
-    /// Bytes of a window; the model's positions if left out.
+    /// Tokens of a window, which are bytes of a model over bytes; the model's positions if left out.
     #[arg(long, value_name = "N")]
     length: Option<usize>,
-    /// Bytes from a window to the next; half of the length if left out. Fewer give more context to each
-    /// byte, and take longer.
+    /// Tokens from a window to the next; half of the length if left out. Fewer give more context to each
+    /// token, and take longer.
     #[arg(long, value_name = "N")]
     stride: Option<usize>,
     /// Print one JSON object instead of text.
@@ -33,29 +35,39 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let text = std::fs::read(&arguments.data);
-    let text = text.with_context(|| arguments.data.display().to_string())?;
+    let file = || arguments.data.display().to_string();
+    let text = std::fs::read(&arguments.data).with_context(file)?;
     let ctx = arguments.device.open()?;
-    let trained = Trained::open(&ctx, &arguments.run, arguments.weights.average)?;
-    let length = arguments.length.unwrap_or(trained.config.positions());
+    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.average)?;
+    let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
+    let length = arguments.length.unwrap_or(model.model.max_positions());
     let stride = arguments.stride.unwrap_or((length / 2).max(1));
-    let found = perplexity(&trained.model, &text, length, stride)
-        .with_context(|| arguments.data.display().to_string())?;
+    let n_bytes = (!model.is_of_bytes()).then_some(text.len() as u64);
+    let found = perplexity(&model.model, (&tokens, n_bytes), length, stride).with_context(file)?;
     if arguments.json {
+        let run = RunFolder::open_checkpoint(&arguments.model).ok();
         let line = serde_json::json!({
-            "step": trained.digests.step, "length": length, "stride": stride, "perplexity": found,
+            "step": run.map(|(_, checkpoint)| checkpoint.digests.step),
+            "length": length, "stride": stride, "perplexity": found,
         });
         println!("{line}");
         return Ok(());
     }
-    println!(
-        "perplexity {:.4} over {} bytes",
-        found.perplexity, found.n_bytes
-    );
+    let n = found.n_tokens.unwrap_or(found.n_bytes);
+    println!("perplexity {:.4} over {n} {what}", found.perplexity);
     println!(
         "loss       {:.5}, {:.5} bits a byte",
         found.loss, found.bits_per_byte
     );
-    println!("windows    of {length} bytes, {stride} apart");
+    println!("windows    of {length} {what}, {stride} apart");
     Ok(())
+}
+
+/// The tokens of a text, and what they are called.
+fn tokens_of(model: &TextModel, text: &[u8]) -> Result<(Vec<u32>, &'static str)> {
+    if model.is_of_bytes() {
+        return Ok((text.iter().map(|&byte| u32::from(byte)).collect(), "bytes"));
+    }
+    let text = std::str::from_utf8(text).context("is not UTF-8")?;
+    Ok((model.tokenizer.encode_with_specials(text)?, "tokens"))
 }

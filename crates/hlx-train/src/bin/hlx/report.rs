@@ -101,7 +101,7 @@ fn print_losses(outcome: &Outcome) {
             held_out.loss,
             held_out.over(),
             held_out.right(),
-            held_out.perplexity()
+            held_out.perplexity_text()
         );
     }
 }

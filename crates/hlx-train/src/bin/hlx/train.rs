@@ -243,6 +243,7 @@ impl Screen {
             Format::Digits => "drawn digits",
             Format::AsciiPairs => "drawn pairs",
             Format::Idx => "images",
+            Format::Shards => "rows",
             Format::Pairs | Format::Text => "samples",
         };
         self.line(&format!("corpus   {n_train} {samples}{held_out}"))?;
@@ -322,6 +323,7 @@ fn line_of(metric: &Metric) -> String {
             loss,
             perplexity,
             n_bytes,
+            n_tokens,
             accuracy,
             n_images,
             ..
@@ -330,9 +332,10 @@ fn line_of(metric: &Metric) -> String {
                 EvalSplit::Train => "training corpus",
                 EvalSplit::HeldOut => "held-out samples",
             };
-            let over = match (n_bytes, n_images, accuracy) {
-                (None, Some(n), Some(right)) => format!("{n} images, {:.2} % right", 100.0 * right),
-                (n_bytes, ..) => format!("{} bytes", n_bytes.unwrap_or(0)),
+            let over = match (n_bytes, n_images.zip(*accuracy)) {
+                (None, Some((n, right))) => format!("{n} images, {:.2} % right", 100.0 * right),
+                (None, None) => format!("{} tokens", n_tokens.unwrap_or(0)),
+                (Some(n), _) => format!("{n} bytes"),
             };
             let perplexity =
                 perplexity.map_or_else(String::new, |p| format!(", perplexity {p:.3}"));

@@ -1,0 +1,83 @@
+//! `hlx chat`: a conversation with a model on the terminal.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_train::chat::Conversation;
+use hlx_train::generate::{TextModel, TokenGeneration};
+
+use crate::generate::{DrawingArguments, WeightsArgument};
+use crate::{DeviceArgument, print_error};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
+    model: PathBuf,
+    /// What the model is told before the conversation begins.
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    #[command(flatten)]
+    device: DeviceArgument,
+    #[command(flatten)]
+    weights: WeightsArgument,
+    /// Tokens of an answer at most.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    max_tokens: usize,
+    #[command(flatten)]
+    drawing: DrawingArguments,
+    /// End an answer before this text; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let sampling = arguments.drawing.sampling()?;
+    let stdin = std::io::stdin();
+    ensure!(
+        stdin.is_terminal() && std::io::stdout().is_terminal(),
+        "a conversation needs a terminal; hlx generate answers a prompt without one"
+    );
+    let ctx = arguments.device.open()?;
+    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.average)?;
+    let folder = || arguments.model.display().to_string();
+    let conversation = Conversation::new(&model, arguments.system.as_deref());
+    let mut conversation = conversation.with_context(folder)?;
+    let ends = model.end_tokens.clone();
+    let options = TokenGeneration::new(arguments.max_tokens, sampling, ends);
+    println!("/exit ends the conversation, /clear forgets it");
+    let mut line = String::new();
+    loop {
+        write_now("> ")?;
+        line.clear();
+        let n_read = stdin.lock().read_line(&mut line);
+        if n_read.context("standard input")? == 0 {
+            println!();
+            return Ok(());
+        }
+        match line.trim() {
+            "" => {}
+            "/exit" => return Ok(()),
+            "/clear" => conversation.clear(),
+            text => {
+                let mut printed = Ok(());
+                let mut tell = |new: &str| {
+                    if printed.is_ok() {
+                        printed = write_now(new);
+                    }
+                };
+                match conversation.say(text, &options, &arguments.stop, &mut tell) {
+                    Ok(_) => write_now("\n")?,
+                    Err(error) => print_error(&error),
+                }
+                printed?;
+            }
+        }
+    }
+}
+
+fn write_now(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("standard output")
+}

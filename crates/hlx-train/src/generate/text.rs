@@ -1,0 +1,169 @@
+//! Text from a model with a tokenizer: tokens in and out, streamed, with texts and tokens that end it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_core::Context;
+use hlx_nn::{CONFIG_FILE, CausalModel, LanguageModel, Model};
+use hlx_text::{TOKENIZER_FILE, Tokenizer};
+use serde_json::Value;
+
+use super::growing::Growing;
+use super::stop::Stops;
+use super::tokens::{TokenGeneration, generate_tokens};
+use crate::config::Format;
+use crate::model_folder;
+use crate::run::RunFolder;
+use crate::trained::Trained;
+
+/// The files of a model folder that may name tokens which end a text.
+const END_FILES: [&str; 2] = ["generation_config.json", CONFIG_FILE];
+
+/// A language model with its tokenizer.
+#[derive(Debug)]
+pub struct TextModel {
+    /// The model.
+    pub model: Model<LanguageModel>,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// The tokens that end a text: the tokenizer's own, and those that the model's folder names.
+    pub end_tokens: Vec<u32>,
+}
+
+impl TextModel {
+    /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder; of a run with
+    /// `average` the moving average of its weights.
+    ///
+    /// # Errors
+    /// A path that is none of these, no tokenizer beside the model, or one with more tokens than the
+    /// model; an average of a model that is no run's.
+    pub fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
+        let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
+            Ok((run, _)) => {
+                let trained = Trained::open(ctx, path, average)?;
+                let tokenizer = match trained.config.data.format {
+                    Format::Shards => open_tokenizer(run.path())?,
+                    _ => Tokenizer::bytes(),
+                };
+                (trained.model, tokenizer, run.path().to_owned())
+            }
+            Err(error) => {
+                let is_model = path.join(CONFIG_FILE).is_file();
+                ensure!(is_model, "{error:#}, and no model's folder");
+                ensure!(
+                    !average,
+                    "{}: is no run, and has no moving average",
+                    path.display()
+                );
+                let model = model_folder::open(ctx, path)?;
+                (model, open_tokenizer(path)?, path.to_owned())
+            }
+        };
+        let (tokens, vocabulary) = (tokenizer.vocabulary_size(), model.vocabulary());
+        ensure!(
+            tokens <= vocabulary,
+            "{}: the tokenizer has {tokens} tokens, and the model {vocabulary}",
+            folder.display()
+        );
+        Ok(Self {
+            end_tokens: end_tokens(&folder, &tokenizer)?,
+            model,
+            tokenizer,
+        })
+    }
+
+    /// Whether its tokens are bytes.
+    pub fn is_of_bytes(&self) -> bool {
+        self.tokenizer.digest() == Tokenizer::bytes().digest()
+    }
+
+    /// Encodes a prompt, with the tokens that the tokenizer puts around a text.
+    ///
+    /// # Errors
+    /// A character that the vocabulary does not have, an empty prompt.
+    pub fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
+        ensure!(!prompt.is_empty(), "the prompt is empty");
+        Ok(self.tokenizer.encode_with_specials(prompt)?)
+    }
+
+    /// Goes on from prompts and returns the text behind each, as [`generate_tokens`]; `stop` ends a text in
+    /// front of any of these texts. `tell(number, text)` gets the next characters of the text of that
+    /// number; those that a stop may begin with are held back until it is clear.
+    ///
+    /// # Errors
+    /// As [`generate_tokens`].
+    pub fn write(
+        &self,
+        prompts: &[Vec<u32>],
+        options: &TokenGeneration,
+        stop: &[String],
+        tell: &mut dyn FnMut(usize, &str),
+    ) -> Result<Vec<String>> {
+        write_texts((&self.model, &self.tokenizer), prompts, options, stop, tell)
+    }
+}
+
+/// As [`TextModel::write`], of a model and its tokenizer.
+///
+/// # Errors
+/// As [`generate_tokens`].
+pub fn write_texts(
+    (model, tokenizer): (&Model<LanguageModel>, &Tokenizer),
+    prompts: &[Vec<u32>],
+    options: &TokenGeneration,
+    stop: &[String],
+    tell: &mut dyn FnMut(usize, &str),
+) -> Result<Vec<String>> {
+    let stop: Vec<Vec<u8>> = stop.iter().map(|text| text.clone().into_bytes()).collect();
+    let stops = Stops::new(&stop);
+    let new = || (tokenizer.stream(), Growing::default());
+    let n_texts = prompts.len() * options.n_texts;
+    let mut texts: Vec<_> = (0..n_texts).map(|_| new()).collect();
+    // Pieces are whole characters, and a stop begins with one.
+    let mut tell = |number: usize, bytes: &[u8]| tell(number, &String::from_utf8_lossy(bytes));
+    generate_tokens(model, prompts, options, &mut |number, token| {
+        let (stream, text) = &mut texts[number];
+        let piece = stream.push(token)?.unwrap_or_default();
+        Ok(text.grow(piece.as_bytes(), &stops, &mut |new| tell(number, new)))
+    })?;
+    let texts = texts.into_iter().enumerate();
+    let finished = texts.map(|(number, (stream, mut text))| {
+        let mut tell = |new: &[u8]| tell(number, new);
+        if !text.has_ended() {
+            text.grow(stream.finish()?.as_bytes(), &stops, &mut tell);
+        }
+        Ok(String::from_utf8_lossy(&text.finish(&mut tell)).into_owned())
+    });
+    finished.collect()
+}
+
+fn open_tokenizer(folder: &Path) -> Result<Tokenizer> {
+    ensure!(
+        folder.join(TOKENIZER_FILE).is_file(),
+        "{}: holds no {TOKENIZER_FILE}",
+        folder.display()
+    );
+    Ok(Tokenizer::open(folder)?)
+}
+
+/// The tokens that end a text.
+fn end_tokens(folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+    let mut tokens: Vec<u32> = tokenizer.specials().eos.into_iter().collect();
+    for name in END_FILES {
+        let path = folder.join(name);
+        if !path.is_file() {
+            continue;
+        }
+        let file = || path.display().to_string();
+        let bytes = fs::read(&path).with_context(file)?;
+        let json: Value = serde_json::from_slice(&bytes).with_context(file)?;
+        let named = &json["eos_token_id"];
+        let several = named.as_array().into_iter().flatten();
+        let ids = several.chain(Some(named)).filter_map(Value::as_u64);
+        tokens.extend(ids.filter_map(|id| u32::try_from(id).ok()));
+    }
+    tokens.sort_unstable();
+    tokens.dedup();
+    Ok(tokens)
+}

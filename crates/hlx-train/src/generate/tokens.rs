@@ -1,0 +1,236 @@
+//! Tokens from a model with a cache: each prompt in one pass, then one token of every sequence a pass.
+
+use anyhow::{Result, ensure};
+use hlx_autograd::{Tensor, no_grad};
+use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, Model};
+
+use crate::sample::Sampling;
+
+/// Sequences computed at a time; no bit depends on it.
+const BATCH: usize = 32;
+
+/// How tokens are generated.
+#[derive(Clone, Debug)]
+pub struct TokenGeneration {
+    /// Tokens at most.
+    pub max_tokens: usize,
+    /// How each is drawn.
+    pub sampling: Sampling,
+    /// Sequences for each prompt, which differ by their draws.
+    pub n_texts: usize,
+    /// Tokens that end a sequence; they are no part of it.
+    pub stop_tokens: Vec<u32>,
+    /// Whether a sequence goes on behind the model's positions, with the last tokens that they hold, which
+    /// takes a whole pass a token.
+    pub slides: bool,
+}
+
+impl TokenGeneration {
+    /// One sequence for each prompt, ended by `stop_tokens` or after `max_tokens`.
+    pub fn new(max_tokens: usize, sampling: Sampling, stop_tokens: Vec<u32>) -> Self {
+        Self {
+            max_tokens,
+            sampling,
+            n_texts: 1,
+            stop_tokens,
+            slides: false,
+        }
+    }
+}
+
+/// A sequence that grows.
+struct Sequence {
+    /// Its number among the results.
+    number: usize,
+    /// Its number among those of its prompt, which keys its draws.
+    stream: u32,
+    ids: Vec<u32>,
+    n_prompt: usize,
+}
+
+/// Goes on from several prompts at once and returns the tokens behind each, in the prompts' order; of
+/// several sequences for a prompt one after the other. `take(number, token)` gets every token as it is
+/// drawn, and ends the sequence of that number by returning true.
+///
+/// What is behind a prompt depends on it, the model and the options alone: neither on the other prompts nor
+/// on its place among them. A sequence ends where the model's positions end, unless it slides.
+///
+/// # Errors
+/// A prompt that is empty, holds a token that the model does not have, or leaves no position; what `take`
+/// reports, logits that are NaN, and what the device does.
+pub fn generate_tokens(
+    model: &Model<LanguageModel>,
+    prompts: &[Vec<u32>],
+    options: &TokenGeneration,
+    take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+) -> Result<Vec<Vec<u32>>> {
+    let mut sequences = Vec::with_capacity(prompts.len() * options.n_texts);
+    for prompt in prompts {
+        check_prompt(model, prompt, options.slides)?;
+        for stream in 0..options.n_texts as u32 {
+            sequences.push(Sequence {
+                number: sequences.len(),
+                stream,
+                n_prompt: prompt.len(),
+                ids: prompt.clone(),
+            });
+        }
+    }
+    let mut found = vec![Vec::new(); sequences.len()];
+    // Prompts of similar length have little padding.
+    sequences.sort_by_key(|sequence| sequence.ids.len());
+    while !sequences.is_empty() {
+        let rest = sequences.split_off(sequences.len().min(BATCH));
+        for mut sequence in no_grad(|| finish(model, sequences, options, take))? {
+            found[sequence.number] = sequence.ids.split_off(sequence.n_prompt);
+        }
+        sequences = rest;
+    }
+    Ok(found)
+}
+
+fn check_prompt(model: &Model<LanguageModel>, prompt: &[u32], slides: bool) -> Result<()> {
+    let (positions, vocabulary) = (model.max_positions(), model.vocabulary());
+    ensure!(!prompt.is_empty(), "the prompt is empty");
+    ensure!(
+        slides || prompt.len() <= positions,
+        "the prompt takes {} positions, and the model has {positions}",
+        prompt.len()
+    );
+    if let Some(id) = prompt.iter().find(|&&id| id as usize >= vocabulary) {
+        anyhow::bail!("the token {id} of the prompt is outside of the vocabulary of {vocabulary}");
+    }
+    Ok(())
+}
+
+/// Runs a batch of sequences to their ends.
+fn finish(
+    model: &Model<LanguageModel>,
+    sequences: Vec<Sequence>,
+    options: &TokenGeneration,
+    take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+) -> Result<Vec<Sequence>> {
+    let positions = model.max_positions();
+    let fits = |one: &Sequence| one.ids.len() <= positions;
+    let (mut cached, mut sliding): (Vec<_>, Vec<_>) = sequences.into_iter().partition(fits);
+    let longest = cached.iter().map(|one| one.ids.len()).max().unwrap_or(1);
+    let capacity = longest.saturating_add(options.max_tokens).min(positions);
+    // Without any sequence that fits, nothing is put into it.
+    let mut cache = model.cache(model.weights().context(), cached.len().max(1), capacity)?;
+    let mut done = Vec::new();
+    for draw in 0..options.max_tokens as u32 {
+        let logits = next_logits(model, &cached, &mut cache)?;
+        let slid_logits = window_logits(model, &sliding)?;
+        let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
+        let mut going = Vec::with_capacity(cached.len());
+        for (row, (mut one, logits)) in cached.into_iter().zip(logits).enumerate() {
+            let ended = one.advance(&logits, draw, options, take)?;
+            match (ended, fits(&one)) {
+                (false, true) => {
+                    kept.push(row);
+                    going.push(one);
+                }
+                (false, false) if options.slides => outgrown.push(one),
+                _ => done.push(one),
+            }
+        }
+        for (mut one, logits) in std::mem::take(&mut sliding).into_iter().zip(slid_logits) {
+            match one.advance(&logits, draw, options, take)? {
+                true => done.push(one),
+                false => sliding.push(one),
+            }
+        }
+        if kept.len() < cache.lengths().len() && !kept.is_empty() {
+            cache.keep(&kept)?;
+        }
+        cached = going;
+        sliding.append(&mut outgrown);
+        if cached.is_empty() && sliding.is_empty() {
+            break;
+        }
+    }
+    done.append(&mut cached);
+    done.append(&mut sliding);
+    Ok(done)
+}
+
+impl Sequence {
+    /// Draws the next token; returns whether the sequence has ended.
+    fn advance(
+        &mut self,
+        logits: &[f32],
+        draw: u32,
+        options: &TokenGeneration,
+        take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+    ) -> Result<bool> {
+        let sampling = &options.sampling;
+        let id = sampling.choose(logits, &self.ids, self.stream, draw) as u32;
+        if options.stop_tokens.contains(&id) {
+            return Ok(true);
+        }
+        self.ids.push(id);
+        take(self.number, id)
+    }
+}
+
+/// The logits of the next token of sequences that the positions do not hold, of their ends by themselves.
+fn window_logits(model: &Model<LanguageModel>, sequences: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+    if sequences.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (batch, time) = (sequences.len(), model.max_positions());
+    let windows = sequences.iter().map(|one| &one.ids[one.ids.len() - time..]);
+    let ids: Vec<u32> = windows.flatten().copied().collect();
+    let last: Vec<u32> = (1..=batch).map(|row| (row * time - 1) as u32).collect();
+    let ctx = model.weights().context();
+    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let input = CausalInput {
+        rows: Some(&last),
+        ..CausalInput::new(&ids)
+    };
+    rows_of(model, &model.logits(&input, &ForwardContext::eval())?)
+}
+
+/// Logits \[n, V\] row by row.
+fn rows_of(model: &Model<LanguageModel>, logits: &Tensor) -> Result<Vec<Vec<f32>>> {
+    let logits = logits.to_vec()?;
+    ensure!(
+        !logits.iter().any(|logit| logit.is_nan()),
+        "the model's logits are NaN: its weights are damaged, or the run has diverged"
+    );
+    let rows = logits.chunks(model.vocabulary());
+    Ok(rows.map(<[f32]>::to_vec).collect())
+}
+
+/// Appends what a cache does not have of each sequence, and returns the logits of its next token.
+fn next_logits(
+    model: &Model<LanguageModel>,
+    sequences: &[Sequence],
+    cache: &mut KvCache,
+) -> Result<Vec<Vec<f32>>> {
+    if sequences.is_empty() {
+        return Ok(Vec::new());
+    }
+    let held = cache.lengths().to_vec();
+    let new: Vec<&[u32]> = sequences
+        .iter()
+        .zip(held)
+        .map(|(one, held)| &one.ids[held..])
+        .collect();
+    let counts: Vec<usize> = new.iter().map(|new| new.len()).collect();
+    let (batch, time) = (new.len(), counts.iter().copied().max().unwrap_or(1));
+    let mut ids = vec![0; batch * time];
+    for (row, new) in ids.chunks_mut(time).zip(&new) {
+        row[..new.len()].copy_from_slice(new);
+    }
+    let last = counts.iter().enumerate();
+    let last: Vec<u32> = last
+        .map(|(row, count)| (row * time + count - 1) as u32)
+        .collect();
+    let ctx = model.weights().context();
+    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let logits = model.logits_cached(&ids, &counts, Some(&last), cache)?;
+    rows_of(model, &logits)
+}

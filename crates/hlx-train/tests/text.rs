@@ -1,0 +1,317 @@
+//! Text from models with a tokenizer: from runs and model folders, with a cache, in batches, as answers
+//! in a conversation.
+
+mod common;
+
+use common::Scratch;
+use hlx_autograd::{Tensor, no_grad};
+use hlx_core::Context;
+use hlx_nn::{CausalInput, CausalModel, ForwardContext};
+use hlx_train::chat::Conversation;
+use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
+use hlx_train::sample::{Sampling, greedy};
+
+const CONFIG: &str = r#"seed = 7
+
+[model]
+architecture = "qwen3"
+width = 16
+n_layers = 1
+n_heads = 4
+n_kv_heads = 2
+feed_forward_width = 24
+positions = 64
+
+[data]
+path = "tokens"
+format = "shards"
+length = 16
+
+[train]
+max_steps = 3
+batch_size = 4
+learning_rate = 0.01
+checkpoint_every = 0
+"#;
+
+const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
+                        {% if add_generation_prompt %}assistant:{% endif %}";
+
+/// A folder with a trained run (`run`) and the same model in Hugging Face's form (`hub`).
+fn place(name: &str) -> Scratch {
+    let place = Scratch::new(name);
+    place.write("config.toml", CONFIG);
+    place.prepare_tokens();
+    place.succeeds(&["train", "config.toml", "--out", "run"]);
+    place.succeeds(&["export", "run", "hub"]);
+    place
+}
+
+fn open(place: &Scratch, ctx: &Context, model: &str) -> TextModel {
+    TextModel::open(ctx, &place.join(model), false).expect("opens")
+}
+
+fn drawing() -> Sampling {
+    Sampling {
+        temperature: 1.2,
+        top_p: 0.98,
+        seed: 3,
+        ..Sampling::default()
+    }
+}
+
+/// Greedy tokens by whole passes, without a cache.
+fn uncached(text: &TextModel, prompt: &[u32], n: usize) -> Vec<u32> {
+    let mut ids = prompt.to_vec();
+    for _ in 0..n {
+        let ctx = text.model.weights().context();
+        let input = Tensor::ids(ctx, &ids, &[1, ids.len()]).expect("made");
+        let all = || {
+            text.model
+                .logits(&CausalInput::new(&input), &ForwardContext::eval())
+        };
+        let logits = no_grad(all).expect("computed").to_vec().expect("downloads");
+        let last = &logits[logits.len() - text.model.vocabulary()..];
+        ids.push(greedy(last) as u32);
+    }
+    ids.split_off(prompt.len())
+}
+
+#[test]
+fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
+    let place = place("text");
+    let prompts = ["the river", "light", "it's lighter than the last one, 12"];
+    let mut texts = Vec::new();
+    for ctx in hlx_core::testing::own_contexts() {
+        for folder in ["run", "hub"] {
+            let text = open(&place, &ctx, folder);
+            let ids = prompts.map(|prompt| text.encode(prompt).expect("encodes"));
+            let options = TokenGeneration {
+                n_texts: 2,
+                ..TokenGeneration::new(12, drawing(), text.end_tokens.clone())
+            };
+            let mut told = vec![String::new(); 6];
+            let mut tell = |number: usize, new: &str| told[number] += new;
+            let together = text.write(&ids, &options, &[], &mut tell).expect("writes");
+            assert_eq!(told, together);
+            for (number, ids) in ids.iter().enumerate() {
+                let alone = text.write(std::slice::from_ref(ids), &options, &[], &mut |_, _| {});
+                let expected = &together[2 * number..2 * number + 2];
+                assert_eq!(alone.expect("writes"), expected, "{}", prompts[number]);
+            }
+            texts.push(together);
+        }
+        let text = open(&place, &ctx, "run");
+        let prompt = text.encode(prompts[0]).expect("encodes");
+        let options = TokenGeneration::new(9, Sampling::default(), Vec::new());
+        let found = generate_tokens(
+            &text.model,
+            std::slice::from_ref(&prompt),
+            &options,
+            &mut |_, _| Ok(false),
+        );
+        assert_eq!(
+            found.expect("generates")[0],
+            uncached(&text, &prompt, 9),
+            "{}",
+            ctx.info()
+        );
+    }
+    assert!(texts.iter().all(|text| *text == texts[0]));
+    assert_ne!(texts[0][0], texts[0][1], "two draws of a prompt");
+}
+
+#[test]
+fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
+    let place = place("text-ends");
+    let ctx = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &ctx, "run");
+    let ids = [text.encode("the river of").expect("encodes")];
+    let none = |_: usize, _: &str| {};
+    let options = TokenGeneration::new(20, drawing(), Vec::new());
+    let whole = text
+        .write(&ids, &options, &[], &mut { none })
+        .expect("writes");
+    let middle = whole[0].char_indices().nth(5).expect("long enough").0;
+    let stop: String = whole[0][middle..].chars().take(3).collect();
+    let mut told = String::new();
+    let mut tell = |_: usize, new: &str| told += new;
+    let stopped = text.write(&ids, &options, std::slice::from_ref(&stop), &mut tell);
+    let end = whole[0].find(&stop).expect("it is there");
+    assert_eq!(
+        (&stopped.expect("writes")[0][..], &told[..]),
+        (&whole[0][..end], &whole[0][..end])
+    );
+
+    let all = generate_tokens(&text.model, &ids, &options, &mut |_, _| Ok(false)).expect("draws");
+    let options = TokenGeneration::new(20, drawing(), vec![all[0][4]]);
+    let first = all[0]
+        .iter()
+        .position(|id| *id == all[0][4])
+        .expect("it is there");
+    let cut = generate_tokens(&text.model, &ids, &options, &mut |_, _| Ok(false)).expect("draws");
+    assert_eq!(cut[0], all[0][..first]);
+
+    // The last position predicts one more token, which takes none.
+    let options = TokenGeneration::new(500, drawing(), Vec::new());
+    let full = generate_tokens(&text.model, &ids, &options, &mut |_, _| Ok(false)).expect("draws");
+    assert_eq!(ids[0].len() + full[0].len(), 64 + 1);
+    // A sequence that slides goes on with the last positions.
+    let options = TokenGeneration {
+        slides: true,
+        ..TokenGeneration::new(60, drawing(), Vec::new())
+    };
+    let slid = generate_tokens(&text.model, &ids, &options, &mut |_, _| Ok(false)).expect("draws");
+    let held = full[0].len().min(60);
+    assert_eq!((slid[0].len(), &slid[0][..held]), (60, &full[0][..held]));
+}
+
+#[test]
+fn a_conversation_is_laid_out_by_the_template_and_remembered() {
+    let place = place("chat");
+    place.write("hub/chat_template.jinja", TEMPLATE);
+    let ctx = hlx_core::testing::cpu().expect("opens");
+    let text = open(&place, &ctx, "hub");
+    let mut conversation = Conversation::new(&text, Some("be kind")).expect("begins");
+    let options = TokenGeneration::new(4, Sampling::default(), text.end_tokens.clone());
+    let mut told = String::new();
+    let mut tell = |new: &str| told += new;
+    let answer = conversation
+        .say("light", &options, &[], &mut tell)
+        .expect("answers");
+    assert_eq!(answer, told);
+    let ids = text
+        .tokenizer
+        .encode("system: be kind\nuser: light\nassistant:")
+        .expect("encodes");
+    let alone = text
+        .write(&[ids], &options, &[], &mut |_, _| {})
+        .expect("writes");
+    assert_eq!(answer, alone[0]);
+    let roles: Vec<String> = conversation
+        .messages()
+        .iter()
+        .map(|one| one.role())
+        .collect();
+    assert_eq!(roles, ["system", "user", "assistant"]);
+
+    // A prompt that does not fit is not remembered.
+    let long = "one two three ".repeat(40);
+    let error = conversation
+        .say(&long, &options, &[], &mut |_| {})
+        .expect_err("too long");
+    assert!(
+        error
+            .to_string()
+            .ends_with("positions, and the model has 64"),
+        "{error}"
+    );
+    assert_eq!(conversation.messages().len(), 3);
+    conversation.clear();
+    assert_eq!(conversation.messages().len(), 1);
+
+    let plain = open(&place, &ctx, "run");
+    let error = Conversation::new(&plain, None).expect_err("no template");
+    assert!(
+        error
+            .to_string()
+            .contains("the tokenizer has no chat template beside it"),
+        "{error}"
+    );
+    let line = place.fails(&["chat", "hub"]);
+    assert!(
+        line.starts_with("error: a conversation needs a terminal"),
+        "{line}"
+    );
+}
+
+#[test]
+fn the_program_writes_and_says_what_it_cannot() {
+    let place = place("text-program");
+    let write = |model: &str| {
+        let options = ["--max-tokens", "6", "--temperature", "1", "--seed", "2"];
+        place.succeeds(&[&["generate", model, "--prompt", "the river"], &options[..]].concat())
+    };
+    let written = write("run");
+    assert!(written.len() > 3, "{written}");
+    assert_eq!(written, write("hub"));
+    let line = place.fails(&["generate", "nowhere", "--prompt", "a"]);
+    assert!(line.contains("nowhere: is no run folder"), "{line}");
+    let line = place.fails(&["generate", "run", "--prompt", &"river 1 ".repeat(60)]);
+    assert!(line.ends_with("positions, and the model has 64"), "{line}");
+    let line = place.fails(&["generate", "hub", "--prompt", "a", "--average"]);
+    assert!(line.contains("has no moving average"), "{line}");
+    std::fs::remove_file(place.join("hub/tokenizer.json")).expect("removed");
+    let line = place.fails(&["generate", "hub", "--prompt", "a"]);
+    assert_eq!(line, "error: hub: holds no tokenizer.json");
+
+    // A text within one window has the perplexity of its evaluation; a folder measures like its run.
+    place.write("short.txt", "the river of light, 12 of them");
+    let measure = |model: &str| -> serde_json::Value {
+        let line = place.succeeds(&["perplexity", model, "--data", "short.txt", "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&line).expect("an object");
+        found["perplexity"].clone()
+    };
+    let found = measure("run");
+    assert_eq!(found["n_bytes"], 30);
+    let prepare = "data prepare --no-eos --tokenizer tokenizer.json -o short short.txt";
+    let prepare: Vec<&str> = prepare.split(' ').collect();
+    place.succeeds(&prepare);
+    let set = ["--set", "data.length=64"];
+    place.succeeds(&[&["train", "config.toml", "--out", "long"][..], &set].concat());
+    let line = place.succeeds(&["eval", "long", "--data", "short", "--json"]);
+    let evaluated: serde_json::Value = serde_json::from_str(&line).expect("an object");
+    let long = measure("long");
+    assert_eq!(long["loss"], evaluated["evaluation"]["loss"]);
+    assert_eq!(long["n_tokens"], evaluated["evaluation"]["n_tokens"]);
+    std::fs::copy(
+        place.join("tokenizer.json"),
+        place.join("hub/tokenizer.json"),
+    )
+    .expect("copied");
+    assert_eq!(measure("hub"), found);
+
+    // Samples are written at evaluations.
+    let sets = [
+        "data.eval_fraction=0.2",
+        "train.eval_every=2",
+        "sample={prompts = [\"the river\"]}",
+    ];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+    let all = [&["train", "config.toml", "--out", "sampled"], &sets[..]].concat();
+    let printed = place.succeeds(&all);
+    assert!(printed.contains("| the river"), "{printed}");
+}
+
+/// A model that knows its records by heart answers all of them; one that does not, few or none.
+#[test]
+fn exact_answers_are_counted_over_records_held_out_and_all() {
+    let place = place("exact");
+    let sets = [
+        "data.path=pairs",
+        "data.rows=padded",
+        "data.length=24",
+        "data.eval_fraction=0.1",
+        "train.batch_size=8",
+        "train.schedule=constant",
+    ];
+    let evaluated = |run: &str, steps: &str, more: &[&str]| -> serde_json::Value {
+        let steps = format!("train.max_steps={steps}");
+        let all = [&sets[..], &[&steps]].concat();
+        let all: Vec<&str> = all.iter().flat_map(|set| ["--set", *set]).collect();
+        place.succeeds(&[&["train", "config.toml", "--out", run], &all[..]].concat());
+        let line = place.succeeds(&[&["eval", run, "--exact", "--json"], more].concat());
+        serde_json::from_str(&line).expect("an object")
+    };
+    let learnt = evaluated("learnt", "400", &[]);
+    assert_eq!(learnt["answers"], 40);
+    assert!(learnt["exact_answers"].as_u64() > Some(30), "{learnt}");
+    let fresh = evaluated("fresh", "1", &["--held-out"]);
+    assert!(fresh["answers"].as_u64() < Some(10), "{fresh}");
+    assert_eq!(fresh["exact_answers"], 0);
+    let line = place.fails(&["eval", "run", "--exact"]);
+    assert_eq!(
+        line,
+        "error: --exact: document 0 is no record of input and output"
+    );
+}
