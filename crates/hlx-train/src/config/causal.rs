@@ -234,7 +234,7 @@ mod tests {
                 (&again, again.identity().expect("one")),
                 (&found, found.identity().expect("one"))
             );
-            let unnamed = text.replace(&format!("architecture = \"{name}\"\n"), "");
+            let unnamed = text.replacen(&format!("architecture = \"{name}\"\n"), "", 1);
             assert_eq!(shape(&config(&unnamed), 300), small, "{name}");
         }
     }
