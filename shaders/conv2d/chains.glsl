@@ -1,9 +1,10 @@
-// The chains of a convolution's tile, one an element over the terms in order: the loop of
-// matmul/product.glsl with loads of its own.
+// The chains of a tile, one an element over the terms in order: the loop of matmul/product.glsl with
+// loads of its own, for convolutions and products of experts.
 //
 // The including file defines
 //   void prepare(uvec2 corner)          what a thread keeps of its place
-//   vec4 load_rows(uint row, uint k)    the factors of a row for the terms k, k + 1, k + 2, k + 3
+//   vec4 load_rows(uint row, uint k)    the factors of a row for the terms k, k + 1, k + 2, k + 3; with
+//                                       TRANS_A those of four rows for the term k
 //   vec4 load_columns(uint l, Place p)  the other factors: four columns, with TRANS_B four terms; l
 //                                       counts the vectors that a thread loads in a step
 //   float start(uint row, uint column)  where a chain starts, if not at zero
@@ -14,7 +15,7 @@
 
 #define FETCH(k_first)                                                                            \
     [[unroll]] for (uint l = 0u; l < LOADS_A; ++l) {                                              \
-        Place p = place_of(l, true, TILE_M);                                                      \
+        Place p = place_of(l, !TRANS_A, TILE_M);                                                  \
         a_staged[l] = load_rows(corner.x + p.outer, (k_first) + p.k);                             \
     }                                                                                             \
     [[unroll]] for (uint l = 0u; l < LOADS_B; ++l) {                                              \

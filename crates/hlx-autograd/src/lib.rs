@@ -62,8 +62,8 @@ pub use hlx_kernels::pool::AvgDivisor;
 pub use hook::Hook;
 pub use input::{GradientSource, Input};
 pub use ops::{
-    AttentionSpec, BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, Index,
-    LossReduction, Operand, Padding, PoolOptions, Recurrence, Rounding, RunningStatistics,
+    AttentionSpec, BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, ExpertChoices,
+    Index, LossReduction, Operand, Padding, PoolOptions, Recurrence, Rounding, RunningStatistics,
 };
 pub use samples::{Batch, Samples};
 pub use tape::{enable_grad, gradients_enabled, no_grad};

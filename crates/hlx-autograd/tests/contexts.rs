@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hlx_autograd::{
     Activation, AttentionSpec, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions,
-    DType, Gradient, LossReduction, Recurrence, Result, Tensor,
+    DType, ExpertChoices, Gradient, LossReduction, Recurrence, Result, Tensor,
 };
 use hlx_core::Context;
 
@@ -55,7 +55,7 @@ const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 59] = [
+const CASES: [Case; 62] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
@@ -75,6 +75,13 @@ const CASES: [Case; 59] = [
     ("attention", ["attention", "lengths"], |x, y| attend(x, [x, x, y])),
     ("embedding", ["embedding", "weight"], |x, y| x.ids.embedding(&y.matrix)),
     ("embedding_padded", ["embedding", "weight"], |x, y| x.ids.embedding_padded(&y.matrix, 0)),
+    ("to_experts", ["to_experts", "choices"], |x, y| x.matrix.to_experts(&choices(y)?)),
+    ("experts_linear", ["experts_linear", "a weight"], |x, y| {
+        x.matrix.experts_linear(&[x, x, x, y].map(|of| of.matrix.clone()), &choices(x)?)
+    }),
+    ("from_experts", ["from_experts", "weights"], |x, y| {
+        x.matrix.from_experts(&y.row.unsqueeze(1)?, &choices(x)?)
+    }),
     ("layer_norm", ["layer_norm", "weight"], |x, y| x.matrix.layer_norm(&y.row, &x.row, 1e-5)),
     ("layer_norm", ["layer_norm", "bias"], |x, y| x.matrix.layer_norm(&x.row, &y.row, 1e-5)),
     ("cross_entropy", ["cross_entropy", "targets"], |x, y| x.matrix.cross_entropy(&y.ids, &x.one, 0.0)),
@@ -164,6 +171,11 @@ fn feed_forward(x: &Operands, from: [&Operands; 5]) -> Result<Tensor> {
     let down = (&from[2].matrix, Some(&from[3].row));
     let residual = Some(&from[4].matrix);
     x.matrix.feed_forward(up, Activation::Gelu, down, residual)
+}
+
+/// An expert for each of four tokens.
+fn choices(x: &Operands) -> Result<ExpertChoices> {
+    ExpertChoices::new(&x.ids.unsqueeze(1)?, 4)
 }
 
 /// Attention with k, v and lengths each of the operands given.

@@ -1,8 +1,8 @@
 //! Operations in place: values, gradients, and what is refused.
 
 use hlx_autograd::{
-    Activation, AutogradError, BatchNormOptions, ConvOptions, DType, PoolOptions, Result, Tensor,
-    Unary, no_grad,
+    Activation, AutogradError, BatchNormOptions, ConvOptions, DType, ExpertChoices, PoolOptions,
+    Result, Tensor, Unary, no_grad,
 };
 use hlx_core::Context;
 use hlx_core::testing::{contexts, own_contexts};
@@ -173,8 +173,17 @@ fn windows_and_other_types_are_written_in_place() -> Result<()> {
 /// An operation of two leaves \[4, 4\] and \[4, 4\], both of which may be saved.
 type Network = (&'static str, fn(&Tensor, &Tensor) -> Result<Tensor>);
 
+/// Four tokens of two experts, which have one weight.
+fn experts(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let chosen = Tensor::ids(x.context(), &[0, 1, 0, 1], &[4, 1])?;
+    let choices = ExpertChoices::new(&chosen, 2)?;
+    let rows = x.to_experts(&choices)?;
+    rows.experts_linear(&[y.clone(), y.clone()], &choices)?
+        .from_experts(&y.narrow(1, 0, 1)?, &choices)
+}
+
 #[rustfmt::skip] // A line an operation.
-const NETWORKS: [Network; 41] = [
+const NETWORKS: [Network; 42] = [
     ("add", |x, y| x.add(y)),
     ("mul", |x, y| x.mul(y)),
     ("div", |x, y| x.div(y)),
@@ -199,6 +208,7 @@ const NETWORKS: [Network; 41] = [
     ("gather", |x, y| x.gather(1, &y.to_dtype(DType::I32)?)),
     ("index", |x, y| x.index(&[(&y.to_dtype(DType::I32)?).into(), (..).into()])),
     ("index_put", |x, y| x.index_put(&[(&y.to_dtype(DType::I32)?.select(0, 0)?).into()], y, true)),
+    ("experts", experts),
     ("sort", |x, y| x.sort(1, false)?.0.mul(y)),
     ("cat", |x, y| Tensor::cat(&[x, y], 0)),
     ("tril", |x, y| x.tril(0)?.mul(y)),

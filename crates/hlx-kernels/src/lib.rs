@@ -30,6 +30,7 @@ pub mod draw;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
+pub mod experts;
 pub mod indexing;
 pub mod interpolate;
 pub mod lanes;

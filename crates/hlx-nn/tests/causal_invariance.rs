@@ -174,6 +174,33 @@ fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
     Ok(())
 }
 
+/// Experts with biases, here of 0, compute every token; without, their own tokens alone.
+#[test]
+fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result<()> {
+    let biased = CausalConfig {
+        feed_forward_bias: true,
+        ..mixed()
+    };
+    for ctx in hlx_core::testing::own_contexts() {
+        let own = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
+        let all = Model::new(&ctx, 3, |b| CausalLm::new(b, &biased))?;
+        for parameter in own.weights().parameters() {
+            let other = all
+                .weights()
+                .get(parameter.name())
+                .expect("there")
+                .tensor()?;
+            assert_eq!(parameter.tensor()?.to_vec()?, other.to_vec()?);
+        }
+        let ids = tokens(&ctx, 0..BATCH, 0)?;
+        let context = ForwardContext::eval();
+        let logits = [own, all].map(|model| words(&model.forward(&ids, &context)?));
+        let [own, all] = logits;
+        assert_eq!(own?, all?);
+    }
+    Ok(())
+}
+
 /// The sum of the two uses of a tied embedding is that of two models whose tables are apart.
 #[test]
 fn a_tied_embedding_has_the_sum_of_both_gradients() -> Result<()> {

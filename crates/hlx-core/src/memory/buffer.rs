@@ -140,6 +140,20 @@ impl Buffer {
         })
     }
 
+    /// The window from this one's first element to the end of `last`, if that is a later window of the
+    /// same allocation and type.
+    pub fn through(&self, last: &Self) -> Option<Self> {
+        let is_same = Arc::ptr_eq(&self.allocation, &last.allocation) && self.dtype == last.dtype;
+        if !is_same || last.offset < self.offset + self.words() {
+            return None;
+        }
+        let before = (last.offset - self.offset) * self.dtype.per_word();
+        Some(Self {
+            len: before + last.len,
+            ..self.clone()
+        })
+    }
+
     /// Whether two windows share a word.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.block().id == other.block().id

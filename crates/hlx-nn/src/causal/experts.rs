@@ -1,6 +1,6 @@
 //! A mixture of experts: each token goes to the few feed-forward networks that a router chooses.
 
-use hlx_autograd::{DType, Tensor};
+use hlx_autograd::{DType, ExpertChoices, Tensor};
 
 use super::feed_forward::FeedForward;
 use super::{CausalConfig, ExpertsConfig};
@@ -11,9 +11,9 @@ use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 ///
 /// The weights are the softmax over the router's scores of all experts, of which the largest `per_token`
 /// are chosen (ties to the lower index), and with `renormalised` divided by their sum. No token is
-/// dropped. Every expert is computed for every token, and the results of those that were not chosen are
-/// left out: a zero in their place changes no chain of sums, so that the bits are those of experts which
-/// see their own tokens alone, in order.
+/// dropped. An expert computes the rows of its own tokens alone ([`ExpertChoices`]); experts with
+/// biases or adapters, or of 16 bits, compute every token, and what was not chosen is left out, which
+/// gives the same values.
 #[derive(Clone, Debug)]
 pub(super) struct Experts {
     gate: Linear,
@@ -45,17 +45,56 @@ impl Experts {
         }
     }
 
-    /// The weight of each expert for each token, \[.., experts\]: 0 of those that were not chosen.
-    fn weights(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+    /// The experts of each token and their weights, \[.., chosen\], the largest weight first.
+    fn chosen(&self, x: &Tensor, context: &ForwardContext) -> Result<Routed> {
         let scores = self.gate.forward(x, context)?.softmax()?;
-        let (mut chosen, places) = scores.topk(self.per_token, -1, true)?;
+        let (mut weights, places) = scores.topk(self.per_token, -1, true)?;
         if self.renormalised {
-            chosen = chosen.div(chosen.sum_dim(&[-1], true)?)?;
+            weights = weights.div(weights.sum_dim(&[-1], true)?)?;
         }
-        let none = Tensor::zeros(x.context(), scores.shape(), DType::F32)?;
-        let none = none.with_samples_of(scores.samples());
-        Ok(none.scatter(-1, &places, &chosen)?)
+        Ok(Routed {
+            scores,
+            weights,
+            places,
+        })
     }
+
+    /// Every expert over its own tokens.
+    fn sparse(&self, x: &Tensor, routed: &Routed) -> Result<Tensor> {
+        let (places, order) = routed.places.sort(-1, false)?;
+        let weights = routed.weights.gather(-1, &order)?;
+        let places = places.with_samples_of(x.samples());
+        let choices = ExpertChoices::new(&places, self.experts.len())?;
+        let rows = x.to_experts(&choices)?;
+        let rows = FeedForward::forward_experts(&self.experts, &rows, &choices)?;
+        let y = rows.from_experts(&weights, &choices)?;
+        Ok(y.with_samples_of(x.samples()))
+    }
+
+    /// Every expert over every token.
+    fn dense(&self, x: &Tensor, routed: &Routed, context: &ForwardContext) -> Result<Tensor> {
+        let none = Tensor::zeros(x.context(), routed.scores.shape(), DType::F32)?;
+        let none = none.with_samples_of(routed.scores.samples());
+        let weights = none.scatter(-1, &routed.places, &routed.weights)?;
+        let mut total = x.zeros_like()?;
+        for (expert_idx, expert) in self.experts.iter().enumerate() {
+            let weight = weights.narrow(-1, expert_idx, 1)?;
+            let left_out = weight.detach().eq(0.0)?;
+            let y = expert.forward(x, context)?.mul(&weight)?;
+            total = total.add(y.masked_fill(&left_out, 0.0)?)?;
+        }
+        Ok(total)
+    }
+}
+
+/// What the router says of each token.
+struct Routed {
+    /// The softmax over all experts, \[.., experts\].
+    scores: Tensor,
+    /// Of the chosen ones, \[.., chosen\].
+    weights: Tensor,
+    /// Their indices.
+    places: Tensor,
 }
 
 impl Module for Experts {
@@ -69,14 +108,11 @@ impl Module for Experts {
 
     /// \[B, T, C\]; the shape is kept.
     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let weights = self.weights(x, context)?;
-        let mut total = x.zeros_like()?;
-        for (expert_idx, expert) in self.experts.iter().enumerate() {
-            let weight = weights.narrow(-1, expert_idx, 1)?;
-            let left_out = weight.detach().eq(0.0)?;
-            let y = expert.forward(x, context)?.mul(&weight)?;
-            total = total.add(y.masked_fill(&left_out, 0.0)?)?;
+        let routed = self.chosen(x, context)?;
+        let is_plain = self.experts.iter().map(FeedForward::is_plain);
+        match is_plain.collect::<Result<Vec<bool>>>()?.contains(&false) {
+            true => self.dense(x, &routed, context),
+            false => self.sparse(x, &routed),
         }
-        Ok(total)
     }
 }

@@ -1,6 +1,6 @@
 //! Feed-forward networks, plain and gated.
 
-use hlx_autograd::{Activation, Tensor};
+use hlx_autograd::{Activation, DType, ExpertChoices, Tensor};
 
 use super::{CausalConfig, FeedForwardKind};
 use crate::layers::Linear;
@@ -43,16 +43,53 @@ impl FeedForward {
             activation,
         }
     }
+
+    fn linears(&self) -> impl Iterator<Item = &Linear> {
+        let projections = [&self.up_proj, &self.down_proj];
+        self.gate_proj.iter().chain(projections)
+    }
+
+    /// Whether [`FeedForward::forward_experts`] computes the network: f32 weights, and neither biases
+    /// nor adapters.
+    pub fn is_plain(&self) -> Result<bool> {
+        for linear in self.linears() {
+            let is_plain = linear.bias.is_none() && linear.lora.is_none();
+            if !is_plain || linear.weight.tensor()?.dtype() != DType::F32 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Applies to the rows of each expert its network: \[rows, C\]; the shape is kept.
+    pub fn forward_experts(
+        experts: &[Self],
+        rows: &Tensor,
+        choices: &ExpertChoices,
+    ) -> Result<Tensor> {
+        let apply = |x: &Tensor, linear: fn(&Self) -> Option<&Linear>| -> Result<Tensor> {
+            let weights = experts.iter().filter_map(linear);
+            let weights = weights.map(|linear| linear.weight.tensor());
+            Ok(x.experts_linear(&weights.collect::<Result<Vec<_>>>()?, choices)?)
+        };
+        let Some(first) = experts.first() else {
+            return Ok(rows.clone());
+        };
+        let up = apply(rows, |expert| Some(&expert.up_proj))?;
+        let hidden = match &first.gate_proj {
+            Some(_) => apply(rows, |expert| expert.gate_proj.as_ref())?
+                .activation(first.activation)?
+                .mul(&up)?,
+            None => up.activation(first.activation)?,
+        };
+        apply(&hidden, |expert| Some(&expert.down_proj))
+    }
 }
 
 impl Module for FeedForward {
     fn members(&self) -> Members {
         let mut members = Members::default();
-        for linear in self
-            .gate_proj
-            .iter()
-            .chain([&self.up_proj, &self.down_proj])
-        {
+        for linear in self.linears() {
             members.extend(linear.members());
         }
         members

@@ -1,0 +1,14 @@
+// Push constants of experts/product_64x64, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub column_first: u32,
+    pub rows: u32,
+    pub first_expert: u32,
+    pub experts: u32,
+    pub stride: u32,
+}

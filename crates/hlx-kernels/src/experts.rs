@@ -1,0 +1,293 @@
+//! Mixtures of experts: each token's row goes through the few weights that were chosen for it.
+//!
+//! Of `T` tokens each has chosen `J` of `E` experts, in ascending order ([`Choices`]). The `T J` choices
+//! are rows, sorted by expert and token; which rows are an expert's is known on the device alone, so that
+//! a recorded pass can be replayed with others:
+//! - [`experts_table`]: `rows[p]` is the token of row p, `slots[t, j]` the row of a token's choice j;
+//! - [`experts_bounds`]: the rows of expert e and shard s, of `S` equal blocks of tokens, are those from
+//!   `bounds[e S + s]` to the next bound.
+//!
+//! With `e(p)` the expert of row p:
+//! - [`experts_product`]: `y[p, n]` is the chain of `fma(x[p, k], B_e(p)[k, n], acc)` over k = 0, 1, ...
+//!   from +0: the bits of a [product](crate::matmul) of the expert's rows alone.
+//! - [`experts_weight_gradient`]: `dweight[s, m, n]` of an expert is the chain of
+//!   `fma(dy[p, m], x[p, n], acc)` over its rows p of shard s in order, that is over its tokens in order,
+//!   from +0 or from what is stored.
+//! - [`experts_sum`]: `y[t, c]` is the chain of `acc + weights[t, j] x[slots[t, j], c]` over j = 0, 1, ...,
+//!   that is by expert, from +0; the product is rounded before it is added.
+//!
+//! Every chain ends by turning -0 into +0. No row is dropped, and an expert without rows has a gradient
+//! of zeros. An expert's number past the last counts as the last's.
+
+mod product;
+#[cfg(test)]
+mod tests;
+
+use bytemuck::cast_slice_mut;
+use hlx_core::{Binding, Buffer, Context, DType, Launch, Work, as_u32, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::layout::{Layout, Operand};
+use crate::map::GROUP_THREADS;
+use crate::sort::sort;
+
+pub use product::{ExpertsProduct, experts_product, experts_weight_gradient};
+
+shader!(table_shader, "experts/table");
+shader!(bounds_shader, "experts/bounds");
+shader!(sum_shader, "experts/sum");
+
+/// How many tokens choose how many of the experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// Tokens, `T`.
+    pub tokens: usize,
+    /// Experts that a token has chosen, `J`.
+    pub per_token: usize,
+    /// Experts, `E`.
+    pub experts: usize,
+}
+
+impl Choices {
+    /// Rows: the choices of all tokens.
+    pub fn rows(&self) -> usize {
+        self.tokens * self.per_token
+    }
+
+    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+        let Self {
+            tokens,
+            per_token,
+            experts,
+        } = *self;
+        check_that(operation, (1..=experts).contains(&per_token), || {
+            format!("{per_token} of {experts} experts are chosen, expected 1 to {experts}")
+        })?;
+        let rows = tokens.checked_mul(per_token);
+        let fits = rows.is_some_and(|rows| u32::try_from(rows).is_ok());
+        check_that(operation, fits, || {
+            format!("{tokens} x {per_token} choices are more than a kernel can index")
+        })
+    }
+}
+
+/// Where the rows of tokens lie: u32 buffers of `T J` elements.
+#[derive(Clone, Debug)]
+pub struct ExpertsTable {
+    /// The expert of each row, ascending.
+    pub experts: Buffer,
+    /// The choice t J + j of each row.
+    pub order: Buffer,
+    /// The token of each row.
+    pub rows: Buffer,
+    /// The row of each token's choices, \[T, J\].
+    pub slots: Buffer,
+}
+
+/// Sorts the choices `chosen` (u32, \[T, J\], ascending for each token) by expert.
+///
+/// # Errors
+/// If the buffer has another length, or the launch fails.
+pub fn experts_table(
+    ctx: &Context,
+    chosen: &Buffer,
+    choices: &Choices,
+) -> Result<ExpertsTable, KernelError> {
+    const NAME: &str = "experts_table";
+    choices.check(NAME)?;
+    let n = choices.rows();
+    check_len(NAME, "chosen", chosen, n)?;
+    let words = || ctx.alloc_typed(DType::U32, n);
+    let (experts, order, rows, slots) = (words()?, words()?, words()?, words()?);
+    let layout = Layout::contiguous(&[n])?;
+    let operand = Operand {
+        buffer: chosen,
+        layout: &layout,
+    };
+    sort(ctx, operand, 0, false, &experts, &order)?;
+    let push = table_shader::Push {
+        n: n as u32,
+        choices: choices.per_token as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &table_shader::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(&order),
+            Binding::Write(&rows),
+            Binding::Write(&slots),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(n.div_ceil(GROUP_THREADS)),
+    };
+    let per_token = choices.per_token as u32;
+    ctx.launch(launch, move |bindings| {
+        let ([order], [rows, slots]) = bindings.split::<1, 2>();
+        let (rows, slots): (&mut [u32], &mut [u32]) = (cast_slice_mut(rows), cast_slice_mut(slots));
+        for (p, (&choice, row)) in as_u32(order).iter().zip(rows).enumerate() {
+            *row = choice / per_token;
+            if let Some(slot) = slots.get_mut(choice as usize) {
+                *slot = p as u32;
+            }
+        }
+    })?;
+    Ok(ExpertsTable {
+        experts,
+        order,
+        rows,
+        slots,
+    })
+}
+
+/// Writes to `bounds` (u32, `E S + 1` elements) where the rows of each expert and shard begin.
+///
+/// # Errors
+/// If a buffer has another length, the shards do not divide the tokens, or the launch fails.
+pub fn experts_bounds(
+    ctx: &Context,
+    table: &ExpertsTable,
+    bounds: &Buffer,
+    shards: usize,
+    choices: &Choices,
+) -> Result<(), KernelError> {
+    const NAME: &str = "experts_bounds";
+    choices.check(NAME)?;
+    let (n, groups) = (choices.rows(), choices.experts * shards);
+    check_that(
+        NAME,
+        shards > 0 && choices.tokens.is_multiple_of(shards),
+        || {
+            let tokens = choices.tokens;
+            format!("{shards} shards, expected a number that divides {tokens} tokens")
+        },
+    )?;
+    check_len(NAME, "experts", &table.experts, n)?;
+    check_len(NAME, "rows", &table.rows, n)?;
+    check_len(NAME, "bounds", bounds, groups + 1)?;
+    let push = bounds_shader::Push {
+        n: n as u32,
+        groups: groups as u32,
+        shards: shards as u32,
+        shard_tokens: (choices.tokens / shards) as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &bounds_shader::SHADER,
+        specialization: &[],
+        bindings: &[
+            Binding::Read(&table.experts),
+            Binding::Read(&table.rows),
+            Binding::Write(bounds),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d((groups + 1).div_ceil(GROUP_THREADS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([experts, rows], [bounds]) = bindings.split::<2, 1>();
+        let (experts, rows) = (as_u32(experts), as_u32(rows));
+        let bounds: &mut [u32] = cast_slice_mut(bounds);
+        let places: Vec<(u32, u32)> = experts.iter().copied().zip(rows.iter().copied()).collect();
+        for (group, bound) in (0..).zip(bounds.iter_mut()) {
+            let first = (group / push.shards, group % push.shards * push.shard_tokens);
+            let before = match group == push.groups {
+                true => n,
+                false => places.partition_point(|&place| place < first),
+            };
+            *bound = before as u32;
+        }
+    })?;
+    Ok(())
+}
+
+/// Adds up the rows of each token: `x` is \[T J, C\], `weights` \[T, J\] or left out, `y` \[T, C\].
+///
+/// # Errors
+/// If a buffer has another length, or the launch fails.
+pub fn experts_sum(
+    ctx: &Context,
+    x: &Buffer,
+    weights: Option<&Buffer>,
+    slots: &Buffer,
+    y: &Buffer,
+    (choices, width): (&Choices, usize),
+) -> Result<(), KernelError> {
+    const NAME: &str = "experts_sum";
+    choices.check(NAME)?;
+    let n = choices.rows();
+    check_len(NAME, "x", x, n * width)?;
+    check_len(NAME, "slots", slots, n)?;
+    check_len(NAME, "y", y, choices.tokens * width)?;
+    if let Some(weights) = weights {
+        check_len(NAME, "weights", weights, n)?;
+    }
+    check_that(NAME, u32::try_from(n * width).is_ok(), || {
+        format!("{n} x {width} elements are more than a kernel can index")
+    })?;
+    if y.is_empty() {
+        return Ok(());
+    }
+    let push = sum_shader::Push {
+        tokens: choices.tokens as u32,
+        choices: choices.per_token as u32,
+        width: width as u32,
+        rows: n as u32,
+    };
+    let launch = Launch {
+        name: NAME,
+        shader: &sum_shader::SHADER,
+        specialization: &[(0, u32::from(weights.is_some()))],
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(slots),
+            // Without weights any readable buffer is bound and not read.
+            Binding::Read(weights.unwrap_or(slots)),
+            Binding::Write(y),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d((choices.tokens * width).div_ceil(GROUP_THREADS)),
+    };
+    let work = Work {
+        flops: (2 * n * width) as u64,
+        ..launch.work()
+    };
+    let (per_token, weighted) = (choices.per_token, weights.is_some());
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([x, slots, weights], [y]) = bindings.split::<3, 1>();
+        let rows = y
+            .par_chunks_mut(width)
+            .zip(as_u32(slots).par_chunks(per_token));
+        rows.enumerate()
+            .with_min_len(16)
+            .for_each(|(token, (y, slots))| {
+                y.fill(0.0);
+                for (j, &slot) in slots.iter().enumerate() {
+                    let Some(x) = x.get(slot as usize * width..(slot as usize + 1) * width) else {
+                        continue;
+                    };
+                    match weighted {
+                        true => add_weighted(x, weights[token * per_token + j], y),
+                        false => y.iter_mut().zip(x).for_each(|(y, x)| *y += x),
+                    }
+                }
+                turn_zeros(y);
+            });
+    })?;
+    Ok(())
+}
+
+multiversion! {
+    fn add_weighted<A>(x: &[f32], weight: f32, y: &mut [f32]) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y += A::mul(weight, *x);
+        }
+    }
+}
+
+/// -0 becomes +0.
+fn turn_zeros(y: &mut [f32]) {
+    for y in y {
+        *y = hlx_core::arith::pos0(*y);
+    }
+}

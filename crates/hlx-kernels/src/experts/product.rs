@@ -1,0 +1,321 @@
+//! The products of experts: the rows that are an expert's with its weight, and its weight's gradient.
+
+use hlx_core::cpu::simd_level;
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, as_u32, push_bytes};
+use rayon::prelude::*;
+
+use crate::error::{KernelError, check_len, check_that};
+use crate::map::MAX_GROUPS;
+use crate::matmul::{MatMul, cpu};
+
+shader!(product_64x64, "experts/product_64x64");
+shader!(product_32x64, "experts/product_32x64");
+shader!(weight_shader, "experts/weight_gradient");
+
+use product_32x64::Push;
+
+/// Columns of a tile, and rows of the weight gradient's.
+const TILE: usize = 64;
+
+/// Where a weight gradient's chains start: constant 0 of its shader.
+const START_ZERO: u32 = 0;
+const START_STORED: u32 = 2;
+
+/// The sizes of the products of all experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpertsProduct {
+    /// Rows of all experts.
+    pub rows: usize,
+    /// Columns of a result.
+    pub n: usize,
+    /// Terms of each chain.
+    pub k: usize,
+    /// Weights are stored `[N,K]`.
+    pub trans_b: bool,
+}
+
+impl ExpertsProduct {
+    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+        let Self { rows, n, k, .. } = *self;
+        let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
+        check_that(operation, u32::try_from(largest).is_ok(), || {
+            format!(
+                "an operand has {largest} elements, expected at most {}",
+                u32::MAX
+            )
+        })
+    }
+
+    /// The product of one expert's rows.
+    fn of_rows(&self, rows: usize) -> MatMul {
+        MatMul {
+            trans_b: self.trans_b,
+            ..MatMul::new(rows, self.n, self.k)
+        }
+    }
+}
+
+/// Experts whose weights a launch binds as one window.
+struct Run {
+    first: usize,
+    experts: usize,
+    window: Buffer,
+    /// Elements from one weight to the next.
+    stride: usize,
+}
+
+/// Multiplies each expert's rows of `x` (`[rows, K]`) with its weight and overwrites `y`
+/// (`[rows, N]`). The rows of expert e are those from `bounds[e]` to `bounds[e + 1]`
+/// ([`experts_bounds`](super::experts_bounds) with one shard).
+///
+/// Weights that lie at equal distances in one allocation, as those of a model do, take one launch.
+///
+/// # Errors
+/// If a buffer has another length, a size is out of range, or the launch fails.
+pub fn experts_product(
+    ctx: &Context,
+    x: &Buffer,
+    weights: &[Buffer],
+    bounds: &Buffer,
+    y: &Buffer,
+    product: &ExpertsProduct,
+) -> Result<(), KernelError> {
+    const NAME: &str = "experts_product";
+    let ExpertsProduct {
+        rows,
+        n,
+        k,
+        trans_b,
+    } = *product;
+    product.check(NAME)?;
+    check_len(NAME, "x", x, rows * k)?;
+    check_len(NAME, "y", y, rows * n)?;
+    check_len(NAME, "bounds", bounds, weights.len() + 1)?;
+    for weight in weights {
+        check_len(NAME, "weight", weight, n * k)?;
+    }
+    if y.is_empty() {
+        return Ok(());
+    }
+    // Tiles of 64 rows would be half empty where experts have few.
+    let (shader, tile_rows): (&'static Shader, usize) = match rows >= 48 * weights.len() {
+        true => (&product_64x64::SHADER, 64),
+        false => (&product_32x64::SHADER, 32),
+    };
+    let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
+    for run in runs(ctx, weights) {
+        let Run {
+            first,
+            experts,
+            ref window,
+            stride,
+        } = run;
+        let tiles = rows / tile_rows + experts.min(rows);
+        let groups = [n.div_ceil(TILE), tiles, 1];
+        check_that(NAME, groups[0].max(groups[1]) <= MAX_GROUPS, || {
+            format!("{rows} rows and {n} columns are more than a launch has tiles for")
+        })?;
+        let push = Push {
+            m: (tiles * tile_rows) as u32,
+            n: n as u32,
+            k: k as u32,
+            column_first: 0,
+            rows: rows as u32,
+            first_expert: first as u32,
+            experts: experts as u32,
+            stride: stride as u32,
+        };
+        let columns_b = if trans_b { k } else { n };
+        let specialization = [
+            (0, u32::from(trans_b)),
+            (1, vector(k)),
+            (2, vector(columns_b) & vector(stride)),
+            (3, vector(n)),
+        ];
+        // A launch of some experts keeps the rows of the others.
+        let target = match experts == weights.len() {
+            true => Binding::Write(y),
+            false => Binding::ReadWrite(y),
+        };
+        let launch = Launch {
+            name: NAME,
+            shader,
+            specialization: &specialization,
+            bindings: &[
+                Binding::Read(x),
+                Binding::Read(window),
+                Binding::Read(bounds),
+                target,
+            ],
+            push: push_bytes(&push),
+            groups: groups.map(|groups| groups as u32),
+        };
+        let work = Work {
+            flops: 2 * (rows * n * k) as u64 * experts as u64 / weights.len() as u64,
+            ..launch.work()
+        };
+        let product = *product;
+        ctx.launch_counted(launch, work, move |bindings| {
+            let ([x, window, bounds], [y]) = bindings.split::<3, 1>();
+            let bounds = &as_u32(bounds)[first..=first + experts];
+            products(&product, x, (window, stride), bounds, y);
+        })?;
+    }
+    Ok(())
+}
+
+/// Cuts the experts into runs that a launch can bind: windows of one allocation at equal distances.
+fn runs(ctx: &Context, weights: &[Buffer]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (expert, weight) in weights.iter().enumerate() {
+        if let Some(run) = runs.last_mut()
+            && let Some(window) = run.window_from(weights, expert)
+            && window.words() <= ctx.max_binding_words()
+        {
+            run.stride = (window.len() - weight.len()) / run.experts;
+            run.experts += 1;
+            run.window = window;
+            continue;
+        }
+        runs.push(Run {
+            first: expert,
+            experts: 1,
+            window: weight.clone(),
+            stride: 0,
+        });
+    }
+    runs
+}
+
+impl Run {
+    /// The window up to the weight of `expert`, if it lies where the run's next would.
+    fn window_from(&self, weights: &[Buffer], expert: usize) -> Option<Buffer> {
+        let window = weights[self.first].through(&weights[expert])?;
+        let distance = window.len() - weights[expert].len();
+        let is_next = self.experts == 1 || distance == self.experts * self.stride;
+        (is_next && u32::try_from(window.len()).is_ok()).then_some(window)
+    }
+}
+
+/// The products of a run's experts on the CPU; `bounds` are theirs.
+fn products(
+    product: &ExpertsProduct,
+    x: &[f32],
+    (window, stride): (&[f32], usize),
+    bounds: &[u32],
+    mut y: &mut [f32],
+) {
+    let ExpertsProduct { rows, n, k, .. } = *product;
+    let mut done = 0;
+    let mut parts = Vec::with_capacity(bounds.len());
+    for (expert, bound) in bounds.windows(2).enumerate() {
+        let (first, end) = (bound[0] as usize, (bound[1] as usize).min(rows));
+        if first < done || first >= end {
+            continue;
+        }
+        let (_, rest) = y.split_at_mut((first - done) * n);
+        let (own, rest) = rest.split_at_mut((end - first) * n);
+        parts.push((expert, first..end, own));
+        (y, done) = (rest, end);
+    }
+    let level = simd_level();
+    parts.into_par_iter().for_each(|(expert, rows, y)| {
+        let shape = product.of_rows(rows.len());
+        let (x, weight) = (
+            &x[rows.start * k..rows.end * k],
+            &window[expert * stride..][..n * k],
+        );
+        cpu::matmul(level, &shape, x, weight, None, y);
+    });
+}
+
+/// Computes the gradient of the weight of one expert, a partial sum a shard: `dy` is `[rows, M]`, `x`
+/// `[rows, N]`, `dweight` `[S, M, N]`, overwritten or continued with `accumulate`. `bounds` are those of
+/// `S` shards.
+///
+/// # Errors
+/// As [`experts_product`].
+pub fn experts_weight_gradient(
+    ctx: &Context,
+    (dy, m): (&Buffer, usize),
+    (x, n): (&Buffer, usize),
+    (bounds, expert, shards): (&Buffer, usize, usize),
+    (dweight, accumulate): (&Buffer, bool),
+) -> Result<(), KernelError> {
+    const NAME: &str = "experts_weight_gradient";
+    let rows = dy.len() / m.max(1);
+    let product = ExpertsProduct {
+        rows,
+        n: m,
+        k: n,
+        trans_b: false,
+    };
+    product.check(NAME)?;
+    check_len(NAME, "dy", dy, rows * m)?;
+    check_len(NAME, "x", x, rows * n)?;
+    check_len(NAME, "dweight", dweight, shards * m * n)?;
+    let groups = [n.div_ceil(TILE), m.div_ceil(TILE), shards];
+    check_that(
+        NAME,
+        groups.iter().all(|&groups| groups <= MAX_GROUPS),
+        || format!("{shards} weights of {m} x {n} are more than a launch has tiles for"),
+    )?;
+    check_that(NAME, bounds.len() > (expert + 1) * shards, || {
+        format!(
+            "{} bounds, expected more than {} for expert {expert}",
+            bounds.len(),
+            (expert + 1) * shards
+        )
+    })?;
+    if dweight.is_empty() {
+        return Ok(());
+    }
+    let first = expert * shards;
+    let push = weight_shader::Push {
+        m: m as u32,
+        n: n as u32,
+        column_first: 0,
+        rows: rows as u32,
+        first: first as u32,
+    };
+    let start = if accumulate { START_STORED } else { START_ZERO };
+    let vector = |columns: usize| u32::from(columns.is_multiple_of(4));
+    let launch = Launch {
+        name: NAME,
+        shader: &weight_shader::SHADER,
+        specialization: &[(0, start), (1, vector(m)), (2, vector(n))],
+        bindings: &[
+            Binding::Read(dy),
+            Binding::Read(x),
+            Binding::Read(bounds),
+            match accumulate {
+                true => Binding::ReadWrite(dweight),
+                false => Binding::Write(dweight),
+            },
+        ],
+        push: push_bytes(&push),
+        groups: groups.map(|groups| groups as u32),
+    };
+    // How many rows are this expert's is not known here: an equal share.
+    let experts = ((bounds.len() - 1) / shards).max(1);
+    let work = Work {
+        flops: 2 * (rows * m * n / experts) as u64,
+        ..launch.work()
+    };
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([dy, x, bounds], [dweight]) = bindings.split::<3, 1>();
+        let bounds = &as_u32(bounds)[first..=first + shards];
+        for (bound, dweight) in bounds.windows(2).zip(dweight.chunks_mut(m * n)) {
+            let end = (bound[1] as usize).min(rows);
+            let first = (bound[0] as usize).min(end);
+            let shape = MatMul {
+                trans_a: true,
+                accumulate,
+                ..MatMul::new(m, n, end - first)
+            };
+            let (dy, x) = (&dy[first * m..end * m], &x[first * n..end * n]);
+            cpu::matmul(simd_level(), &shape, dy, x, None, dweight);
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,12 @@
+// Products of experts with their own rows, in tiles of 64 x 64.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#define TILE_M 64
+#define TILE_N 64
+#define THREAD_M 8
+#define THREAD_N 4
+#define WARP_M 4
+#define WARP_N 8
+#define K_STEP 16
+#define LANES 4
+#include "product.glsl"
