@@ -154,6 +154,14 @@ impl CausalModel for LanguageModel {
         self.inner().logits(input, context)
     }
 
+    fn logits_and_balance(
+        &self,
+        input: &CausalInput<'_>,
+        context: &ForwardContext,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        self.inner().logits_and_balance(input, context)
+    }
+
     fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
         self.inner().cache(ctx, batch, capacity)
     }

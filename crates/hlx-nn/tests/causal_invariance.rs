@@ -38,6 +38,7 @@ fn mixed() -> CausalConfig {
             per_token: 2,
             width: 12,
             renormalised: true,
+            balance_coefficient: 0.01,
             dense_layers: vec![0],
         }),
         dropout: 0.2,
@@ -174,6 +175,62 @@ fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
     Ok(())
 }
 
+/// Computes the gradient of cross-entropy and balance loss, both of four shards, in passes.
+fn balanced_gradient(model: &Model<CausalLm>, micro: usize, recomputes: bool) -> Result<String> {
+    const SHARDS: usize = 4;
+    let weights = model.weights();
+    let ctx = weights.context();
+    let plan = MicroBatchPlan::new(BATCH, micro, SHARDS)?;
+    let mut tree = GradientTree::new(weights, &plan)?;
+    let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
+    let context = ForwardContext::train(ctx, 77)?
+        .with_shards(micro * SHARDS / BATCH, micro < BATCH / SHARDS)
+        .with_recomputation(recomputes);
+    for pass in &plan.passes {
+        let samples = pass.first_sample..pass.first_sample + micro;
+        context.set_counter(5, pass.first_sample as u32)?;
+        let ids = tokens(ctx, samples.clone(), 0)?;
+        let (logits, balance) = model.logits_and_balance(&CausalInput::new(&ids), &context)?;
+        let balance = balance.expect("experts");
+        assert_eq!(balance.shape(), [pass.plan.shards]);
+        let loss = cross_entropy(&logits, &tokens(ctx, samples, 1)?, &scale, 0.0)?;
+        let balance = balance.sum()?.scale(0.5 / SHARDS as f32)?;
+        let balance = balance.reshape(loss.shape())?;
+        loss.add(&balance)?.backward_with(&pass.plan)?;
+        if let Some(level) = pass.level {
+            tree.push(weights, level)?;
+        }
+    }
+    tree.finish(weights)?;
+    weights.digest_of(&[("", weights.gradients()?)])
+}
+
+#[test]
+fn the_balance_loss_has_the_same_gradient_in_any_whole_shards() -> Result<()> {
+    let config = CausalConfig {
+        experts: mixed().experts.map(|experts| ExpertsConfig {
+            dense_layers: Vec::new(),
+            ..experts
+        }),
+        ..mixed()
+    };
+    let mut expected = None;
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
+        for (micro, recomputes) in [(8, false), (2, false), (4, true)] {
+            let digest = balanced_gradient(&model, micro, recomputes)?;
+            let expected = expected.get_or_insert_with(|| digest.clone());
+            assert_eq!(&digest, expected, "{micro} {recomputes} {}", ctx.info());
+        }
+        assert_ne!(expected, Some(gradient(&model, 8, 4)?));
+        let error = balanced_gradient(&model, 1, false).expect_err("half a shard");
+        let reason =
+            "micro-batches: the balance loss of experts needs passes that hold whole shards";
+        assert_eq!(error.to_string(), reason);
+    }
+    Ok(())
+}
+
 /// Experts with biases, here of 0, compute every token; without, their own tokens alone.
 #[test]
 fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result<()> {
@@ -185,12 +242,9 @@ fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result
         let own = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
         let all = Model::new(&ctx, 3, |b| CausalLm::new(b, &biased))?;
         for parameter in own.weights().parameters() {
-            let other = all
-                .weights()
-                .get(parameter.name())
-                .expect("there")
-                .tensor()?;
-            assert_eq!(parameter.tensor()?.to_vec()?, other.to_vec()?);
+            let (values, name) = (parameter.tensor()?.to_vec()?, parameter.name());
+            let other = all.weights().get(name).expect("there").tensor()?;
+            ctx.upload_f32(&other.buffer()?, &values)?;
         }
         let ids = tokens(&ctx, 0..BATCH, 0)?;
         let context = ForwardContext::eval();

@@ -31,6 +31,13 @@ enum Network {
 }
 
 impl Network {
+    fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
+        match self {
+            Self::Dense(network) => network.forward(x, pass.context),
+            Self::Experts(experts) => experts.forward_in(x, pass),
+        }
+    }
+
     fn module(&self) -> &dyn Module {
         match self {
             Self::Dense(network) => network,
@@ -95,7 +102,7 @@ impl Block {
             Some(norm) => norm.forward(&sum, context)?,
             None => normed,
         };
-        let mut branch = self.network.module().forward(&normed, context)?;
+        let mut branch = self.network.forward(&normed, pass)?;
         if let Some([_, post]) = &self.post_norms {
             branch = post.forward(&branch, context)?;
         }

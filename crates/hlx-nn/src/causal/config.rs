@@ -85,6 +85,10 @@ pub struct ExpertsConfig {
     pub width: usize,
     /// Whether the chosen experts' weights are divided by their sum.
     pub renormalised: bool,
+    /// What training multiplies the balance loss by
+    /// ([`CausalModel::logits_and_balance`](crate::CausalModel::logits_and_balance)); 0 for none.
+    #[serde(default)]
+    pub balance_coefficient: f32,
     /// The layers that have an ordinary feed-forward network instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dense_layers: Vec<usize>,
@@ -240,6 +244,12 @@ impl CausalConfig {
             width,
             ..
         } = experts;
+        let coefficient = experts.balance_coefficient;
+        if !coefficient.is_finite() || coefficient < 0.0 {
+            return Err(format!(
+                "balance_coefficient is {coefficient}, expected 0 or more"
+            ));
+        }
         if width == 0 || per_token == 0 || per_token > n_experts {
             return Err(format!(
                 "experts: {per_token} of {n_experts} of width {width}, expected at least 1 of them"

@@ -3,7 +3,7 @@
 use hlx_autograd::{DType, ExpertChoices, Tensor};
 
 use super::feed_forward::FeedForward;
-use super::{CausalConfig, ExpertsConfig};
+use super::{CausalConfig, ExpertsConfig, Pass};
 use crate::layers::Linear;
 use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 
@@ -59,6 +59,21 @@ impl Experts {
         })
     }
 
+    /// As [`Module::forward`], and gives the pass the router's scores.
+    pub fn forward_in(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
+        let routed = self.chosen(x, pass.context)?;
+        pass.note_scores(routed.scores.clone());
+        self.routed(x, &routed, pass.context)
+    }
+
+    fn routed(&self, x: &Tensor, routed: &Routed, context: &ForwardContext) -> Result<Tensor> {
+        let is_plain = self.experts.iter().map(FeedForward::is_plain);
+        match is_plain.collect::<Result<Vec<bool>>>()?.contains(&false) {
+            true => self.dense(x, routed, context),
+            false => self.sparse(x, routed),
+        }
+    }
+
     /// Every expert over its own tokens.
     fn sparse(&self, x: &Tensor, routed: &Routed) -> Result<Tensor> {
         let (places, order) = routed.places.sort(-1, false)?;
@@ -108,11 +123,6 @@ impl Module for Experts {
 
     /// \[B, T, C\]; the shape is kept.
     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let routed = self.chosen(x, context)?;
-        let is_plain = self.experts.iter().map(FeedForward::is_plain);
-        match is_plain.collect::<Result<Vec<bool>>>()?.contains(&false) {
-            true => self.dense(x, &routed, context),
-            false => self.sparse(x, &routed),
-        }
+        self.routed(x, &self.chosen(x, context)?, context)
     }
 }

@@ -3,9 +3,11 @@
 use hlx_autograd::Tensor;
 use hlx_core::Context;
 
+use super::balance::balance_loss;
 use super::block::Block;
 use super::norm::Norm;
 use super::{CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
+use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
 use crate::{
     ForwardContext, Init, Members, ModelBuffer, Module, ParameterBuilder, ParameterUse, Result,
@@ -110,7 +112,7 @@ impl CausalLm {
     }
 
     /// Computes the logits of a pass.
-    fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, mut pass: Pass<'_>) -> Result<Tensor> {
+    fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, pass: &mut Pass<'_>) -> Result<Tensor> {
         let context = pass.context;
         let width = self.config.width;
         let mut x = self.embedding.forward(ids, context)?;
@@ -197,8 +199,29 @@ impl CausalModel for CausalLm {
     }
 
     fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
+        let mut pass = Pass::of_input(input, context, &self.counted.tensor()?)?;
+        self.compute(input.ids, input.rows, &mut pass)
+    }
+
+    fn logits_and_balance(
+        &self,
+        input: &CausalInput<'_>,
+        context: &ForwardContext,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        let Some(experts) = &self.config.experts else {
+            return Ok((self.logits(input, context)?, None));
+        };
+        if context.is_part_of_shard() {
+            let reason = "the balance loss of experts needs passes that hold whole shards";
+            return Err(NnError::MicroBatches {
+                reason: reason.to_owned(),
+            });
+        }
         let pass = Pass::of_input(input, context, &self.counted.tensor()?)?;
-        self.compute(input.ids, input.rows, pass)
+        let mut pass = pass.keeping_scores();
+        let logits = self.compute(input.ids, input.rows, &mut pass)?;
+        let balance = balance_loss(pass.scores(), experts.per_token, context.shards())?;
+        Ok((logits, balance))
     }
 
     fn cache(&self, ctx: &Context, batch: usize, capacity: usize) -> Result<KvCache> {
@@ -215,6 +238,6 @@ impl CausalModel for CausalLm {
     ) -> Result<Tensor> {
         let context = ForwardContext::eval();
         let step = cache.step(ids, new, self.config.max_positions)?;
-        self.compute(ids, rows, Pass::of_cache(step, &context))
+        self.compute(ids, rows, &mut Pass::of_cache(step, &context))
     }
 }

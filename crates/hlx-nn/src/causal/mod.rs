@@ -1,6 +1,7 @@
 //! Causal language models: what they have in common, and one module of today's architectures.
 
 mod attention;
+mod balance;
 mod block;
 mod cache;
 mod config;
@@ -93,6 +94,24 @@ pub trait CausalModel: Module {
     /// model has.
     fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor>;
 
+    /// As [`CausalModel::logits`], and of a mixture of experts the balance loss of each shard that the
+    /// context says the pass holds, \[shards\]: for the S tokens of a shard over all layers with E experts,
+    /// E times the sum over the experts of the share of their choices and their mean score, as
+    /// `load_balancing_loss_func` of Hugging Face's `transformers`. Training adds their mean over the shards
+    /// of the whole batch, times a coefficient
+    /// ([`ExpertsConfig::balance_coefficient`]), to the loss. Padding counts.
+    ///
+    /// # Errors
+    /// As [`CausalModel::logits`], and [`NnError::MicroBatches`](crate::NnError::MicroBatches) for a pass
+    /// that holds but a part of a shard.
+    fn logits_and_balance(
+        &self,
+        input: &CausalInput<'_>,
+        context: &ForwardContext,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        Ok((self.logits(input, context)?, None))
+    }
+
     /// Makes an empty cache of the keys and values of `batch` sequences of at most `capacity` tokens.
     ///
     /// # Errors
@@ -127,6 +146,14 @@ impl<M: CausalModel + ?Sized> CausalModel for Box<M> {
 
     fn logits(&self, input: &CausalInput<'_>, context: &ForwardContext) -> Result<Tensor> {
         (**self).logits(input, context)
+    }
+
+    fn logits_and_balance(
+        &self,
+        input: &CausalInput<'_>,
+        context: &ForwardContext,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        (**self).logits_and_balance(input, context)
     }
 
     fn cache(&self, ctx: &hlx_core::Context, batch: usize, capacity: usize) -> Result<KvCache> {

@@ -14,6 +14,8 @@ pub(crate) struct Pass<'a> {
     pub positions: Tensor,
     documents: Option<Tensor>,
     cache: Option<CacheStep<'a>>,
+    /// The softmax of each layer's router, \[B, T, E\], where the balance loss is wanted.
+    scores: Option<Vec<Tensor>>,
 }
 
 impl<'a> Pass<'a> {
@@ -44,6 +46,7 @@ impl<'a> Pass<'a> {
             positions: positions.with_samples(0)?,
             documents: input.documents.cloned(),
             cache: None,
+            scores: None,
         })
     }
 
@@ -54,7 +57,28 @@ impl<'a> Pass<'a> {
             positions: step.positions.clone(),
             documents: None,
             cache: Some(step),
+            scores: None,
         }
+    }
+
+    /// Keeps the routers' scores.
+    pub fn keeping_scores(self) -> Self {
+        Self {
+            scores: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// Takes a router's scores, if they are kept.
+    pub fn note_scores(&mut self, scores: Tensor) {
+        if let Some(all) = &mut self.scores {
+            all.push(scores);
+        }
+    }
+
+    /// The scores that were kept.
+    pub fn scores(&self) -> &[Tensor] {
+        self.scores.as_deref().unwrap_or_default()
     }
 
     /// Applies a block to the residual stream; where the context says so
@@ -71,15 +95,29 @@ impl<'a> Pass<'a> {
         }
         let (members, block, context) = (members(block), block.clone(), self.context.clone());
         let (positions, documents) = (self.positions.clone(), self.documents.clone());
-        recomputed(x, &members, move |x| {
+        let keeps_scores = self.scores.is_some();
+        // What is recomputed is one tensor: the router's scores come behind the stream.
+        let joined = recomputed(x, &members, move |x| {
             let mut pass = Pass {
                 context: &context,
                 positions: positions.clone(),
                 documents: documents.clone(),
                 cache: None,
+                scores: keeps_scores.then(Vec::new),
             };
-            forward(&block, x, &mut pass)
-        })
+            let y = forward(&block, x, &mut pass)?;
+            match pass.scores() {
+                [scores, ..] => Ok(Tensor::cat(&[&y, scores], -1)?),
+                [] => Ok(y),
+            }
+        })?;
+        let last = x.rank() - 1;
+        let (width, all) = (x.shape()[last], joined.shape()[last]);
+        if all == width {
+            return Ok(joined);
+        }
+        self.note_scores(joined.narrow(-1, width, all - width)?);
+        Ok(joined.narrow(-1, 0, width)?.contiguous()?)
     }
 
     /// The keys and values that the queries of a layer see, and what the pass adds to its attention:

@@ -190,6 +190,7 @@ fn mixtral() -> CausalConfig {
         per_token: 2,
         width: 14_336,
         renormalised: true,
+        balance_coefficient: 0.02,
         dense_layers: Vec::new(),
     };
     CausalConfig {
@@ -224,6 +225,7 @@ fn qwen3_moe() -> CausalConfig {
         per_token: 8,
         width: 768,
         renormalised: true,
+        balance_coefficient: 0.001,
         dense_layers: Vec::new(),
     };
     CausalConfig {

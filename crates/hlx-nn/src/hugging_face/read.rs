@@ -269,12 +269,15 @@ fn experts_of(keys: &Keys, architecture: Architecture) -> Result<Option<ExpertsC
         None => keys.need("num_local_experts")?,
     };
     let per_token = keys.need("num_experts_per_tok")?;
+    // What `transformers` takes where the key is missing.
+    let balance_coefficient = keys.number("router_aux_loss_coef")?.unwrap_or(0.001) as f32;
     if mixtral {
         return Ok(Some(ExpertsConfig {
             n_experts,
             per_token,
             width: keys.need("intermediate_size")?,
             renormalised: true,
+            balance_coefficient,
             dense_layers: Vec::new(),
         }));
     }
@@ -286,6 +289,7 @@ fn experts_of(keys: &Keys, architecture: Architecture) -> Result<Option<ExpertsC
         per_token,
         width: keys.need("moe_intermediate_size")?,
         renormalised: keys.truth("norm_topk_prob")?.unwrap_or(false),
+        balance_coefficient,
         dense_layers: (0..keys.need("num_hidden_layers")?).filter(dense).collect(),
     }))
 }

@@ -275,10 +275,12 @@ fn experts(config: &CausalConfig) -> Map<String, Value> {
     match config.architecture {
         Architecture::Mixtral => object(json!({
             "num_local_experts": experts.n_experts,
+            "router_aux_loss_coef": wide(experts.balance_coefficient),
             "num_experts_per_tok": experts.per_token,
         })),
         _ => object(json!({
             "num_experts": experts.n_experts,
+            "router_aux_loss_coef": wide(experts.balance_coefficient),
             "num_experts_per_tok": experts.per_token,
             "moe_intermediate_size": experts.width,
             "norm_topk_prob": experts.renormalised,
