@@ -353,11 +353,15 @@ fn configurations_that_would_give_other_results_are_refused_by_name() -> Result 
         "`hidden_act` is relu, expected silu or gelu_pytorch_tanh"
     );
     let text = refusal(|keys| {
-        keys["rope_parameters"]["rope_type"] = json!("longrope");
+        keys["rope_parameters"]["rope_type"] = json!("wide");
     })?;
-    let expected =
-        "`rope_scaling` is of the type longrope, expected default, linear, llama3 or yarn";
+    let expected = "`rope_scaling` is of the type wide, expected default, linear, dynamic, llama3, \
+                    longrope or yarn";
     assert_eq!(text, expected);
+    let text = refusal(|keys| {
+        keys["rope_parameters"] = json!({"rope_type": "longrope", "short_factor": [1.0, 1.0]});
+    })?;
+    assert_eq!(text, "`rope_parameters.long_factor` is missing");
     let text = refusal(|keys| {
         keys["rope_parameters"]["short_factor"] = json!([1.0]);
     })?;

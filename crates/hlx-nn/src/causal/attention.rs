@@ -64,7 +64,8 @@ impl Attention {
             dropout: (0.0, 0),
         };
         attention.rotary = config.rotary_of(layer_idx).map(|rotary| {
-            let frequencies = builder.constant("frequencies", rotary.frequencies(d));
+            let frequencies = rotary.frequencies(d, config.max_positions);
+            let frequencies = builder.constant("frequencies", frequencies);
             (frequencies, rotary.attention_factor())
         });
         let p = config.attention_dropout;

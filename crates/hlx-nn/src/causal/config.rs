@@ -36,7 +36,7 @@ pub enum Architecture {
 }
 
 /// How a model knows where a token is.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Positions {
     /// A learned row a position is added to the embedding.
@@ -196,11 +196,11 @@ impl CausalConfig {
 
     /// The rotary positions of a layer.
     pub fn rotary_of(&self, layer_idx: usize) -> Option<Rotary> {
-        let Positions::Rotary(rotary) = self.positions else {
+        let Positions::Rotary(rotary) = &self.positions else {
             return None;
         };
-        let local = self.window_of(layer_idx).and(self.window_rotary);
-        Some(local.unwrap_or(rotary))
+        let local = self.window_of(layer_idx).and(self.window_rotary.as_ref());
+        Some(local.unwrap_or(rotary).clone())
     }
 
     /// The experts of a layer.

@@ -151,7 +151,7 @@ impl CausalLm {
 /// The table of Vaswani et al. 2017: sin(position 10000^(-2i / C)) in the first half of a row, cosines in
 /// the second.
 fn sinusoids(positions: usize, width: usize) -> Vec<f32> {
-    let frequencies = super::Rotary::plain(10_000.0).frequencies(width);
+    let frequencies = super::Rotary::plain(10_000.0).frequencies(width, positions);
     hlx_core::cpu::with_flush(|| {
         let mut table = Vec::with_capacity(positions * width);
         for position in 0..positions {

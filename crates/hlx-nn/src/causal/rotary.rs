@@ -1,4 +1,4 @@
-//! The angles of rotary positions, plain and with the scalings of Llama 3 and YaRN.
+//! The angles of rotary positions, plain and with the scalings of Llama 3, YaRN and LongRoPE.
 //!
 //! Frequencies are computed once, on the host, in f64 by additions, products and quotients alone, which
 //! IEEE 754 rounds alike everywhere; each is then rounded to f32.
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Rotary positions: element i of a head makes a pair with element i + width / 2, and is turned by
 /// position theta^(-2 i / width).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotary {
     /// The base of the frequencies.
@@ -22,7 +22,7 @@ pub struct Rotary {
 
 /// How a model was made to read longer sequences than it was first trained on: Hugging Face's
 /// `rope_scaling`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RopeScaling {
     /// All positions are divided by a factor.
@@ -56,6 +56,25 @@ pub enum RopeScaling {
         /// Whether the ends of the ramp are whole numbers.
         truncate: bool,
     },
+    /// The base grows with sequences that are longer than `max_positions`. No model here reads such
+    /// sequences, and up to there nothing changes: these are plain frequencies, kept for export.
+    Dynamic {
+        /// The factor.
+        factor: f64,
+    },
+    /// Ding et al. 2024, arXiv:2402.13753: each frequency is divided by a factor of its own. A model with
+    /// more positions than `original` takes the long factors, for every sequence; `transformers` takes
+    /// the short ones for passes of up to `original` tokens, whose cached keys then do not fit longer ones.
+    LongRope {
+        /// The positions before.
+        original: usize,
+        /// The factor of each pair, of models of up to `original` positions.
+        short_factor: Vec<f64>,
+        /// The factor of each pair, of models of more.
+        long_factor: Vec<f64>,
+        /// What sines and cosines are multiplied by.
+        attention_factor: f64,
+    },
 }
 
 impl Rotary {
@@ -68,18 +87,31 @@ impl Rotary {
         }
     }
 
-    /// Returns the angle of one step of each pair of a head of this width.
-    pub fn frequencies(&self, head_width: usize) -> Vec<f32> {
+    /// Returns the angle of one step of each pair of a head of this width, in a model of so many
+    /// positions.
+    pub fn frequencies(&self, head_width: usize, max_positions: usize) -> Vec<f32> {
         let width = self.width.unwrap_or(head_width);
         let plain = (0..width / 2).map(|pair| power(self.theta, -2.0 * pair as f64 / width as f64));
         let scaled = plain
             .enumerate()
-            .map(|(pair, frequency)| match self.scaling {
-                None => frequency,
+            .map(|(pair, frequency)| match &self.scaling {
+                None | Some(RopeScaling::Dynamic { .. }) => frequency,
                 Some(RopeScaling::Linear { factor }) => frequency / factor,
                 Some(scaling @ RopeScaling::Llama3 { .. }) => llama3(scaling, frequency),
                 Some(scaling @ RopeScaling::Yarn { .. }) => {
                     yarn(scaling, frequency, (pair, width), self.theta)
+                }
+                Some(RopeScaling::LongRope {
+                    original,
+                    short_factor,
+                    long_factor,
+                    ..
+                }) => {
+                    let factors = match max_positions > *original {
+                        true => long_factor,
+                        false => short_factor,
+                    };
+                    frequency / factors.get(pair).copied().unwrap_or(1.0)
                 }
             });
         scaled.map(|frequency| frequency as f32).collect()
@@ -88,9 +120,14 @@ impl Rotary {
     /// What sines and cosines are multiplied by.
     pub fn attention_factor(&self) -> f32 {
         match self.scaling {
-            Some(RopeScaling::Yarn {
-                attention_factor, ..
-            }) => attention_factor as f32,
+            Some(
+                RopeScaling::Yarn {
+                    attention_factor, ..
+                }
+                | RopeScaling::LongRope {
+                    attention_factor, ..
+                },
+            ) => attention_factor as f32,
             _ => 1.0,
         }
     }
@@ -108,10 +145,31 @@ impl Rotary {
             false => Err(format!("rotary {name} is {value}, expected at least 1")),
         };
         at_least_one("theta", self.theta)?;
-        match self.scaling {
+        match &self.scaling {
             None => Ok(()),
-            Some(RopeScaling::Linear { factor } | RopeScaling::Yarn { factor, .. }) => {
-                at_least_one("factor", factor)
+            Some(
+                RopeScaling::Linear { factor }
+                | RopeScaling::Yarn { factor, .. }
+                | RopeScaling::Dynamic { factor },
+            ) => at_least_one("factor", *factor),
+            Some(RopeScaling::LongRope {
+                short_factor,
+                long_factor,
+                ..
+            }) => {
+                let pairs = width / 2;
+                let is_unfit = |factor: &f64| factor.is_nan() || *factor <= 0.0;
+                for (name, factors) in
+                    [("short_factor", short_factor), ("long_factor", long_factor)]
+                {
+                    let found = factors.len();
+                    if found != pairs || factors.iter().any(is_unfit) {
+                        return Err(format!(
+                            "rotary {name} has {found} numbers, expected {pairs} above 0"
+                        ));
+                    }
+                }
+                Ok(())
             }
             Some(RopeScaling::Llama3 {
                 factor,
@@ -119,8 +177,8 @@ impl Rotary {
                 high_freq_factor,
                 ..
             }) => {
-                at_least_one("factor", factor)?;
-                match low_freq_factor > 0.0 && high_freq_factor > low_freq_factor {
+                at_least_one("factor", *factor)?;
+                match *low_freq_factor > 0.0 && high_freq_factor > low_freq_factor {
                     true => Ok(()),
                     false => Err(format!(
                         "rotary high_freq_factor is {high_freq_factor}, expected more than \
@@ -140,10 +198,18 @@ impl RopeScaling {
             false => 0.1 * ln(factor) + 1.0,
         }
     }
+
+    /// LongRoPE's factor of sines and cosines where none is given: sqrt(1 + ln(factor) / ln(original)).
+    pub fn long_rope_attention_factor(factor: f64, original: usize) -> f64 {
+        match factor <= 1.0 {
+            true => 1.0,
+            false => (1.0 + ln(factor) / ln(original as f64)).sqrt(),
+        }
+    }
 }
 
-fn llama3(scaling: RopeScaling, frequency: f64) -> f64 {
-    let RopeScaling::Llama3 {
+fn llama3(scaling: &RopeScaling, frequency: f64) -> f64 {
+    let &RopeScaling::Llama3 {
         factor,
         low_freq_factor,
         high_freq_factor,
@@ -164,8 +230,8 @@ fn llama3(scaling: RopeScaling, frequency: f64) -> f64 {
     (1.0 - kept) * frequency / factor + kept * frequency
 }
 
-fn yarn(scaling: RopeScaling, frequency: f64, (pair, width): (usize, usize), theta: f64) -> f64 {
-    let RopeScaling::Yarn {
+fn yarn(scaling: &RopeScaling, frequency: f64, (pair, width): (usize, usize), theta: f64) -> f64 {
+    let &RopeScaling::Yarn {
         factor,
         original,
         beta_fast,
@@ -251,8 +317,8 @@ mod tests {
     /// Values of `transformers` 5.23, `ROPE_INIT_FUNCTIONS`, in f32.
     #[test]
     fn frequencies_are_those_of_transformers() {
-        let near = |rotary: Rotary, expected: &[f32]| {
-            let found = rotary.frequencies(2 * expected.len());
+        let near = |rotary: &Rotary, expected: &[f32]| {
+            let found = rotary.frequencies(2 * expected.len(), 64);
             for (found, expected) in found.iter().zip(expected) {
                 assert!(
                     (found / expected - 1.0).abs() < 3e-7,
@@ -260,7 +326,7 @@ mod tests {
                 );
             }
         };
-        near(Rotary::plain(10_000.0), &PLAIN);
+        near(&Rotary::plain(10_000.0), &PLAIN);
         let scaling = Some(RopeScaling::Llama3 {
             factor: 8.0,
             low_freq_factor: 1.0,
@@ -269,7 +335,7 @@ mod tests {
         });
         let theta = 5_000.0;
         near(
-            Rotary {
+            &Rotary {
                 scaling,
                 ..Rotary::plain(theta)
             },
@@ -287,7 +353,45 @@ mod tests {
             scaling,
             ..Rotary::plain(10_000.0)
         };
-        near(yarn, &YARN);
+        near(&yarn, &YARN);
         assert!((yarn.attention_factor() - 1.138_629_4).abs() < 1e-6);
+    }
+
+    /// The formulas of `ROPE_INIT_FUNCTIONS["longrope"]` and `["dynamic"]` of `transformers` 5.23.
+    #[test]
+    fn long_models_take_the_long_factors() {
+        let (short_factor, long_factor) = (vec![1.0, 1.1, 1.25, 1.5], vec![1.0, 2.0, 8.0, 32.0]);
+        let rotary = Rotary {
+            scaling: Some(RopeScaling::LongRope {
+                original: 16,
+                short_factor: short_factor.clone(),
+                long_factor: long_factor.clone(),
+                attention_factor: RopeScaling::long_rope_attention_factor(4.0, 16),
+            }),
+            ..Rotary::plain(10_000.0)
+        };
+        for (max_positions, factors) in [(16, &short_factor), (17, &long_factor)] {
+            let found = rotary.frequencies(8, max_positions);
+            for ((found, plain), factor) in found.iter().zip(PLAIN).zip(factors) {
+                let expected = f64::from(plain) / factor;
+                assert!((f64::from(*found) / expected - 1.0).abs() < 3e-7);
+            }
+        }
+        // sqrt(1 + ln 4 / ln 16)
+        assert!((rotary.attention_factor() - 1.5_f32.sqrt()).abs() < 1e-6);
+        assert_eq!(RopeScaling::long_rope_attention_factor(1.0, 16), 1.0);
+        let error = rotary.check(10).expect_err("five pairs");
+        assert_eq!(
+            error,
+            "rotary short_factor has 4 numbers, expected 5 above 0"
+        );
+        let dynamic = Rotary {
+            scaling: Some(RopeScaling::Dynamic { factor: 4.0 }),
+            ..Rotary::plain(10_000.0)
+        };
+        assert_eq!(
+            dynamic.frequencies(8, 64),
+            Rotary::plain(10_000.0).frequencies(8, 64)
+        );
     }
 }

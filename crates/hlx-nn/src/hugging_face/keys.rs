@@ -141,6 +141,14 @@ impl Keys {
             .ok_or_else(|| format!("`{prefix}{name}` is missing"))
     }
 
+    pub fn need_numbers(&self, name: &str) -> Result<Vec<f64>, String> {
+        let prefix = self.prefix;
+        let numbers = self.typed(name, "a list of numbers", |value| {
+            value.as_array()?.iter().map(Value::as_f64).collect()
+        });
+        numbers?.ok_or_else(|| format!("`{prefix}{name}` is missing"))
+    }
+
     /// Refuses any value of a key but one, which is as leaving it out.
     pub fn only(&self, name: &str, value: &Value) -> Result<(), String> {
         let prefix = self.prefix;

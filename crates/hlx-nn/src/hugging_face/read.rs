@@ -249,9 +249,26 @@ fn scaling_of(keys: &Keys, max_positions: usize) -> Result<Option<RopeScaling>, 
                 truncate: keys.truth("truncate")?.unwrap_or(true),
             })
         }
+        "dynamic" => Some(RopeScaling::Dynamic {
+            factor: keys.need_number("factor")?,
+        }),
+        "longrope" => {
+            let stated = keys.count("original_max_position_embeddings")?;
+            let original = stated.unwrap_or(max_positions);
+            let factor = keys.number("factor")?;
+            let factor = factor.unwrap_or(max_positions as f64 / original as f64);
+            let usual = RopeScaling::long_rope_attention_factor(factor, original);
+            Some(RopeScaling::LongRope {
+                original,
+                short_factor: keys.need_numbers("short_factor")?,
+                long_factor: keys.need_numbers("long_factor")?,
+                attention_factor: keys.number("attention_factor")?.unwrap_or(usual),
+            })
+        }
         other => {
             return Err(format!(
-                "`rope_scaling` is of the type {other}, expected default, linear, llama3 or yarn"
+                "`rope_scaling` is of the type {other}, expected default, linear, dynamic, llama3, \
+                 longrope or yarn"
             ));
         }
     };

@@ -190,12 +190,25 @@ fn rotary(config: &CausalConfig) -> Map<String, Value> {
         theta,
         width,
         scaling,
-    }) = config.positions
+    }) = &config.positions
     else {
         return Map::new();
     };
-    let scaling = scaling.map(|scaling| match scaling {
+    let scaling = scaling.as_ref().map(|scaling| match scaling {
         RopeScaling::Linear { factor } => json!({"rope_type": "linear", "factor": factor}),
+        RopeScaling::Dynamic { factor } => json!({"rope_type": "dynamic", "factor": factor}),
+        RopeScaling::LongRope {
+            original,
+            short_factor,
+            long_factor,
+            attention_factor,
+        } => json!({
+            "rope_type": "longrope",
+            "original_max_position_embeddings": original,
+            "short_factor": short_factor,
+            "long_factor": long_factor,
+            "attention_factor": attention_factor,
+        }),
         RopeScaling::Llama3 {
             factor,
             low_freq_factor,
@@ -226,7 +239,7 @@ fn rotary(config: &CausalConfig) -> Map<String, Value> {
         }),
     });
     let partial = width.map(|width| width as f64 / config.head_width as f64);
-    let local = match config.window_rotary {
+    let local = match &config.window_rotary {
         Some(local) if config.architecture == Architecture::Gemma3 => Some(local.theta),
         _ => None,
     };
