@@ -73,6 +73,7 @@ fn mini() -> TransformerConfig {
         feed_forward_width: 64,
         positions: 16,
         dropout: 0.0,
+        attention_dropout: 0.0,
     }
 }
 

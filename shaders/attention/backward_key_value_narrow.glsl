@@ -7,6 +7,9 @@
 #define STORED_DS
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
+#ifdef DROPPED
+#include "../include/random.glsl"
+#endif
 #include "narrow.glsl"
 
 layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
@@ -19,6 +22,9 @@ layout(set = 0, binding = 4) writeonly buffer DQKV { float dqkv[]; };
 layout(set = 0, binding = 4) writeonly buffer DQKVVectors { vec4 dqkv_vectors[]; };
 
 layout(set = 0, binding = 5) writeonly buffer DS { vec4 stored_ds[]; };
+#ifdef DROPPED
+layout(set = 0, binding = 6) readonly buffer Counter { uint step_and_base[]; };
+#endif
 
 DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
 DEFINE_FETCH(fetch_d_o, d_o, d_o_vectors)
@@ -72,6 +78,9 @@ void main() {
         sums[r][0] = vec4(0.0);
         sums[r][1] = vec4(0.0);
     }
+#ifdef DROPPED
+    uvec2 draws = HEAD_DRAW_KEY(step_and_base, head);
+#endif
     uint first_query = row0 / COLS * COLS;
     for (uint query0 = first_query; query0 < push.time; query0 += COLS) {
         barrier();
@@ -95,6 +104,15 @@ void main() {
         [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
         CONTRACT(s, KEY_OR_VALUE, columns, side * COLS * UNITS)
         if (side == 0u) {
+#ifdef DROPPED
+            // The thread's four keys share their draws: bit 4 r + c is set if row r keeps column c.
+            uint kept = 0u;
+            EACH(c, 4u,
+                uvec4 words = draw4(draws, head % push.heads_a_sequence, query0 + 4u * tx + c,
+                                    (row0 + first_row) / 4u);
+                EACH(r, THREAD_ROWS, kept |= uint(is_kept(words[r])) << (4u * r + c);)
+            )
+#endif
             EACH(r, THREAD_ROWS,
                 EACH(c, 4u,
                     s[r][c] = hlx_mul(weight_exp(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
@@ -105,14 +123,36 @@ void main() {
                         if (row0 + ROW(r) > query || query >= push.time) s[r][c] = 0.0;
                     }
                 }
+#ifdef DROPPED
+                // p, with the sign of a minus where it is dropped, in the place of ds.
+                precise vec4 p = s[r];
+                EACH(c, 4u,
+                    if ((kept >> (4u * r + c) & 1u) == 0u) {
+                        s[r][c] = 0.0;
+                        p[c] = uintBitsToFloat(floatBitsToUint(p[c]) | HLX_SIGN);
+                    } else {
+                        s[r][c] = hlx_mul(s[r][c], push.factor);
+                    }
+                )
+                weights[ROWS * 8u + WEIGHT(ROW(r), tx)] = p;
+#endif
                 weights[WEIGHT(ROW(r), tx)] = s[r];
             )
         }
         barrier();
         if (side == 1u) {
             EACH(r, THREAD_ROWS,
+#ifdef DROPPED
+                vec4 p = weights[ROWS * 8u + WEIGHT(ROW(r), tx)];
+                EACH(c, 4u,
+                    bool keeps = (floatBitsToUint(p[c]) & HLX_SIGN) == 0u;
+                    precise float d = keeps ? hlx_mul(s[r][c], push.factor) : 0.0;
+                    s[r][c] = hlx_mul(hlx_abs(p[c]), hlx_sub(d, a[c]));
+                )
+#else
                 vec4 p = weights[WEIGHT(ROW(r), tx)];
                 EACH(c, 4u, s[r][c] = hlx_mul(p[c], hlx_sub(s[r][c], a[c]));)
+#endif
                 if (edge) {
                     [[unroll]] for (uint c = 0u; c < 4u; ++c) {
                         uint query = query0 + 4u * tx + c;

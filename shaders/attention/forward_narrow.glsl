@@ -7,6 +7,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "../include/arith.glsl"
 #include "../include/math.glsl"
+#ifdef DROPPED
+#include "../include/random.glsl"
+#endif
 #include "narrow.glsl"
 
 layout(set = 0, binding = 0) readonly buffer QKV { float qkv[]; };
@@ -14,6 +17,9 @@ layout(set = 0, binding = 0) readonly buffer QKVVectors { vec4 qkv_vectors[]; };
 layout(set = 0, binding = 1) writeonly buffer O { float o[]; };
 layout(set = 0, binding = 1) writeonly buffer OVectors { vec4 o_vectors[]; };
 layout(set = 0, binding = 2) writeonly buffer Stats { float stats[]; };
+#ifdef DROPPED
+layout(set = 0, binding = 3) readonly buffer Counter { uint step_and_base[]; };
+#endif
 
 DEFINE_FETCH(fetch_qkv, qkv, qkv_vectors)
 DEFINE_STORE(store_o, o, o_vectors)
@@ -74,6 +80,9 @@ void main() {
         sums[r][0] = vec4(0.0);
         sums[r][1] = vec4(0.0);
     }
+#ifdef DROPPED
+    uvec2 draws = HEAD_DRAW_KEY(step_and_base, head);
+#endif
     // Each thread sums l of one of its rows.
     uint own = tx % THREAD_ROWS;
     precise float l = 0.0;
@@ -155,6 +164,19 @@ void main() {
                 vec4 p = WEIGHTS[WEIGHT(ROW(own), j)];
                 EACH(c, 4u, l = hlx_add(l, p[c]);)
             )
+#ifdef DROPPED
+        }
+        barrier();
+        if (busy) {
+            EACH(r, THREAD_ROWS,
+                uvec4 words = draw4(draws, head % push.heads_a_sequence, row0 + ROW(r), key0 / 4u + tx);
+                EACH(c, 4u, s[r][c] = is_kept(words[c]) ? hlx_mul(s[r][c], push.factor) : 0.0;)
+                WEIGHTS[WEIGHT(ROW(r), tx)] = s[r];
+            )
+        }
+        barrier();
+        if (busy) {
+#endif
             ACCUMULATE(WEIGHTS, 0u, VALUES, 0u)
         }
     }

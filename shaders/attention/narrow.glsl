@@ -40,7 +40,21 @@ layout(push_constant) uniform Push {
 #ifdef STORED_DS
     uint first_head;  // of the heads whose ds is stored at a time: push.heads of them
 #endif
+#ifdef DROPPED
+    uint seed_low;
+    uint seed_high;
+    uint purpose;
+    float p;
+    float factor;  // 1 / (1 - p)
+#endif
 } push;
+
+#ifdef DROPPED
+#include "draws.glsl"
+// The key of the draws of a head's sequence; `counter` holds the step and the first sample's number.
+#define HEAD_DRAW_KEY(counter, head) \
+    draw_key(counter[0], counter[1], (head) / push.heads_a_sequence)
+#endif
 
 // Element offset of [sequence, t = 0, which, head, d = 0] in qkv [B, T, 3, H, D], and of
 // [sequence, 0, head, 0] in o [B, T, H, D]; a step of t is QKV_STRIDE or O_STRIDE.

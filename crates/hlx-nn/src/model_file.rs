@@ -146,6 +146,7 @@ mod tests {
             feed_forward_width: 2 * width,
             positions: 8,
             dropout: 0.0,
+            attention_dropout: 0.0,
         };
         let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
         Model::new(&ctx, 3, |b| Transformer::new(b, &config)).expect("makes")

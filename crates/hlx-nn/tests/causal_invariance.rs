@@ -431,6 +431,7 @@ fn transformer() -> TransformerConfig {
         feed_forward_width: 40,
         positions: 64,
         dropout: 0.0,
+        attention_dropout: 0.0,
     }
 }
 

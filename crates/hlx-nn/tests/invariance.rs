@@ -20,6 +20,7 @@ fn config(dropout: f32) -> TransformerConfig {
         feed_forward_width: 40,
         positions: 37,
         dropout,
+        attention_dropout: dropout,
     }
 }
 

@@ -16,6 +16,7 @@ fn config() -> TransformerConfig {
         feed_forward_width: 16,
         positions: 5,
         dropout: 0.0,
+        attention_dropout: 0.0,
     }
 }
 

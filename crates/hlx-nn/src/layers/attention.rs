@@ -2,7 +2,7 @@
 
 use hlx_autograd::{AttentionSpec, Tensor};
 
-use super::Linear;
+use super::{Dropout, Linear};
 use crate::causal::Pass;
 use crate::error::NnError;
 use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
@@ -19,6 +19,8 @@ pub struct MultiHeadAttention {
     pub out: Linear,
     /// The number of heads; it divides C.
     pub n_heads: usize,
+    /// Of the attention weights, in training.
+    pub weight_dropout: Option<Dropout>,
 }
 
 impl MultiHeadAttention {
@@ -44,6 +46,19 @@ impl MultiHeadAttention {
             qkv: linear("qkv", 3 * width, std),
             out: linear("out", width, out_std),
             n_heads,
+            weight_dropout: None,
+        }
+    }
+
+    /// Drops attention weights with probability `p` in training, as `dropout` of
+    /// `torch.nn.MultiheadAttention`.
+    #[must_use]
+    pub fn with_weight_dropout(self, builder: &mut ParameterBuilder, p: f32) -> Self {
+        // A place is taken only where something is dropped: other dropouts keep their masks.
+        let weight_dropout = (p > 0.0).then(|| Dropout::new(builder, p));
+        Self {
+            weight_dropout,
+            ..self
         }
     }
 
@@ -60,11 +75,19 @@ impl MultiHeadAttention {
         self.out.forward_add(&self.attend(x, context)?, residual)
     }
 
+    /// Causal attention, with the dropout of its weights.
+    fn causal(&self, context: &ForwardContext) -> AttentionSpec {
+        let dropout = self.weight_dropout.as_ref();
+        AttentionSpec {
+            dropout: dropout.and_then(|dropout| dropout.mask(context)),
+            ..AttentionSpec::causal()
+        }
+    }
+
     /// What the heads give, \[B, T, C\], before the projection back.
     pub(crate) fn attend(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
         let qkv = self.qkv.forward(x, context)?;
-        let causal = AttentionSpec::causal();
-        Ok(qkv.packed_attention(self.n_heads, &causal)?)
+        Ok(qkv.packed_attention(self.n_heads, &self.causal(context))?)
     }
 
     /// As [`MultiHeadAttention::attend`], with the documents and the cache of a pass.
@@ -88,7 +111,7 @@ impl MultiHeadAttention {
         let heads = [batch, time, 3, self.n_heads, packed / 3 / self.n_heads];
         let qkv = qkv.reshape(&heads)?;
         let new = [qkv.select(2, 1)?, qkv.select(2, 2)?];
-        let causal = AttentionSpec::causal();
+        let causal = self.causal(pass.context);
         let ([k, v], spec) = pass.keys_of(layer_idx, new, causal)?;
         Ok(qkv.select(2, 0)?.attention(&k, &v, &spec)?.flatten(2, 3)?)
     }

@@ -34,11 +34,13 @@ impl Block {
             n_heads,
             feed_forward_width,
             dropout,
+            attention_dropout,
             ..
         } = *config;
         let b = builder;
         let attention_norm = LayerNorm::new(&mut b.child("attention_norm"), width);
-        let attention = MultiHeadAttention::new(&mut b.child("attention"), width, n_heads, std);
+        let attention = MultiHeadAttention::new(&mut b.child("attention"), width, n_heads, std)
+            .with_weight_dropout(b, attention_dropout);
         let feed_forward_norm = LayerNorm::new(&mut b.child("feed_forward_norm"), width);
         let mut inner = b.child("feed_forward");
         Self {

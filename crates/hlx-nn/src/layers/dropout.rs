@@ -1,6 +1,6 @@
 //! Dropout.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{DropoutMask, Tensor};
 
 use crate::init::DROPOUT_PURPOSE;
 use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
@@ -27,6 +27,12 @@ impl Dropout {
     pub fn is_active(&self, context: &ForwardContext) -> bool {
         self.p > 0.0 && context.is_training()
     }
+
+    /// What the layer drops in this context, for operations that drop by themselves.
+    pub(crate) fn mask(&self, context: &ForwardContext) -> Option<DropoutMask> {
+        let mask = context.mask(self.p, self.purpose);
+        mask.filter(|_| self.is_active(context))
+    }
 }
 
 impl Module for Dropout {
@@ -36,9 +42,9 @@ impl Module for Dropout {
 
     /// The shape, whose first dimension counts samples, is kept.
     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        match context.mask(self.p, self.purpose) {
-            Some(mask) if self.is_active(context) => Ok(x.dropout(&mask)?),
-            _ => Ok(x.clone()),
+        match self.mask(context) {
+            Some(mask) => Ok(x.dropout(&mask)?),
+            None => Ok(x.clone()),
         }
     }
 }

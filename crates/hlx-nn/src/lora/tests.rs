@@ -23,6 +23,7 @@ fn sizes() -> TransformerConfig {
         feed_forward_width: 12,
         positions: 6,
         dropout: 0.0,
+        attention_dropout: 0.0,
     }
 }
 

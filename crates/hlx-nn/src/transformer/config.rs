@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::error::NnError;
 
+/// Not saved where it is 0: files of models without it keep their bytes.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(p: &f32) -> bool {
+    *p == 0.0
+}
+
 /// The largest head width that the attention kernels take.
 const MAX_HEAD_WIDTH: usize = 128;
 
@@ -24,8 +30,11 @@ pub struct TransformerConfig {
     pub feed_forward_width: usize,
     /// The largest number of positions.
     pub positions: usize,
-    /// The probability of every dropout, in [0, 1).
+    /// The probability of the dropouts on embeddings and branches, in [0, 1).
     pub dropout: f32,
+    /// The probability of the dropout on attention weights, in [0, 1).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attention_dropout: f32,
 }
 
 impl TransformerConfig {
@@ -54,6 +63,7 @@ impl TransformerConfig {
             feed_forward_width,
             positions,
             dropout,
+            attention_dropout: 0.0,
         }
     }
 
@@ -99,11 +109,14 @@ impl TransformerConfig {
                 "a head is {found} wide, expected at most {MAX_HEAD_WIDTH}"
             ));
         }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return fail(format!(
-                "dropout is {}, expected 0 or more, below 1",
-                self.dropout
-            ));
+        let probabilities = [
+            ("dropout", self.dropout),
+            ("attention_dropout", self.attention_dropout),
+        ];
+        for (name, p) in probabilities {
+            if !(0.0..1.0).contains(&p) {
+                return fail(format!("{name} is {p}, expected 0 or more, below 1"));
+            }
         }
         Ok(())
     }
@@ -132,6 +145,7 @@ mod tests {
             feed_forward_width: 17,
             positions: 9,
             dropout: 0.0,
+            attention_dropout: 0.0,
         };
         for config in [TransformerConfig::tiny(), odd] {
             let model = Model::zeroed(&ctx, |b| Transformer::new(b, &config))?;

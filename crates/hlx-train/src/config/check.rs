@@ -190,7 +190,6 @@ impl ModelSection {
             ("model.vocabulary", self.vocabulary.is_some()),
             ("model.n_kv_heads", self.n_kv_heads.is_some()),
             ("model.head_width", self.head_width.is_some()),
-            ("model.attention_dropout", self.attention_dropout > 0.0),
             ("model.shape", !self.shape.is_empty()),
         ];
         let of_transformers = [
@@ -203,6 +202,7 @@ impl ModelSection {
                 self.feed_forward_width.is_some(),
             ),
             ("model.positions", self.positions.is_some()),
+            ("model.attention_dropout", self.attention_dropout > 0.0),
         ];
         let of_classifiers = [("model.hidden", self.hidden.is_some())];
         let of_cnns = [

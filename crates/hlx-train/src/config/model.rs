@@ -64,7 +64,7 @@ pub struct ModelSection {
     /// Probability that an activation is dropped in training.
     #[serde(default)]
     pub dropout: f64,
-    /// Of an architecture, the probability that an attention weight is dropped in training.
+    /// Of a transformer, the probability that an attention weight is dropped in training.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attention_dropout: f64,
     /// Of an architecture, every other key of a [`CausalConfig`](hlx_nn::CausalConfig).
@@ -170,6 +170,7 @@ impl Config {
             feed_forward_width: model.feed_forward_width.unwrap_or(0),
             positions: self.positions(),
             dropout: model.dropout as f32,
+            attention_dropout: model.attention_dropout as f32,
         }
     }
 
