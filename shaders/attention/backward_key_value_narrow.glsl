@@ -52,6 +52,22 @@ shared vec4 rows[2 * ROWS * UNITS];
 // The block's queries, then their do; p, then ds.
 shared vec4 columns[2 * COLS * UNITS];
 shared vec4 weights[2 * ROWS * 8];
+#ifdef DROPPED
+// Of four neighbouring keys and a query: bit k is set if key k keeps its weight.
+shared uvec4 kept[ROWS * 2];
+#define KEEPS(r, c) ((kept[ROW(r) / 4u * 8u + tx][c] >> ROW(r) % 4u & 1u) != 0u)
+#define DROP(r, c, x) (KEEPS(r, c) ? hlx_mul(x, push.factor) : 0.0)
+// p lies in the place of ds until that is there.
+#define P(r) weights[ROWS * 8u + WEIGHT(ROW(r), tx)]
+#define STORE_WEIGHTS(r)                                                         \
+    P(r) = s[r];                                                                 \
+    EACH(c, 4u, s[r][c] = DROP(r, c, s[r][c]);)                                  \
+    weights[WEIGHT(ROW(r), tx)] = s[r];
+#else
+#define DROP(r, c, x) x
+#define P(r) weights[WEIGHT(ROW(r), tx)]
+#define STORE_WEIGHTS(r) P(r) = s[r];
+#endif
 
 void main() {
     // Half the threads compute s, p and dv, the other half dp, ds and dk.
@@ -99,20 +115,20 @@ void main() {
             }
         }
         bool edge = query0 < row0 + ROWS || query0 + COLS > push.time;
+#ifdef DROPPED
+        [[unroll]] for (uint i = 0u; i < ROWS / 4u * COLS / THREADS; ++i) {
+            uint at = gl_LocalInvocationIndex + i * THREADS;
+            uvec4 words = draw4(draws, head % push.heads_a_sequence, query0 + at % COLS,
+                                row0 / 4u + at / COLS);
+            uvec4 bits = uvec4(is_kept(words.x), is_kept(words.y), is_kept(words.z), is_kept(words.w));
+            kept[at / 4u][at % 4u] = bits.x | bits.y << 1 | bits.z << 2 | bits.w << 3;
+        }
+#endif
         barrier();
         precise vec4 s[THREAD_ROWS];
         [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) s[r] = vec4(0.0);
         CONTRACT(s, KEY_OR_VALUE, columns, side * COLS * UNITS)
         if (side == 0u) {
-#ifdef DROPPED
-            // The thread's four keys share their draws: bit 4 r + c is set if row r keeps column c.
-            uint kept = 0u;
-            EACH(c, 4u,
-                uvec4 words = draw4(draws, head % push.heads_a_sequence, query0 + 4u * tx + c,
-                                    (row0 + first_row) / 4u);
-                EACH(r, THREAD_ROWS, kept |= uint(is_kept(words[r])) << (4u * r + c);)
-            )
-#endif
             EACH(r, THREAD_ROWS,
                 EACH(c, 4u,
                     s[r][c] = hlx_mul(weight_exp(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
@@ -123,36 +139,14 @@ void main() {
                         if (row0 + ROW(r) > query || query >= push.time) s[r][c] = 0.0;
                     }
                 }
-#ifdef DROPPED
-                // p, with the sign of a minus where it is dropped, in the place of ds.
-                precise vec4 p = s[r];
-                EACH(c, 4u,
-                    if ((kept >> (4u * r + c) & 1u) == 0u) {
-                        s[r][c] = 0.0;
-                        p[c] = uintBitsToFloat(floatBitsToUint(p[c]) | HLX_SIGN);
-                    } else {
-                        s[r][c] = hlx_mul(s[r][c], push.factor);
-                    }
-                )
-                weights[ROWS * 8u + WEIGHT(ROW(r), tx)] = p;
-#endif
-                weights[WEIGHT(ROW(r), tx)] = s[r];
+                STORE_WEIGHTS(r)
             )
         }
         barrier();
         if (side == 1u) {
             EACH(r, THREAD_ROWS,
-#ifdef DROPPED
-                vec4 p = weights[ROWS * 8u + WEIGHT(ROW(r), tx)];
-                EACH(c, 4u,
-                    bool keeps = (floatBitsToUint(p[c]) & HLX_SIGN) == 0u;
-                    precise float d = keeps ? hlx_mul(s[r][c], push.factor) : 0.0;
-                    s[r][c] = hlx_mul(hlx_abs(p[c]), hlx_sub(d, a[c]));
-                )
-#else
-                vec4 p = weights[WEIGHT(ROW(r), tx)];
-                EACH(c, 4u, s[r][c] = hlx_mul(p[c], hlx_sub(s[r][c], a[c]));)
-#endif
+                vec4 p = P(r);
+                EACH(c, 4u, s[r][c] = hlx_mul(p[c], hlx_sub(DROP(r, c, s[r][c]), a[c]));)
                 if (edge) {
                     [[unroll]] for (uint c = 0u; c < 4u; ++c) {
                         uint query = query0 + 4u * tx + c;

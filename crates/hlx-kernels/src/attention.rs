@@ -28,12 +28,14 @@ use crate::KernelError;
 use crate::error::{check_len, check_that};
 
 mod cpu;
+pub mod dropped;
 pub mod ranged;
 mod shaders;
 #[cfg(test)]
 mod tests;
 mod tile;
 
+use dropped::DroppedWeights;
 use shaders::{
     BACKWARD_KEY_VALUE, BACKWARD_QUERY, DELTA, DeltaPush, FORWARD, Push, STORED_KEY_VALUE,
     STORED_QUERY, StoredPush, Variant, choose,
@@ -143,12 +145,30 @@ pub fn attention_forward(
     stats: &Buffer,
     shape: &AttentionShape,
 ) -> Result<(), KernelError> {
-    let name = "attention_forward";
+    check_forward("attention_forward", [qkv, o, stats], shape)?;
+    forward(ctx, qkv, o, stats, *shape, choose(ctx, shape, &FORWARD))
+}
+
+fn check_forward(
+    name: &'static str,
+    [qkv, o, stats]: [&Buffer; 3],
+    shape: &AttentionShape,
+) -> Result<(), KernelError> {
     shape.check(name)?;
     check_len(name, "qkv", qkv, 3 * shape.output_len())?;
     check_len(name, "o", o, shape.output_len())?;
-    check_len(name, "stats", stats, 2 * shape.queries())?;
-    forward(ctx, qkv, o, stats, *shape, choose(ctx, shape, &FORWARD))
+    check_len(name, "stats", stats, 2 * shape.queries())
+}
+
+fn check_backward(
+    name: &'static str,
+    [qkv, o, stats, d_o, delta, dqkv]: [&Buffer; 6],
+    shape: &AttentionShape,
+) -> Result<(), KernelError> {
+    check_forward(name, [qkv, o, stats], shape)?;
+    check_len(name, "d_o", d_o, shape.output_len())?;
+    check_len(name, "delta", delta, shape.queries())?;
+    check_len(name, "dqkv", dqkv, 3 * shape.output_len())
 }
 
 fn forward(
@@ -197,51 +217,41 @@ pub fn attention_backward(
     dqkv: &Buffer,
     shape: &AttentionShape,
 ) -> Result<(), KernelError> {
-    let name = "attention_backward";
-    shape.check(name)?;
-    check_len(name, "qkv", qkv, 3 * shape.output_len())?;
-    check_len(name, "o", o, shape.output_len())?;
-    check_len(name, "stats", stats, 2 * shape.queries())?;
-    check_len(name, "d_o", d_o, shape.output_len())?;
-    check_len(name, "delta", delta, shape.queries())?;
-    check_len(name, "dqkv", dqkv, 3 * shape.output_len())?;
-    if let Some((variant, heads)) = stored(ctx, shape) {
-        return backward_stored(
-            ctx,
-            [qkv, o, stats, d_o],
-            delta,
-            dqkv,
-            *shape,
-            variant,
-            heads,
-        );
+    let buffers = [qkv, o, stats, d_o, delta, dqkv];
+    check_backward("attention_backward", buffers, shape)?;
+    let variant = choose(ctx, shape, &STORED_KEY_VALUE);
+    if let Some(heads) = heads_at_a_time(ctx, shape, variant) {
+        let (inputs, kernel) = ([qkv, o, stats, d_o], (variant, heads, None));
+        return backward_stored(ctx, inputs, delta, dqkv, *shape, kernel);
     }
     backward_query(ctx, [qkv, o, stats, d_o], delta, dqkv, *shape)?;
     backward_key_value(ctx, [qkv, stats, d_o, delta], dqkv, *shape)
 }
 
-/// The kernel for dK and dV that keeps ds, and of how many heads at a time; none on the CPU, where
-/// the device lacks shared memory, or where one head's ds is too large.
-fn stored(ctx: &Context, shape: &AttentionShape) -> Option<(&'static Variant, usize)> {
-    let variant = choose(ctx, shape, &STORED_KEY_VALUE);
+/// Of how many heads at a time a kernel for dK and dV keeps ds; none on the CPU, where the device lacks
+/// shared memory, or where one head's ds is too large.
+fn heads_at_a_time(ctx: &Context, shape: &AttentionShape, variant: &Variant) -> Option<usize> {
     if ctx.is_cpu() || !variant.fits(ctx, shape) || shape.batch == 0 {
         return None;
     }
     let words = usize::try_from(ctx.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
     let most = words.min(ctx.max_binding_words()) / shape.stored_words();
     let rounds = shape.all_heads().div_ceil(most.max(1));
-    (most > 0).then(|| (variant, shape.all_heads().div_ceil(rounds)))
+    (most > 0).then(|| shape.all_heads().div_ceil(rounds))
 }
 
-/// The backward that keeps the ds of `heads` heads at a time.
+/// The kernel for dK and dV of a backward that keeps ds, the heads whose ds it keeps at a time, and the
+/// weights that are dropped.
+type StoredKernel<'a> = (&'a Variant, usize, Option<&'a DroppedWeights<'a>>);
+
+/// The backward that keeps ds.
 fn backward_stored(
     ctx: &Context,
     [qkv, o, stats, d_o]: [&Buffer; 4],
     delta: &Buffer,
     dqkv: &Buffer,
     shape: AttentionShape,
-    key_value: &Variant,
-    heads: usize,
+    (key_value, heads, dropped): StoredKernel<'_>,
 ) -> Result<(), KernelError> {
     backward_delta(ctx, o, d_o, delta, &shape)?;
     let ds = ctx.alloc(heads * shape.stored_words())?;
@@ -254,20 +264,23 @@ fn backward_stored(
             scale: shape.scale(),
             first_head: first as u32,
         };
+        let dropped_push = dropped.map(|dropped| dropped.push(&push));
+        let mut bindings = vec![
+            Binding::Read(qkv),
+            Binding::Read(stats),
+            Binding::Read(d_o),
+            Binding::Read(delta),
+            // Two thirds of it are written here, the rest by the next launch.
+            Binding::ReadWrite(dqkv),
+            Binding::Write(&ds),
+        ];
+        bindings.extend(dropped.map(|dropped| Binding::Read(dropped.counter)));
         let launch = Launch {
             name: "attention_backward_key_value",
             shader: key_value.shader,
             specialization: &shape.constants(),
-            bindings: &[
-                Binding::Read(qkv),
-                Binding::Read(stats),
-                Binding::Read(d_o),
-                Binding::Read(delta),
-                // Two thirds of it are written here, the rest by the next launch.
-                Binding::ReadWrite(dqkv),
-                Binding::Write(&ds),
-            ],
-            push: push_bytes(&push),
+            bindings: &bindings,
+            push: dropped_push.as_ref().map_or(push_bytes(&push), push_bytes),
             groups: groups_1d(key_value.groups(&shape, heads)),
         };
         ctx.launch_counted(launch, shape.work(&launch, heads, 4), no_cpu)?;
@@ -279,6 +292,7 @@ fn backward_stored(
                 Binding::Read(&ds),
                 Binding::ReadWrite(dqkv),
             ],
+            push: push_bytes(&push),
             groups: groups_1d(STORED_QUERY.groups(&shape, heads)),
             ..launch
         };

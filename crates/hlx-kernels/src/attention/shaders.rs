@@ -20,8 +20,16 @@ shader!(
     "attention/backward_key_value_cached"
 );
 
+shader!(forward_64_dropped, "attention/forward_64_dropped");
+shader!(
+    backward_key_value_cached_dropped,
+    "attention/backward_key_value_cached_dropped"
+);
+
 pub use backward_delta::Push as DeltaPush;
+pub use backward_key_value_cached_dropped::Push as DroppedKeyValuePush;
 pub use backward_query_stored::Push as StoredPush;
+pub use forward_64_dropped::Push as DroppedForwardPush;
 pub use wide_forward::Push;
 
 /// A shader and what it takes.
@@ -71,6 +79,16 @@ pub static STORED_KEY_VALUE: [Variant; 3] = [
     variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, false),
 ];
 pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_288, false);
+
+/// Where weights are dropped.
+pub static DROPPED_FORWARD: Variant = variant(&forward_64_dropped::SHADER, 64, 64, 16_384, false);
+pub static DROPPED_KEY_VALUE: Variant = variant(
+    &backward_key_value_cached_dropped::SHADER,
+    32,
+    64,
+    25_600,
+    false,
+);
 
 /// Delta's shader, and the rows of `[B, T, H, D]` of one workgroup.
 pub static DELTA: (&Shader, usize) = (&backward_delta::SHADER, 32);

@@ -174,8 +174,8 @@ fn every_tile_has_equal_bits() {
                 let heads = [shape.all_heads(), shape.all_heads().min(2), 1];
                 match STORED_KEY_VALUE.get(idx) {
                     Some(key_value) if key_value.fits(ctx, &shape) && !ctx.is_cpu() => {
-                        let heads = heads[idx];
-                        backward_stored(ctx, inputs, &delta, &dqkv, shape, key_value, heads)?;
+                        let kernel = (key_value, heads[idx], None);
+                        backward_stored(ctx, inputs, &delta, &dqkv, shape, kernel)?;
                     }
                     _ => {
                         backward_query(ctx, inputs, &delta, &dqkv, shape)?;

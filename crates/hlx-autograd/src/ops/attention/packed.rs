@@ -1,8 +1,13 @@
 //! Attention over a packed query, key and value.
 
+use hlx_kernels::attention::dropped::{
+    DroppedWeights, dropped_attention_backward, dropped_attention_forward,
+};
+use hlx_kernels::attention::ranged::WeightDropout;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 
 use super::{Attended, AttentionSpec, OP};
+use crate::ops::DropoutMask;
 use crate::saved::Saved;
 use crate::{DType, Gradient, Result, Tensor};
 
@@ -13,7 +18,8 @@ impl Tensor {
     /// Computes [`Tensor::attention`] from the packed \[B, T, 3C\] (all heads' queries, then keys, then
     /// values; C = H D) into \[B, T, C\].
     ///
-    /// Plain causal attention of heads up to 128 wide has kernels of its own, with the same bits.
+    /// Plain causal attention of heads up to 128 wide has kernels of its own, with the same bits; on GPUs,
+    /// of heads up to 64 wide, with dropout too.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\]; as
@@ -34,13 +40,19 @@ impl Tensor {
             return Err(self.shape_error(OP, "qkv", expected()));
         }
         let head_width = packed / (3 * heads);
-        if spec.is_plain_causal() && head_width <= WIDEST_PACKED {
-            return self.causal(AttentionShape {
-                batch,
-                time,
-                heads,
-                head_width,
-            });
+        let shape = AttentionShape {
+            batch,
+            time,
+            heads,
+            head_width,
+        };
+        let dropped = spec.dropped();
+        let fits = match dropped {
+            None => head_width <= WIDEST_PACKED,
+            Some(_) => DroppedWeights::fits(self.context(), &shape),
+        };
+        if spec.is_plain_causal() && fits {
+            return self.causal(shape, dropped.cloned());
         }
         let parts = self
             .detach()
@@ -63,8 +75,8 @@ impl Tensor {
         })
     }
 
-    /// Plain causal attention, by the kernels for it.
-    fn causal(&self, shape: AttentionShape) -> Result<Tensor> {
+    /// Plain causal attention, by the kernels for it; weights may be dropped.
+    fn causal(&self, shape: AttentionShape, dropout: Option<DropoutMask>) -> Result<Tensor> {
         let AttentionShape {
             batch,
             time,
@@ -76,17 +88,35 @@ impl Tensor {
         let o = ctx.alloc(out_shape.iter().product())?;
         let stats = ctx.alloc(batch * heads * time * 2)?;
         let qkv = self.buffer()?;
-        attention_forward(ctx, &qkv, &o, &stats, &shape)?;
+        match dropout.as_ref().map(dropped_weights) {
+            None => attention_forward(ctx, &qkv, &o, &stats, &shape)?,
+            Some(dropped) => dropped_attention_forward(ctx, &qkv, &o, &stats, &shape, &dropped)?,
+        }
         let output = Saved::kept(o.clone(), format!("{out_shape:?} of attention"));
         let (x, qkv) = (self.input(), self.keep(&qkv));
         Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
             let ctx = pass.context();
-            let (qkv, output) = (qkv.values()?, output.values()?);
-            let delta = ctx.alloc(batch * heads * time)?;
+            let (qkv, o, d_o) = (&qkv.values()?, &output.values()?, &d_o.buffer()?);
+            let delta = &ctx.alloc(batch * heads * time)?;
             let dqkv = ctx.alloc(qkv.len())?;
-            let d_o = &d_o.buffer()?;
-            attention_backward(ctx, &qkv, &output, &stats, d_o, &delta, &dqkv, &shape)?;
+            match dropout.as_ref().map(dropped_weights) {
+                None => attention_backward(ctx, qkv, o, &stats, d_o, delta, &dqkv, &shape)?,
+                Some(dropped) => dropped_attention_backward(
+                    ctx, qkv, o, &stats, d_o, delta, &dqkv, &shape, &dropped,
+                )?,
+            }
             pass.add(&x, Gradient::owned(dqkv))
         })
     }
+}
+
+fn dropped_weights(mask: &DropoutMask) -> DroppedWeights<'_> {
+    let &DropoutMask {
+        p,
+        seed,
+        purpose,
+        ref counter,
+    } = mask;
+    let dropout = WeightDropout { p, seed, purpose };
+    DroppedWeights { dropout, counter }
 }

@@ -48,7 +48,7 @@ impl AttentionSpec {
         }
     }
 
-    /// Whether it is causal attention without anything else.
+    /// Whether it is causal attention without anything else but dropout.
     pub(super) fn is_plain_causal(&self) -> bool {
         let Self {
             causal,
@@ -62,7 +62,7 @@ impl AttentionSpec {
         } = self;
         let of_scores = window.is_none() && scale.is_none() && soft_cap.is_none();
         let of_ids = documents.is_none() && lengths.is_none() && first_positions.is_none();
-        *causal && of_scores && of_ids && self.dropped().is_none()
+        *causal && of_scores && of_ids
     }
 
     /// The dropout, if it drops anything.

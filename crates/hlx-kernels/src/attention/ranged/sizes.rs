@@ -52,6 +52,13 @@ pub struct WeightDropout {
     pub purpose: u32,
 }
 
+impl WeightDropout {
+    /// What a weight that stays is multiplied by, `1 / (1 - p)`.
+    pub(in crate::attention) fn factor(&self) -> f32 {
+        with_flush(|| arith::div(1.0, arith::sub(1.0, self.p)))
+    }
+}
+
 /// Where an operand's rows lie: the first element, and the strides of samples, positions and heads.
 #[derive(Clone, Copy, Debug)]
 pub struct Strided {
@@ -207,7 +214,7 @@ impl RangedAttention {
             seed_high: (dropout.seed >> 32) as u32,
             purpose: dropout.purpose,
             p: dropout.p,
-            factor: with_flush(|| arith::div(1.0, arith::sub(1.0, dropout.p))),
+            factor: dropout.factor(),
         }
     }
 

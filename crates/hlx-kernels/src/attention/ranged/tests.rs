@@ -5,6 +5,9 @@ use hlx_core::cpu::with_flush;
 
 use super::*;
 use crate::Layout;
+use crate::attention::dropped::{
+    DroppedWeights, dropped_attention_backward, dropped_attention_forward,
+};
 use crate::attention::{AttentionShape, attention_backward, attention_forward};
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 

@@ -145,57 +145,135 @@ fn padding_and_company_leave_no_trace() {
     }
 }
 
-/// Causal attention over the three views of a packed tensor has the bits of the kernels for it.
-#[test]
-fn views_of_a_packed_tensor_have_the_bits_of_the_packed_kernels() {
-    for (time, heads, width) in [(70, 2, 8), (33, 1, 33), (34, 1, 80)] {
-        let shape = AttentionShape {
-            batch: 2,
-            time,
-            heads,
-            head_width: width,
-        };
-        let scale = with_flush(|| arith::rsqrt(width as f32));
+/// A packed tensor, the upstream gradient of its attention, and the sizes of that attention.
+struct Packed {
+    shape: AttentionShape,
+    attention: RangedAttention,
+    data: Vec<f32>,
+    upstream: Vec<f32>,
+}
+
+impl Packed {
+    fn new([batch, time, heads, width]: [usize; 4], dropout: Option<WeightDropout>) -> Self {
         let attention = RangedAttention {
-            batch: 2,
+            batch,
             queries: time,
             keys: time,
             heads,
             key_heads: heads,
             head_width: width,
-            scale,
+            scale: with_flush(|| arith::rsqrt(width as f32)),
             causal: true,
+            dropout,
             ..PLAIN
         };
         let n = attention.output_len();
-        let (data, upstream) = (normal(1, 3 * n), normal(2, n));
-        let ctx = hlx_core::testing::cpu().expect("the CPU device");
-        let want = run_on("attention", &ctx, |ctx, mem| {
-            let (qkv, d_o) = (mem.input(ctx, &data)?, mem.input(ctx, &upstream)?);
-            let (o, stats) = (mem.output(ctx, n)?, mem.output(ctx, 2 * n / width)?);
-            let (delta, dqkv) = (mem.output(ctx, n / width)?, mem.output(ctx, 3 * n)?);
-            attention_forward(ctx, &qkv, &o, &stats, &shape)?;
-            attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &shape)?;
-            Ok(vec![o, stats, dqkv])
+        Self {
+            shape: AttentionShape {
+                batch,
+                time,
+                heads,
+                head_width: width,
+            },
+            attention,
+            data: normal(1, 3 * n),
+            upstream: normal(2, n),
+        }
+    }
+
+    /// o, stats and dqkv by the kernels for packed tensors.
+    fn by_packed_kernels(
+        &self,
+        ctx: &Context,
+        mem: &mut TestMemory,
+    ) -> Result<Vec<Buffer>, KernelError> {
+        let (shape, n, width) = (&self.shape, self.upstream.len(), self.shape.head_width);
+        let (qkv, d_o) = (
+            &mem.input(ctx, &self.data)?,
+            &mem.input(ctx, &self.upstream)?,
+        );
+        let (o, stats) = (mem.output(ctx, n)?, mem.output(ctx, 2 * n / width)?);
+        let (delta, dqkv) = (mem.output(ctx, n / width)?, mem.output(ctx, 3 * n)?);
+        let counter = &mem.input_u32(ctx, &case(PLAIN).counter)?;
+        let dropout = self.attention.dropout;
+        if let Some(dropped) = dropout.map(|dropout| DroppedWeights { dropout, counter }) {
+            dropped_attention_forward(ctx, qkv, &o, &stats, shape, &dropped)?;
+            dropped_attention_backward(ctx, qkv, &o, &stats, d_o, &delta, &dqkv, shape, &dropped)?;
+        } else {
+            attention_forward(ctx, qkv, &o, &stats, shape)?;
+            attention_backward(ctx, qkv, &o, &stats, d_o, &delta, &dqkv, shape)?;
+        }
+        Ok(vec![o, stats, dqkv])
+    }
+
+    /// The outputs of [`both_passes`] over its three views.
+    fn by_views(&self, ctx: &Context, mem: &mut TestMemory) -> Result<Vec<Buffer>, KernelError> {
+        let AttentionShape {
+            batch,
+            time,
+            heads,
+            head_width,
+        } = self.shape;
+        let (qkv, d_o) = (mem.input(ctx, &self.data)?, mem.input(ctx, &self.upstream)?);
+        let packed = Layout::contiguous(&[batch, time, 3, heads, head_width])?;
+        let views = [0, 1, 2].map(|which| packed.select(2, which).expect("a view"));
+        let operands = views.each_ref().map(|layout| Operand {
+            buffer: &qkv,
+            layout,
         });
-        let got = run_everywhere("ranged_attention", |ctx, mem| {
-            let (qkv, d_o) = (mem.input(ctx, &data)?, mem.input(ctx, &upstream)?);
-            let packed = Layout::contiguous(&[2, time, 3, heads, width])?;
-            let views = [0, 1, 2].map(|which| packed.select(2, which).expect("a view"));
-            let [q, k, v] = &views;
-            let operand = |layout| Operand {
-                buffer: &qkv,
-                layout,
-            };
-            let case = case(attention);
-            both_passes(ctx, mem, [operand(q), operand(k), operand(v)], &d_o, &case)
-        });
-        assert_eq!(bits(&got[0]), bits(&want[0]), "o");
-        assert_eq!(bits(&got[1]), bits(&want[1]), "stats");
-        for (which, gradient) in got[2..5].iter().enumerate() {
-            let rows = want[2].chunks(heads * width).skip(which).step_by(3);
+        both_passes(ctx, mem, operands, &d_o, &case(self.attention))
+    }
+
+    /// Fails unless the views' outputs are those of the packed tensor, bit by bit.
+    fn assert_equal(&self, views: &[Vec<f32>], packed: &[Vec<f32>]) {
+        assert_eq!(bits(&views[0]), bits(&packed[0]), "o of {:?}", self.shape);
+        assert_eq!(bits(&views[1]), bits(&packed[1]), "stats");
+        let row = self.shape.heads * self.shape.head_width;
+        for (which, gradient) in views[2..5].iter().enumerate() {
+            let rows = packed[2].chunks(row).skip(which).step_by(3);
             let want: Vec<f32> = rows.flatten().copied().collect();
             assert_eq!(bits(gradient), bits(&want), "gradient {which}");
+        }
+    }
+}
+
+/// Causal attention over the three views of a packed tensor has the bits of the kernels for it.
+#[test]
+fn views_of_a_packed_tensor_have_the_bits_of_the_packed_kernels() {
+    for sizes in [[2, 70, 2, 8], [2, 33, 1, 33], [2, 34, 1, 80]] {
+        let packed = Packed::new(sizes, None);
+        let ctx = hlx_core::testing::cpu().expect("the CPU device");
+        let want = run_on("attention", &ctx, |ctx, mem| {
+            packed.by_packed_kernels(ctx, mem)
+        });
+        let got = run_everywhere("ranged_attention", |ctx, mem| packed.by_views(ctx, mem));
+        packed.assert_equal(&got, &want);
+    }
+}
+
+/// Where weights are dropped, the packed kernels of GPUs have the bits of the CPU's attention over the
+/// views.
+#[test]
+fn packed_kernels_drop_the_weights_that_views_drop() {
+    let dropout = WeightDropout {
+        p: 0.3,
+        seed: 0x1234_5678_9abc,
+        purpose: 77,
+    };
+    for sizes in [[2, 70, 2, 8], [2, 33, 1, 33], [1, 130, 3, 64]] {
+        let packed = Packed::new(sizes, Some(dropout));
+        let cpu = hlx_core::testing::cpu().expect("the CPU device");
+        let want = run_on("ranged_attention", &cpu, |ctx, mem| {
+            packed.by_views(ctx, mem)
+        });
+        assert!(want[0].iter().all(|value| value.is_finite()));
+        assert!(!DroppedWeights::fits(&cpu, &packed.shape));
+        for ctx in hlx_core::testing::own_contexts() {
+            if DroppedWeights::fits(&ctx, &packed.shape) {
+                let name = "dropped_attention";
+                let got = run_on(name, &ctx, |ctx, mem| packed.by_packed_kernels(ctx, mem));
+                packed.assert_equal(&want, &got);
+            }
         }
     }
 }

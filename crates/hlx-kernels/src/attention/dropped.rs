@@ -1,0 +1,132 @@
+//! Packed causal attention whose weights are dropped, on GPUs, for heads of at most 64 columns: the
+//! kernels of plain causal attention with the draws, and so the bits, of [`ranged`](super::ranged)
+//! attention with dropout. dQ comes from the stored ds, in which they are dropped already.
+
+use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+
+use super::ranged::WeightDropout;
+use super::shaders::{
+    DROPPED_FORWARD, DROPPED_KEY_VALUE, DroppedForwardPush, DroppedKeyValuePush, StoredPush,
+};
+use super::{
+    AttentionShape, backward_stored, check_backward, check_forward, heads_at_a_time, no_cpu,
+};
+use crate::KernelError;
+use crate::error::{check_len, check_that};
+
+/// Dropped weights, and where their draws are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct DroppedWeights<'a> {
+    /// The probability, the seed and the place in the model.
+    pub dropout: WeightDropout,
+    /// `[step, first sample]`, as in [`dropout`](crate::dropout::dropout).
+    pub counter: &'a Buffer,
+}
+
+impl DroppedWeights<'_> {
+    /// Whether these kernels take a shape on a device.
+    pub fn fits(ctx: &Context, shape: &AttentionShape) -> bool {
+        let forward = !ctx.is_cpu() && DROPPED_FORWARD.fits(ctx, shape);
+        forward && heads_at_a_time(ctx, shape, &DROPPED_KEY_VALUE).is_some()
+    }
+
+    /// The push constants of dK and dV, from those without dropout.
+    pub(super) fn push(&self, stored: &StoredPush) -> DroppedKeyValuePush {
+        let WeightDropout { p, seed, purpose } = self.dropout;
+        DroppedKeyValuePush {
+            heads: stored.heads,
+            heads_a_sequence: stored.heads_a_sequence,
+            time: stored.time,
+            scale: stored.scale,
+            first_head: stored.first_head,
+            seed_low: seed as u32,
+            seed_high: (seed >> 32) as u32,
+            purpose,
+            p,
+            factor: self.dropout.factor(),
+        }
+    }
+
+    fn check(
+        &self,
+        name: &'static str,
+        ctx: &Context,
+        shape: &AttentionShape,
+    ) -> Result<(), KernelError> {
+        check_that(name, Self::fits(ctx, shape), || {
+            format!("no kernel of this device takes {shape:?}, expected ranged attention")
+        })?;
+        check_len(name, "counter", self.counter, 2)
+    }
+}
+
+/// As [`attention_forward`](super::attention_forward), with weights dropped.
+///
+/// # Errors
+/// As there, and for a shape that does not [fit](DroppedWeights::fits).
+pub fn dropped_attention_forward(
+    ctx: &Context,
+    qkv: &Buffer,
+    o: &Buffer,
+    stats: &Buffer,
+    shape: &AttentionShape,
+    dropped: &DroppedWeights<'_>,
+) -> Result<(), KernelError> {
+    let name = "dropped_attention_forward";
+    check_forward(name, [qkv, o, stats], shape)?;
+    dropped.check(name, ctx, shape)?;
+    let WeightDropout { p, seed, purpose } = dropped.dropout;
+    let push = DroppedForwardPush {
+        heads: shape.all_heads() as u32,
+        heads_a_sequence: shape.heads as u32,
+        time: shape.time as u32,
+        scale: shape.scale(),
+        seed_low: seed as u32,
+        seed_high: (seed >> 32) as u32,
+        purpose,
+        p,
+        factor: dropped.dropout.factor(),
+    };
+    let launch = Launch {
+        name: "attention_forward",
+        shader: DROPPED_FORWARD.shader,
+        specialization: &shape.constants(),
+        bindings: &[
+            Binding::Read(qkv),
+            Binding::Write(o),
+            Binding::Write(stats),
+            Binding::Read(dropped.counter),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(DROPPED_FORWARD.groups(shape, shape.all_heads())),
+    };
+    ctx.launch_counted(launch, shape.work(&launch, shape.all_heads(), 2), no_cpu)?;
+    Ok(())
+}
+
+/// As [`attention_backward`](super::attention_backward), with weights dropped.
+///
+/// # Errors
+/// As [`dropped_attention_forward`].
+#[allow(clippy::too_many_arguments)] // As the kernels without dropout.
+pub fn dropped_attention_backward(
+    ctx: &Context,
+    qkv: &Buffer,
+    o: &Buffer,
+    stats: &Buffer,
+    d_o: &Buffer,
+    delta: &Buffer,
+    dqkv: &Buffer,
+    shape: &AttentionShape,
+    dropped: &DroppedWeights<'_>,
+) -> Result<(), KernelError> {
+    let name = "dropped_attention_backward";
+    check_backward(name, [qkv, o, stats, d_o, delta, dqkv], shape)?;
+    dropped.check(name, ctx, shape)?;
+    let Some(heads) = heads_at_a_time(ctx, shape, &DROPPED_KEY_VALUE) else {
+        return Ok(());
+    };
+    let inputs = [qkv, o, stats, d_o];
+    let kernel = (&DROPPED_KEY_VALUE, heads, Some(dropped));
+    backward_stored(ctx, inputs, delta, dqkv, *shape, kernel)
+}
