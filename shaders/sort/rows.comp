@@ -1,17 +1,14 @@
-// Sorts lines of up to 2,048 elements: a bitonic network over (key, place) in shared memory.
+// Sorts lines of up to 1,024 elements: a bitonic network over (key, place) in shared memory.
 //
 // ROW is a power of two, n or more; a workgroup has the lines that fit into 512 pairs, or one. Pairs
 // past a line's end come last. Bitonic sort: K. Batcher, *Sorting networks and their applications*,
-// 1968. result [lines, k] holds places, and with KEYS result_keys the keys.
+// 1968. results.glsl says what is written.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "sort.glsl"
+#include "results.glsl"
 
 layout(constant_id = 2) const uint ROW = 512u;
-layout(constant_id = 3) const uint KEYS = 0u;
-
-layout(set = 0, binding = 1) writeonly restrict buffer ResultKeys { uint result_keys[]; };
-layout(set = 0, binding = 2) writeonly restrict buffer Result { uint result[]; };
 
 const uint SIZE = ROW > 512u ? ROW : 512u;
 
@@ -56,8 +53,6 @@ void main() {
     for (uint i = thread; i < SIZE; i += 256u) {
         uint line = first_line + i / ROW;
         uint at = i % ROW;
-        if (line >= push.lines || at >= push.k) continue;
-        result[result_place(line, at)] = places[i];
-        if (KEYS != 0u) result_keys[result_place(line, at)] = keys[i];
+        if (line < push.lines) store_result(line, at, keys[i], places[i]);
     }
 }

@@ -5,8 +5,9 @@
 //! place first) in both. So the order is total, and every way to reach it gives the same bits.
 //! Values are moved as they are: zeros keep their signs and NaN its payload.
 //!
-//! On a GPU lines of up to 2,048 elements are sorted in shared memory (`sort/rows.comp`), longer ones
-//! by eight passes of a radix sort over 4 bits (`count.comp`, `offsets.comp`, `scatter.comp`).
+//! On a GPU lines of up to 4,096 elements are sorted in shared memory (`sort/rows.comp`, `line.comp`),
+//! longer ones by eight passes of a radix sort over 4 bits (`count.comp`, `offsets.comp`,
+//! `scatter.comp`). The first few of a line are selected instead (`top.comp`).
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, Context, CpuBindings, DType, Launch, groups_1d, push_bytes};
@@ -21,13 +22,19 @@ use crate::terms::{Terms, check_axis, check_operand, lines};
 mod radix;
 #[cfg(test)]
 mod tests;
+mod top;
 
 pub(crate) use radix::{launch_on_gpu, sorted_pairs};
 
 shader!(rows_shader, "sort/rows");
+shader!(line_shader, "sort/line");
 
 /// The longest line that is sorted in shared memory.
-const LONGEST_ROW: usize = 2048;
+const LONGEST_LINE: usize = 4096;
+
+/// The longest line of `rows.comp`: from there on a network takes longer than `line.comp`'s eight
+/// passes.
+const LONGEST_ROW: usize = 1024;
 
 /// Pairs of a workgroup of `rows.comp`, if its lines are no longer.
 const ROW_PAIRS: usize = 512;
@@ -126,19 +133,59 @@ fn select(
         dtype,
         flip: if descending { u32::MAX } else { 0 },
     };
-    if ctx.is_cpu() || n <= LONGEST_ROW {
-        sort.launch_rows(ctx, name, &part, None, indices)?;
+    let second = match values {
+        Some(values) if dtype.per_word() == 1 => Second::Values(values),
+        _ => Second::None,
+    };
+    let is_stored = if top::serves(ctx, &sort) {
+        top::topk(ctx, name, &sort, &part, second, indices)?;
+        true
+    } else if ctx.is_cpu() || n <= LONGEST_LINE {
+        sort.launch_lines(ctx, name, &part, second, indices)?;
+        true
     } else {
         radix::argsort(ctx, name, &sort, &part, indices)?;
+        false
+    };
+    match (values, second) {
+        (None, _) => Ok(()),
+        (_, Second::Values(_)) if is_stored => Ok(()),
+        (Some(values), _) => {
+            let index = Operand {
+                buffer: indices,
+                layout: &layout,
+            };
+            gather(ctx, x, axis, index, values, None)
+        }
     }
-    let Some(values) = values else {
-        return Ok(());
-    };
-    let index = Operand {
-        buffer: indices,
-        layout: &layout,
-    };
-    gather(ctx, x, axis, index, values, None)
+}
+
+/// What a sort writes besides places.
+#[derive(Clone, Copy, Debug)]
+enum Second<'a> {
+    None,
+    /// The keys, u32.
+    Keys(&'a Buffer),
+    /// The elements, of 32 bits.
+    Values(&'a Buffer),
+}
+
+impl<'a> Second<'a> {
+    /// The constant of `results.glsl`.
+    fn constant(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Keys(_) => 1,
+            Self::Values(_) => 2,
+        }
+    }
+
+    fn buffer(self) -> Option<&'a Buffer> {
+        match self {
+            Self::None => None,
+            Self::Keys(buffer) | Self::Values(buffer) => Some(buffer),
+        }
+    }
 }
 
 /// The lines of one sort.
@@ -175,72 +222,90 @@ impl Sort {
         }
     }
 
-    /// Sorts every line in one launch: lines of up to 2,048 elements, on the CPU device any. Without
-    /// `keys` the sorted keys are left out.
-    fn launch_rows(
+    /// Sorts every line in one launch: lines of up to 4,096 elements, on the CPU device any.
+    fn launch_lines(
         &self,
         ctx: &Context,
         name: &'static str,
         x: &Buffer,
-        keys: Option<&Buffer>,
+        second: Second<'_>,
         places: &Buffer,
     ) -> Result<(), KernelError> {
         let row = self.terms.n.next_power_of_two().max(2);
-        let unused = match keys {
-            Some(_) => None,
-            None => Some(ctx.alloc_typed(DType::U32, 1)?),
+        let (shader, lines_a_group) = match row {
+            ..=LONGEST_ROW => (&rows_shader::SHADER, (ROW_PAIRS / row).max(1)),
+            _ => (&line_shader::SHADER, 1),
+        };
+        let mut specialization = vec![(0, self.dtype.id()), (1, self.flip), (3, second.constant())];
+        if row <= LONGEST_ROW {
+            specialization.push((2, row as u32));
+        }
+        let unused = match second {
+            Second::None => Some(ctx.alloc_typed(DType::U32, 1)?),
+            _ => None,
         };
         let push = self.push(1, 0);
         let launch = Launch {
             name,
-            shader: &rows_shader::SHADER,
-            specialization: &[
-                (0, self.dtype.id()),
-                (1, self.flip),
-                (2, row as u32),
-                (3, u32::from(keys.is_some())),
-            ],
+            shader,
+            specialization: &specialization,
             bindings: &[
                 Binding::Read(x),
-                Binding::Write(keys.or(unused.as_ref()).unwrap_or(places)),
+                Binding::Write(second.buffer().or(unused.as_ref()).unwrap_or(places)),
                 Binding::Write(places),
             ],
             push: push_bytes(&push),
-            groups: groups_1d(self.terms.n_results.div_ceil((ROW_PAIRS / row).max(1))),
+            groups: groups_1d(self.terms.n_results.div_ceil(lines_a_group)),
         };
-        let (sort, with_keys) = (self.clone(), keys.is_some());
-        ctx.launch(launch, move |bindings| sort.on_cpu(with_keys, bindings))?;
+        let (sort, kind) = (self.clone(), second.constant());
+        ctx.launch(launch, move |bindings| sort.on_cpu(kind, bindings))?;
         Ok(())
     }
 
-    fn on_cpu(&self, with_keys: bool, bindings: &mut CpuBindings<'_>) {
-        let ([x], [keys, places]) = bindings.split::<1, 2>();
+    /// Sorts on the CPU device; `kind` is [`Second::constant`].
+    fn on_cpu(&self, kind: u32, bindings: &mut CpuBindings<'_>) {
+        let ([x], [second, places]) = bindings.split::<1, 2>();
         let (x, places): (&[u32], &mut [u32]) = (cast_slice(x), cast_slice_mut(places));
-        if with_keys {
-            // Keys are of one line.
-            let pairs = self.sorted_line(x, 0);
-            for (slot, pair) in cast_slice_mut(keys).iter_mut().zip(&pairs) {
-                *slot = (pair >> 32) as u32;
-            }
-            for (slot, pair) in places.iter_mut().zip(&pairs) {
-                *slot = *pair as u32;
-            }
+        let second: &mut [u32] = cast_slice_mut(second);
+        let block = self.k * self.inner;
+        let unused = second.len() < places.len();
+        let blocks = places.par_chunks_mut(block).enumerate();
+        if unused {
+            blocks.for_each(|(outer, places)| self.sort_block(x, outer, places, |_, _, _| {}));
             return;
         }
-        let (inner, k) = (self.inner, self.k);
-        let blocks = places.par_chunks_mut(k * inner).enumerate();
-        blocks.for_each(|(outer, places)| {
-            // Lines are sorted side by side, and then stored by the task that has their block.
-            let lines = (outer * inner..(outer + 1) * inner).into_par_iter();
-            let sorted = lines.with_min_len((1 << 12) / self.terms.n.max(1) + 1);
-            let sorted: Vec<Vec<u64>> = sorted.map(|line| self.sorted_line(x, line)).collect();
-            for (column, pairs) in sorted.iter().enumerate() {
-                let slots = places[column..].iter_mut().step_by(inner);
-                for (slot, pair) in slots.zip(pairs) {
-                    *slot = *pair as u32;
-                }
-            }
+        let blocks = blocks.zip(second.par_chunks_mut(block));
+        blocks.for_each(|((outer, places), second)| {
+            self.sort_block(x, outer, places, |at, line, pair| {
+                second[at] = match kind {
+                    1 => (pair >> 32) as u32,
+                    _ => x[self.terms.place(line, pair as u32 as usize)],
+                };
+            });
         });
+    }
+
+    /// Sorts the lines of a block of results, and calls `store` with a result's place in the block, its
+    /// line and its pair.
+    fn sort_block(
+        &self,
+        x: &[u32],
+        outer: usize,
+        places: &mut [u32],
+        mut store: impl FnMut(usize, usize, u64),
+    ) {
+        let inner = self.inner;
+        // Lines are sorted side by side, and then stored by the task that has their block.
+        let lines = (outer * inner..(outer + 1) * inner).into_par_iter();
+        let sorted = lines.with_min_len((1 << 12) / self.terms.n.max(1) + 1);
+        let sorted: Vec<Vec<u64>> = sorted.map(|line| self.sorted_line(x, line)).collect();
+        for (column, pairs) in sorted.iter().enumerate() {
+            for (j, &pair) in pairs.iter().enumerate() {
+                let at = j * inner + column;
+                places[at] = pair as u32;
+                store(at, outer * inner + column, pair);
+            }
+        }
     }
 
     /// The first `k` pairs of a line: the key above, the place below.

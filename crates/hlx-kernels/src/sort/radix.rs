@@ -5,7 +5,7 @@
 
 use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_bytes};
 
-use super::{LONGEST_ROW, Sort, rows_shader};
+use super::{LONGEST_LINE, Second, Sort, rows_shader};
 use crate::error::{KernelError, check_that};
 use crate::terms::{Dims, Terms};
 
@@ -20,7 +20,7 @@ const BLOCK: usize = 4096;
 const DIGIT_BITS: usize = 4;
 
 /// Keys and places, `[lines, n]` each.
-type Pairs = [Buffer; 2];
+pub(super) type Pairs = [Buffer; 2];
 
 /// Writes the places of the first `k` of each line.
 pub(super) fn argsort(
@@ -50,15 +50,16 @@ pub(crate) fn sorted_pairs(
         dtype: DType::U32,
         flip: 0,
     };
-    if !ctx.is_cpu() && n > LONGEST_ROW {
+    if !ctx.is_cpu() && n > LONGEST_LINE {
         return Passes::new(ctx, name, &sort, bits)?.run(keys, None);
     }
     let pairs = pairs_of(ctx, n)?;
-    sort.launch_rows(ctx, name, keys, Some(&pairs[0]), &pairs[1])?;
+    sort.launch_lines(ctx, name, keys, Second::Keys(&pairs[0]), &pairs[1])?;
     Ok(pairs)
 }
 
-fn pairs_of(ctx: &Context, n: usize) -> Result<Pairs, KernelError> {
+/// Memory of `n` pairs.
+pub(super) fn pairs_of(ctx: &Context, n: usize) -> Result<Pairs, KernelError> {
     Ok([
         ctx.alloc_typed(DType::U32, n)?,
         ctx.alloc_typed(DType::U32, n)?,

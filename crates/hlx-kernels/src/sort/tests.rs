@@ -53,7 +53,7 @@ fn tied(seed: u64, len: usize) -> Vec<f32> {
 
 #[test]
 fn sorting_is_stable_and_total_along_any_axis() {
-    let cases: [(&[usize], usize); 9] = [
+    let cases: [(&[usize], usize); 14] = [
         (&[1], 0),
         (&[2, 33], 1),
         (&[40, 7], 1),
@@ -61,7 +61,12 @@ fn sorting_is_stable_and_total_along_any_axis() {
         (&[600, 2], 0),
         (&[1, 1100], 1),
         (&[2048], 0),
+        (&[1024], 0),
+        (&[2, 1025], 1),
         (&[2, 2049], 1),
+        (&[4096, 3], 0),
+        (&[2, 4096], 1),
+        (&[1, 4097], 1),
         (&[9001, 2], 0),
     ];
     for (shape, axis) in cases {
@@ -117,6 +122,11 @@ fn topk_is_the_head_of_a_sort() {
         (&[50, 3], 0, 50),
         (&[2, 3000, 2], 1, 7),
         (&[4, 9], 1, 0),
+        (&[2, 513], 1, 128),
+        (&[4096], 0, 1),
+        (&[2, 4097], 1, 64),
+        (&[20_000, 2], 0, 129),
+        (&[140_000], 0, 128),
     ] {
         let data = tied(2, shape.iter().product());
         let mut out = shape.to_vec();
@@ -144,6 +154,30 @@ fn topk_is_the_head_of_a_sort() {
                     assert!(got[0][at] == x || got[0][at].is_nan() && x.is_nan());
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn ties_at_the_bound_of_a_selection_go_to_the_lower_places() {
+    for (n, k) in [(4096, 100), (9000, 128), (4097, 3)] {
+        let data: Vec<f32> = ids(5, n, 2).iter().map(|&bit| bit as f32).collect();
+        let got = run_everywhere("topk", |ctx, memory| {
+            let layout = Layout::contiguous(&[n])?;
+            let buffer = &memory.input(ctx, &data)?;
+            let x = Operand {
+                buffer,
+                layout: &layout,
+            };
+            let (values, words) = (memory.output(ctx, k)?, memory.output(ctx, k)?);
+            let places = words.view_as(DType::U32, k)?;
+            topk(ctx, x, k, 0, true, &values, &places)?;
+            Ok(vec![values, words])
+        });
+        let ones = (0..n).filter(|&place| data[place] == 1.0);
+        for (j, place) in ones.take(k).enumerate() {
+            assert_eq!(got[1][j].to_bits(), place as u32, "{k} of {n}, result {j}");
+            assert_eq!(got[0][j], 1.0);
         }
     }
 }

@@ -1,0 +1,17 @@
+// Push constants of sort/line, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub lines: u32,
+    pub n: u32,
+    pub blocks: u32,
+    pub shift: u32,
+    pub k: u32,
+    pub inner: u32,
+    pub axis_stride: u32,
+    pub first: u32,
+    pub n_dims: u32,
+    pub extents: [u32; 8],
+    pub strides: [u32; 8],
+}

@@ -1,0 +1,83 @@
+//! The first few of each line on a GPU, selected piece by piece: `top.comp`.
+
+use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+
+use super::radix::{Pairs, launch_on_gpu, pairs_of};
+use super::{Second, Sort, rows_shader};
+use crate::error::KernelError;
+use crate::terms::PIECE;
+
+shader!(top_shader, "sort/top");
+
+/// The most results of a line.
+const MOST: usize = 128;
+
+/// Elements of a line from which selecting is faster than sorting it.
+const FROM: usize = 513;
+
+/// Elements of a line whose places stay apart from those of no element.
+const LONGEST: usize = 1 << 31;
+
+/// Whether a sort's first results are selected.
+pub(super) fn serves(ctx: &Context, sort: &Sort) -> bool {
+    !ctx.is_cpu() && sort.k <= MOST && (FROM..=LONGEST).contains(&sort.terms.n)
+}
+
+/// Writes the first `k` of each line: those of each piece, then of what the pieces gave, until a line
+/// is one piece.
+pub(super) fn topk(
+    ctx: &Context,
+    name: &'static str,
+    sort: &Sort,
+    x: &Buffer,
+    second: Second<'_>,
+    places: &Buffer,
+) -> Result<(), KernelError> {
+    let lines = sort.terms.n_results;
+    let groups = (2 * sort.k).next_power_of_two().clamp(32, 256);
+    let mut n = sort.terms.n;
+    let mut from: Option<Pairs> = None;
+    loop {
+        let pieces = n.div_ceil(PIECE);
+        let is_last = pieces == 1;
+        let to = match (is_last, second.buffer()) {
+            (true, Some(second)) => [second.clone(), places.clone()],
+            // Nothing is written to the first one.
+            (true, None) => [pairs_of(ctx, 1)?[0].clone(), places.clone()],
+            (false, _) => pairs_of(ctx, lines * pieces * sort.k)?,
+        };
+        let [keys_from, places_from] = from
+            .as_ref()
+            .map_or([x, x], |[keys, places]| [keys, places]);
+        let push = rows_shader::Push {
+            n: n as u32,
+            ..sort.push(pieces, 0)
+        };
+        let launch = Launch {
+            name,
+            shader: &top_shader::SHADER,
+            specialization: &[
+                (0, sort.dtype.id()),
+                (1, sort.flip),
+                (2, u32::from(from.is_none())),
+                (3, second.constant()),
+                (4, u32::from(is_last)),
+                (5, groups as u32),
+            ],
+            bindings: &[
+                Binding::Read(x),
+                Binding::Write(&to[0]),
+                Binding::Write(&to[1]),
+                Binding::Read(keys_from),
+                Binding::Read(places_from),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(lines * pieces),
+        };
+        launch_on_gpu(ctx, launch)?;
+        if is_last {
+            return Ok(());
+        }
+        (n, from) = (pieces * sort.k, Some(to));
+    }
+}
