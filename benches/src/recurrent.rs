@@ -4,7 +4,9 @@ use anyhow::Result;
 use hlx_core::{Buffer, Context};
 use hlx_kernels::KernelError;
 use hlx_kernels::matmul::{MatMul, matmul};
-use hlx_kernels::recurrent::{LstmBackward, LstmForward, Step, lstm_backward, lstm_forward};
+use hlx_kernels::recurrent::{
+    LstmBackward, LstmForward, Step, lstm_backward, lstm_forward, step_product,
+};
 use hlx_kernels::reduce::column_sum;
 
 use crate::work::{Launches, Maker};
@@ -14,7 +16,7 @@ struct Layer {
     sizes: [usize; 4],
     x: Buffer,
     weight_ih: Buffer,
-    /// \[H, 4 H\], turned once before the steps.
+    /// \[H, 4 H\] forward, turned once before the steps, and \[4 H, H\] backward.
     weight_hh: Buffer,
     bias: Buffer,
     projected: Buffer,
@@ -69,9 +71,9 @@ impl Layer {
             &self.projected,
             &inputs,
         )?;
-        let product = MatMul::new(batch, 4 * units, units);
+        let (shape, weight) = ([batch, 4 * units, units], &self.weight_hh);
         for step in self.steps() {
-            matmul(ctx, hidden, &self.weight_hh, bias, &self.sums, &product)?;
+            step_product(ctx, [hidden, weight], bias, &self.sums, shape, false)?;
             let buffers = LstmForward {
                 x: &self.projected,
                 from_hidden: &self.sums,
@@ -120,10 +122,7 @@ impl Gradients {
         let [batch, time, input, units] = layer.sizes;
         let (rows, all) = (4 * units, batch * time);
         let [dhidden, dcell] = &self.dstate;
-        let product = MatMul {
-            trans_b: true,
-            ..MatMul::new(batch, units, rows)
-        };
+        let (shape, weight) = ([batch, units, rows], &layer.weight_hh);
         for step in layer.steps().rev() {
             let buffers = LstmBackward {
                 gates: &layer.gates,
@@ -136,7 +135,7 @@ impl Gradients {
                 dgates: &self.dgates,
             };
             lstm_backward(ctx, step, &buffers)?;
-            matmul(ctx, &self.dstep, &layer.weight_hh, None, dhidden, &product)?;
+            step_product(ctx, [&self.dstep, weight], None, dhidden, shape, false)?;
         }
         let of_input = MatMul::new(all, input, rows);
         matmul(

@@ -11,8 +11,7 @@ mod tests;
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::elementwise::assign_strided;
-use hlx_kernels::matmul::{MatMul, matmul};
-use hlx_kernels::recurrent::Step;
+use hlx_kernels::recurrent::{Step, step_product};
 use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};
@@ -243,7 +242,8 @@ struct StepProduct {
     /// W^T, so that no step turns it.
     turned: Buffer,
     bias: Option<Buffer>,
-    shape: MatMul,
+    /// Samples, rows and columns of W.
+    shape: [usize; 3],
 }
 
 impl StepProduct {
@@ -254,13 +254,13 @@ impl StepProduct {
         Ok(Self {
             turned,
             bias: bias.map(Tensor::buffer).transpose()?,
-            shape: MatMul::new(batch, rows, columns),
+            shape: [batch, rows, columns],
         })
     }
 
     fn compute(&self, ctx: &Context, x: &Buffer, y: &Buffer) -> Result<()> {
         let (turned, bias) = (&self.turned, self.bias.as_ref());
-        Ok(matmul(ctx, x, turned, bias, y, &self.shape)?)
+        Ok(step_product(ctx, [x, turned], bias, y, self.shape, false)?)
     }
 }
 
@@ -290,11 +290,15 @@ impl Parameters {
     ) -> Result<()> {
         let sequence = &self.sequence;
         let rows = sequence.gates * sequence.width;
-        let product = MatMul {
+        let shape = [sequence.batch, sequence.hidden, rows];
+        Ok(step_product(
+            ctx,
+            [ds, weight],
+            None,
+            dh,
+            shape,
             accumulate,
-            ..MatMul::new(sequence.batch, sequence.hidden, rows)
-        };
-        Ok(matmul(ctx, ds, weight, None, dh, &product)?)
+        )?)
     }
 
     /// Adds up the gradients of the weight and the bias from those of `s` at all positions.

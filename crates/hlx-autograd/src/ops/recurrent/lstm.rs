@@ -2,8 +2,9 @@
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::elementwise::{add_assign, assign_strided};
-use hlx_kernels::matmul::{MatMul, matmul};
-use hlx_kernels::recurrent::{LstmBackward, LstmForward, lstm_backward, lstm_forward};
+use hlx_kernels::recurrent::{
+    LstmBackward, LstmForward, lstm_backward, lstm_forward, step_product,
+};
 use hlx_kernels::{Layout, Operand};
 
 use super::{
@@ -344,15 +345,11 @@ impl Projection {
         assign_strided(ctx, of(&self.all, &here), of(&of_output, &one))?;
         add_assign(ctx, &self.dhidden, &of_output)?;
         assign_strided(ctx, of(&self.dhidden, &one), of(&self.all, &here))?;
-        let product = MatMul::new(batch, sequence.width, hidden);
-        Ok(matmul(
-            ctx,
-            &self.dhidden,
-            &self.weight,
-            None,
-            dunits,
-            &product,
-        )?)
+        let (operands, shape) = (
+            [&self.dhidden, &self.weight],
+            [batch, sequence.width, hidden],
+        );
+        Ok(step_product(ctx, operands, None, dunits, shape, false)?)
     }
 
     /// Hands the gradient of the projection to the pass.

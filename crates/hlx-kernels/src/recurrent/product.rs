@@ -1,0 +1,180 @@
+//! The product of a step: few rows and long chains, one product behind the other.
+//!
+//! The chains are those of [`matmul`](mod@crate::matmul), and so are the bits. Its tiles leave most of a
+//! GPU without work here: of 64 x 512 elements there are 16 of its smallest, and one takes as long as
+//! 2,048 terms of 16 multiply-adds a thread. The tiles of `recurrent/product.glsl` have two or eight.
+
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
+
+use crate::error::KernelError;
+use crate::map::MAX_GROUPS;
+use crate::matmul::{MatMul, matmul};
+
+shader!(product_16x16, "recurrent/product_16x16");
+shader!(product_16x64, "recurrent/product_16x64");
+
+use product_16x16::Push;
+
+/// Rows of a workgroup.
+const GROUP_ROWS: usize = 16;
+
+/// Columns of a workgroup, and the cycles that a processor takes for a term of its elements: by the
+/// instructions of a thread, and four at least, which is how long a multiply-add takes.
+const TILES: [(usize, usize); 2] = [(16, 4), (64, 11)];
+
+/// The same of the smallest tile of [`matmul`], rows and columns.
+const PLAIN: ([usize; 2], usize) = ([32, 64], 20);
+
+/// Where the shader's chains start: its constant 0.
+const START_ZERO: u32 = 0;
+const START_BIAS: u32 = 1;
+const START_STORED: u32 = 2;
+
+/// Computes `y = x w + bias`, or with `accumulate` adds `x w` to what `y` holds, as a chain that goes on
+/// from it: x \[M, K\], w \[K, N\], the sizes of `[m, n, k]`. The bits are those of
+/// [`matmul`](fn@crate::matmul::matmul).
+///
+/// # Errors
+/// Those of [`matmul`](fn@crate::matmul::matmul).
+pub fn step_product(
+    ctx: &Context,
+    [x, w]: [&Buffer; 2],
+    bias: Option<&Buffer>,
+    y: &Buffer,
+    [m, n, k]: [usize; 3],
+    accumulate: bool,
+) -> Result<(), KernelError> {
+    let shape = MatMul {
+        accumulate,
+        ..MatMul::new(m, n, k)
+    };
+    let most = ctx.max_binding_words();
+    let whole = |buffer: &Buffer, len: usize| buffer.len() == len && (1..=most).contains(&len);
+    let plain = whole(x, m * k) && whole(w, k * n) && whole(y, m * n);
+    let one_start = bias.is_none_or(|bias| whole(bias, n) && !accumulate);
+    let columns = columns_of(ctx, m, n).filter(|_| plain && one_start);
+    let Some(columns) = columns else {
+        return matmul(ctx, x, w, bias, y, &shape);
+    };
+    let start = match (bias, accumulate) {
+        (Some(_), _) => START_BIAS,
+        (None, true) => START_STORED,
+        (None, false) => START_ZERO,
+    };
+    let target = match accumulate {
+        true => Binding::ReadWrite(y),
+        false => Binding::Write(y),
+    };
+    let push = Push {
+        m: m as u32,
+        n: n as u32,
+        k: k as u32,
+    };
+    let launch = Launch {
+        name: "step_product",
+        shader: shader_of(columns),
+        specialization: &[(0, start), (1, u32::from(k.is_multiple_of(4)))],
+        // Without a bias any readable buffer is bound and not read.
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(w),
+            Binding::Read(bias.unwrap_or(x)),
+            target,
+        ],
+        push: push_bytes(&push),
+        groups: [n.div_ceil(columns), m.div_ceil(GROUP_ROWS), 1].map(|groups| groups as u32),
+    };
+    let work = Work {
+        flops: 2 * (m * n) as u64 * k as u64,
+        ..launch.work()
+    };
+    // The CPU device has taken the other way.
+    Ok(ctx.launch_counted(launch, work, |_| {})?)
+}
+
+fn shader_of(columns: usize) -> &'static Shader {
+    match columns {
+        16 => &product_16x16::SHADER,
+        _ => &product_16x64::SHADER,
+    }
+}
+
+/// The columns of the tile that ends first; none where a tile of [`matmul`] does.
+fn columns_of(ctx: &Context, m: usize, n: usize) -> Option<usize> {
+    let processors = ctx.tuning().processors;
+    let rounds =
+        |[rows, columns]: [usize; 2]| (m.div_ceil(rows) * n.div_ceil(columns)).div_ceil(processors);
+    let time = |&(columns, cycles): &(usize, usize)| rounds([GROUP_ROWS, columns]) * cycles;
+    let best = TILES.iter().min_by_key(|tile| time(tile))?;
+    let (plain, cycles) = PLAIN;
+    let groups = n.div_ceil(16).max(m.div_ceil(GROUP_ROWS));
+    let wins = time(best) < rounds(plain) * cycles;
+    (!ctx.is_cpu() && wins && groups <= MAX_GROUPS).then_some(best.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use hlx_core::Tuning;
+
+    use super::*;
+    use crate::testing::{normal, run_everywhere, values};
+
+    /// Of 17 x 67 elements devices of so many processors take the tile of this width; none takes that
+    /// of `matmul`.
+    const PROCESSORS: [(usize, Option<usize>); 3] = [(1, None), (4, Some(64)), (4096, Some(16))];
+
+    fn with_processors(ctx: &Context, processors: usize) -> Context {
+        let tuning = Tuning {
+            processors,
+            ..ctx.tuning().clone()
+        };
+        ctx.with_tuning(tuning).expect("a tuning")
+    }
+
+    #[test]
+    fn every_tile_has_the_bits_of_matmul() {
+        let sizes = [
+            [1, 1, 1],
+            [2, 3, 5],
+            [16, 16, 128],
+            [17, 67, 127],
+            [31, 65, 129],
+            [33, 64, 300],
+        ];
+        for [m, n, k] in sizes {
+            let (x, w, start) = (values(1, m * k), normal(2, k * n), normal(3, m * n));
+            for (biased, accumulate) in [(false, false), (true, false), (false, true)] {
+                for (processors, _) in PROCESSORS {
+                    // The CPU device's bits are those of `matmul`.
+                    run_everywhere("step_product", |ctx, mem| {
+                        let ctx = &with_processors(ctx, processors);
+                        let (x, w) = (mem.input(ctx, &x)?, mem.input(ctx, &w)?);
+                        let bias = mem.input(ctx, &start[..n])?;
+                        let y = match accumulate {
+                            true => mem.input(ctx, &start)?,
+                            false => mem.output(ctx, m * n)?,
+                        };
+                        let bias = biased.then_some(&bias);
+                        step_product(ctx, [&x, &w], bias, &y, [m, n, k], accumulate)?;
+                        Ok(vec![y])
+                    });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_tiles_take_narrow_ones() {
+        let Some(ctx) = hlx_core::testing::vulkan_contexts().into_iter().next() else {
+            return;
+        };
+        for (processors, columns) in PROCESSORS {
+            let ctx = with_processors(&ctx, processors);
+            assert_eq!(columns_of(&ctx, 17, 67), columns, "{processors}");
+        }
+        let gpu = with_processors(&ctx, 132);
+        assert_eq!(columns_of(&gpu, 64, 2048), Some(64));
+        assert_eq!(columns_of(&gpu, 64, 512), Some(16));
+        assert_eq!(columns_of(&gpu, 2048, 2048), None);
+    }
+}
