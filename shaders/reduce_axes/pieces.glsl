@@ -12,9 +12,15 @@
 // numbered [kept, pieces] with ALONG and [pieces, kept] without: neighbours share rows of memory.
 //
 // A shader defines STATE (what a lane holds) before, and then nothing(), load(at, row),
-// join(state, state) and store(item, state).
+// join(state, state) and store(item, state). It may define LATER(state, term), how a lane joins the
+// next of its terms, and FIRST(row), what it holds before one that is not before this row.
 #ifndef HLX_PIECES_GLSL
 #define HLX_PIECES_GLSL
+
+#ifndef LATER
+#define LATER(state, term) join(state, term)
+#define FIRST(row) nothing()
+#endif
 
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
@@ -85,7 +91,7 @@ void main() {
     uint count = item < push.items ? min(push.terms - begin, PIECE) : 0u;
 
     STATE lanes[HELD];
-    [[unroll]] for (uint j = 0u; j < HELD; ++j) lanes[j] = nothing();
+    [[unroll]] for (uint j = 0u; j < HELD; ++j) lanes[j] = FIRST(begin + lane + THREADS * j);
     for (uint row = lane; row - lane < count; row += LANES * AHEAD) {
         STATE loaded[LOADS];
         if (row - lane + LANES * AHEAD <= count) {
@@ -98,7 +104,7 @@ void main() {
                 if (term < count) loaded[i] = load(base + place_of_term(begin + term), begin + term);
             }
         }
-        [[unroll]] for (uint i = 0u; i < LOADS; ++i) lanes[i % HELD] = join(lanes[i % HELD], loaded[i]);
+        [[unroll]] for (uint i = 0u; i < LOADS; ++i) lanes[i % HELD] = LATER(lanes[i % HELD], loaded[i]);
     }
     // The tree's levels within a thread, and then those across threads. A join does not depend on
     // the order of its two sides, so both threads of a pair compute it.

@@ -6,6 +6,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define STATE uvec2
+#define LATER(state, term) later(state, term)
+#define FIRST(row) before(row)
+uvec2 later(uvec2 best, uvec2 term);
+uvec2 before(uint row);
 #include "pieces.glsl"
 
 layout(constant_id = 8) const uint FLIP = 0u;
@@ -22,6 +26,17 @@ uvec2 nothing() { return uvec2(0u, 0xffffffffu); }
 uvec2 join(uvec2 a, uvec2 b) {
     bool second = b.x > a.x || (b.x == a.x && b.y < a.y);
     return second ? b : a;
+}
+
+// A lane's places increase, so a later term wins by its key alone. The smallest key has the place of
+// the lane's first term, which is its own if no key is larger.
+uvec2 later(uvec2 best, uvec2 term) {
+    if (PAIRS != 0u) return join(best, term);
+    return term.x > best.x ? term : best;
+}
+
+uvec2 before(uint row) {
+    return PAIRS != 0u ? nothing() : uvec2(0u, push.origin + row);
 }
 
 uvec2 load(uint at, uint row) {
