@@ -276,12 +276,15 @@ fn contribution<'a>(
 }
 
 /// The chains of a range of targets, `inner` elements each.
+///
+/// A target's first piece goes on in its place; turning -0 into +0 after every addition gives the chain
+/// that does it at its end.
 pub(super) struct Chains<'a> {
     float: bool,
     inner: usize,
-    /// The stored values, then the finished pieces.
+    /// The stored values, the first piece under way, then the finished pieces.
     totals: &'a mut [u32],
-    /// The piece under way.
+    /// Every later piece under way; empty as long as there is none.
     pieces: Vec<u32>,
     /// Contributions so far.
     counts: Vec<u32>,
@@ -292,7 +295,7 @@ impl<'a> Chains<'a> {
         Self {
             float,
             inner,
-            pieces: vec![0; totals.len()],
+            pieces: Vec::new(),
             counts: vec![0; totals.len() / inner],
             totals,
         }
@@ -301,55 +304,43 @@ impl<'a> Chains<'a> {
     fn add(&mut self, at: usize, words: &[u32]) {
         let row = at * self.inner..(at + 1) * self.inner;
         let count = self.counts[at];
-        if count == 0 {
-            self.pieces[row.clone()].copy_from_slice(&self.totals[row.clone()]);
-        } else if count.is_multiple_of(ONE_PIECE) {
-            self.end_piece(at);
+        self.counts[at] = count + 1;
+        if count < ONE_PIECE {
+            add_row(self.float, words, &mut self.totals[row]);
+            return;
+        }
+        self.pieces.resize(self.totals.len(), 0);
+        if count.is_multiple_of(ONE_PIECE) {
+            if count > ONE_PIECE {
+                self.end_piece(at);
+            }
             self.pieces[row.clone()].fill(0);
         }
         add_row(self.float, words, &mut self.pieces[row]);
-        self.counts[at] = count + 1;
     }
 
     /// [`Chains::add`] for contributions of one element.
     #[inline]
     pub(super) fn add_one(&mut self, at: usize, word: u32) {
         let count = self.counts[at];
-        if count > 0 && count.is_multiple_of(ONE_PIECE) {
+        if count >= ONE_PIECE {
             self.add(at, &[word]);
             return;
         }
-        let stored = if count == 0 {
-            self.totals[at]
-        } else {
-            self.pieces[at]
-        };
-        self.pieces[at] = sum_of(self.float, stored, word);
+        self.totals[at] = sum_of(self.float, self.totals[at], word);
         self.counts[at] = count + 1;
     }
 
-    /// Adds the piece under way to the total; the first one goes on from the stored value.
+    /// Adds a piece that is not the first to the total.
     fn end_piece(&mut self, at: usize) {
         let row = at * self.inner..(at + 1) * self.inner;
-        let (piece, total) = (&self.pieces[row.clone()], &mut self.totals[row]);
-        if self.counts[at] <= ONE_PIECE {
-            total.copy_from_slice(piece);
-        } else {
-            add_row(self.float, piece, total);
-        }
+        add_row(self.float, &self.pieces[row.clone()], &mut self.totals[row]);
     }
 
     pub(super) fn finish(mut self) {
         for at in 0..self.counts.len() {
-            match (self.counts[at], self.inner) {
-                (0, _) => {}
-                (1..=ONE_PIECE, 1) => self.totals[at] = stored(self.float, self.pieces[at]),
-                _ => {
-                    self.end_piece(at);
-                    for total in &mut self.totals[at * self.inner..(at + 1) * self.inner] {
-                        *total = stored(self.float, *total);
-                    }
-                }
+            if self.counts[at] > ONE_PIECE {
+                self.end_piece(at);
             }
         }
     }
@@ -358,30 +349,24 @@ impl<'a> Chains<'a> {
 /// Contributions of a target that has one piece.
 const ONE_PIECE: u32 = PIECE as u32;
 
+#[inline(always)]
 fn sum_of(float: bool, a: u32, b: u32) -> u32 {
     match float {
-        true => (f32::from_bits(a) + f32::from_bits(b)).to_bits(),
+        true => arith::pos0(f32::from_bits(a) + f32::from_bits(b)).to_bits(),
         false => a.wrapping_add(b),
-    }
-}
-
-/// A float sum of zero is stored as +0.
-fn stored(float: bool, total: u32) -> u32 {
-    match float {
-        true => arith::pos0(f32::from_bits(total)).to_bits(),
-        false => total,
     }
 }
 
 multiversion! {
     fn add_row(float: bool, words: &[u32], totals: &mut [u32]) {
+        // Two loops, each without a branch.
         if float {
             for (total, word) in totals.iter_mut().zip(words) {
-                *total = (f32::from_bits(*total) + f32::from_bits(*word)).to_bits();
+                *total = sum_of(true, *total, *word);
             }
         } else {
             for (total, word) in totals.iter_mut().zip(words) {
-                *total = total.wrapping_add(*word);
+                *total = sum_of(false, *total, *word);
             }
         }
     }

@@ -24,6 +24,7 @@ shader!(targets_shader, "indexing/targets");
 shader!(scatter_shader, "indexing/scatter");
 shader!(starts_shader, "indexing/starts");
 shader!(chains_shader, "indexing/chains");
+shader!(chains_of_four_shader, "indexing/chains_of_four");
 shader!(joins_shader, "indexing/joins");
 
 /// Writes `target[i with index[i] in the place of axis] = source[i]` in place, for every index `i` of
@@ -377,6 +378,17 @@ impl Addition {
         }
     }
 
+    /// Whether four lines from a multiple of four on lie side by side, aligned, in every contribution
+    /// and every target.
+    fn has_fours(&self) -> bool {
+        let (extent, stride) = self.dims.innermost();
+        let strides = self.dims.strides.iter().rev().skip(1).copied();
+        let mut distances = strides.chain([self.axis_stride, self.first as isize]);
+        let sizes = [self.lines, self.inner, extent];
+        let aligned = sizes.iter().all(|size| size.is_multiple_of(4));
+        !self.by_position && stride == 1 && aligned && distances.all(|distance| distance % 4 == 0)
+    }
+
     /// Sorts the contributions by target, and makes the chains of every piece and then their sums.
     fn launch_on_gpu(
         &self,
@@ -418,7 +430,11 @@ impl Addition {
             Binding::ReadWrite(&partials),
             Binding::ReadWrite(&heads),
         ];
-        launch(&chains_shader::SHADER, &chains, self.count * self.lines)?;
+        let (shader, lines) = match self.has_fours() {
+            true => (&chains_of_four_shader::SHADER, self.lines / 4),
+            false => (&chains_shader::SHADER, self.lines),
+        };
+        launch(shader, &chains, self.count * lines)?;
         if slots == 1 {
             return Ok(()); // No target has more than one piece.
         }

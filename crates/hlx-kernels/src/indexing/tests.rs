@@ -386,6 +386,9 @@ fn scatter_add_works_along_any_axis_and_integers_wrap() {
 fn index_add_adds_slices_in_order_in_any_layout() {
     for (shape, axis, m) in [
         (&[6_usize, 33][..], 0, 50),
+        // Whole vectors of four, of one piece and of several.
+        (&[3, 6, 8], 1, 50),
+        (&[2, 8], 0, 10_000),
         (&[4, 6, 5], 1, 5000),
         (&[3, 7], 1, 9),
         (&[5], 0, 12),
