@@ -186,6 +186,37 @@ pub(crate) fn pack(form: Form, values: &[u32], out: &mut [u32]) {
     }
 }
 
+/// Stores values of the compute type as elements, and changes them on the way; spare bytes of the last
+/// word are zero.
+pub(crate) fn store(form: Form, compute: DType, values: &mut [u32], out: &mut [u32]) {
+    match form {
+        Form::Of(DType::F16 | DType::BF16) => {
+            let (halves, spare) = cast_slice_mut::<u32, u16>(out).split_at_mut(values.len());
+            store_halves(form == Form::Of(DType::F16), values, halves);
+            spare.fill(0);
+        }
+        _ => {
+            encode(form, compute, values);
+            pack(form, values, out);
+        }
+    }
+}
+
+multiversion! {
+    // Rounded and cut in one pass.
+    fn store_halves(f16: bool, values: &[u32], out: &mut [u16]) {
+        if f16 {
+            for (half, value) in out.iter_mut().zip(values) {
+                *half = to_f16(*value) as u16;
+            }
+        } else {
+            for (half, value) in out.iter_mut().zip(values) {
+                *half = to_bf16(*value) as u16;
+            }
+        }
+    }
+}
+
 fn low_bits<T: Copy + Default>(values: &[u32], out: &mut [T], cut: impl Fn(u32) -> T) {
     let (elements, spare) = out.split_at_mut(values.len());
     for (element, value) in elements.iter_mut().zip(values) {

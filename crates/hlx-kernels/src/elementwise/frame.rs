@@ -9,7 +9,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{ALIGNMENT_WORDS, Binding, Buffer, Context, DType, Launch, Shader};
 use rayon::prelude::*;
 
-use super::convert::{Form, Places, decode, encode, gather, pack};
+use super::convert::{Form, Places, decode, gather, store};
 use super::copy::copy_strided;
 use super::strided::{Axes, joint};
 use crate::KernelError;
@@ -246,8 +246,7 @@ impl<const N: usize> Task<N> {
                 }
                 let result = &mut slots.next().unwrap_or_default()[..n];
                 chunk(arguments, result);
-                encode(self.out_form, self.compute, result);
-                pack(self.out_form, result, out);
+                store(self.out_form, self.compute, result, out);
             },
         );
     }
