@@ -19,11 +19,13 @@
 //!
 //! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
 //! infinite weight it is NaN. So the bits are those of a [matrix product](crate::matmul) with a
-//! matrix of patches, though none is stored: products load their factors from the images.
+//! matrix of patches. Products load their factors from the images; only for the weight's gradient of
+//! images of few pixels a GPU stores the patches first (`stored.rs`).
 
 mod cpu;
 mod gpu;
 mod patches;
+mod stored;
 #[cfg(test)]
 mod tests;
 

@@ -116,6 +116,9 @@ impl Product {
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
+        if let Some(shape) = self.stored_shape(ctx, shards) {
+            return self.launch_stored(ctx, shape, [dy, images], (dweight, accumulate), shards);
+        }
         let samples = self.batch / shards;
         let runs = Runs::of(self.patches.n_pixels());
         let of_shard = runs.map_or(1, |runs| samples * runs.of_sample);
@@ -227,7 +230,7 @@ impl Product {
         };
         for z_first in (0..shape.batch).step_by(matrices) {
             for column_first in (0..shape.n).step_by(columns) {
-                let push = self.push(grid, column_first, z_first);
+                let push = self.push_of(shape, grid.runs, [column_first, z_first]);
                 let n = columns.min(shape.n - column_first);
                 let z = matrices.min(shape.batch - z_first);
                 let launch = Launch {
@@ -249,10 +252,15 @@ impl Product {
         Ok(())
     }
 
-    /// The push constants of either shader.
-    fn push(&self, grid: &Grid, column_first: usize, z_first: usize) -> Push {
-        let (p, shape) = (&self.patches, &grid.shape);
-        let [runs, sample_runs] = grid.runs.map(|runs| runs as u32);
+    /// The push constants of every shader, from a column and a z on.
+    pub(super) fn push_of(
+        &self,
+        shape: &MatMul,
+        runs: [usize; 2],
+        [column_first, z_first]: [usize; 2],
+    ) -> Push {
+        let p = &self.patches;
+        let [runs, sample_runs] = runs.map(|runs| runs as u32);
         let pixels = Divisor::new(p.n_pixels());
         let width = Divisor::new(p.pixels[1]);
         let taps = Divisor::new(p.n_taps());

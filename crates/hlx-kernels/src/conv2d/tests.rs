@@ -348,6 +348,32 @@ fn runs_of_large_planes_have_the_bits_of_the_written_chains() {
 }
 
 #[test]
+fn stored_patches_have_the_bits_of_the_written_chains() {
+    for (i, spec) in shapes().into_iter().enumerate() {
+        let case = Case::new(spec, values);
+        let shards = if spec.batch.is_multiple_of(2) { 2 } else { 1 };
+        let accumulate = i % 2 == 0;
+        let [want, _] = with_flush(|| case.backward_parameters(shards, accumulate));
+        let name = format!("{spec:?}, {shards} shards");
+        let got = run_everywhere(&name, |ctx, mem| {
+            let mut tuning = ctx.tuning().clone();
+            // So slow that every product takes long enough.
+            tuning.flops_per_second = 1.0;
+            let ctx = &ctx.with_tuning(tuning)?;
+            let [x, _, dy] = case.operands(ctx, mem)?;
+            let [start, _] = case.starts(shards, accumulate);
+            let dweight = match accumulate {
+                true => mem.input(ctx, &start)?,
+                false => mem.output(ctx, start.len())?,
+            };
+            conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, accumulate, &spec)?;
+            Ok(vec![dweight])
+        });
+        assert_bits(&name, &got[0], &want);
+    }
+}
+
+#[test]
 fn a_samples_runs_do_not_depend_on_the_pass_that_holds_it() {
     let spec = shape([4, 2, 3, 1], [[32, 32], [3, 3], [1, 1], [1, 1], [1, 1]]);
     let case = Case::new(spec, normal);

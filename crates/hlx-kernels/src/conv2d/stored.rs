@@ -1,0 +1,123 @@
+//! The gradient of a weight as a plain product, of patches that are stored first.
+//!
+//! Images of few pixels are read slowly by the product itself: their rows are no whole vectors, and each
+//! element needs its own test. Stored once, patches are rows like any other. The chains are the same, and
+//! so are the bits: terms that fill up the last step are zeros, which change no sum but the sign of a zero.
+
+use hlx_core::{Binding, Buffer, Context, Launch, Shader, push_bytes};
+
+use super::gpu::Product;
+use super::patches::Runs;
+use crate::KernelError;
+use crate::map::MAX_GROUPS;
+use crate::matmul::{MatMul, matmul};
+use crate::sort::launch_on_gpu;
+
+shader!(patch_rows, "conv2d/patch_rows");
+shader!(gradient_rows, "conv2d/gradient_rows");
+
+/// Seconds of a product at the device's peak from which it gains more than two launches take.
+const FROM_SECONDS: f64 = 2e-5;
+
+/// The part of a device's memory that patches may take.
+const MEMORY_PART: u64 = 64;
+
+/// Terms of a chain are filled up to a multiple of two steps of every tile but one.
+const WHOLE_TERMS: usize = 16;
+
+/// Rows of which a thread of the shaders stores an element.
+const ROWS_A_THREAD: usize = 8;
+
+/// Threads of a workgroup.
+const GROUP: usize = 256;
+
+impl Product {
+    /// The product of a weight's gradient over stored rows; none where patches are better read by the
+    /// product.
+    pub(super) fn stored_shape(&self, ctx: &Context, shards: usize) -> Option<MatMul> {
+        let (pixels, z) = (self.patches.n_pixels(), shards * self.patches.groups);
+        let terms = self.batch / shards * pixels;
+        let shape = MatMul {
+            batch: z,
+            ..MatMul::new(self.rows, self.terms, terms.next_multiple_of(WHOLE_TERMS))
+        };
+        let seconds =
+            2.0 * (z * shape.m * shape.n) as f64 * terms as f64 / ctx.tuning().flops_per_second;
+        let words = z * shape.k * shape.n.max(shape.m);
+        let fits = words <= ctx.max_binding_words()
+            && 8 * words as u64 <= ctx.info().memory_bytes / MEMORY_PART;
+        let grid = [shape.n, shape.m, shape.k].map(|extent| extent.div_ceil(ROWS_A_THREAD));
+        let in_grid = grid.iter().chain([&z]).all(|&groups| groups <= MAX_GROUPS);
+        let gains = Runs::of(pixels).is_none() && seconds >= FROM_SECONDS;
+        (!ctx.is_cpu() && gains && fits && in_grid).then_some(shape)
+    }
+
+    /// Computes `dweight` of shape `[s, g, M, N]` with a shape from [`Product::stored_shape`].
+    pub(super) fn launch_stored(
+        &self,
+        ctx: &Context,
+        shape: MatMul,
+        [dy, images]: [&Buffer; 2],
+        (dweight, accumulate): (&Buffer, bool),
+        shards: usize,
+    ) -> Result<(), KernelError> {
+        let terms = self.batch / shards * self.patches.n_pixels();
+        let gradient = ctx.alloc(shape.batch * shape.m * shape.k)?;
+        let patches = ctx.alloc(shape.batch * shape.k * shape.n)?;
+        // The shaders' m is the number of stored terms, n that of the other side, k that of real terms.
+        // Neighbouring threads store neighbours of a row: terms of the gradient, taps of the patches.
+        let of_gradient = MatMul {
+            m: shape.k,
+            n: shape.m,
+            k: terms,
+            ..shape
+        };
+        let of_patches = MatMul {
+            n: shape.n,
+            ..of_gradient
+        };
+        let [of_terms, of_rows] = [shape.k, shape.m].map(|rows| rows.div_ceil(ROWS_A_THREAD));
+        let grid = [shape.k.div_ceil(GROUP), of_rows];
+        self.store(
+            ctx,
+            &gradient_rows::SHADER,
+            [dy, &gradient],
+            of_gradient,
+            grid,
+        )?;
+        let grid = [shape.n.div_ceil(GROUP), of_terms];
+        self.store(
+            ctx,
+            &patch_rows::SHADER,
+            [images, &patches],
+            of_patches,
+            grid,
+        )?;
+        let shape = MatMul {
+            accumulate,
+            ..shape
+        };
+        matmul(ctx, &gradient, &patches, None, dweight, &shape)
+    }
+
+    /// Stores the rows of one operand.
+    fn store(
+        &self,
+        ctx: &Context,
+        shader: &'static Shader,
+        [from, to]: [&Buffer; 2],
+        counted: MatMul,
+        [x, y]: [usize; 2],
+    ) -> Result<(), KernelError> {
+        let push = self.push_of(&counted, [1, 1], [0, 0]);
+        let launch = Launch {
+            name: self.name,
+            shader,
+            specialization: &[],
+            bindings: &[Binding::Read(from), Binding::Write(to)],
+            push: push_bytes(&push),
+            groups: [x, y, counted.batch].map(|groups| groups as u32),
+        };
+        launch_on_gpu(ctx, launch)
+    }
+}
