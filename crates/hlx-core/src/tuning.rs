@@ -110,6 +110,12 @@ pub struct ProductTuning {
     pub transpose_b_from_rows: usize,
     /// Multiply-adds of a product from which it is so.
     pub transpose_b_from_terms: usize,
+    /// Rows of C up to which a product with a B stored `[N,K]` takes the shaders that have a chain a
+    /// thread: at most 16.
+    pub few_rows_up_to: usize,
+    /// Columns of C from which their workgroups have 16 columns instead of 8 (up to 8 rows): as many as
+    /// give each processor one. With fewer, more processors load. Not measured yet.
+    pub few_rows_wide_from: usize,
 }
 
 /// A tile of C that a workgroup computes.
@@ -185,7 +191,7 @@ impl Tuning {
             columns: columns(gpu, &[(1023, 8), (usize::MAX, 16)]),
             column_pairs: columns(gpu, &[(1023, 8), (4095, 16), (usize::MAX, 32)]),
             reduction_loads: if gpu { 16 } else { 4 },
-            products: ProductTuning::of(native, info.kind == DeviceKind::Cpu),
+            products: ProductTuning::of(native, info.kind == DeviceKind::Cpu, processors),
             attention: AttentionTuning {
                 full_groups: 2 * processors,
                 stored_bytes: info.memory_bytes / 32,
@@ -285,7 +291,7 @@ fn submission_ms(kind: DeviceKind) -> f64 {
 }
 
 impl ProductTuning {
-    fn of(native: bool, cpu: bool) -> Self {
+    fn of(native: bool, cpu: bool, processors: usize) -> Self {
         let tile = |rows, columns, gflops: &[f64]| ProductTile {
             rows,
             columns,
@@ -308,6 +314,8 @@ impl ProductTuning {
             fused_epilogues: native,
             transpose_b_from_rows: if native && !cpu { 1 << 12 } else { never },
             transpose_b_from_terms: 1 << 31,
+            few_rows_up_to: if cpu { 0 } else { 16 },
+            few_rows_wide_from: 16 * processors,
         }
     }
 }

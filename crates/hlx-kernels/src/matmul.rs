@@ -6,6 +6,7 @@
 //!   `stride_a`, `stride_b`, `stride_c` elements apart, and 0 shares one A or B.
 //! - Each element is one chain `acc = fma(A[m,k], B[k,n], acc)` over k = 0, 1, 2, ..., which
 //!   starts at +0, at `bias[n]`, or at what C holds (`accumulate`). At its end -0 becomes +0.
+//! - B may be of f16 or bf16: each of its elements counts as the f32 of the same value.
 //! - With K = 0 the chain has no term: C is 0, the bias, or stays.
 //! - An [`Epilogue`] applies one elementwise operation to the results of the chains.
 //!
@@ -13,6 +14,8 @@
 
 pub(crate) mod cpu;
 mod epilogue;
+mod few_rows;
+mod halves;
 mod integers;
 pub(crate) mod pack;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
@@ -20,13 +23,15 @@ pub mod simd;
 pub(crate) mod table;
 mod tile;
 
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, push_bytes};
 
+use crate::elementwise::copy_strided;
 use crate::error::check_that;
 use crate::map::MAX_GROUPS;
 use crate::transpose::transpose;
-use crate::{KernelError, check_len};
+use crate::{KernelError, Layout, Operand, check_len};
 pub use epilogue::Epilogue;
+use few_rows::Cut;
 pub use integers::matmul_integers;
 use table::{Push, Tile};
 
@@ -91,9 +96,12 @@ impl MatMul {
 /// overwritten, or continued with `accumulate`; elements between its matrices stay. PyTorch:
 /// `torch.baddbmm`, `torch.nn.functional.linear`.
 ///
+/// `b` holds f32, f16 or bf16; all others f32. A GPU widens a 16-bit B within the product if C has few
+/// rows and B is stored `[N,K]`, and by a launch of its own otherwise, for which it allocates the widened B.
+///
 /// # Errors
-/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for a bias
-/// together with `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
+/// [`KernelError::Length`] for a buffer of another length; [`KernelError::Argument`] for a `b` of
+/// another type, a bias together with `accumulate`, matrices of C that overlap, or sizes past 2^32 - 1 elements.
 pub fn matmul(
     ctx: &Context,
     a: &Buffer,
@@ -124,13 +132,41 @@ pub fn matmul_with(
         return Ok(());
     }
     check(a, b, bias, c, shape)?;
+    let dtype = b.dtype();
+    check_that(NAME, dtype.is_float(), || {
+        format!("b has dtype {dtype}, expected f32, f16 or bf16")
+    })?;
     epilogue.check(NAME, c, shape)?;
+    if let Some(cut) = Cut::choose(ctx, shape, dtype) {
+        return few_rows::few_rows(ctx, [a, b], bias, c, shape, cut, epilogue);
+    }
+    let widened;
+    let b = match dtype {
+        DType::F16 | DType::BF16 if !ctx.is_cpu() => {
+            widened = widen(ctx, b)?;
+            &widened
+        }
+        _ => b,
+    };
     let tile = Tile::choose(ctx, shape);
-    if gains_by_turning(ctx, shape) {
+    if b.dtype() == DType::F32 && gains_by_turning(ctx, shape) {
         let (b, shape) = turn_b(ctx, b, shape)?;
         return matmul_in(ctx, [a, &b], bias, c, &shape, tile, epilogue);
     }
     matmul_in(ctx, [a, b], bias, c, shape, tile, epilogue)
+}
+
+/// The same elements as f32. A product of many rows reads each element of B many times, so that the
+/// tiles are better off with a widened copy: 6 bytes an element, once.
+fn widen(ctx: &Context, b: &Buffer) -> Result<Buffer, KernelError> {
+    let widened = ctx.alloc(b.len())?;
+    let layout = Layout::contiguous(&[b.len()])?;
+    let operand = Operand {
+        buffer: b,
+        layout: &layout,
+    };
+    copy_strided(ctx, operand, &widened)?;
+    Ok(widened)
 }
 
 /// Transposes a single B that is stored `[N,K]`: the same product with a plain one.
@@ -270,7 +306,7 @@ fn launch(
         specialization.extend(epilogue.specialization());
         bindings.push(epilogue.extra().unwrap_or(Binding::Read(b)));
     }
-    let has_bias = bias.is_some();
+    let (has_bias, b_type) = (bias.is_some(), b.dtype());
     let chunk = if ctx.is_cpu() { s.batch } else { MAX_GROUPS };
     for batch_first in (0..s.batch).step_by(chunk) {
         let push = Push {
@@ -303,7 +339,7 @@ fn launch(
         ctx.launch_counted(launch, work, move |bindings| {
             finish.run(bindings, |[a, b, bias], c| {
                 let level = hlx_core::cpu::simd_level();
-                cpu::matmul(level, &s, a, b, has_bias.then_some(bias), c);
+                cpu::matmul(level, &s, a, (b, b_type), has_bias.then_some(bias), c);
             });
         })?;
     }

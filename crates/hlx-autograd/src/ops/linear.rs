@@ -6,7 +6,7 @@ use hlx_kernels::reduce::column_sum;
 
 use super::matmul::weight_gradient;
 use crate::saved::Saved;
-use crate::{Backward, Batch, Gradient, Input, Result, Tensor};
+use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
 /// An affine map from \[.., K\] to \[.., N\] with its parameters, for operations that have one.
 #[derive(Clone, Copy)]
@@ -36,6 +36,10 @@ impl<'a> Affine<'a> {
         (x, k): (&Tensor, usize),
     ) -> Result<Self> {
         x.same_context(op, [(names[0], Some(weight)), (names[1], bias)])?;
+        // The kernels widen a weight of 16 bits; a gradient would be summed in f32.
+        if !weight.is_half() || weight.requires_grad() {
+            weight.expect_type(op, names[0], DType::F32)?;
+        }
         let n = match weight.shape() {
             &[n, columns] if columns == k => n,
             _ => return Err(weight.shape_error(op, names[0], format!("[N, {k}]"))),
@@ -158,8 +162,12 @@ impl Tensor {
     /// `weight` is \[N, K\], `bias` \[N\]; each element's chain starts from its bias. A weight \[K\] with
     /// a bias of one element gives \[..\]. Integers wrap, as in [`Tensor::matmul`].
     ///
+    /// A weight of f16 or bf16 that requires no gradient may have an f32 input: the result is that of
+    /// the widened weight, to the bit, and a product of few rows reads no more memory than the 16 bits.
+    ///
     /// # Errors
-    /// [`AutogradError::Shape`](crate::AutogradError::Shape).
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape);
+    /// [`AutogradError::DType`](crate::AutogradError::DType) for operands of other types.
     #[doc = example!(
         x: "let weight = Tensor::ones(&ctx, &[4, 3], DType::F32)?;",
         "assert_eq!(x.linear(&weight, None)?.to_vec()?[..4], [6.0; 4]);"
@@ -275,7 +283,7 @@ fn recorded_backward(
         pass.add_tensor(weight_place, &dy_rows.transpose(0, 1)?.matmul(&x_rows)?)?;
     }
     if let Some(weight) = weight {
-        pass.add_tensor(x_place, &dy.matmul(weight)?)?;
+        pass.add_tensor(x_place, &dy.matmul(&weight.to_dtype(DType::F32)?)?)?;
     }
     Ok(())
 }

@@ -8,9 +8,11 @@ use std::cell::Cell;
 use rayon::prelude::*;
 
 use super::MatMul;
+use super::halves::{Binary16, Brain16, HalfMatrices};
 use super::pack::{Matrices, Panel, Source};
 use super::tile;
 use super::tile::{Start, Step, Tiles};
+use hlx_core::DType;
 use hlx_core::cpu::SimdLevel;
 
 /// Terms of the chain between two visits to C: a panel of B (32 columns) then fills 48 KiB.
@@ -70,16 +72,18 @@ struct Rectangle {
     columns: usize,
 }
 
-/// Computes the product; shapes have been checked by the launcher.
+/// Computes the product; shapes have been checked by the launcher. B comes as words and the type of
+/// its elements: f32, f16 or bf16.
 pub(crate) fn matmul(
     level: SimdLevel,
     shape: &MatMul,
     a: &[f32],
-    b: &[f32],
+    (b, b_type): (&[f32], DType),
     bias: Option<&[f32]>,
     c: &mut [f32],
 ) {
     let s = shape;
+    let b_row = if s.trans_b { s.k } else { s.n };
     let a = Matrices {
         data: a,
         size: s.m * s.k,
@@ -87,14 +91,26 @@ pub(crate) fn matmul(
         row: if s.trans_a { s.m } else { s.k },
         k_contiguous: !s.trans_a,
     };
-    let b = Matrices {
-        data: b,
-        size: s.k * s.n,
-        stride: s.stride_b,
-        row: if s.trans_b { s.k } else { s.n },
-        k_contiguous: s.trans_b,
-    };
-    matmul_of(level, shape, a, b, bias, c);
+    match b_type {
+        DType::F16 => {
+            let b = HalfMatrices::new(b, Binary16, s.stride_b, b_row, s.trans_b);
+            matmul_of(level, shape, a, b, bias, c);
+        }
+        DType::BF16 => {
+            let b = HalfMatrices::new(b, Brain16, s.stride_b, b_row, s.trans_b);
+            matmul_of(level, shape, a, b, bias, c);
+        }
+        _ => {
+            let b = Matrices {
+                data: b,
+                size: s.k * s.n,
+                stride: s.stride_b,
+                row: b_row,
+                k_contiguous: s.trans_b,
+            };
+            matmul_of(level, shape, a, b, bias, c);
+        }
+    }
 }
 
 /// Computes the product of operands that need not lie in memory; of the shape, the transposes and
@@ -220,21 +236,29 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         let few_rows = rows <= UNPACKED_TILES * self.tiles.rows;
         let unpacked = self.b.in_place(batch_idx).filter(|_| few_rows);
         let width = self.tiles.columns;
-        for j in (0..columns).step_by(width) {
+        let block = A_TILES * self.tiles.rows;
+        // Panels that several blocks of A read are packed beforehand, each in its place; others just
+        // before they are read, all in the first place, which stays in the first-level cache.
+        let keeps = rows > block;
+        let place = |j: usize| if keeps { j * k_count } else { 0 };
+        let pack = |j: usize, b_packed: &mut [f32]| {
             let count = width.min(columns - j);
             if unpacked.is_none() || count < width {
-                let first = column + j;
                 let panel = Panel {
-                    first,
+                    first: column + j,
                     count,
                     k_first,
                     k_count,
                     width,
                 };
-                self.b.pack(batch_idx, panel, &mut b_packed[j * k_count..]);
+                self.b.pack(batch_idx, panel, &mut b_packed[place(j)..]);
+            }
+        };
+        if keeps {
+            for j in (0..columns).step_by(width) {
+                pack(j, b_packed);
             }
         }
-        let block = A_TILES * self.tiles.rows;
         for i0 in (0..rows).step_by(block) {
             let block_rows = block.min(rows - i0);
             for i in (0..block_rows).step_by(self.tiles.rows) {
@@ -250,12 +274,15 @@ impl<A: Source, B: Source> Product<'_, A, B> {
                 self.a.pack(batch_idx, panel, &mut a_packed[i * k_count..]);
             }
             for j in (0..columns).step_by(width) {
+                if !keeps {
+                    pack(j, b_packed);
+                }
                 let (b_at, b_stride) = match unpacked {
                     Some(b) if width <= columns - j => {
                         let first = k_first * b.stride + column + j;
                         (&b.data[first.min(b.data.len())..], b.stride)
                     }
-                    _ => (&b_packed[j * k_count..], width),
+                    _ => (&b_packed[place(j)..], width),
                 };
                 for i in (0..block_rows).step_by(self.tiles.rows) {
                     let target = Rectangle {

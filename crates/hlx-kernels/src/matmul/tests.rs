@@ -9,6 +9,8 @@ use crate::testing::{assert_close, contexts, normal, run_everywhere, run_on, val
 use hlx_core::testing::left_out;
 
 mod epilogues;
+mod few_rows;
+mod halves;
 mod instruction_sets;
 mod long_chains;
 
@@ -297,7 +299,16 @@ fn no_terms_leave_the_start() {
         let case = Case::new(shape(5, 6, 0, [false, false]), from, values);
         let ctx = &hlx_core::testing::cpu().expect("the CPU device opens");
         let mut c = case.c.clone();
-        with_flush(|| cpu::matmul(simd_level(), &case.shape, &[], &[], case.bias(), &mut c));
+        with_flush(|| {
+            cpu::matmul(
+                simd_level(),
+                &case.shape,
+                &[],
+                (&[], DType::F32),
+                case.bias(),
+                &mut c,
+            )
+        });
         assert_same_bits("matmul", &c, &case.chain());
         // Devices have no empty buffers to bind; sizes of zero elsewhere do nothing.
         let one = ctx.buffer_f32(&[7.0]).expect("buffer");

@@ -44,7 +44,16 @@ fn results_next_to_the_smallest_number_have_the_bits_of_the_chain() {
         assert!(on_it > n / 3, "{on_it} results are 2^-126");
         for level in simd_levels() {
             let mut c = case.c.clone();
-            with_flush(|| cpu::matmul(level, &case.shape, &case.a, &case.b, case.bias(), &mut c));
+            with_flush(|| {
+                cpu::matmul(
+                    level,
+                    &case.shape,
+                    &case.a,
+                    (&case.b, DType::F32),
+                    case.bias(),
+                    &mut c,
+                )
+            });
             assert_same_bits(&format!("{from:?} {level:?}"), &c, &want);
         }
         case.run(SMALLEST);
@@ -75,7 +84,14 @@ fn every_instruction_set_and_thread_count_has_the_bits_of_the_chain() {
                 for &level in &levels {
                     let mut c = case.c.clone();
                     pool.install(|| {
-                        cpu::matmul(level, &case.shape, &case.a, &case.b, case.bias(), &mut c);
+                        cpu::matmul(
+                            level,
+                            &case.shape,
+                            &case.a,
+                            (&case.b, DType::F32),
+                            case.bias(),
+                            &mut c,
+                        );
                     });
                     assert_same_bits(&format!("{:?} {level:?}", case.shape), &c, &want);
                 }

@@ -1,0 +1,53 @@
+//! Products of f32 inputs with weights of 16 bits: the bits of the widened weights.
+
+use hlx_autograd::{AutogradError, DType, Result, Tensor};
+use hlx_core::Context;
+
+/// Values of a counter, within -1 to 1.
+fn values(ctx: &Context, seed: u32, shape: &[usize]) -> Result<Tensor> {
+    let value = |at: u32| {
+        let word = (at + 1000 * seed).wrapping_mul(0x9e37_79b9) >> 8;
+        word as f32 / (1 << 23) as f32 - 1.0
+    };
+    let n = shape.iter().product::<usize>() as u32;
+    Tensor::from_slice(ctx, &(0..n).map(value).collect::<Vec<_>>(), shape)
+}
+
+#[test]
+fn a_weight_of_16_bits_has_the_bits_of_the_widened_one() -> Result<()> {
+    for ctx in hlx_core::testing::contexts() {
+        let (weight, bias) = (values(ctx, 2, &[40, 24])?, values(ctx, 3, &[40])?);
+        for (dtype, rows) in [(DType::BF16, 3), (DType::F16, 3), (DType::BF16, 19)] {
+            let x = values(ctx, 1, &[rows, 24])?.with_gradient();
+            let residual = values(ctx, 4, &[rows, 40])?;
+            let half = weight.to_dtype(dtype)?;
+            let wide = half.to_dtype(DType::F32)?;
+            let results = |weight: &Tensor| {
+                let y = x.linear(weight, Some(&bias))?;
+                let sum = x.linear_add(weight, None, &residual)?;
+                let mut slopes = y.square()?.sum()?.gradients(&[&x], false)?;
+                let slope = slopes.remove(0).expect("x has a gradient");
+                Ok::<_, AutogradError>([y.to_vec()?, sum.to_vec()?, slope.to_vec()?])
+            };
+            let (found, expected) = (results(&half)?, results(&wide)?);
+            assert_eq!(found, expected, "{dtype}, {rows} rows, {ctx:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn weights_of_other_types_are_refused() -> Result<()> {
+    let ctx = &hlx_core::testing::cpu()?;
+    let (x, weight) = (values(ctx, 1, &[3, 5])?, values(ctx, 2, &[4, 5])?);
+    let refused = |weight: &Tensor| {
+        let refused = x.linear(weight, None).map(drop);
+        refused.expect_err("it is refused").to_string()
+    };
+    let trained = weight.to_dtype(DType::BF16)?.detach().with_gradient();
+    let text = refused(&trained);
+    assert_eq!(text, "linear: weight has elements of bf16, expected f32");
+    let text = refused(&weight.to_dtype(DType::I32)?);
+    assert_eq!(text, "linear: weight has elements of i32, expected f32");
+    Ok(())
+}

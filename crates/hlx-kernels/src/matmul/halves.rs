@@ -1,0 +1,156 @@
+//! Operands of 16-bit elements on the CPU: packed as the f32 of the same values.
+
+use bytemuck::cast_slice;
+
+use super::pack::{Panel, Source};
+use crate::element::{from_bf16, from_f16};
+
+/// A type of 16 bits.
+pub(super) trait Half: Copy + Sync {
+    /// The bits of the f32 with the value of an element, which lies in the low 16 bits.
+    fn widen(bits: u32) -> u32;
+}
+
+/// Elements of f16.
+#[derive(Clone, Copy)]
+pub(super) struct Binary16;
+
+/// Elements of bf16.
+#[derive(Clone, Copy)]
+pub(super) struct Brain16;
+
+impl Half for Binary16 {
+    #[inline(always)]
+    fn widen(bits: u32) -> u32 {
+        from_f16(bits)
+    }
+}
+
+impl Half for Brain16 {
+    #[inline(always)]
+    fn widen(bits: u32) -> u32 {
+        from_bf16(bits)
+    }
+}
+
+/// As [`Matrices`](super::pack::Matrices), of 16-bit elements.
+#[derive(Clone, Copy)]
+pub(super) struct HalfMatrices<'a, H> {
+    data: &'a [u16],
+    stride: usize,
+    row: usize,
+    k_contiguous: bool,
+    half: H,
+}
+
+impl<'a, H: Half> HalfMatrices<'a, H> {
+    /// Matrices in words that hold two elements each, `stride` elements apart; `row` and
+    /// `k_contiguous` as in [`Operand`](super::pack::Operand).
+    pub fn new(words: &'a [f32], half: H, stride: usize, row: usize, k_contiguous: bool) -> Self {
+        Self {
+            data: cast_slice(words),
+            stride,
+            row,
+            k_contiguous,
+            half,
+        }
+    }
+}
+
+impl<H: Half> Source for HalfMatrices<'_, H> {
+    fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
+        let data = &self.data[batch_idx * self.stride..];
+        let to = &mut to[..panel.k_count * panel.width];
+        if panel.count < panel.width {
+            to.fill(0.0);
+        }
+        if self.k_contiguous {
+            pack_turned(data, self.row, panel, to, self.half);
+            return;
+        }
+        for (k, to) in to.chunks_exact_mut(panel.width).enumerate() {
+            let at = (panel.k_first + k) * self.row + panel.first;
+            for (to, &from) in to.iter_mut().zip(&data[at..at + panel.count]) {
+                *to = value::<H>(from.into());
+            }
+        }
+    }
+}
+
+fn value<H: Half>(bits: u32) -> f32 {
+    f32::from_bits(H::widen(bits))
+}
+
+/// Packs vectors that lie along k, in blocks of four vectors and eight k. The last block of vectors
+/// overlaps its neighbour rather than being narrower: it writes the same values twice.
+fn pack_turned<H: Half>(data: &[u16], row: usize, panel: Panel, to: &mut [f32], _half: H) {
+    let blocks = match panel.count {
+        ..4 => 0,
+        _ => panel.k_count / 8 * 8,
+    };
+    let mut i = 0;
+    while i < panel.count {
+        if blocks > 0 {
+            i = i.min(panel.count - 4);
+        }
+        let n_vectors = if blocks > 0 { 4 } else { 1 };
+        let first = |r: usize| (panel.first + i + r) * row + panel.k_first;
+        for k in (0..blocks).step_by(8) {
+            let rows = std::array::from_fn(|r| &data[first(r) + k..][..8]);
+            let pairs = turned(rows);
+            let (to, width) = (&mut to[k * panel.width + i..], panel.width);
+            for (pair, words) in pairs.iter().enumerate() {
+                for half_idx in 0..2 {
+                    let to = &mut to[(2 * pair + half_idx) * width..][..4];
+                    for (to, word) in to.iter_mut().zip(words) {
+                        *to = value::<H>((word >> (16 * half_idx)) & 0xffff);
+                    }
+                }
+            }
+        }
+        for r in 0..n_vectors {
+            for k in blocks..panel.k_count {
+                to[k * panel.width + i + r] = value::<H>(data[first(r) + k].into());
+            }
+        }
+        i += n_vectors;
+    }
+}
+
+/// Four rows of eight elements as pairs of neighbours, a word each: `turned[p][r]` holds elements
+/// 2p (its low bits) and 2p + 1 of row r.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn turned(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
+    use std::arch::x86_64::{
+        _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi32, _mm_unpackhi_epi64,
+        _mm_unpacklo_epi32, _mm_unpacklo_epi64,
+    };
+    assert!(rows.iter().all(|row| row.len() >= 8));
+    let mut result = [[0; 4]; 4];
+    // SAFETY: SSE2 is part of x86-64; the assertion covers the loads, and each array a store.
+    unsafe {
+        let [r0, r1, r2, r3] = rows.map(|row| _mm_loadu_si128(row.as_ptr().cast()));
+        let [low01, low23] = [_mm_unpacklo_epi32(r0, r1), _mm_unpacklo_epi32(r2, r3)];
+        let [high01, high23] = [_mm_unpackhi_epi32(r0, r1), _mm_unpackhi_epi32(r2, r3)];
+        let pairs = [
+            _mm_unpacklo_epi64(low01, low23),
+            _mm_unpackhi_epi64(low01, low23),
+            _mm_unpacklo_epi64(high01, high23),
+            _mm_unpackhi_epi64(high01, high23),
+        ];
+        for (result, pair) in result.iter_mut().zip(pairs) {
+            _mm_storeu_si128(result.as_mut_ptr().cast(), pair);
+        }
+    }
+    result
+}
+
+/// Four rows of eight elements as pairs of neighbours, a word each: `turned[p][r]` holds elements
+/// 2p (its low bits) and 2p + 1 of row r.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn turned(rows: [&[u16]; 4]) -> [[u32; 4]; 4] {
+    let pair = |r: usize, p: usize| u32::from(rows[r][2 * p]) | u32::from(rows[r][2 * p + 1]) << 16;
+    std::array::from_fn(|p| std::array::from_fn(|r| pair(r, p)))
+}

@@ -1,0 +1,163 @@
+//! Tests of the shaders for few rows: the bits of the plain chain, for every type of B.
+
+use super::halves::Right;
+use super::*;
+use crate::activation::Activation;
+use crate::matmul::few_rows::few_rows;
+
+const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
+
+/// A product of a token's with a weight: B stored `[N,K]`.
+fn product(m: usize, n: usize, k: usize) -> MatMul {
+    shape(m, n, k, [false, true])
+}
+
+/// Runs the product in one cut on every device, with a residual in its epilogue or without.
+fn run(case: &Case, b: &Right, cut: Cut, residual: Option<&[f32]>) -> Vec<f32> {
+    let s = &case.shape;
+    let outputs = run_everywhere(&format!("{s:?}, {cut:?}"), |ctx, memory| {
+        let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
+        let bias = case.bias().map(|bias| memory.input(ctx, bias));
+        let bias = bias.transpose()?;
+        let residual = residual.map(|r| memory.input(ctx, r)).transpose()?;
+        let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
+        let c = memory.output(ctx, case.c.len())?;
+        few_rows(ctx, [&a, &b], bias.as_ref(), &c, s, cut, epilogue)?;
+        Ok(vec![c])
+    });
+    outputs.into_iter().next().expect("one output")
+}
+
+#[test]
+fn few_rows_have_the_bits_of_the_chain_on_every_device() {
+    // Below a unit of columns, at the edges of workgroups, and tiles of k in every number up to where
+    // loads come around again: whole tiles, and one unit more or less.
+    let sizes = [
+        (1, 1, 8),
+        (1, 8, 256),
+        (3, 31, 264),
+        (4, 33, 1016),
+        (2, 65, 1024),
+        (1, 9, 2312),
+        (4, 7, 1280),
+    ];
+    for (i, (m, n, k)) in sizes.into_iter().enumerate() {
+        for (j, dtype) in Right::TYPES.into_iter().enumerate() {
+            for (l, cut) in CUTS.into_iter().enumerate() {
+                let from = [From::Zero, From::Bias][(i + j + l) % 2];
+                let mut case = Case::new(product(m, n, k), from, values);
+                let b = Right::of(&mut case, dtype);
+                let residual = (i % 2 == l).then(|| flushed(values(5, m * n)));
+                let mut want = case.chain();
+                if let Some(residual) = &residual {
+                    with_flush(|| {
+                        for (want, r) in want.iter_mut().zip(residual) {
+                            *want += r;
+                        }
+                    });
+                }
+                let got = run(&case, &b, cut, residual.as_deref());
+                assert_same_bits(&format!("{dtype} {cut:?}"), &got, &want);
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_rows_as_shared_memory_takes_on_every_device() {
+    let limits = contexts().iter().map(|ctx| match ctx.is_cpu() {
+        true => usize::MAX,
+        false => ctx.info().shared_memory_bytes as usize,
+    });
+    let limit = limits.min().expect("a device");
+    for dtype in Right::TYPES {
+        let fitting = |m: &usize| Cut::Narrow.fits(&product(*m, 19, 520), dtype, limit);
+        let m = (1..=16).rev().find(fitting).expect("a row fits");
+        assert!(m > 8, "only {m} rows of {dtype} fit");
+        let mut case = Case::new(product(m, 19, 520), From::Bias, values);
+        let b = Right::of(&mut case, dtype);
+        let got = run(&case, &b, Cut::Narrow, None);
+        assert_same_bits(&format!("{m} rows of {dtype}"), &got, &case.chain());
+    }
+}
+
+#[test]
+fn cuts_are_for_what_their_shaders_compute() {
+    let fits = |cut: Cut, shape: &MatMul, dtype| cut.fits(shape, dtype, 49_152);
+    let one = product(1, 64, 1024);
+    for cut in CUTS {
+        assert!(fits(cut, &one, DType::BF16));
+        // Rows of 16 bits that begin within 16 bytes; f32 needs multiples of four.
+        assert!(!fits(cut, &product(1, 64, 1028), DType::BF16));
+        assert!(fits(cut, &product(1, 64, 1028), DType::F32));
+        for other in [
+            MatMul {
+                trans_a: true,
+                ..one
+            },
+            MatMul {
+                trans_b: false,
+                ..one
+            },
+            MatMul { batch: 2, ..one },
+            MatMul {
+                accumulate: true,
+                ..one
+            },
+            product(1, 64, 0),
+            product(17, 64, 1024),
+        ] {
+            assert!(!fits(cut, &other, DType::BF16), "{other:?}");
+        }
+    }
+    assert!(!fits(Cut::Wide, &product(9, 64, 1024), DType::BF16));
+    let cpu = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
+    assert_eq!(Cut::choose(cpu, &one, DType::BF16), None);
+    for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
+        let chosen = |n| Cut::choose(ctx, &product(1, n, 1024), DType::BF16);
+        assert_eq!(chosen(8), Some(Cut::Narrow));
+        let wide = ctx.tuning().products.few_rows_wide_from;
+        assert!(chosen(wide).is_some_and(|cut| cut == Cut::Wide || !fits_on(ctx, wide)));
+        assert_eq!(chosen(wide - 1), Some(Cut::Narrow));
+    }
+}
+
+/// Whether the wide cut's tile is within the device's shared memory.
+fn fits_on(ctx: &Context, n: usize) -> bool {
+    let limit = ctx.info().shared_memory_bytes as usize;
+    Cut::Wide.fits(&product(1, n, 1024), DType::BF16, limit)
+}
+
+#[test]
+fn every_epilogue_of_few_rows_has_the_bits_of_separate_launches() {
+    let mut case = Case::new(product(3, 21, 272), From::Bias, normal);
+    let b = Right::of(&mut case, DType::BF16);
+    for epilogue_idx in 0..3 {
+        let outputs = [true, false].map(|together| {
+            run_everywhere("few rows and an epilogue", |ctx, memory| {
+                let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
+                let bias = memory.input(ctx, &case.bias)?;
+                let c = memory.input(ctx, &case.c)?;
+                let out = memory.input(ctx, &values(5, case.c.len()))?;
+                let kind = Activation::Silu;
+                let epilogue = [
+                    Epilogue::Scale(-1.7),
+                    Epilogue::Activation { kind, out: &out },
+                    Epilogue::ActivationBackward(kind),
+                ][epilogue_idx];
+                let product = |c: &Buffer, epilogue| {
+                    matmul_with(ctx, &a, &b, Some(&bias), c, &case.shape, epilogue)
+                };
+                match together {
+                    true => product(&c, epilogue)?,
+                    false => {
+                        epilogue.separately(ctx, &c, false, |c| product(c, Epilogue::None))?;
+                    }
+                }
+                Ok(vec![c, out])
+            })
+        });
+        assert_same_bits("C", &outputs[0][0], &outputs[1][0]);
+        assert_same_bits("out", &outputs[0][1], &outputs[1][1]);
+    }
+}

@@ -1,0 +1,213 @@
+// C[m,n] = chain over k = 0, 1, .. of fma(A[m,k], W[n,k], acc), then -0 becomes +0, for few rows m.
+//
+// A: [M,K] of f32; W: [N,K] of f32, f16 or bf16, widened exactly; C: [M,N]. The chain starts at 0 or at
+// bias[n]; a second operand of C's shape may be added to its result.
+//
+// With few rows the kernel is bound by the memory that W lies in and by the latency of a chain, which no
+// split over K may shorten. So half of a workgroup's threads load, and a thread of the other half has one
+// chain: the loads of the next DEPTH tiles of W are under way while the terms of this one are added. A
+// tile is 16 bytes x UNITS of each of COLUMNS rows of W; it passes through shared memory, whose two halves
+// are filled in turns, because lanes that load side by side along k add up side by side along n.
+//
+// The including file defines COLUMNS, and DEPTH, 1, 2 or 4.
+#extension GL_EXT_control_flow_attributes : require
+#include "../include/arith.glsl"
+#include "../include/element.glsl"
+
+#define LOADERS 128
+#define CHAINS 128
+#define UNITS 32
+#define LOADS (COLUMNS * UNITS / LOADERS)
+// A column's units in shared memory: one of padding, so that neighbouring columns lie in other banks.
+#define COLUMN_UNITS (UNITS + 1)
+// The most vectors of A that a loader has: 16 rows of 256 terms.
+#define MOST_A_LOADS 8
+
+layout(local_size_x = LOADERS + CHAINS) in;
+
+// The type of W's elements.
+layout(constant_id = 0) const uint W_TYPE = HLX_F32;
+// Where a chain starts: 0 at zero, 1 at the bias.
+layout(constant_id = 1) const uint START = 0;
+// The second operand is added.
+layout(constant_id = 2) const bool ADDS = false;
+// Rows of C, at most CHAINS / COLUMNS.
+layout(constant_id = 3) const uint ROWS = 1;
+
+layout(push_constant) uniform Push {
+    uint n;
+    uint k;  // a multiple of the elements of a unit
+} push;
+
+layout(set = 0, binding = 0) readonly restrict buffer A { vec4 a[]; };
+layout(set = 0, binding = 1) readonly restrict buffer W { uvec4 w[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
+layout(set = 0, binding = 3) writeonly restrict buffer C { float c[]; };
+layout(set = 0, binding = 4) readonly restrict buffer Extra { float extra[]; };
+
+// Vectors of A that belong to a unit of W, and to a tile.
+const uint A_UNIT = W_TYPE == HLX_F32 ? 1u : 2u;
+const uint A_TILE = A_UNIT * UNITS;
+const uint A_ROW = A_TILE + 1u;
+const uint A_LOADS = (ROWS * A_TILE + LOADERS - 1u) / LOADERS;
+
+shared uvec4 w_tile[2 * COLUMNS * COLUMN_UNITS];
+shared vec4 a_tile[2u * ROWS * A_ROW];
+
+// The lower or the upper 16 bits of a word as the float of the same value. A subnormal bf16 stays one: the
+// multiply-add takes it for zero.
+float widened(uint word, uint half_idx) {
+    if (W_TYPE == HLX_BF16)
+        return uintBitsToFloat(half_idx == 0u ? word << 16 : word & 0xffff0000u);
+    return uintBitsToFloat(hlx_widen(W_TYPE, word, half_idx));
+}
+
+// The terms of a unit, whose elements lie behind each other along k.
+float add_unit(float acc, uvec4 unit, vec4 x0, vec4 x1) {
+    precise float sum = acc;
+    if (W_TYPE == HLX_F32) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i)
+            sum = hlx_fma(x0[i], uintBitsToFloat(unit[i]), sum);
+    } else {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint at = 2u * (i & 1u);
+            sum = hlx_fma(i < 2u ? x0[at] : x1[at], widened(unit[i], 0u), sum);
+            sum = hlx_fma(i < 2u ? x0[at + 1u] : x1[at + 1u], widened(unit[i], 1u), sum);
+        }
+    }
+    return sum;
+}
+
+// The vectors of A of unit u: the second one is of 16-bit weights alone.
+#define A_FIRST(u) a_tile[a_first + A_UNIT * (u)]
+#define A_SECOND(u) a_tile[a_first + A_UNIT * (u) + A_UNIT - 1u]
+
+// A chain goes on over `units` units of a half of shared memory. Two units are loaded while the terms of
+// two others are added, so that no term waits for shared memory.
+float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
+    precise float sum = acc;
+    uint w_first = (half_idx * COLUMNS + column) * COLUMN_UNITS;
+    uint a_first = (half_idx * ROWS + row) * A_ROW;
+    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u && units == UNITS) {
+        uvec4 unit[2];
+        vec4 x0[2];
+        vec4 x1[2];
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+            unit[i] = w_tile[w_first + i];
+            x0[i] = A_FIRST(i);
+            x1[i] = A_SECOND(i);
+        }
+        [[dont_unroll]] for (uint u = 0u; u < UNITS; u += 4u) {
+            uvec4 next_unit[2];
+            vec4 next_x0[2];
+            vec4 next_x1[2];
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                next_unit[i] = w_tile[w_first + u + 2u + i];
+                next_x0[i] = A_FIRST(u + 2u + i);
+                next_x1[i] = A_SECOND(u + 2u + i);
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) sum = add_unit(sum, unit[i], x0[i], x1[i]);
+            // The last turn loads the first units again instead of branching.
+            uint after = (u + 4u) % UNITS;
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+                unit[i] = w_tile[w_first + after + i];
+                x0[i] = A_FIRST(after + i);
+                x1[i] = A_SECOND(after + i);
+            }
+            [[unroll]] for (uint i = 0u; i < 2u; ++i)
+                sum = add_unit(sum, next_unit[i], next_x0[i], next_x1[i]);
+        }
+    } else {
+        for (uint u = 0u; u < units; ++u)
+            sum = add_unit(sum, w_tile[w_first + u], A_FIRST(u), A_SECOND(u));
+    }
+    return sum;
+}
+
+// The units of W of a tile that a loader has, into a slot of its registers. Columns and units past an edge
+// are read from it, and not used.
+#define FETCH_W(slot, tile)                                                              \
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                        \
+        uint at = loader + l * LOADERS;                                                   \
+        uint column = min(first_n + at / UNITS, push.n - 1u);                             \
+        uint unit = min((tile) * UNITS + at % UNITS, k_units - 1u);                       \
+        w_staged[(slot) * LOADS + l] = w[column * k_units + unit];                        \
+    }
+
+#define FETCH_A(tile)                                                                    \
+    [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
+        uint at = loader + l * LOADERS;                                                   \
+        uint vector = min((tile) * A_TILE + at % A_TILE, A_UNIT * k_units - 1u);          \
+        a_staged[l] = a[min(at / A_TILE, ROWS - 1u) * A_UNIT * k_units + vector];         \
+    }
+
+// What has been loaded of a tile, into its half of shared memory.
+#define KEEP(slot, half_idx)                                                             \
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                        \
+        uint at = loader + l * LOADERS;                                                   \
+        w_tile[((half_idx) * COLUMNS + at / UNITS) * COLUMN_UNITS + at % UNITS] =         \
+            w_staged[(slot) * LOADS + l];                                                 \
+    }                                                                                     \
+    [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
+        uint at = loader + l * LOADERS;                                                   \
+        if (at < ROWS * A_TILE)                                                           \
+            a_tile[((half_idx) * ROWS + at / A_TILE) * A_ROW + at % A_TILE] = a_staged[l]; \
+    }
+
+// One tile. Loaders are at most one tile ahead: they fill the half that the chains have left at the last
+// barrier.
+#define STAGE(slot)                                                                      \
+    if (tile == tiles) break;                                                             \
+    if (loads) {                                                                          \
+        KEEP(slot, tile & 1u)                                                             \
+        if (tile + DEPTH < tiles) { FETCH_W(slot, tile + DEPTH) }                         \
+        if (tile + 1u < tiles) { FETCH_A(tile + 1u) }                                     \
+    }                                                                                     \
+    barrier();                                                                            \
+    if (adds) sum = add_tile(sum, tile & 1u, column, row, min(UNITS, k_units - tile * UNITS)); \
+    ++tile;
+
+void main() {
+    uint group = hlx_group();
+    uint first_n = group * COLUMNS;
+    if (first_n >= push.n) return;
+    uint k_units = push.k / (4u * A_UNIT);
+    uint tiles = (k_units + UNITS - 1u) / UNITS;
+
+    uint loader = gl_LocalInvocationIndex;
+    bool loads = loader < LOADERS;
+    // Which 32 threads have the first chains differs from workgroup to workgroup: a processor's warps share
+    // its schedulers by their place, and few chains would all be on the same one.
+    uint turn = (group * 0x9e3779b1u) >> 30;
+    uint chain = (gl_LocalInvocationIndex + 32u * turn) % CHAINS;
+    uint column = chain % COLUMNS;
+    uint row = chain / COLUMNS;
+    uint n = first_n + column;
+    bool adds = !loads && row < ROWS && n < push.n;
+
+    precise float sum = 0.0;
+    if (START == 1u && adds) sum = bias[n];
+    uvec4 w_staged[DEPTH * LOADS];
+    vec4 a_staged[MOST_A_LOADS];
+    if (loads && tiles > 0u) {
+        FETCH_A(0u)
+        [[unroll]] for (uint slot = 0u; slot < DEPTH; ++slot)
+            if (slot < tiles) { FETCH_W(slot, slot) }
+    }
+    uint tile = 0u;
+    for (;;) {
+        STAGE(0u)
+#if DEPTH > 1
+        STAGE(1u)
+#endif
+#if DEPTH > 2
+        STAGE(2u)
+        STAGE(3u)
+#endif
+    }
+    if (!adds) return;
+    uint at = row * push.n + n;
+    precise float result = hlx_pos0(sum);
+    if (ADDS) result = hlx_add(result, extra[at]);
+    c[at] = result;
+}
