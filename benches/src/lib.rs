@@ -6,6 +6,7 @@ pub mod axes;
 pub mod cases;
 pub mod chains;
 pub mod convolution;
+pub mod decode;
 pub mod exhaustive;
 pub mod facts;
 pub mod measure;

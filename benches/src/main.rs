@@ -10,7 +10,7 @@ use hlx_bench::cases::{self, Amount, Case, scale_of};
 use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
-use hlx_bench::{exhaustive, facts, peers, prove, report, serve, table, versus};
+use hlx_bench::{decode, exhaustive, facts, peers, prove, report, serve, table, versus};
 use hlx_core::Context;
 use hlx_proof::peak::{Peak, measure};
 
@@ -34,6 +34,8 @@ enum Verb {
     /// Write the tables and plots of docs/benchmarks.md and README.md from the CSVs in
     /// benches/results.
     Report(report::Arguments),
+    /// Measure a step of generation of a model shaped like Qwen3-0.6B, and what the arithmetic allows.
+    Decode(decode::Arguments),
     /// Compare every input of each function between a device and the CPU, and state the largest
     /// errors.
     Exhaustive(exhaustive::Arguments),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Versus(arguments)) => versus::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Decode(arguments)) => decode::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Prove(arguments)) => prove::run(arguments),
         Some(Verb::FirstCall {

@@ -174,7 +174,11 @@ fn collect(ctx: &Context, graph: &Graph, count: usize, runs: usize) -> Result<Ve
 const TRIES: usize = 5;
 
 /// Milliseconds a run of `run(count)`, which launches `count` runs.
-fn in_a_row(ctx: &Context, seconds: f64, mut run: impl FnMut(usize) -> Result<()>) -> Result<f64> {
+pub(crate) fn in_a_row(
+    ctx: &Context,
+    seconds: f64,
+    mut run: impl FnMut(usize) -> Result<()>,
+) -> Result<f64> {
     let mut timed = |count: usize| -> Result<f64> {
         let start = Instant::now();
         run(count)?;

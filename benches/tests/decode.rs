@@ -1,0 +1,18 @@
+//! The step that `hlx-bench decode` measures.
+
+use hlx_autograd::DType;
+use hlx_bench::decode::small_logits;
+
+#[test]
+fn a_step_has_the_same_bits_on_every_device() -> anyhow::Result<()> {
+    for dtype in [DType::BF16, DType::F32] {
+        let mut logits = Vec::new();
+        for ctx in hlx_core::testing::own_contexts() {
+            logits.push(small_logits(&ctx, dtype)?);
+        }
+        assert!(logits[0].iter().all(|logit| logit.is_finite()));
+        assert!(logits[0].iter().any(|logit| *logit != 0.0));
+        assert!(logits.windows(2).all(|pair| pair[0] == pair[1]), "{dtype}");
+    }
+    Ok(())
+}
