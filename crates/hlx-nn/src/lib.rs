@@ -56,7 +56,7 @@ pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use hugging_face::{
     NamedTensor, export_hugging_face, hugging_face_tensors, import_hugging_face,
-    read_hugging_face_config,
+    import_hugging_face_as, read_hugging_face_config,
 };
 pub use init::Init;
 pub use language_model::{
@@ -80,7 +80,8 @@ pub use optimizer::{
     UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{
-    ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Weights, WeightsSnapshot,
+    InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Weights,
+    WeightsSnapshot,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};

@@ -4,6 +4,7 @@
 mod builder;
 mod files;
 mod gradients;
+mod inference;
 mod set;
 mod weights;
 
@@ -15,6 +16,7 @@ use hlx_autograd::{DType, Tensor};
 pub use self::builder::ParameterBuilder;
 pub use self::files::WeightsSnapshot;
 pub(crate) use self::files::as_f32;
+pub use self::inference::InferenceModel;
 pub use self::set::ParameterSet;
 pub(crate) use self::set::matches;
 pub use self::weights::Weights;

@@ -10,12 +10,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use hlx_autograd::DType;
 use hlx_core::Context;
 
 use self::files::TensorFiles;
 use self::names::{Place, place_of};
 use crate::error::NnError;
-use crate::{Architecture, CONFIG_FILE, CausalConfig, CausalLm, Model, Parameter, Result};
+use crate::{
+    Architecture, CONFIG_FILE, CausalConfig, CausalLm, InferenceModel, Model, Parameter, Result,
+};
 
 pub use self::write::{NamedTensor, export_hugging_face, hugging_face_tensors};
 
@@ -41,7 +44,41 @@ pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalL
     let files = TensorFiles::open(folder)?;
     let model = Model::zeroed(ctx, |b| CausalLm::new(b, &config))?;
     let parameters = model.weights().parameters();
-    let prefix = prefix_of(config.architecture, &files);
+    read_parameters(folder, &files, parameters, &config, |parameter, values| {
+        Ok(ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?)
+    })?;
+    Ok(model)
+}
+
+/// As [`import_hugging_face`], for inference, with matrices kept in a type: of f16 or bf16 they take half
+/// the memory. Files of this type are taken as they are, others are rounded.
+///
+/// # Errors
+/// As [`import_hugging_face`], and [`NnError::Config`] for a type other than f32, f16 and bf16.
+pub fn import_hugging_face_as(
+    ctx: &Context,
+    folder: &Path,
+    dtype: DType,
+) -> Result<InferenceModel<CausalLm>> {
+    let config = read_hugging_face_config(folder)?;
+    let files = TensorFiles::open(folder)?;
+    let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &config))?;
+    let parameters = model.parameters();
+    read_parameters(folder, &files, parameters, &config, |parameter, values| {
+        model.load(parameter, &values)
+    })?;
+    Ok(model)
+}
+
+/// Checks the files and hands out the values of each parameter.
+fn read_parameters(
+    folder: &Path,
+    files: &TensorFiles,
+    parameters: &[Parameter],
+    config: &CausalConfig,
+    mut take: impl FnMut(&Parameter, Vec<f32>) -> Result<()>,
+) -> Result<()> {
+    let prefix = prefix_of(config.architecture, files);
     let places: Vec<Place> = parameters
         .iter()
         .map(|parameter| place_of(config.architecture, parameter.name()))
@@ -54,15 +91,15 @@ pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalL
             ..place
         })
         .collect();
-    check(folder, &files, parameters, &places, &config)?;
+    check(folder, files, parameters, &places, config)?;
     for (parameter, place) in parameters.iter().zip(&places) {
         let Some(entry) = files.get(&place.name) else {
             continue;
         };
         let values = part_of(entry.read()?, &entry.shape, place);
-        ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?;
+        take(parameter, values)?;
     }
-    Ok(model)
+    Ok(())
 }
 
 /// What the files leave out in front of every name: GPT-2's own ones hold the inner model alone.

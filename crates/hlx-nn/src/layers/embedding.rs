@@ -1,6 +1,6 @@
 //! A table of rows, looked up by id.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{DType, Tensor};
 
 use crate::{ForwardContext, Init, Members, Module, Parameter, ParameterBuilder, Result};
 
@@ -35,8 +35,10 @@ impl Module for Embedding {
         Members::new([&self.weight])
     }
 
-    /// The ids \[..\] to \[.., C\]. An id must be below the number of rows.
+    /// The ids \[..\] to \[.., C\] in f32. An id must be below the number of rows.
     fn forward(&self, ids: &Tensor, _context: &ForwardContext) -> Result<Tensor> {
-        Ok(ids.embedding(&self.weight.tensor()?)?)
+        Ok(ids
+            .embedding(&self.weight.tensor()?)?
+            .to_dtype(DType::F32)?)
     }
 }

@@ -186,6 +186,11 @@ impl ParameterBuilder {
     /// # Errors
     /// As [`ParameterBuilder::build`].
     pub fn build_zeroed(self, ctx: &Context) -> Result<Weights> {
+        Weights::new(ctx, self.take_declared()?)
+    }
+
+    /// What has been declared, each under a name of its own.
+    pub(super) fn take_declared(self) -> Result<Declared> {
         let declared = std::mem::take(&mut *self.declared());
         let mut names = HashSet::new();
         let parameters = declared.parameters.iter().map(Parameter::name);
@@ -196,6 +201,6 @@ impl ParameterBuilder {
                 });
             }
         }
-        Weights::new(ctx, declared)
+        Ok(declared)
     }
 }

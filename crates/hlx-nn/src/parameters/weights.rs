@@ -104,17 +104,7 @@ impl Weights {
                 .0
                 .set(Tensor::from_buffer(ctx, values, buffer.shape())?);
         }
-        for constant in &self.constants {
-            match &constant.0.kind {
-                BufferKind::Ids(ids) => constant.0.set(Tensor::ids(ctx, ids, constant.shape())?),
-                BufferKind::Constant(values) => {
-                    let tensor = Tensor::from_slice(ctx, values, constant.shape())?;
-                    constant.0.set(tensor);
-                }
-                BufferKind::Full(_) | BufferKind::Count => {}
-            }
-        }
-        Ok(())
+        bind_constants(ctx, &self.constants)
     }
 
     /// Writes the first values of all buffers that have any but zero.
@@ -381,6 +371,21 @@ fn places<T>(tensors: &[T], n_elements: impl Fn(&T) -> usize) -> (Vec<usize>, us
     };
     let offsets = tensors.iter().map(place).collect();
     (offsets, words)
+}
+
+/// Gives the handles of what never changes their tensors.
+pub(super) fn bind_constants(ctx: &Context, constants: &[ModelBuffer]) -> Result<()> {
+    for constant in constants {
+        match &constant.0.kind {
+            BufferKind::Ids(ids) => constant.0.set(Tensor::ids(ctx, ids, constant.shape())?),
+            BufferKind::Constant(values) => {
+                let tensor = Tensor::from_slice(ctx, values, constant.shape())?;
+                constant.0.set(tensor);
+            }
+            BufferKind::Full(_) | BufferKind::Count => {}
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn zeros(ctx: &Context, words: usize) -> Result<Buffer, CoreError> {

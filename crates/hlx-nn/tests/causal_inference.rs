@@ -1,0 +1,143 @@
+//! Causal models with weights of 16 bits: the bits of the same model with the rounded weights in f32.
+
+use std::path::PathBuf;
+
+use hlx_autograd::{DType, Tensor, no_grad};
+use hlx_core::Context;
+use hlx_nn::{
+    CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, InferenceModel, Model,
+    NnError, Result, export_hugging_face, import_hugging_face, import_hugging_face_as,
+};
+
+const VOCABULARY: usize = 40;
+
+/// Small sizes in the shape of a preset, with rows of whole 16 bytes for the kernels of few rows.
+fn small(preset: &str) -> CausalConfig {
+    CausalConfig {
+        vocabulary: VOCABULARY,
+        width: 24,
+        n_layers: 2,
+        n_heads: 4,
+        n_kv_heads: if preset == "gpt2" { 4 } else { 2 },
+        head_width: if preset == "gpt2" { 6 } else { 8 },
+        feed_forward_width: 40,
+        max_positions: 64,
+        window: (preset == "gemma2").then_some(5),
+        full_layers: if preset == "gemma2" {
+            vec![1]
+        } else {
+            Vec::new()
+        },
+        ..CausalConfig::preset(preset).expect("a preset")
+    }
+}
+
+/// A folder that is removed when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn of(ctx: &Context, config: &CausalConfig, name: &str) -> Result<Self> {
+        let name = format!("hlx-inference-{}-{name}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        let model = Model::new(ctx, 7, |b| CausalLm::new(b, config))?;
+        export_hugging_face(model.weights(), config, &folder.0)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The folder's model in f32, with the matrices rounded to a type.
+fn rounded(ctx: &Context, folder: &Folder, dtype: DType) -> Result<Model<CausalLm>> {
+    let model = import_hugging_face(ctx, &folder.0)?;
+    for parameter in model.weights().parameters() {
+        if parameter.shape().len() == 2 {
+            let values = parameter.tensor()?.detach().to_dtype(dtype)?;
+            let values = values.to_dtype(DType::F32)?.to_vec()?;
+            ctx.upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
+        }
+    }
+    Ok(model)
+}
+
+fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
+    Ok(tensor.to_vec()?.into_iter().map(f32::to_bits).collect())
+}
+
+/// Logits of two whole sequences, and of one of them through a cache, token by token behind a prompt.
+fn logits(model: &CausalLm, ctx: &Context) -> Result<Vec<Vec<u32>>> {
+    let ids: Vec<u32> = (0..18).map(|at| (at * 7 + 3) % VOCABULARY as u32).collect();
+    no_grad(|| {
+        let whole = Tensor::ids(ctx, &ids, &[2, 9])?;
+        let all = model.logits(&CausalInput::new(&whole), &ForwardContext::eval())?;
+        let mut found = vec![bits(&all)?];
+        let mut cache = model.cache(ctx, 1, 16)?;
+        for (at, n) in [(0, 7), (7, 1), (8, 1)] {
+            let ids = Tensor::ids(ctx, &ids[at..at + n], &[1, n])?;
+            found.push(bits(&model.logits_cached(&ids, &[n], None, &mut cache)?)?);
+        }
+        let joined = found[1..].concat();
+        assert_eq!(joined, found[0][..joined.len()], "the cache changes bits");
+        Ok(found)
+    })
+}
+
+#[test]
+fn weights_of_16_bits_have_the_bits_of_the_rounded_model() -> Result<()> {
+    let mut of_devices = Vec::new();
+    for (device_idx, ctx) in hlx_core::testing::contexts().iter().enumerate() {
+        let mut found = Vec::new();
+        for (preset, dtype) in [
+            ("qwen3", DType::BF16),
+            ("qwen3", DType::F16),
+            ("gpt2", DType::BF16),
+            ("gemma2", DType::BF16),
+        ] {
+            let name = format!("{device_idx}-{preset}-{dtype}");
+            let folder = Folder::of(ctx, &small(preset), &name)?;
+            let half = import_hugging_face_as(ctx, &folder.0, dtype)?;
+            let ours = logits(&half, ctx)?;
+            let rounded = rounded(ctx, &folder, dtype)?;
+            assert_eq!(ours, logits(&rounded, ctx)?, "{name}");
+            found.push(ours);
+        }
+        of_devices.push(found);
+    }
+    assert!(of_devices.windows(2).all(|pair| pair[0] == pair[1]));
+    Ok(())
+}
+
+#[test]
+fn matrices_take_half_the_memory() -> Result<()> {
+    let ctx = &hlx_core::testing::cpu()?;
+    let config = small("llama3");
+    let bytes = |dtype| {
+        let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &config))?;
+        let matrices = model.parameters().iter();
+        let matrices = matrices.filter(|parameter| parameter.shape().len() == 2);
+        let n_elements: usize = matrices.map(hlx_nn::Parameter::n_elements).sum();
+        Ok::<_, NnError>((model.n_bytes(), n_elements))
+    };
+    let ((halves, n_elements), (whole, _)) = (bytes(DType::BF16)?, bytes(DType::F32)?);
+    assert_eq!(whole - halves, 2 * n_elements);
+    Ok(())
+}
+
+#[test]
+fn unfitting_types_and_values_are_refused() -> Result<()> {
+    let ctx = &hlx_core::testing::cpu()?;
+    let config = small("llama3");
+    let refused = InferenceModel::zeroed(ctx, DType::I8, |b| CausalLm::new(b, &config));
+    let text = refused.expect_err("it is refused").to_string();
+    assert_eq!(text, "inference: weights of i8, expected f32, f16 or bf16");
+    let model = InferenceModel::zeroed(ctx, DType::F16, |b| CausalLm::new(b, &config))?;
+    let parameter = &model.parameters()[0];
+    let refused = model.load(parameter, &[0.0; 3]).expect_err("it is refused");
+    let expected = "inference: model.embed_tokens.weight has 3 elements, expected 960";
+    assert_eq!(refused.to_string(), expected);
+    Ok(())
+}
