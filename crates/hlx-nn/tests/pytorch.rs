@@ -101,6 +101,7 @@ impl Fixture {
             feed_forward_width: self.settings.feed_forward,
             positions: self.settings.positions,
             dropout: 0.0,
+            attention_dropout: 0.0,
         };
         let model = Model::zeroed(ctx, |b| Transformer::new(b, &config))?;
         let weights = model.weights();

@@ -1,7 +1,7 @@
 //! The products of experts: the rows that are an expert's with its weight, and its weight's gradient.
 
 use hlx_core::cpu::simd_level;
-use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, as_u32, push_bytes};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, as_u32, push_bytes};
 use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len, check_that};
@@ -225,7 +225,7 @@ fn products(
             &x[rows.start * k..rows.end * k],
             &window[expert * stride..][..n * k],
         );
-        cpu::matmul(level, &shape, x, weight, None, y);
+        cpu::matmul(level, &shape, x, (weight, DType::F32), None, y);
     });
 }
 
@@ -314,7 +314,7 @@ pub fn experts_weight_gradient(
                 ..MatMul::new(m, n, end - first)
             };
             let (dy, x) = (&dy[first * m..end * m], &x[first * n..end * n]);
-            cpu::matmul(simd_level(), &shape, dy, x, None, dweight);
+            cpu::matmul(simd_level(), &shape, dy, (x, DType::F32), None, dweight);
         }
     })?;
     Ok(())
