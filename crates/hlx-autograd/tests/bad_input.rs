@@ -415,7 +415,7 @@ fn elements_past_four_billion_are_there() -> Result<()> {
                 .item::<Bool>()?
         ));
         drop(sevens);
-        x.add_(1.0)?;
+        x.add_(1)?;
         let around = x.narrow(0, (1 << 32) - 1, 3)?.to_dtype(DType::F32)?;
         assert_eq!(around.to_vec()?, [4.0; 3]);
         let every = x.slice(0, 0..n, 1 << 30)?.to_dtype(DType::F32)?;
