@@ -10,9 +10,29 @@ layout(constant_id = 8) const uint EPILOGUE = 0;
 // The activation, by its place in activations.txt.
 layout(constant_id = 9) const uint KIND = 0;
 #include "../include/activation_kinds.glsl"
-layout(set = 0, binding = 4) buffer Extra { float extra[]; };
-layout(set = 0, binding = 4) buffer ExtraVectors { vec4 extra_vectors[]; };
+// Modules that write extra (EPILOGUE is 2) are apart from those that read it: a binding that a module
+// may write counts as written in every launch of it.
+#ifdef WRITES_EXTRA
+layout(set = 0, binding = 4) writeonly buffer Extra { float extra[]; };
+layout(set = 0, binding = 4) writeonly buffer ExtraVectors { vec4 extra_vectors[]; };
+#else
+layout(set = 0, binding = 4) readonly buffer Extra { float extra[]; };
+layout(set = 0, binding = 4) readonly buffer ExtraVectors { vec4 extra_vectors[]; };
+#endif
 
+#ifdef WRITES_EXTRA
+vec4 load_other(uint base, uint m, uint n) { return vec4(0.0); }
+
+void store_extra(uint base, uint m, uint n, vec4 v) {
+    uint at = base + m * push.n + n;
+    if (m >= push.m) return;
+    if (VECTOR_C) {
+        if (n < push.n) extra_vectors[at >> 2] = v;
+    } else {
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) extra[at + j] = v[j];
+    }
+}
+#else
 // Four elements from row m and column n of the epilogue's second operand, extra or C; 0 past an edge.
 vec4 load_other(uint base, uint m, uint n) {
     vec4 v = vec4(0.0);
@@ -27,12 +47,5 @@ vec4 load_other(uint base, uint m, uint n) {
     return v;
 }
 
-void store_extra(uint base, uint m, uint n, vec4 v) {
-    uint at = base + m * push.n + n;
-    if (m >= push.m) return;
-    if (VECTOR_C) {
-        if (n < push.n) extra_vectors[at >> 2] = v;
-    } else {
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (n + j < push.n) extra[at + j] = v[j];
-    }
-}
+void store_extra(uint base, uint m, uint n, vec4 v) {}
+#endif

@@ -20,6 +20,10 @@ shader!(tile_128x128, "matmul/tile_128x128_epilogue");
 shader!(tile_64x128, "matmul/tile_64x128_epilogue");
 shader!(tile_64x64, "matmul/tile_64x64_epilogue");
 shader!(tile_32x64, "matmul/tile_32x64_epilogue");
+shader!(activated_128x128, "matmul/tile_128x128_activation");
+shader!(activated_64x128, "matmul/tile_64x128_activation");
+shader!(activated_64x64, "matmul/tile_64x64_activation");
+shader!(activated_32x64, "matmul/tile_32x64_activation");
 
 /// What happens to each chain before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +92,15 @@ impl Epilogue<'_> {
             return Some(tile.shader());
         }
         let fuses = ctx.tuning().products.fused_epilogues;
-        fuses.then(|| fused(tile)).flatten()
+        fuses.then(|| self.fused(tile)).flatten()
+    }
+
+    /// The shader of a tile that ends with this epilogue.
+    pub(super) fn fused(&self, tile: &Tile) -> Option<&'static Shader> {
+        match self {
+            Self::Activation { .. } => activated(tile),
+            _ => fused(tile),
+        }
     }
 
     /// Whether the epilogue itself reads what C held.
@@ -172,13 +184,24 @@ impl Epilogue<'_> {
     }
 }
 
-/// The shader of a tile with an epilogue.
+/// The shader of a tile that reads a second operand behind its product, or none.
 pub(super) fn fused(tile: &Tile) -> Option<&'static Shader> {
     match [tile.rows, tile.columns] {
         [128, 128] => Some(&tile_128x128::SHADER),
         [64, 128] => Some(&tile_64x128::SHADER),
         [64, 64] => Some(&tile_64x64::SHADER),
         [32, 64] => Some(&tile_32x64::SHADER),
+        _ => None,
+    }
+}
+
+/// The shader of a tile that writes a second result behind its product.
+pub(super) fn activated(tile: &Tile) -> Option<&'static Shader> {
+    match [tile.rows, tile.columns] {
+        [128, 128] => Some(&activated_128x128::SHADER),
+        [64, 128] => Some(&activated_64x128::SHADER),
+        [64, 64] => Some(&activated_64x64::SHADER),
+        [32, 64] => Some(&activated_32x64::SHADER),
         _ => None,
     }
 }

@@ -42,7 +42,7 @@ fn with_epilogue(
     let run = |c: &Buffer, epilogue| matmul_in(ctx, operands, bias.as_ref(), c, s, tile, epilogue);
     match launches {
         Launches::One => {
-            let shader = epilogue::fused(tile).expect("a shader");
+            let shader = epilogue.fused(tile).expect("a shader");
             launch(
                 ctx,
                 operands,
@@ -117,7 +117,7 @@ fn epilogues_have_the_bits_of_separate_launches_on_every_device() {
 #[test]
 fn an_activation_that_is_no_kind_gives_nan() {
     let s = MatMul::new(5, 8, 16);
-    let shader = epilogue::fused(SMALLEST).expect("a shader");
+    let shader = epilogue::activated(SMALLEST).expect("a shader");
     for ctx in hlx_core::testing::vulkan_contexts() {
         let outputs = run_on("matmul", &ctx, |ctx, memory| {
             let (a, b) = (
@@ -162,7 +162,8 @@ fn an_activation_that_is_no_kind_gives_nan() {
 #[test]
 fn every_tile_has_an_epilogue() {
     for tile in &TILES {
-        assert!(epilogue::fused(tile).is_some(), "{tile:?}");
+        let shaders = [epilogue::fused(tile), epilogue::activated(tile)];
+        assert!(shaders.iter().all(Option::is_some), "{tile:?}");
     }
 }
 
