@@ -159,6 +159,30 @@ fn an_activation_that_is_no_kind_gives_nan() {
     }
 }
 
+/// An operand that is read by launches side by side is no hazard: the validation layer once took it as
+/// written, since another epilogue of the same module writes at its binding.
+#[test]
+fn products_side_by_side_read_one_operand() {
+    let s = MatMul::new(5, 8, 16);
+    for ctx in hlx_core::testing::vulkan_contexts() {
+        let outputs = run_on("matmul", &ctx, |ctx, memory| {
+            let (a, b) = (
+                memory.input(ctx, &normal(1, 80))?,
+                memory.input(ctx, &normal(2, 128))?,
+            );
+            let r = memory.input(ctx, &normal(3, 40))?;
+            let outputs = [memory.output(ctx, 40)?, memory.output(ctx, 40)?];
+            for c in &outputs {
+                let epilogue = Epilogue::Add(&r);
+                let shader = epilogue.fused(SMALLEST).expect("a shader");
+                launch(ctx, [&a, &b], None, c, &s, (SMALLEST, shader), epilogue)?;
+            }
+            Ok(outputs.to_vec())
+        });
+        assert_same_bits("two products", &outputs[0], &outputs[1]);
+    }
+}
+
 #[test]
 fn every_tile_has_an_epilogue() {
     for tile in &TILES {
