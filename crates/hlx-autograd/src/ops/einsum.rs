@@ -220,7 +220,7 @@ fn multiplied(a: &Labelled, b: &Labelled, wanted: impl Fn(char) -> bool) -> Resu
     let mut left = grouped(a, [&batch, &rows, &inner], &extent)?;
     let mut right = grouped(b, [&batch, &inner, &cols], &extent)?;
     if left.dtype().is_integer() && right.dtype().is_integer() {
-        // A sum of small integers is wider than what it meets.
+        // Integers are brought to their common type before they are multiplied.
         let dtype = promoted(&left, &right);
         (left, right) = (left.to_dtype(dtype)?, right.to_dtype(dtype)?);
     }

@@ -50,7 +50,7 @@ struct Line {
     messages: Option<Vec<Message>>,
 }
 
-/// What a record asks to be learnt.
+/// The parts of a record, and which of them are predicted.
 #[derive(Debug)]
 pub(super) enum Record {
     Text(String),

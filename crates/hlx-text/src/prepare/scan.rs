@@ -31,7 +31,7 @@ impl ScanOptions {
     }
 }
 
-/// Counts the words of all texts of a corpus. `progress` hears of the share that is read and of the bytes.
+/// Counts the words of all texts of a corpus. `progress` gets the share read and the bytes.
 ///
 /// # Errors
 /// As [`prepare`](super::prepare); files of tokens hold no text.

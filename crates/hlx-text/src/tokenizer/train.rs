@@ -109,7 +109,7 @@ struct Corpus {
 }
 
 impl BpeTrainer {
-    /// Trains on counted words. `progress` hears of the tokens that there are and those wanted.
+    /// Trains on counted words. `progress` is called with the tokens that there are and those wanted.
     ///
     /// # Errors
     /// [`TextError::Argument`]: no words; a vocabulary below the bytes and special tokens; a special
