@@ -3,9 +3,9 @@
 use hlx_kernels::attention::dropped::{
     DroppedWeights, dropped_attention_backward, dropped_attention_forward,
 };
-use hlx_kernels::attention::ranged::WeightDropout;
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 
+use super::spec::weight_dropout;
 use super::{Attended, AttentionSpec, OP};
 use crate::ops::DropoutMask;
 use crate::saved::Saved;
@@ -111,12 +111,8 @@ impl Tensor {
 }
 
 fn dropped_weights(mask: &DropoutMask) -> DroppedWeights<'_> {
-    let &DropoutMask {
-        p,
-        seed,
-        purpose,
-        ref counter,
-    } = mask;
-    let dropout = WeightDropout { p, seed, purpose };
-    DroppedWeights { dropout, counter }
+    DroppedWeights {
+        dropout: weight_dropout(mask),
+        counter: &mask.counter,
+    }
 }

@@ -101,11 +101,7 @@ impl AttentionSpec {
             );
             return Err(AutogradError::Argument { op: OP, reason });
         }
-        let dropout = self.dropped().map(|mask| WeightDropout {
-            p: mask.p,
-            seed: mask.seed,
-            purpose: mask.purpose,
-        });
+        let dropout = self.dropped().map(weight_dropout);
         Ok(RangedAttention {
             batch,
             queries,
@@ -138,6 +134,15 @@ impl AttentionSpec {
             lengths: ids("lengths", self.lengths.as_ref(), &[batch])?,
             first_positions: ids("first_positions", self.first_positions.as_ref(), &[batch])?,
         })
+    }
+}
+
+/// What the kernels know of a mask, but its counter.
+pub(super) fn weight_dropout(mask: &DropoutMask) -> WeightDropout {
+    WeightDropout {
+        p: mask.p,
+        seed: mask.seed,
+        purpose: mask.purpose,
     }
 }
 
