@@ -5,6 +5,8 @@ mod chains {
     pub mod program;
 }
 
+use std::thread;
+
 use chains::program::Program;
 use hlx_core::testing::{left_out, own_contexts, spirv_val};
 use hlx_core::{Buffer, Context, DType, DeviceKind, Tuning};
@@ -43,33 +45,59 @@ fn words(ctx: &Context, buffer: &Buffer) -> Vec<u32> {
     words
 }
 
+/// Runs one random chain launch by launch and recorded, compares the words, and returns how many
+/// launches the recording has and how many the chain.
+fn chain_is_right(ctx: &Context, seed: u64) -> [usize; 2] {
+    let program = Program::random(seed);
+    let inputs = program.inputs(ctx).expect("inputs");
+    let alone = program.run(ctx, &inputs).expect("single launches");
+    let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(ctx, kept)).collect();
+    let (graph, kept) = ctx.record(|| program.run(ctx, &inputs)).expect("recorded");
+    graph.replay().expect("replayed");
+    for (number, (kept, want)) in kept.iter().zip(&want).enumerate() {
+        let found = words(ctx, kept);
+        let first = found
+            .iter()
+            .zip(want)
+            .position(|(found, want)| found != want);
+        assert_eq!(
+            first,
+            None,
+            "{}: seed {seed}, result {number}: {program:?}",
+            ctx.info()
+        );
+    }
+    [graph.len(), program.steps.len()]
+}
+
+/// Contexts that share the chains of a device: what takes time on a GPU is its driver's compiler.
+fn contexts_of(ctx: &Context) -> usize {
+    match ctx.info().kind {
+        DeviceKind::Cpu | DeviceKind::VulkanSoftware => 1,
+        _ => thread::available_parallelism().map_or(1, |n| n.get().min(8)),
+    }
+}
+
 #[test]
 fn random_chains_have_the_bits_of_their_launches() {
-    for ctx in own_contexts() {
-        let (mut launched, mut recorded) = (0, 0);
-        for seed in 0..chains_on(&ctx) {
-            let program = Program::random(seed);
-            let inputs = program.inputs(&ctx).expect("inputs");
-            let alone = program.run(&ctx, &inputs).expect("single launches");
-            let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(&ctx, kept)).collect();
-            let (graph, kept) = ctx.record(|| program.run(&ctx, &inputs)).expect("recorded");
-            graph.replay().expect("replayed");
-            for (number, (kept, want)) in kept.iter().zip(&want).enumerate() {
-                let found = words(&ctx, kept);
-                let first = found
-                    .iter()
-                    .zip(want)
-                    .position(|(found, want)| found != want);
-                assert_eq!(
-                    first,
-                    None,
-                    "{}: seed {seed}, result {number}: {program:?}",
-                    ctx.info()
-                );
-            }
-            launched += graph.len();
-            recorded += program.steps.len();
-        }
+    for (device, ctx) in own_contexts().iter().enumerate() {
+        let (chains, parts) = (chains_on(ctx), contexts_of(ctx));
+        let run = |part: usize| {
+            let ctx = &own_contexts()[device];
+            let seeds = (part as u64..chains).step_by(parts);
+            seeds
+                .map(|seed| chain_is_right(ctx, seed))
+                .fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
+        };
+        let [launched, recorded] = thread::scope(|scope| {
+            let threads: Vec<_> = (0..parts)
+                .map(|part| scope.spawn(move || run(part)))
+                .collect();
+            let counts = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a chain's words differ"));
+            counts.fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
+        });
         // Copies of transposed operands and results of other lengths stay launches of their own.
         assert!(
             2 * launched < recorded,
