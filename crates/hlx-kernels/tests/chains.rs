@@ -1,5 +1,5 @@
 //! Chains of element-wise launches, joined into one launch when a graph is recorded: their results
-//! have the bits of the single launches, for random chains over all types, broadcasts and strides.
+//! have the bits of the CPU's single launches, for random chains over all types, broadcasts and strides.
 
 mod chains {
     pub mod program;
@@ -8,7 +8,7 @@ mod chains {
 use std::thread;
 
 use chains::program::Program;
-use hlx_core::testing::{left_out, own_contexts, spirv_val};
+use hlx_core::testing::{self, left_out, own_contexts, spirv_val};
 use hlx_core::{Buffer, Context, DType, DeviceKind, Tuning};
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 use hlx_kernels::elementwise::{add, mul, scale};
@@ -45,13 +45,14 @@ fn words(ctx: &Context, buffer: &Buffer) -> Vec<u32> {
     words
 }
 
-/// Runs one random chain launch by launch and recorded, compares the words, and returns how many
-/// launches the recording has and how many the chain.
-fn chain_is_right(ctx: &Context, seed: u64) -> [usize; 2] {
+/// Runs one random chain launch by launch on the CPU and recorded on a device, compares the words, and
+/// returns how many launches the recording has and how many the chain.
+fn chain_is_right([cpu, ctx]: [&Context; 2], seed: u64) -> [usize; 2] {
     let program = Program::random(seed);
+    let alone = program.inputs(cpu).expect("inputs");
+    let alone = program.run(cpu, &alone).expect("single launches");
+    let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(cpu, kept)).collect();
     let inputs = program.inputs(ctx).expect("inputs");
-    let alone = program.run(ctx, &inputs).expect("single launches");
-    let want: Vec<Vec<u32>> = alone.iter().map(|kept| words(ctx, kept)).collect();
     let (graph, kept) = ctx.record(|| program.run(ctx, &inputs)).expect("recorded");
     graph.replay().expect("replayed");
     for (number, (kept, want)) in kept.iter().zip(&want).enumerate() {
@@ -83,10 +84,10 @@ fn random_chains_have_the_bits_of_their_launches() {
     for (device, ctx) in own_contexts().iter().enumerate() {
         let (chains, parts) = (chains_on(ctx), contexts_of(ctx));
         let run = |part: usize| {
-            let ctx = &own_contexts()[device];
+            let (cpu, ctx) = (testing::cpu().expect("CPU"), &own_contexts()[device]);
             let seeds = (part as u64..chains).step_by(parts);
             seeds
-                .map(|seed| chain_is_right(ctx, seed))
+                .map(|seed| chain_is_right([&cpu, ctx], seed))
                 .fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
         };
         let [launched, recorded] = thread::scope(|scope| {
