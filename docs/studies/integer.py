@@ -6,7 +6,7 @@ rescaling. Linear layers multiply real int8 matrices. Sums inside attention are 
 integers, whose error is far below the rounding that is studied.
 
 usage: integer.py --text FILE --out RESULTS.jsonl [--models deep,wide] [--arithmetics f32,integer]
-                  [--seeds 1,2,3] [--steps 2000] [--seconds LIMIT]
+                  [--seeds 1,2,3] [--steps 2000] [--seconds LIMIT] [--eager]
 
 Models, all on characters of one text, batches of 16 windows of 256:
   base    6 layers, width 384, LayerNorm, GELU, learned positions, biases
@@ -76,6 +76,17 @@ class Probe:
 
 
 LAW = Law("f32")
+FUSES = True
+
+
+def compiled(function):
+    """The function, fused by the compiler where nothing is probed."""
+    fused = torch.compile(function, dynamic=False)
+
+    def call(*arguments):
+        return (function if LAW.probe is not None or not FUSES else fused)(*arguments)
+
+    return call
 
 
 def quantise(x, bits, kind):
@@ -84,40 +95,39 @@ def quantise(x, bits, kind):
     With m the largest magnitude, x its exponent and f its significand, e = 14 - x (6 - x for 8 bits), one
     less from f = 0xFEFF00 (0xFF0000) on: adding what is missing to 2^24 carries into the exponent then.
     A row of zeros is divided by a number as small as can be, and stays one."""
-    largest = torch.linalg.vector_norm(x, math.inf, dim=-1, keepdim=True).clamp_min_(1e-30)
+    largest = x.abs().amax(-1, keepdim=True).clamp_min(1e-30)
     missing, top = (0x10100, 14) if bits == 16 else (0x10000, 6)
     power = ((largest.view(torch.int32) + missing) & 0x7F800000).view(torch.float32)
     scale = 2.0**top / power
-    q = (x * scale).round_()
+    q = torch.round(x * scale)
     if LAW.probe is not None:
         LAW.probe.note(kind, x, q, scale)
     return q, scale
 
 
-def digits(q, bits):
-    """The digits of integers as int8, the high one first."""
-    if bits == 8:
-        return [q.to(torch.int8)]
-    q = q.to(torch.int16)
-    return [((q + 128) >> 8).to(torch.int8), q.to(torch.int8)]
+def prepare(x, bits, kind):
+    """The digits of the rows of x as int8, the high one first, rows and columns padded to multiples of 8 as
+    int8 products want them, and 2^e of each row."""
+    q, scale = quantise(x, bits, kind)
+    q = F.pad(q.to(torch.int16), (0, -x.shape[1] % 8, 0, -x.shape[0] % 8))
+    return ([q.to(torch.int8)] if bits == 8 else [((q + 128) >> 8).to(torch.int8), q.to(torch.int8)]), scale
 
 
-def padded(x, axis):
-    """x with rows of zeros up to a multiple of 8 along an axis, as int8 products want it."""
-    missing = -x.shape[axis] % 8
-    if not missing:
-        return x
-    return F.pad(x, (0, 0, 0, missing) if axis == 0 else (0, missing))
+def scaled(sums, scales):
+    """The result of sums of integers, the high digit's first."""
+    (sa, sb), total = scales, sums[-1].float()
+    if len(sums) == 2:
+        total = total + 256 * sums[0].float()
+    return total[: sa.shape[0], : sb.shape[0]] / sa / sb.t()
+
+
+prepare_fused, scaled_fused = compiled(prepare), compiled(scaled)
 
 
 def product(a, b, kind):
     """a [M, K] times b [N, K] transposed; a is the wide operand."""
-    (qa, sa), (qb, sb) = quantise(a, LAW.wide, kind), quantise(b, 8, "narrow")
-    n = b.shape[0]
-    narrow = padded(padded(qb, 0), 1).to(torch.int8).t()
-    sums = [torch._int_mm(padded(d, 1), narrow)[:, :n].float() for d in digits(qa, LAW.wide)]
-    total = sums[0] if len(sums) == 1 else sums[1].add_(sums[0], alpha=256)
-    return total.div_(sa).div_(sb.t())
+    (wide, sa), (narrow, sb) = prepare_fused(a, LAW.wide, kind), prepare_fused(b, 8, "narrow")
+    return scaled_fused([torch._int_mm(digit, narrow[0].t()) for digit in wide], (sa, sb))
 
 
 class LinearProduct(torch.autograd.Function):
@@ -154,45 +164,52 @@ def folded(weights, scale, bits, kind):
     return (q / s).flatten(-2)
 
 
+def attention_forward(q, k, v, wide):
+    """Causal attention by the law; q, k, v: [B, H, T, D]. Returns the output and the probabilities."""
+    time = q.shape[-2]
+    hidden = torch.ones(time, time, dtype=torch.bool, device=q.device).triu(1)
+    (qq, sq), (qk, sk) = quantise(q, wide, "query"), quantise(k, 8, "narrow")
+    s = (qq @ qk.mT) / sq / sk.mT / math.sqrt(q.shape[-1])
+    s = by_blocks(s.masked_fill(hidden, -math.inf))
+    # The running maximum after each block of keys, and p by it.
+    m = s.amax(-1).cummax(-1).values
+    p = torch.exp(s - m[..., None]).flatten(-2)
+    qv, sv = quantise(v, 8, "narrow")
+    weights = folded(p, sv, wide, "probability")
+    join = torch.exp(m - m[..., -1:])[..., None]
+    l = (by_blocks(p) * join).sum((-1, -2))[..., None]
+    y = (by_blocks(weights) * join).flatten(-2) @ qv / l
+    return y, (by_blocks(p) * join).flatten(-2) / l
+
+
+def attention_backward(q, k, v, y, p, g, wide):
+    """The gradients of q, k and v."""
+    (qg, sg), (qv, sv) = quantise(g, wide, "gradient"), quantise(v, 8, "narrow")
+    dp = (qg @ qv.mT) / sg / sv.mT
+    delta = (g * y).sum(-1, keepdim=True)
+    ds = p * (dp - delta) / math.sqrt(q.shape[-1])
+    # dV sums over queries: the gradient is wide by query, its scale is folded into the narrow p.
+    dv = folded(p.mT.contiguous(), sg, 8, "probability narrow") @ qg
+    qk, sk = quantise(k, 8, "narrow")
+    dq = folded(ds, sk, wide, "score gradient") @ qk
+    qq, sq = quantise(q, 8, "narrow")
+    dk = folded(ds.mT.contiguous(), sq, wide, "score gradient") @ qq
+    return dq, dk, dv
+
+
+forward_fused, backward_fused = compiled(attention_forward), compiled(attention_backward)
+
+
 class AttentionProducts(torch.autograd.Function):
-    """Causal attention by the law; q, k, v: [B, H, T, D]."""
-
-    @staticmethod
-    def scores(q, k):
-        (qq, sq), (qk, sk) = quantise(q, LAW.wide, "query"), quantise(k, 8, "narrow")
-        return (qq @ qk.mT) / sq / sk.mT / math.sqrt(q.shape[-1])
-
     @staticmethod
     def forward(ctx, q, k, v):
-        time = q.shape[-2]
-        hidden = torch.ones(time, time, dtype=torch.bool, device=q.device).triu(1)
-        s = by_blocks(AttentionProducts.scores(q, k).masked_fill(hidden, -math.inf))
-        # The running maximum after each block of keys, and p by it.
-        m = s.amax(-1).cummax(-1).values
-        p = torch.exp(s - m[..., None]).flatten(-2)
-        qv, sv = quantise(v, 8, "narrow")
-        weights = folded(p, sv, LAW.wide, "probability")
-        join = torch.exp(m - m[..., -1:])[..., None]
-        l = (by_blocks(p) * join).sum((-1, -2))[..., None]
-        y = (by_blocks(weights) * join).flatten(-2) @ qv / l
-        probabilities = (by_blocks(p) * join).flatten(-2) / l
-        ctx.save_for_backward(q, k, v, y, probabilities)
+        y, p = forward_fused(q, k, v, LAW.wide)
+        ctx.save_for_backward(q, k, v, y, p)
         return y
 
     @staticmethod
     def backward(ctx, g):
-        q, k, v, y, p = ctx.saved_tensors
-        (qg, sg), (qv, sv) = quantise(g, LAW.wide, "gradient"), quantise(v, 8, "narrow")
-        dp = (qg @ qv.mT) / sg / sv.mT
-        delta = (g * y).sum(-1, keepdim=True)
-        ds = p * (dp - delta) / math.sqrt(q.shape[-1])
-        # dV sums over queries: the gradient is wide by query, its scale is folded into the narrow p.
-        dv = folded(p.mT.contiguous(), sg, 8, "probability narrow") @ qg
-        qk, sk = quantise(k, 8, "narrow")
-        dq = folded(ds, sk, LAW.wide, "score gradient") @ qk
-        qq, sq = quantise(q, 8, "narrow")
-        dk = folded(ds.mT.contiguous(), sq, LAW.wide, "score gradient") @ qq
-        return dq, dk, dv
+        return backward_fused(*ctx.saved_tensors, g.contiguous(), LAW.wide)
 
 
 def attention(q, k, v):
@@ -385,8 +402,12 @@ def main():
     parser.add_argument("--arithmetics", default="f32,integer")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--eager", action="store_true", help="without the compiler")
     parser.add_argument("--seconds", type=float, default=math.inf)
     chosen = parser.parse_args()
+    global FUSES
+    FUSES = not chosen.eager
+    torch._dynamo.config.recompile_limit = 256
     torch.backends.cuda.matmul.allow_tf32 = False
     text, began = Text(chosen.text, "cuda"), time.time()
     seeds, longest = [int(seed) for seed in chosen.seeds.split(",")], 0.0
