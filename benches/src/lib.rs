@@ -4,6 +4,8 @@
 
 pub mod axes;
 pub mod cases;
+pub mod causal;
+pub mod causal_table;
 pub mod chains;
 pub mod convolution;
 pub mod decode;

@@ -10,7 +10,7 @@ use hlx_bench::cases::{self, Amount, Case, scale_of};
 use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
-use hlx_bench::{decode, exhaustive, facts, peers, prove, report, serve, table, versus};
+use hlx_bench::{causal, decode, exhaustive, facts, peers, prove, report, serve, table, versus};
 use hlx_core::Context;
 use hlx_proof::peak::{Peak, measure};
 
@@ -34,6 +34,9 @@ enum Verb {
     /// Write the tables and plots of docs/benchmarks.md and README.md from the CSVs in
     /// benches/results.
     Report(report::Arguments),
+    /// Measure training steps of a language model shaped like Qwen3 or Llama: time, memory and where the
+    /// time goes; with --peers beside PyTorch, in turns.
+    Causal(causal::Arguments),
     /// Measure a step of generation of a model shaped like Qwen3-0.6B, and what the arithmetic allows.
     Decode(decode::Arguments),
     /// Compare every input of each function between a device and the CPU, and state the largest
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Versus(arguments)) => versus::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Causal(arguments)) => causal::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Decode(arguments)) => decode::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Prove(arguments)) => prove::run(arguments),

@@ -106,6 +106,7 @@ fn sides(arguments: &Arguments, is_cpu: bool) -> Result<[Side; 2]> {
     let hlx = Side {
         program,
         first_arguments: Vec::new(),
+        last_arguments: Vec::new(),
         device: std::env::var("HLX_DEVICE").unwrap_or(arguments.device.clone()),
         threads: arguments.threads,
     };
@@ -115,6 +116,7 @@ fn sides(arguments: &Arguments, is_cpu: bool) -> Result<[Side; 2]> {
         let peer = Side {
             program,
             first_arguments: words.collect(),
+            last_arguments: Vec::new(),
             device: hlx.device.clone(),
             threads: arguments.threads,
         };
@@ -132,6 +134,7 @@ fn sides(arguments: &Arguments, is_cpu: bool) -> Result<[Side; 2]> {
     let peer = Side {
         program: arguments.python.clone(),
         first_arguments: vec![script.display().to_string()],
+        last_arguments: Vec::new(),
         device: if is_cpu { "cpu" } else { "cuda" }.to_owned(),
         threads: arguments.threads,
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::causal_table::CausalTable;
 use crate::peer_table::{Comparison, shown};
 use crate::plot::{rates, ratios, steps};
 use crate::step_table::{MODES, StepTable};
@@ -18,8 +19,8 @@ const STEPS: [&str; 2] = ["<!-- steps: begin -->", "<!-- steps: end -->"];
 /// The folder of the results and the pages to write.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder of results: in it a folder a machine, with steps.csv, peers.csv, start.csv and
-    /// kernels.csv, whichever were measured.
+    /// The folder of results: in it a folder a machine, with steps.csv, causal.csv, peers.csv,
+    /// start.csv and kernels.csv, whichever were measured.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// The page whose marked part is written anew; its plots go to `plots` beside it.
@@ -126,6 +127,7 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let comparison = Comparison::read(folder)?;
     let step_table = StepTable::read(folder)?;
+    let causal = CausalTable::read(folder)?;
     let kernels = folder.join("kernels.csv");
     let run = match kernels.is_file() {
         true => Run::read(&kernels)?,
@@ -136,6 +138,7 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         found.map(|(_, value)| value.clone())
     };
     let device = of(&step_table.facts, "device")
+        .or_else(|| of(&causal.facts, "device"))
         .or_else(|| of(&comparison.facts, "device"))
         .or_else(|| of(&run.facts, "device"));
     let device = device.unwrap_or_else(|| name.clone().into_owned());
@@ -152,6 +155,11 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         let svg = steps(&step_table.rows, &format!("Training step, {device}"));
         text += &picture("steps", svg, "Time of a training step")?;
         text += &step_table.to_markdown();
+    }
+    if !causal.rows.is_empty() {
+        text += "### Training steps of causal language models\n\n";
+        text += &sentence(&causal.facts);
+        text += &causal.to_markdown();
     }
     if !comparison.rows.is_empty() || !comparison.starts.is_empty() {
         text += "### Operations beside PyTorch\n\n";

@@ -16,6 +16,8 @@ pub struct Side {
     pub program: String,
     /// The arguments before the verb.
     pub first_arguments: Vec<String>,
+    /// The arguments behind the device.
+    pub last_arguments: Vec<String>,
     /// What `--device` takes.
     pub device: String,
     /// The threads on the CPU; the program's default if left out.
@@ -46,6 +48,7 @@ impl Side {
         let mut command = Command::new(&self.program);
         command.args(&self.first_arguments).args(verb);
         command.args(["--device", &self.device]);
+        command.args(&self.last_arguments);
         if let Some(threads) = self.threads {
             // Both sides read it; PyTorch's libraries have names of their own.
             for variable in ["HLX_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
@@ -150,6 +153,8 @@ pub struct Measured {
     pub prepared: Vec<f64>,
     /// Mean power in watts.
     pub watts: Vec<f64>,
+    /// Bytes of device memory at the peak, from sides that say so.
+    pub bytes: Vec<f64>,
     error: Option<String>,
 }
 
@@ -185,6 +190,7 @@ impl Measured {
             Ok(answer) => {
                 self.times.extend(number(&answer, "ms"));
                 self.prepared.extend(number(&answer, "graph_ms"));
+                self.bytes.extend(number(&answer, "bytes"));
                 self.watts
                     .extend(meter.and_then(|meter| meter.mean_since(start)));
             }

@@ -36,8 +36,13 @@ pub const NAMES: [&str; 8] = [
     "resnet-128",
 ];
 
-/// The shards of every batch: the default of a run.
-const SHARDS: usize = 8;
+/// The most shards that a run cuts its batch into by itself.
+const MAX_SHARDS: usize = 8;
+
+/// The shards of a batch: the default of a run.
+fn shards_of(batch: usize) -> usize {
+    MAX_SHARDS.min(1 << batch.trailing_zeros())
+}
 
 /// Finds a configuration by its name.
 pub fn configuration(name: &str) -> Option<Configuration> {
@@ -124,19 +129,23 @@ impl Training {
         match configuration {
             Configuration::Language(sizes, batch) => {
                 let model = Model::new(ctx, 1, |b| Transformer::new(b, sizes))?;
-                Self::record(ctx, model, tokens(ctx, sizes, *batch)?)
+                let uploads = tokens(ctx, sizes.vocabulary, [*batch, sizes.positions])?;
+                Self::record(ctx, model, uploads, false)
             }
             Configuration::Images(sizes, batch) => {
                 let model = Model::new(ctx, 1, |b| Ok(ResNet::new(b, sizes)))?;
-                Self::record(ctx, model, images(ctx, *batch)?)
+                Self::record(ctx, model, images(ctx, *batch)?, false)
             }
         }
     }
 
-    fn record<M: Module + 'static>(
+    /// Records the step of a model that reads the first upload and whose targets are the second; with
+    /// `recompute` the inside of each block is computed again on the way back.
+    pub(crate) fn record<M: Module + 'static>(
         ctx: &Context,
         model: Model<M>,
         uploads: [(Tensor, Vec<u32>); 2],
+        recompute: bool,
     ) -> Result<Self> {
         let config = AdamWConfig {
             clip_norm: Some(1.0),
@@ -147,9 +156,11 @@ impl Training {
         let [(inputs, _), (targets, _)] = &uploads;
         let batch = inputs.shape()[0];
         let scale = Tensor::from_slice(ctx, &[1.0 / targets.n_elements() as f32], &[1])?;
-        let plan = MicroBatchPlan::new(batch, batch, SHARDS)?;
+        let plan = MicroBatchPlan::new(batch, batch, shards_of(batch))?;
         let pass = plan.passes.first().context("a batch has a pass")?;
-        let context = ForwardContext::train(ctx, 1)?.with_shards(pass.plan.shards, false);
+        let context = ForwardContext::train(ctx, 1)?
+            .with_shards(pass.plan.shards, false)
+            .with_recomputation(recompute);
         let (graph, loss) = ctx.record(|| -> Result<Buffer, NnError> {
             let logits = model.forward(inputs, &context)?;
             let loss = cross_entropy(&logits, targets, &scale, 0.0)?;
@@ -179,6 +190,11 @@ impl Training {
         Ok(self.graph.replay()?)
     }
 
+    /// The launches of a step.
+    pub fn launches(&self) -> usize {
+        self.graph.len()
+    }
+
     /// The loss of the last step, which waits for it.
     ///
     /// # Errors
@@ -189,14 +205,14 @@ impl Training {
     }
 }
 
-/// The ids of sequences, and the ids that follow each.
-fn tokens(
+/// The ids of sequences \[B, T\], and the ids that follow each.
+pub(crate) fn tokens(
     ctx: &Context,
-    model: &TransformerConfig,
-    batch: usize,
+    vocabulary: usize,
+    shape: [usize; 2],
 ) -> Result<[(Tensor, Vec<u32>); 2]> {
-    let (n, shape) = (batch * model.positions, [batch, model.positions]);
-    let vocabulary = model.vocabulary as u32;
+    let n: usize = shape.iter().product();
+    let vocabulary = vocabulary as u32;
     let tokens = 0..n as u32 + 1;
     let tokens: Vec<u32> = tokens.map(|place| scramble(place) % vocabulary).collect();
     let (ids, targets) = (tokens[..n].to_vec(), tokens[1..].to_vec());

@@ -44,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let side = |program: &PathBuf| Side {
         program: program.display().to_string(),
         first_arguments: Vec::new(),
+        last_arguments: Vec::new(),
         device: std::env::var("HLX_DEVICE").unwrap_or(arguments.device.clone()),
         threads: arguments.threads,
     };
