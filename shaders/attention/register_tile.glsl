@@ -8,15 +8,7 @@
 // Thread (tx, ty) = (thread % 8, thread / 8) holds THREAD_ROWS rows of the product, four apart, and
 // columns 4 tx .. 4 tx + 3. 32 consecutive threads hold 4 THREAD_ROWS consecutive rows.
 #extension GL_EXT_control_flow_attributes : require
-
-// Loops are unrolled where an fma is one instruction; emulated ones would fill the program.
-#define NATIVE (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u)
-#define EACH(i, n, BODY)                                    \
-    if (NATIVE) {                                           \
-        [[unroll]] for (uint i = 0u; i < (n); ++i) { BODY } \
-    } else {                                                \
-        for (uint i = 0u; i < (n); ++i) { BODY }            \
-    }
+#include "vectors.glsl"
 
 vec4 fma4(float a, vec4 b, vec4 c) {
     precise vec4 r = vec4(hlx_fma(a, b.x, c.x), hlx_fma(a, b.y, c.y), hlx_fma(a, b.z, c.z),
@@ -40,19 +32,6 @@ uint thread_first_row() {
     return 4u * THREAD_ROWS * (thread_ty() >> 2) + (thread_ty() & 3u);
 }
 
-// Four columns of a row from element `at`, which is column d; zero past D.
-#define DEFINE_FETCH(fetch, scalars, vectors)                                    \
-    vec4 fetch(uint at, uint d) {                                                \
-        vec4 v = vec4(0.0);                                                      \
-        if (VECTOR) {                                                            \
-            if (d < D) v = vectors[at >> 2];                                     \
-        } else {                                                                 \
-            for (uint i = 0u; i < 4u; ++i)                                       \
-                if (d + i < D) v[i] = scalars[at + i];                           \
-        }                                                                        \
-        return v;                                                                \
-    }
-
 #define NATURAL(slot) (slot)
 #define COLUMN_OF_SLOT(slot) (4u * ((slot) & 7u) + ((slot) >> 3))
 
@@ -74,13 +53,6 @@ uint thread_first_row() {
                     s[r][c] = hlx_fma(x[k], y[c][k], s[r][c]);                   \
         }                                                                        \
     }
-// exp(x) for x <= 0 or NaN: no score exceeds its row's maximum.
-float exp_below(float x) {
-    precise float y = hlx_exp_core(x);
-    y = x < HLX_EXP_LOW ? 0.0 : y;
-    return hlx_isnan(x) ? x : y;
-}
-
 // The place of a thread's weights of row `row`, columns 4 x .. 4 x + 3.
 #define WEIGHT(row, x) ((row) * 8u + ((x) ^ ((row) & 7u)))
 
@@ -107,15 +79,4 @@ float exp_below(float x) {
     } else {                                                                     \
         for (uint j = 0u; j < 8u; ++j)                                           \
             ACCUMULATE_UNIT(STEP, weights, weights_first, columns, columns_first, j, ) \
-    }
-
-// Writes one vector, which is column d, where it exists.
-#define DEFINE_STORE(store, scalars, vectors)                                    \
-    void store(uint at, uint d, vec4 value) {                                    \
-        if (VECTOR) {                                                            \
-            if (d < D) vectors[at >> 2] = value;                                 \
-        } else {                                                                 \
-            for (uint i = 0u; i < 4u; ++i)                                       \
-                if (d + i < D) scalars[at + i] = value[i];                       \
-        }                                                                        \
     }

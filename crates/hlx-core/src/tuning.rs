@@ -139,6 +139,9 @@ pub struct AttentionTuning {
     /// The most bytes of the scores' gradient that a backward pass stores, so that five products
     /// suffice instead of seven; 0 never stores it.
     pub stored_bytes: u64,
+    /// Queries of a sample up to which attention over ranges takes the kernels that spread a query's keys
+    /// and columns over workgroups; 0 never does.
+    pub few_queries_up_to: usize,
 }
 
 /// Peak of a multiply-add loop on a multiprocessor of an H200 (58 TFLOP/s on 132), FLOP/s.
@@ -195,6 +198,7 @@ impl Tuning {
             attention: AttentionTuning {
                 full_groups: 2 * processors,
                 stored_bytes: info.memory_bytes / 32,
+                few_queries_up_to: 8,
             },
             embedding_sum_from: 32_768,
             recompute_from: 1 << 22,

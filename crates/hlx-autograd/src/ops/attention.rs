@@ -7,8 +7,8 @@ mod tests;
 
 use hlx_core::Buffer;
 use hlx_kernels::attention::ranged::{
-    AttentionInputs, AttentionSaved, RangedAttention, key_ranges, query_ranges,
-    ranged_attention_backward, ranged_attention_forward,
+    AttentionInputs, AttentionSaved, RangedAttention, few_queries_attention_forward, key_ranges,
+    query_ranges, ranged_attention_backward, ranged_attention_forward,
 };
 
 use crate::saved::Saved;
@@ -105,7 +105,12 @@ impl Attended {
         };
         let o = ctx.alloc(q.n_elements())?;
         let stats = ctx.alloc(2 * attention.batch * attention.heads * attention.queries)?;
-        ranged_attention_forward(ctx, &inputs, &o, &stats, &attention)?;
+        // Where documents begin, blocks of keys differ from query to query.
+        let forward = match attention.is_of_few_queries(ctx) && spec.documents.is_none() {
+            true => few_queries_attention_forward,
+            false => ranged_attention_forward,
+        };
+        forward(ctx, &inputs, &o, &stats, &attention)?;
         let output = Saved::kept(o.clone(), format!("{:?} of attention", q.shape()));
         Ok(Self {
             attention,

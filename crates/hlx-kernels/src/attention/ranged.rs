@@ -40,12 +40,14 @@ use crate::error::check_len;
 use crate::{KernelError, Operand};
 
 mod cpu;
+mod few_queries;
 mod ranges;
 mod shaders;
 mod sizes;
 #[cfg(test)]
 mod tests;
 
+pub use few_queries::few_queries_attention_forward;
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};
 use sizes::Strided;

@@ -16,6 +16,7 @@ pub use operands::Inputs;
 use operands::{Range, Tile, seen, segments};
 
 mod backward;
+pub mod few_queries;
 mod operands;
 
 /// The tiles of `length` positions in order, with their parts of an output of `per_position` elements.

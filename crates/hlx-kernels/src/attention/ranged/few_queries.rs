@@ -1,0 +1,143 @@
+//! The forward pass for few queries of a sample and many keys, as when text is generated: the bits of
+//! [`ranged_attention_forward`](super::ranged_attention_forward), which walks the keys with a workgroup for
+//! 64 queries of a head.
+//!
+//! Scores do not depend on each other, so one launch spreads them over blocks of keys; what must be summed
+//! in the keys' order is a second one's, which spreads the columns of a head. Both share a key head's keys
+//! and values among its query heads. Which keys there are is read on the device: a recorded graph serves
+//! every length up to the operands' extent, and launches no more work than the keys in use need, but for
+//! workgroups that end at once.
+
+use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+
+use super::{AttentionInputs, RangedAttention, cpu};
+use crate::KernelError;
+use crate::attention::tile::TILE;
+use crate::error::{check_len, check_that};
+
+shader!(scores_shader, "attention/few_queries_scores");
+shader!(values_shader, "attention/few_queries_values");
+
+/// Rows of a workgroup that computes scores, and of one that sums values.
+const SCORE_ROWS: usize = 8;
+const VALUE_ROWS: usize = 4;
+/// Columns of a workgroup that sums values.
+const VALUE_COLUMNS: usize = 32;
+
+/// The queries of a key head: `T` in each of the query heads that share it.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub n: usize,
+    /// Blocks of keys.
+    pub blocks: usize,
+    group: usize,
+}
+
+impl Rows {
+    pub fn of(attention: &RangedAttention) -> Self {
+        let group = attention.group();
+        Self {
+            n: attention.queries * group,
+            blocks: attention.keys.div_ceil(TILE),
+            group,
+        }
+    }
+
+    /// Blocks of all rows.
+    pub fn tops(&self) -> usize {
+        self.n * self.blocks
+    }
+
+    pub fn query(&self, row: usize) -> usize {
+        row / self.group
+    }
+
+    /// The query and the head of a row.
+    pub fn place(&self, key_head: usize, row: usize) -> (usize, usize) {
+        (self.query(row), key_head * self.group + row % self.group)
+    }
+}
+
+impl RangedAttention {
+    /// Whether [`few_queries_attention_forward`] computes it faster than
+    /// [`ranged_attention_forward`](super::ranged_attention_forward), if there are no documents.
+    pub fn is_of_few_queries(&self, ctx: &Context) -> bool {
+        self.queries <= ctx.tuning().attention.few_queries_up_to && self.dropout.is_none()
+    }
+}
+
+/// Computes what [`ranged_attention_forward`](super::ranged_attention_forward) computes, faster where there
+/// are few queries and many keys. Every query's document begins at key 0, as without documents, and no
+/// weights are dropped.
+///
+/// `o`: `[B, T, H, D]`; `stats`: `[B, H, T, 2]`.
+///
+/// # Errors
+/// If a buffer or operand has another shape, a size is out of range, weights are dropped, or a launch fails.
+pub fn few_queries_attention_forward(
+    ctx: &Context,
+    inputs: &AttentionInputs<'_>,
+    o: &Buffer,
+    stats: &Buffer,
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    const NAME: &str = "few_queries_attention_forward";
+    attention.check(NAME)?;
+    check_that(NAME, attention.dropout.is_none(), || {
+        "weights are dropped, expected none".to_owned()
+    })?;
+    let places = attention.places(NAME, inputs)?;
+    check_len(NAME, "o", o, attention.output_len())?;
+    check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+    let rows = Rows::of(attention);
+    let key_heads = attention.batch * attention.key_heads;
+    let all_scores = key_heads * rows.tops() * TILE;
+    check_that(NAME, u32::try_from(all_scores).is_ok(), || {
+        format!("{attention:?} has more than 2^32 - 1 scores")
+    })?;
+    let (scores, tops) = (ctx.alloc(all_scores)?, ctx.alloc(key_heads * rows.tops())?);
+    let (push, constants) = (attention.push(places), attention.constants(&places));
+    let launch = Launch {
+        name: "few_queries_attention_scores",
+        shader: &scores_shader::SHADER,
+        specialization: &constants,
+        bindings: &[
+            Binding::Read(inputs.q.buffer),
+            Binding::Read(inputs.k.buffer),
+            Binding::Read(inputs.query_ranges),
+            Binding::Write(&scores),
+            Binding::Write(&tops),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks),
+    };
+    let (work, attention) = (attention.work(&launch, 1), *attention);
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([q, k, ranges], [scores, tops]) = bindings.split();
+        let inputs = cpu::Inputs::new([q, k, &[]], &places, ranges, &[], &push, &attention);
+        cpu::few_queries::scores(inputs, scores, tops);
+    })?;
+    let column_tiles = attention.head_width.div_ceil(VALUE_COLUMNS);
+    let launch = Launch {
+        name: "few_queries_attention_values",
+        shader: &values_shader::SHADER,
+        specialization: &constants,
+        bindings: &[
+            Binding::Read(inputs.v.buffer),
+            Binding::Read(inputs.query_ranges),
+            Binding::Read(&scores),
+            Binding::Read(&tops),
+            Binding::Write(o),
+            Binding::Write(stats),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles),
+    };
+    let work = attention.work(&launch, 1);
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([v, ranges, scores, tops], [o, stats]) = bindings.split();
+        let inputs = cpu::Inputs::new([&[], &[], v], &places, ranges, &[], &push, &attention);
+        cpu::few_queries::values(inputs, [scores, tops], o, stats);
+    })?;
+    Ok(())
+}

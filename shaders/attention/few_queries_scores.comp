@@ -1,0 +1,111 @@
+// Attention over ranges for few queries: the scores and their maxima by blocks of 32 keys.
+//   scores[r, j] = (sum_d q[r, d] k[j, d]) * scale, or cap tanh(s / cap); -inf where row r does not see j
+//   tops[r, b] = max of scores[r, j] over the keys of block b, +0 for either zero
+// A workgroup has a block of keys and up to 8 rows of a key head (few_queries.glsl), a thread one chain.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "few_queries.glsl"
+
+#define ROWS 8u
+#define THREADS 256u
+layout(local_size_x = 256) in;
+
+// 128 columns of keys and queries are in shared memory at a time.
+const uint UNITS = D < 128u ? (D + 3u) / 4u : 32u;
+// An odd number of vectors a key: neighbouring threads read from other banks.
+const uint KEY_UNITS = UNITS | 1u;
+
+layout(set = 0, binding = 0) readonly restrict buffer Q { float q_scalars[]; };
+layout(set = 0, binding = 0) readonly restrict buffer QVectors { vec4 q_vectors[]; };
+layout(set = 0, binding = 1) readonly restrict buffer K { float k_scalars[]; };
+layout(set = 0, binding = 1) readonly restrict buffer KVectors { vec4 k_vectors[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Ranges { uvec4 ranges[]; };
+layout(set = 0, binding = 3) writeonly restrict buffer Scores { float scores[]; };
+layout(set = 0, binding = 4) writeonly restrict buffer Tops { float tops[]; };
+
+DEFINE_FETCH(fetch_q, q_scalars, q_vectors)
+DEFINE_FETCH(fetch_k, k_scalars, k_vectors)
+
+shared vec4 key_tile[BLOCK * KEY_UNITS];
+shared vec4 query_tile[ROWS * UNITS];
+shared float row_scores[ROWS * BLOCK];
+shared float eighths[ROWS * 8u];
+
+float larger_of_four(float a, float b, float c, float d) {
+    return hlx_max(hlx_max(a, b), hlx_max(c, d));
+}
+
+void main() {
+    uint all_rows = rows_of_key_head();
+    uint row_tiles = (all_rows + ROWS - 1u) / ROWS;
+    uint block = hlx_group() % BLOCKS;
+    uint first_row = hlx_group() / BLOCKS % row_tiles * ROWS;
+    uint key_head = hlx_group() / BLOCKS / row_tiles % key_heads();
+    uint sample_idx = hlx_group() / BLOCKS / row_tiles / key_heads();
+    if (sample_idx >= push.batch) return;
+    uint n = min(ROWS, all_rows - first_row);
+    uint key0 = block * BLOCK;
+
+    bool seen = false;
+    for (uint t = first_row / push.group; t <= (first_row + n - 1u) / push.group; ++t) {
+        uvec4 range = ranges[sample_idx * push.queries + t];
+        seen = seen || (range.y < key0 + BLOCK && range.z > key0);
+    }
+    if (!seen) return;
+
+    uint thread = gl_LocalInvocationIndex;
+    uint lane = thread % BLOCK;
+    uint row = thread / BLOCK;
+    uint first_head = key_head * push.group;
+    precise float chain = 0.0;
+    for (uint first_d = 0u; first_d < D; first_d += 4u * UNITS) {
+        if (first_d > 0u) barrier();
+        [[unroll]] for (uint i = 0u; i < (BLOCK * UNITS + THREADS - 1u) / THREADS; ++i) {
+            uint at = thread + i * THREADS;
+            uint t = min(key0 + at / UNITS, push.keys - 1u);
+            uint d = first_d + 4u * (at % UNITS);
+            if (at < BLOCK * UNITS)
+                key_tile[at / UNITS * KEY_UNITS + at % UNITS] =
+                    fetch_k(k_base(sample_idx, first_head) + t * push.k_position + d, d);
+        }
+        for (uint at = thread; at < n * UNITS; at += THREADS) {
+            uint r = first_row + at / UNITS;
+            uint d = first_d + 4u * (at % UNITS);
+            uint place = q_base(sample_idx, first_head + r % push.group) + r / push.group * push.q_position;
+            query_tile[at] = fetch_q(place + d, d);
+        }
+        barrier();
+        if (row < n) {
+            EACH(u, UNITS,
+                vec4 x = query_tile[row * UNITS + u];
+                vec4 y = key_tile[lane * KEY_UNITS + u];
+                EACH(c, 4u, chain = hlx_fma(x[c], y[c], chain);)
+            )
+        }
+    }
+
+    uint blocks_at = row_blocks(sample_idx, key_head, first_row + row) + block;
+    if (row < n) {
+        precise float t;
+        precise float s = score(chain, t);
+        uvec4 range = ranges[sample_idx * push.queries + (first_row + row) / push.group];
+        uint key = key0 + lane;
+        if (key < range.y || key >= range.z) s = uintBitsToFloat(0xff800000u);
+        row_scores[thread] = s;
+        scores[blocks_at * BLOCK + lane] = s;
+    }
+    barrier();
+    if (row < n && lane < 8u) {
+        uint at = BLOCK * row + 4u * lane;
+        eighths[8u * row + lane] = larger_of_four(row_scores[at], row_scores[at + 1u],
+                                                  row_scores[at + 2u], row_scores[at + 3u]);
+    }
+    barrier();
+    if (row < n && lane == 0u) {
+        uint at = 8u * row;
+        precise float left = larger_of_four(eighths[at], eighths[at + 1u], eighths[at + 2u], eighths[at + 3u]);
+        precise float right =
+            larger_of_four(eighths[at + 4u], eighths[at + 5u], eighths[at + 6u], eighths[at + 7u]);
+        tops[blocks_at] = hlx_pos0(hlx_max(left, right));
+    }
+}

@@ -1,0 +1,66 @@
+// Attention over ranges: the sizes, where operands lie, and a score.
+// q: [B, T, H, D], k and v: [B, S, H / G, D], by strides.
+layout(constant_id = 0) const uint D = 64;
+// D, the strides and the first elements are multiples of four: whole vectors are loaded and stored.
+layout(constant_id = 1) const bool VECTOR = false;
+// Scores become cap tanh(s / cap).
+layout(constant_id = 2) const bool CAPPED = false;
+// Weights are dropped.
+layout(constant_id = 3) const bool DROPPED = false;
+
+layout(push_constant) uniform Push {
+    uint batch;
+    uint queries;
+    uint keys;
+    uint heads;
+    uint group;  // query heads of a key head
+    // The first element, and the strides of samples, positions and heads.
+    uint q_first;
+    uint q_batch;
+    uint q_position;
+    uint q_head;
+    uint k_first;
+    uint k_batch;
+    uint k_position;
+    uint k_head;
+    uint v_first;
+    uint v_batch;
+    uint v_position;
+    uint v_head;
+    float scale;
+    float cap;
+    float inverse_cap;
+    uint seed_low;
+    uint seed_high;
+    uint purpose;
+    float p;
+    float factor;  // 1 / (1 - p)
+} push;
+
+uint q_base(uint sample_idx, uint head) {
+    return push.q_first + sample_idx * push.q_batch + head * push.q_head;
+}
+uint k_base(uint sample_idx, uint head) {
+    return push.k_first + sample_idx * push.k_batch + head / push.group * push.k_head;
+}
+uint v_base(uint sample_idx, uint head) {
+    return push.v_first + sample_idx * push.v_batch + head / push.group * push.v_head;
+}
+// Element [sample, 0, head, 0] of o and d_o, [B, T, H, D]; a step of t is O_STRIDE.
+#define O_STRIDE (push.heads * D)
+uint o_base(uint sample_idx, uint head) { return sample_idx * push.queries * O_STRIDE + head * D; }
+// [sample, head, t = 0] of [B, H, T].
+uint stats_base(uint sample_idx, uint head) {
+    return (sample_idx * push.heads + head) * push.queries;
+}
+
+// A score's chain to the score, and to tanh(s / cap) where scores are capped.
+float score(float chain, out float t) {
+    precise float s = hlx_mul(chain, push.scale);
+    t = 0.0;
+    if (CAPPED) {
+        t = hlx_tanh(hlx_mul(s, push.inverse_cap));
+        s = hlx_mul(push.cap, t);
+    }
+    return s;
+}
