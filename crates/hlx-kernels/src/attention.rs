@@ -27,6 +27,7 @@ use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Work, arith, group
 use crate::KernelError;
 use crate::error::{check_len, check_that};
 
+pub mod append;
 mod cpu;
 pub mod dropped;
 pub mod ranged;

@@ -194,7 +194,7 @@ const BLOCK: usize = 128;
 
 multiversion! {
     /// A few rows of the forward; their number is `stats.len()`.
-    fn forward_rows<A>(x: &[f32], weight: &[f32], y: &mut [f32], stats: &mut [f32], eps: f32) {
+    pub(crate) fn forward_rows<A>(x: &[f32], weight: &[f32], y: &mut [f32], stats: &mut [f32], eps: f32) {
         let cols = weight.len();
         let rows = x.chunks_exact(cols).zip(y.chunks_exact_mut(cols));
         for ((x, y), stats) in rows.zip(stats) {

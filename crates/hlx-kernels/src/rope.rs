@@ -112,7 +112,7 @@ pub fn rope(
 
 multiversion! {
     /// The cosines and sines of a position.
-    fn turn_of<A>(position: f32, frequencies: &[f32], scale: f32, c: &mut [f32], s: &mut [f32]) {
+    pub(crate) fn turn_of<A>(position: f32, frequencies: &[f32], scale: f32, c: &mut [f32], s: &mut [f32]) {
         for ((frequency, c), s) in frequencies.iter().zip(c).zip(s) {
             let angle = A::mul(position, *frequency);
             *c = A::mul(A::cos(angle), scale);
@@ -123,7 +123,7 @@ multiversion! {
 
 multiversion! {
     /// One head of one token.
-    fn turn_head<A>(x: &[f32], c: &[f32], s: &[f32], y: &mut [f32]) {
+    pub(crate) fn turn_head<A>(x: &[f32], c: &[f32], s: &[f32], y: &mut [f32]) {
         let pairs = c.len();
         let (first, rest) = x.split_at(pairs);
         let (second, kept) = rest.split_at(pairs);
