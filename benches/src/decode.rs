@@ -1,8 +1,8 @@
 //! `hlx-bench decode`: a step of generation of a model shaped like Qwen3-0.6B, and the floor that the
 //! arithmetic sets it.
 //!
-//! A step appends a token to each row and computes its logits, behind so many cached tokens. It is recorded
-//! once and replayed, so that no time of the host is in it. The floor counts three things:
+//! A step appends a token to each row and computes its logits, behind so many cached tokens: `TokenStep`, as
+//! `hlx generate` runs it, but for the download of the logits and the draw. The floor counts three things:
 //! - *chains*: an element of a product is one chain of fused multiply-adds, so a product takes as many of
 //!   them one after the other as its K. What one takes is measured, by products of one workgroup that
 //!   differ in K alone.
@@ -12,11 +12,12 @@
 //!
 //! Chains and launches come one after the other; bytes may move meanwhile, and the floor takes the larger.
 
-use anyhow::{Result, bail};
-use hlx_autograd::{Activation, AttentionSpec, AutogradError, DType, Tensor, no_grad};
+use anyhow::{Context as _, Result, bail};
+use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::{Context, Graph};
 use hlx_kernels::matmul::{MatMul, matmul};
 use hlx_kernels::reduce::column_sum;
+use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
 use hlx_proof::peak::measure;
 
 use crate::measure::{Ready, in_a_row};
@@ -48,204 +49,168 @@ pub struct Arguments {
     quick: bool,
 }
 
-/// The extents of the model.
-#[derive(Clone, Copy)]
+/// What is generated behind.
+#[derive(Clone)]
 struct Shape {
-    width: usize,
-    heads: usize,
-    key_heads: usize,
-    head_width: usize,
-    hidden: usize,
-    vocabulary: usize,
-    layers: usize,
+    config: CausalConfig,
     rows: usize,
     tokens: usize,
 }
 
-/// `config.json` of Qwen3-0.6B.
-const QWEN3: Shape = Shape {
-    width: 1024,
-    heads: 16,
-    key_heads: 8,
-    head_width: 128,
-    hidden: 3072,
-    vocabulary: 151_936,
-    layers: 28,
-    rows: 1,
-    tokens: 512,
-};
-const QUICK: Shape = Shape {
-    width: 64,
-    heads: 4,
-    key_heads: 2,
-    head_width: 16,
-    hidden: 96,
-    vocabulary: 512,
-    layers: 1,
-    rows: 1,
-    tokens: 40,
-};
-const EPSILON: f32 = 1e-6;
 /// Launches of a layer that follow each other: norm; products of q, k and v; their norms; rotation; the
 /// cache; attention; its product and the residual; norm; gate and up; the gate's activation, joined with
 /// the product by element; down and the residual.
 const LEVELS: usize = 11;
+/// Tokens of a pass that fills the cache.
+const PROMPT: usize = 512;
 
 impl Shape {
-    fn of(arguments: &Arguments) -> Self {
-        let shape = if arguments.quick { QUICK } else { QWEN3 };
-        Self {
-            rows: arguments.rows as usize,
-            layers: shape.layers.min(arguments.layers as usize),
-            tokens: match arguments.quick {
-                true => shape.tokens,
-                false => arguments.tokens as usize,
-            },
-            ..shape
-        }
+    fn of(arguments: &Arguments) -> Result<Self> {
+        let tokens = match arguments.quick {
+            true => QUICK_TOKENS,
+            false => arguments.tokens as usize,
+        };
+        let mut config = match arguments.quick {
+            true => quick()?,
+            false => qwen3()?,
+        };
+        config.n_layers = config.n_layers.min(arguments.layers as usize);
+        config.max_positions = tokens;
+        let rows = arguments.rows as usize;
+        Ok(Self {
+            config,
+            rows,
+            tokens,
+        })
     }
 
     fn queries(&self) -> usize {
-        self.heads * self.head_width
+        self.config.n_heads * self.config.head_width
     }
 
     fn keys(&self) -> usize {
-        self.key_heads * self.head_width
-    }
-
-    /// Parameters in matrices; the embedding's is the output's.
-    fn parameters(&self) -> usize {
-        let attention = self.width * (2 * self.queries() + 2 * self.keys());
-        self.layers * (attention + 3 * self.width * self.hidden) + self.vocabulary * self.width
+        self.config.n_kv_heads * self.config.head_width
     }
 
     /// Multiply-adds that follow each other in products; those of attention are a query's with a key, and
     /// a value's element over all keys.
     fn chained(&self) -> usize {
-        let products = 2 * self.width + self.queries() + self.hidden;
-        self.layers * (products + self.head_width + self.tokens) + self.width
+        let config = &self.config;
+        let products = 2 * config.width + self.queries() + config.feed_forward_width;
+        config.n_layers * (products + config.head_width + self.tokens) + config.width
     }
 
     fn launches(&self) -> usize {
-        self.layers * LEVELS + 2
+        self.config.n_layers * LEVELS + 2
     }
 
-    fn bytes(&self, dtype: DType) -> usize {
-        let cache = 2 * self.layers * self.rows * self.tokens * self.keys();
-        self.parameters() * dtype.size() + 4 * cache
+    /// Bytes of the keys and values of all tokens.
+    fn cached_bytes(&self) -> usize {
+        8 * self.config.n_layers * self.rows * self.tokens * self.keys()
     }
 }
 
-/// The weights of a layer, its cache, and the place of the token in it.
-struct Layer {
-    qkv: [Tensor; 3],
-    out: Tensor,
-    gate: Tensor,
-    up: Tensor,
-    down: Tensor,
-    norms: [Tensor; 2],
-    head_norms: [Tensor; 2],
-    cache: [Tensor; 2],
+/// The configuration of Qwen3-0.6B.
+fn qwen3() -> Result<CausalConfig> {
+    CausalConfig::preset("qwen3").context("no preset of Qwen3")
+}
+
+const QUICK_TOKENS: usize = 40;
+
+fn quick() -> Result<CausalConfig> {
+    Ok(CausalConfig {
+        vocabulary: 512,
+        width: 64,
+        n_layers: 1,
+        n_heads: 4,
+        n_kv_heads: 2,
+        head_width: 16,
+        feed_forward_width: 96,
+        ..qwen3()?
+    })
 }
 
 /// A model behind so many tokens.
-struct Model {
+struct Generation {
+    ctx: Context,
     shape: Shape,
-    layers: Vec<Layer>,
-    table: Tensor,
-    final_norm: Tensor,
-    ids: Tensor,
-    positions: Tensor,
-    frequencies: Tensor,
+    model: InferenceModel<CausalLm>,
 }
 
-impl Model {
+impl Generation {
     fn new(ctx: &Context, shape: Shape, dtype: DType) -> Result<Self> {
-        let values = |extents: &[usize]| -> Result<Tensor> {
-            let buffer = Maker(ctx).values(extents.iter().product())?;
+        let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &shape.config))?;
+        for parameter in model.parameters() {
+            let values = Maker(ctx).values(parameter.n_elements())?;
             // Small enough that activations stay ordinary numbers.
-            Ok(Tensor::from_buffer(ctx, buffer, extents)?.scale(0.05)?)
-        };
-        let weight = |n, k| Ok::<_, anyhow::Error>(values(&[n, k])?.to_dtype(dtype)?);
-        let (width, hidden) = (shape.width, shape.hidden);
-        let cached = [shape.rows, shape.tokens, shape.key_heads, shape.head_width];
-        let layer = |_| -> Result<Layer> {
-            Ok(Layer {
-                qkv: [
-                    weight(shape.queries(), width)?,
-                    weight(shape.keys(), width)?,
-                    weight(shape.keys(), width)?,
-                ],
-                out: weight(width, shape.queries())?,
-                gate: weight(hidden, width)?,
-                up: weight(hidden, width)?,
-                down: weight(width, hidden)?,
-                norms: [values(&[width])?, values(&[width])?],
-                head_norms: [values(&[shape.head_width])?, values(&[shape.head_width])?],
-                cache: [values(&cached)?, values(&cached)?],
-            })
-        };
-        let ids = vec![1; shape.rows];
-        let positions = vec![shape.tokens as u32 - 1; shape.rows];
+            let values = Tensor::from_buffer(ctx, values, parameter.shape())?.scale(0.05)?;
+            let mut weight = parameter.tensor()?;
+            no_grad(|| weight.copy_(&values).map(drop))?;
+        }
         Ok(Self {
+            ctx: ctx.clone(),
             shape,
-            layers: (0..shape.layers).map(layer).collect::<Result<_>>()?,
-            table: weight(shape.vocabulary, width)?,
-            final_norm: values(&[width])?,
-            ids: Tensor::ids(ctx, &ids, &[shape.rows, 1])?,
-            positions: Tensor::ids(ctx, &positions, &[shape.rows, 1])?,
-            frequencies: values(&[shape.head_width / 2])?,
+            model,
         })
     }
 
-    /// Logits of the token behind the cached ones, whose last place it takes.
-    fn step(&self) -> Result<Tensor, AutogradError> {
-        let Shape {
-            rows, head_width, ..
-        } = self.shape;
-        let mut x = self.ids.embedding(&self.table)?.to_dtype(DType::F32)?;
-        for layer in &self.layers {
-            let h = x.rms_norm(&[self.shape.width], Some(&layer.norms[0]), EPSILON)?;
-            let project = |weight: &Tensor| {
-                let y = h.linear(weight, None)?;
-                y.reshape(&[rows, 1, weight.shape()[0] / head_width, head_width])
-            };
-            let turned = |x: Tensor, norm| {
-                let normed = x.rms_norm(&[head_width], Some(norm), EPSILON)?;
-                normed.rope(&self.positions, &self.frequencies, 1.0)
-            };
-            let q = turned(project(&layer.qkv[0])?, &layer.head_norms[0])?;
-            let k = turned(project(&layer.qkv[1])?, &layer.head_norms[1])?;
-            let v = project(&layer.qkv[2])?;
-            for (cache, new) in layer.cache.iter().zip([&k, &v]) {
-                cache.narrow(1, self.shape.tokens - 1, 1)?.copy_(new)?;
-            }
-            let [keys, values] = &layer.cache;
-            let y = q.attention(keys, values, &AttentionSpec::causal())?;
-            x = y.flatten(2, 3)?.linear_add(&layer.out, None, &x)?;
-            let h = x.rms_norm(&[self.shape.width], Some(&layer.norms[1]), EPSILON)?;
-            let gate = h.linear(&layer.gate, None)?.activation(Activation::Silu)?;
-            let hidden = gate.mul(&h.linear(&layer.up, None)?)?;
-            x = hidden.linear_add(&layer.down, None, &x)?;
+    /// A cache with all tokens but one.
+    fn cache(&self) -> Result<KvCache> {
+        let (ctx, rows, tokens) = (&self.ctx, self.shape.rows, self.shape.tokens);
+        let mut cache = self.model.cache(ctx, rows, tokens)?;
+        let mut held = 0;
+        while held + 1 < tokens {
+            let time = PROMPT.min(tokens - 1 - held);
+            let ids = Tensor::ids(ctx, &vec![1; rows * time], &[rows, time])?;
+            let last = Tensor::ids(ctx, &[0], &[1])?;
+            let new = vec![time; rows];
+            no_grad(|| {
+                self.model
+                    .logits_cached(&ids, &new, Some(&last), &mut cache)
+            })?;
+            held += time;
         }
-        let x = x.rms_norm(&[self.shape.width], Some(&self.final_norm), EPSILON)?;
-        x.linear(&self.table, None)
+        Ok(cache)
+    }
+
+    /// Milliseconds of a token, with the host's part but for the download of its logits, and the launches.
+    fn step_ms(&self, seconds: f64) -> Result<(f64, usize)> {
+        let (rows, tokens) = (self.shape.rows, self.shape.tokens);
+        let mut cache = self.cache()?;
+        let mut step = TokenStep::new(&*self.model);
+        let ms = in_a_row(&self.ctx, seconds, |count| {
+            (0..count).try_for_each(|_| {
+                cache.truncate(&vec![tokens - 1; rows])?;
+                Ok(step.logits(&vec![1; rows], &mut cache).map(drop)?)
+            })
+        })?;
+        Ok((ms, step.n_launches()))
     }
 
     /// The products of a step alone, each waiting for those before it as in the step.
-    fn products(&self) -> Result<(), AutogradError> {
-        let (ctx, rows) = (self.ids.context(), self.shape.rows);
-        let mut x = Tensor::ones(ctx, &[rows, self.shape.width], DType::F32)?;
-        for layer in &self.layers {
-            let q = x.linear(&layer.qkv[0], None)?;
-            x.linear(&layer.qkv[1], None)?;
-            x.linear(&layer.qkv[2], None)?;
-            x = q.linear_add(&layer.out, None, &x)?;
-            let gate = x.linear(&layer.gate, None)?;
-            x.linear(&layer.up, None)?;
-            x = gate.linear_add(&layer.down, None, &x)?;
+    fn products(&self) -> Result<()> {
+        let weight = |name: &str| -> Result<Tensor> {
+            let parameters = self.model.parameters().iter();
+            let mut named = parameters.filter(|parameter| parameter.name() == name);
+            let parameter = named
+                .next()
+                .with_context(|| format!("no parameter {name}"))?;
+            Ok(parameter.tensor()?)
+        };
+        let config = &self.shape.config;
+        let mut x = Tensor::ones(&self.ctx, &[self.shape.rows, config.width], DType::F32)?;
+        for layer in 0..config.n_layers {
+            let of_layer = |name: &str| weight(&format!("model.layers.{layer}.{name}.weight"));
+            let q = x.linear(&of_layer("self_attn.q_proj")?, None)?;
+            x.linear(&of_layer("self_attn.k_proj")?, None)?;
+            x.linear(&of_layer("self_attn.v_proj")?, None)?;
+            x = q.linear_add(&of_layer("self_attn.o_proj")?, None, &x)?;
+            let gate = x.linear(&of_layer("mlp.gate_proj")?, None)?;
+            x.linear(&of_layer("mlp.up_proj")?, None)?;
+            x = gate.linear_add(&of_layer("mlp.down_proj")?, None, &x)?;
         }
-        x.linear(&self.table, None).map(drop)
+        x.linear(&weight("model.embed_tokens.weight")?, None)?;
+        Ok(())
     }
 }
 
@@ -300,28 +265,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         other => bail!("--dtype is {other}, expected bf16, f16 or f32"),
     };
     let ctx = Context::open_from_env(&arguments.device)?;
-    let (shape, seconds) = (Shape::of(arguments), arguments.seconds);
+    let (shape, seconds) = (Shape::of(arguments)?, arguments.seconds);
     let peak = measure(&ctx)?;
+    let (term, launch) = (term_ns(&ctx, seconds, dtype)?, launch_us(&ctx, seconds)?);
+    let generation = Generation::new(&ctx, shape.clone(), dtype)?;
     println!("{}, {}", ctx.info(), ctx.info().driver);
     println!(
-        "{} layers, {} million parameters in {dtype}, {} rows, {} tokens in the cache",
-        shape.layers,
-        shape.parameters() / 1_000_000,
+        "{} layers, {} MB of weights in {dtype}, {} rows, {} tokens in the cache",
+        shape.config.n_layers,
+        generation.model.n_bytes() / 1_000_000,
         shape.rows,
         shape.tokens
     );
-    let (term, launch) = (term_ns(&ctx, seconds, dtype)?, launch_us(&ctx, seconds)?);
     let chains_ms = shape.chained() as f64 * term * 1e-6;
     let launches_ms = shape.launches() as f64 * launch * 1e-3;
-    let bytes = shape.bytes(dtype) as f64;
+    let bytes = (generation.model.n_bytes() + shape.cached_bytes()) as f64;
     let bytes_ms = bytes / peak.bytes * 1e3;
     let floor = (chains_ms + launches_ms).max(bytes_ms);
-    let model = Model::new(&ctx, shape, dtype)?;
-    let (products, ()) = no_grad(|| ctx.record(|| model.products()))?;
+    let (products, ()) = no_grad(|| ctx.record(|| generation.products()))?;
     let products_ms = timed(&ctx, seconds, &products)?;
     drop(products);
-    let (step, _) = no_grad(|| ctx.record(|| model.step()))?;
-    let step_ms = timed(&ctx, seconds, &step)?;
+    let (step_ms, n_launches) = generation.step_ms(seconds)?;
     let line = |what: &str, ms: f64, detail: String| println!("{what:<10} {ms:8.3} ms  {detail}");
     line(
         "chains",
@@ -348,7 +312,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "{}, {}, {share:.0}% of the floor, {} launches",
         tokens(step_ms),
         moved(step_ms),
-        step.len()
+        n_launches
     );
     line("step", step_ms, detail);
     Ok(())
@@ -359,7 +323,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// # Errors
 /// What the device reports.
 pub fn small_logits(ctx: &Context, dtype: DType) -> Result<Vec<f32>> {
-    let model = Model::new(ctx, QUICK, dtype)?;
-    no_grad(|| model.products())?;
-    Ok(no_grad(|| model.step())?.to_vec()?)
+    let shape = Shape {
+        config: quick()?,
+        rows: 1,
+        tokens: QUICK_TOKENS,
+    };
+    let generation = Generation::new(ctx, shape, dtype)?;
+    no_grad(|| generation.products())?;
+    let (mut cache, mut step) = (generation.cache()?, TokenStep::new(&*generation.model));
+    Ok(step.logits(&[1], &mut cache)?.to_vec()?)
 }

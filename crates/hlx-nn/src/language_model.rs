@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::error::NnError;
 use crate::model_file::{read_config, read_weights};
 use crate::{
-    CONFIG_FILE, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, KvCache,
-    Members, Model, ModelConfig, Module, ParameterBuilder, Result, Transformer, TransformerConfig,
-    import_hugging_face, read_hugging_face_config,
+    CONFIG_FILE, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext,
+    KvCache, Members, Model, ModelConfig, Module, ParameterBuilder, Result, Transformer,
+    TransformerConfig, import_hugging_face, read_hugging_face_config,
 };
 
 /// The shape of a [`LanguageModel`]; in a `config.json` told apart by the key `architecture`.
@@ -166,13 +166,12 @@ impl CausalModel for LanguageModel {
         self.inner().cache(ctx, batch, capacity)
     }
 
-    fn logits_cached(
+    fn logits_of_step(
         &self,
         ids: &Tensor,
-        new: &[usize],
         rows: Option<&Tensor>,
-        cache: &mut KvCache,
+        step: CacheStep<'_>,
     ) -> Result<Tensor> {
-        self.inner().logits_cached(ids, new, rows, cache)
+        self.inner().logits_of_step(ids, rows, step)
     }
 }

@@ -46,8 +46,8 @@ mod state_digest;
 mod transformer;
 
 pub use causal::{
-    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, FeedForwardKind,
-    KvCache, NormKind, Positions, RopeScaling, Rotary,
+    Architecture, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig,
+    FeedForwardKind, KvCache, NormKind, Positions, RopeScaling, Rotary, TokenStep,
 };
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use error::NnError;

@@ -5,8 +5,8 @@ use hlx_autograd::{BackwardPlan, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
     Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext,
-    GradientTree, MicroBatchPlan, Model, Module, NnError, Positions, Result, Rotary, Transformer,
-    TransformerConfig, cross_entropy,
+    GradientTree, KvCache, MicroBatchPlan, Model, Module, NnError, Positions, Result, Rotary,
+    TokenStep, Transformer, TransformerConfig, cross_entropy,
 };
 
 const BATCH: usize = 8;
@@ -462,15 +462,27 @@ fn check_cache(ctx: &Context, model: &dyn CausalModel, lengths: [usize; 3]) -> R
             whole(sample, length)?
         );
     }
-    // The second ends; the others go on.
+    // The second ends; the others go on, launched and recorded, and then the last one alone.
     cache.keep(&[0, 2])?;
-    for step in 0..6 {
-        let next: Vec<u32> = [0, 2]
-            .map(|sample| token(sample, lengths[sample] + step))
-            .to_vec();
-        let ids = Tensor::ids(ctx, &next, &[2, 1])?;
-        let logits = model.logits_cached(&ids, &[1, 1], None, &mut cache)?;
-        for (row, sample) in [0, 2].into_iter().enumerate() {
+    let mut recorded = TokenStep::new(model);
+    let mut going = vec![0, 2];
+    for step in 0..7 {
+        if step == 5 {
+            cache.keep(&[1])?;
+            going = vec![2];
+        }
+        let next = going
+            .iter()
+            .map(|&sample| token(sample, lengths[sample] + step));
+        let next: Vec<u32> = next.collect();
+        let logits = match step {
+            0 | 3 => {
+                let ids = Tensor::ids(ctx, &next, &[next.len(), 1])?;
+                model.logits_cached(&ids, &vec![1; next.len()], None, &mut cache)?
+            }
+            _ => recorded.logits(&next, &mut cache)?,
+        };
+        for (row, &sample) in going.iter().enumerate() {
             let found = words(&logits.narrow(0, row, 1)?)?;
             assert_eq!(
                 found,
@@ -486,7 +498,7 @@ fn check_cache(ctx: &Context, model: &dyn CausalModel, lengths: [usize; 3]) -> R
 fn a_cache_gives_the_bits_of_whole_sequences() -> Result<()> {
     no_grad(|| {
         for ctx in hlx_core::testing::own_contexts() {
-            for preset in ["gemma3", "qwen2"] {
+            for preset in ["gemma3", "qwen2", "qwen3"] {
                 let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small(preset)))?;
                 check_cache(&ctx, model.module(), [7, 3, TIME])?;
             }
@@ -519,6 +531,19 @@ fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
         .expect_err("full");
     let expected = "key/value cache: sequence 1 gets 13 tokens, room is for 12";
     assert_eq!(error.to_string(), expected);
+    let mut step = TokenStep::new(&*model);
+    step.logits(&[1, 1], &mut cache)?;
+    assert_eq!(cache.lengths(), [4, 12]);
+    let mut refused = |ids: &[u32], cache: &mut KvCache| {
+        let result = step.logits(ids, cache);
+        result.expect_err("refused").to_string()
+    };
+    let text = refused(&[1, 1], &mut cache);
+    let expected = "key/value cache: sequence 1 gets 13 tokens, room is for 12";
+    assert_eq!(text, expected);
+    let text = refused(&[1], &mut cache);
+    let expected = "key/value cache: 1 rows of ids and 1 counts, expected 2 of the sequences";
+    assert_eq!(text, expected);
     let long = Tensor::ids(&ctx, &[1; 65], &[1, 65])?;
     let error = model
         .forward(&long, &ForwardContext::eval())

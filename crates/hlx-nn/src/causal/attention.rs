@@ -2,8 +2,10 @@
 
 use hlx_autograd::{AttentionSpec, Tensor};
 
+use super::cache::{CacheStep, HeadSteps};
 use super::norm::Norm;
 use super::{CausalConfig, Pass};
+use crate::error::NnError;
 use crate::init::DROPOUT_PURPOSE;
 use crate::layers::Linear;
 use crate::{Init, Members, ModelBuffer, Module, ParameterBuilder, Result};
@@ -82,30 +84,73 @@ impl Attention {
             };
             Ok(y.reshape(&[batch, time, width / self.head_width, self.head_width])?)
         };
-        let (mut q, mut k, v) = (
+        let heads = [
             heads(&self.q_proj)?,
             heads(&self.k_proj)?,
             heads(&self.v_proj)?,
-        );
-        if let Some([of_queries, of_keys]) = &self.norms {
-            q = of_queries.forward(&q, pass.context)?;
-            k = of_keys.forward(&k, pass.context)?;
-        }
-        if let Some((frequencies, scale)) = &self.rotary {
-            let (frequencies, positions) = (frequencies.tensor()?, &pass.positions);
-            q = q.rope(positions, &frequencies, *scale)?;
-            k = k.rope(positions, &frequencies, *scale)?;
-        }
+        ];
         let (p, purpose) = self.dropout;
         let mask = pass.context.mask(p, purpose).filter(|_| p > 0.0);
         let spec = AttentionSpec {
             dropout: mask,
+            documents: pass.documents().cloned(),
             ..self.spec.clone()
         };
-        let ([k, v], spec) = pass.keys_of(self.layer_idx, [k, v], spec)?;
-        let y = q.attention(&k, &v, &spec)?;
+        let y = match pass.cache() {
+            Some(step) => {
+                let [q, keys, values] = self.appended(heads, step, pass)?;
+                q.attention(&keys, &values, &step.spec(spec))?
+            }
+            None => {
+                let [q, k, v] = self.turned(self.normed(heads, pass)?, pass)?;
+                q.attention(&k, &v, &spec)?
+            }
+        };
         let y = y.flatten(2, 3)?;
         self.o_proj.forward(&y, pass.context)
+    }
+
+    fn normed(&self, [q, k, v]: [Tensor; 3], pass: &Pass<'_>) -> Result<[Tensor; 3]> {
+        let Some([of_queries, of_keys]) = &self.norms else {
+            return Ok([q, k, v]);
+        };
+        let q = of_queries.forward(&q, pass.context)?;
+        Ok([q, of_keys.forward(&k, pass.context)?, v])
+    }
+
+    fn turned(&self, [q, k, v]: [Tensor; 3], pass: &Pass<'_>) -> Result<[Tensor; 3]> {
+        let Some((frequencies, scale)) = &self.rotary else {
+            return Ok([q, k, v]);
+        };
+        let (frequencies, positions) = (frequencies.tensor()?, &pass.positions);
+        let q = q.rope(positions, &frequencies, *scale)?;
+        Ok([q, k.rope(positions, &frequencies, *scale)?, v])
+    }
+
+    /// The queries and the layer's cache with the new keys and values. Norms with a plain gain, the turn and
+    /// the cache are one launch.
+    fn appended(
+        &self,
+        mut heads: [Tensor; 3],
+        step: &CacheStep<'_>,
+        pass: &Pass<'_>,
+    ) -> Result<[Tensor; 3]> {
+        let norms = match &self.norms {
+            Some([of_queries, of_keys]) => of_queries.plain_gain()?.zip(of_keys.plain_gain()?),
+            None => None,
+        };
+        let norms = norms.map(|((q, eps), (k, _))| ([q, k], eps));
+        if norms.is_none() {
+            heads = self.normed(heads, pass)?;
+        }
+        let turn = self.rotary.as_ref();
+        let turn =
+            turn.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.tensor()?, *scale)));
+        let steps = HeadSteps {
+            norms,
+            turn: turn.transpose()?,
+        };
+        step.append(self.layer_idx, heads.each_ref(), &steps)
     }
 
     pub fn members(&self) -> Members {

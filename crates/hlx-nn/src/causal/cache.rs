@@ -1,7 +1,11 @@
 //! The keys and values of sequences that are being generated.
 
-use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_autograd::{AttentionSpec, DType, Tensor};
+use hlx_core::{Buffer, Context};
+use hlx_kernels::Operand;
+use hlx_kernels::attention::append::{
+    AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads,
+};
 
 use super::pass::shape_of;
 use crate::Result;
@@ -92,15 +96,15 @@ impl KvCache {
         Ok(())
     }
 
-    /// Starts a pass that appends `new[b]` of the tokens of row b of the ids \[B, T\].
-    pub(crate) fn step(
+    /// Checks that `new[b]` of the `time` tokens of row b can be appended, counts them, and returns where the
+    /// first of each sequence goes.
+    pub(super) fn advance(
         &mut self,
-        ids: &Tensor,
+        (batch, time): (usize, usize),
         new: &[usize],
         max_positions: usize,
-    ) -> Result<CacheStep<'_>> {
+    ) -> Result<Vec<usize>> {
         let limit = self.capacity.min(max_positions);
-        let (batch, time) = shape_of(ids, limit)?;
         let rows = self.lengths.len();
         if batch != rows || new.len() != rows {
             let found = format!("{batch} rows of ids and {} counts", new.len());
@@ -124,73 +128,173 @@ impl KvCache {
         for (held, new) in self.lengths.iter_mut().zip(new) {
             *held += new;
         }
+        Ok(first)
+    }
+
+    /// Starts a pass that appends `new[b]` of the tokens of row b of the ids \[B, T\].
+    pub(super) fn step(
+        &mut self,
+        ids: &Tensor,
+        new: &[usize],
+        max_positions: usize,
+    ) -> Result<CacheStep<'_>> {
+        let (batch, time) = shape_of(ids, self.capacity.min(max_positions))?;
+        let first = self.advance((batch, time), new, max_positions)?;
         let ctx = ids.context();
         let words = |numbers: &[usize]| {
             let words: Vec<u32> = numbers.iter().map(|&number| number as u32).collect();
-            Tensor::ids(ctx, &words, &[rows])
+            Tensor::ids(ctx, &words, &[batch])
         };
         let positions = first
             .iter()
             .flat_map(|&first| (first..first + time).map(|at| at as u32));
         let positions: Vec<u32> = positions.collect();
         Ok(CacheStep {
-            positions: Tensor::ids(ctx, &positions, &[rows, time])?,
+            positions: Tensor::ids(ctx, &positions, &[batch, time])?,
             lengths: words(&self.lengths)?,
             first_positions: words(&first)?,
-            first,
-            new: new.to_vec(),
-            layers: &mut self.layers,
+            layers: &self.layers,
         })
+    }
+
+    /// A pass that appends one token to each sequence, whose places are read on the device: ids \[B\] of the
+    /// tokens held before it and after it.
+    pub(super) fn step_of(
+        &self,
+        first_positions: Tensor,
+        lengths: Tensor,
+    ) -> Result<CacheStep<'_>> {
+        Ok(CacheStep {
+            positions: first_positions.reshape(&[self.lengths.len(), 1])?,
+            lengths,
+            first_positions,
+            layers: &self.layers,
+        })
+    }
+
+    /// The device, and the memory of the first layer's keys, by which a recorded pass knows its cache.
+    pub(super) fn memory(&self) -> Option<(Context, Buffer)> {
+        let [keys, _] = self.layers.first()?;
+        Some((keys.context().clone(), keys.operand().buffer.clone()))
     }
 }
 
 /// One pass that appends to a cache.
-pub(crate) struct CacheStep<'a> {
+#[derive(Debug)]
+pub struct CacheStep<'a> {
     /// The position of each token, padding included, ids \[B, T\].
-    pub positions: Tensor,
+    pub(super) positions: Tensor,
     /// The tokens of each sequence, the new ones included, ids \[B\].
-    pub lengths: Tensor,
+    lengths: Tensor,
     /// The position of each row's first token, ids \[B\].
-    pub first_positions: Tensor,
-    first: Vec<usize>,
-    new: Vec<usize>,
-    layers: &'a mut [[Tensor; 2]],
+    first_positions: Tensor,
+    layers: &'a [[Tensor; 2]],
+}
+
+/// What heads of queries and keys go through on their way into attention.
+#[derive(Default)]
+pub(crate) struct HeadSteps {
+    /// The gains of the norms of queries and keys, \[D\], and what is added under their root.
+    pub norms: Option<([Tensor; 2], f32)>,
+    /// The angle of a step of each pair, and what sines and cosines are multiplied by.
+    pub turn: Option<(Tensor, f32)>,
 }
 
 impl CacheStep<'_> {
-    /// Writes the keys and values of the new tokens behind those of a layer, and returns all of them up
-    /// to the longest sequence's end.
-    pub fn append(&mut self, layer_idx: usize, new: [Tensor; 2]) -> Result<[Tensor; 2]> {
-        let end = self
-            .first
-            .iter()
-            .zip(&self.new)
-            .map(|(first, new)| first + new)
-            .max();
-        let end = end.unwrap_or(0);
-        let all_alike = |numbers: &[usize]| numbers.windows(2).all(|pair| pair[0] == pair[1]);
-        let alike = all_alike(&self.first) && all_alike(&self.new);
-        for (cache, new) in self.layers[layer_idx].iter().zip(&new) {
-            if alike && !self.new.is_empty() {
-                let place = cache.narrow(1, self.first[0], self.new[0])?;
-                write(place, &new.narrow(1, 0, self.new[0])?)?;
-                continue;
-            }
-            for (row, (&first, &count)) in self.first.iter().zip(&self.new).enumerate() {
-                let place = cache.select(0, row)?.narrow(0, first, count)?;
-                write(place, &new.select(0, row)?.narrow(0, 0, count)?)?;
-            }
-        }
+    /// Takes the heads of the new queries, \[B, T, H, D\], keys and values, \[B, T, G, D\], through their
+    /// steps, writes keys and values behind those of a layer, and returns the queries and the whole cache.
+    pub(crate) fn append(
+        &self,
+        layer_idx: usize,
+        [q, k, v]: [&Tensor; 3],
+        steps: &HeadSteps,
+    ) -> Result<[Tensor; 3]> {
+        let &[batch, time, heads, head_width] = q.shape() else {
+            let found = q.shape();
+            return Err(refused(format!("queries have shape {found:?}")));
+        };
         let [keys, values] = &self.layers[layer_idx];
-        Ok([keys.narrow(1, 0, end)?, values.narrow(1, 0, end)?])
+        let shape = AppendShape {
+            batch,
+            time,
+            heads,
+            key_heads: keys.shape()[2],
+            head_width,
+            capacity: keys.shape()[1],
+        };
+        let ctx = q.context();
+        let [q, k, v] = [side_by_side(q)?, side_by_side(k)?, side_by_side(v)?];
+        let buffers = |[a, b]: &[Tensor; 2]| Ok::<_, NnError>([a.buffer()?, b.buffer()?]);
+        let norms = steps.norms.as_ref();
+        let norms = norms.map(|(gains, eps)| Ok::<_, NnError>((buffers(gains)?, *eps)));
+        let norms = norms.transpose()?;
+        let turn = steps.turn.as_ref();
+        let turn =
+            turn.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.buffer()?, *scale)));
+        let turn = turn.transpose()?;
+        let inputs = AppendInputs {
+            q: rows_of(&q),
+            k: rows_of(&k),
+            v: rows_of(&v),
+            norms: norms.as_ref().map(|(weights, eps)| HeadNorms {
+                weights: weights.each_ref(),
+                eps: *eps,
+            }),
+            turn: turn.as_ref().map(|(frequencies, scale)| HeadTurn {
+                frequencies,
+                scale: *scale,
+            }),
+            first_positions: &self.first_positions.buffer()?,
+            lengths: &self.lengths.buffer()?,
+        };
+        let q_out = ctx.alloc(q.n_elements())?;
+        let [of_keys, of_values] = buffers(&self.layers[layer_idx])?;
+        append_heads(ctx, &inputs, &q_out, [&of_keys, &of_values], &shape)?;
+        for cache in [&of_keys, &of_values] {
+            ctx.note_change(cache, 0..cache.len(), false);
+        }
+        let q = Tensor::from_buffer(ctx, q_out, &[batch, time, heads, head_width])?;
+        Ok([q, keys.clone(), values.clone()])
+    }
+
+    /// Attention over what each sequence holds.
+    pub(crate) fn spec(&self, spec: AttentionSpec) -> AttentionSpec {
+        AttentionSpec {
+            lengths: Some(self.lengths.clone()),
+            first_positions: Some(self.first_positions.clone()),
+            ..spec
+        }
     }
 }
 
-fn write(mut place: Tensor, values: &Tensor) -> Result<()> {
-    place.copy_(&values.detach())?;
-    Ok(())
+/// The tensor \[B, T, heads, D\] itself where a token's heads lie side by side and tokens at one distance, else
+/// a contiguous copy.
+fn side_by_side(x: &Tensor) -> Result<Tensor> {
+    let layout = x.layout();
+    let (&[batch, time, heads, width], &[of_batch, of_time, of_head, of_column]) =
+        (layout.shape(), layout.strides())
+    else {
+        return Ok(x.contiguous()?);
+    };
+    let dense = (width == 1 || of_column == 1) && (heads == 1 || of_head == width as isize);
+    let even = batch == 1 || time == 1 || of_batch == time as isize * of_time;
+    match dense && even && of_batch >= 0 && of_time >= 0 {
+        true => Ok(x.clone()),
+        false => Ok(x.contiguous()?),
+    }
 }
 
-fn refused(reason: String) -> NnError {
+/// Where the heads of tokens lie that are side by side.
+fn rows_of(x: &Tensor) -> HeadRows<'_> {
+    let Operand { buffer, layout } = x.operand();
+    let token_axis = usize::from(layout.shape()[1] > 1);
+    HeadRows {
+        buffer,
+        first: layout.offset(),
+        stride: layout.strides()[token_axis].unsigned_abs(),
+    }
+}
+
+pub(super) fn refused(reason: String) -> NnError {
     NnError::Cache { reason }
 }

@@ -6,7 +6,7 @@ use hlx_core::Context;
 use super::balance::balance_loss;
 use super::block::Block;
 use super::norm::Norm;
-use super::{CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
+use super::{CacheStep, CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
 use crate::{
@@ -229,15 +229,13 @@ impl CausalModel for CausalLm {
         KvCache::new(ctx, self.config.n_layers, [batch, capacity], heads)
     }
 
-    fn logits_cached(
+    fn logits_of_step(
         &self,
         ids: &Tensor,
-        new: &[usize],
         rows: Option<&Tensor>,
-        cache: &mut KvCache,
+        step: CacheStep<'_>,
     ) -> Result<Tensor> {
         let context = ForwardContext::eval();
-        let step = cache.step(ids, new, self.config.max_positions)?;
         self.compute(ids, rows, &mut Pass::of_cache(step, &context))
     }
 }

@@ -12,15 +12,17 @@ mod norm;
 mod pass;
 mod presets;
 mod rotary;
+mod token_step;
 
 use hlx_autograd::Tensor;
 
-pub use cache::KvCache;
+pub use cache::{CacheStep, KvCache};
 pub use config::{Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions};
 pub use lm::CausalLm;
 pub use rotary::{RopeScaling, Rotary};
+pub use token_step::TokenStep;
 
-pub(crate) use cache::CacheStep;
+pub(crate) use cache::HeadSteps;
 pub(crate) use pass::Pass;
 
 use crate::{ForwardContext, Module, Result};
@@ -132,6 +134,21 @@ pub trait CausalModel: Module {
         new: &[usize],
         rows: Option<&Tensor>,
         cache: &mut KvCache,
+    ) -> Result<Tensor> {
+        let step = cache.step(ids, new, self.max_positions())?;
+        self.logits_of_step(ids, rows, step)
+    }
+
+    /// Computes the logits of a pass that appends to a cache: what [`CausalModel::logits_cached`] and
+    /// [`TokenStep`] launch.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn logits_of_step(
+        &self,
+        ids: &Tensor,
+        rows: Option<&Tensor>,
+        step: CacheStep<'_>,
     ) -> Result<Tensor>;
 }
 
@@ -160,13 +177,12 @@ impl<M: CausalModel + ?Sized> CausalModel for Box<M> {
         (**self).cache(ctx, batch, capacity)
     }
 
-    fn logits_cached(
+    fn logits_of_step(
         &self,
         ids: &Tensor,
-        new: &[usize],
         rows: Option<&Tensor>,
-        cache: &mut KvCache,
+        step: CacheStep<'_>,
     ) -> Result<Tensor> {
-        (**self).logits_cached(ids, new, rows, cache)
+        (**self).logits_of_step(ids, rows, step)
     }
 }

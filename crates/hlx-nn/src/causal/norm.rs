@@ -25,6 +25,14 @@ impl Norm {
             }
         }
     }
+
+    /// The gain of an RMS norm that multiplies by it, and what is added under the root.
+    pub fn plain_gain(&self) -> Result<Option<(Tensor, f32)>> {
+        match self {
+            Self::Rms(norm) => norm.plain_gain(),
+            Self::Layer(_) => Ok(None),
+        }
+    }
 }
 
 impl Module for Norm {

@@ -1,6 +1,6 @@
 //! What all layers of one pass read beside the residual stream.
 
-use hlx_autograd::{AttentionSpec, Tensor};
+use hlx_autograd::Tensor;
 
 use super::{CacheStep, CausalInput};
 use crate::error::NnError;
@@ -120,24 +120,14 @@ impl<'a> Pass<'a> {
         Ok(joined.narrow(-1, 0, width)?.contiguous()?)
     }
 
-    /// The keys and values that the queries of a layer see, and what the pass adds to its attention:
-    /// the new ones alone, or all of the cache's behind which they are put.
-    pub fn keys_of(
-        &mut self,
-        layer_idx: usize,
-        [k, v]: [Tensor; 2],
-        spec: AttentionSpec,
-    ) -> Result<([Tensor; 2], AttentionSpec)> {
-        let Some(step) = &mut self.cache else {
-            let documents = self.documents.clone();
-            return Ok(([k, v], AttentionSpec { documents, ..spec }));
-        };
-        let spec = AttentionSpec {
-            lengths: Some(step.lengths.clone()),
-            first_positions: Some(step.first_positions.clone()),
-            ..spec
-        };
-        Ok((step.append(layer_idx, [k, v])?, spec))
+    /// The cache that the pass appends to.
+    pub fn cache(&self) -> Option<&CacheStep<'a>> {
+        self.cache.as_ref()
+    }
+
+    /// The documents of whole sequences.
+    pub fn documents(&self) -> Option<&Tensor> {
+        self.documents.as_ref()
     }
 }
 

@@ -3,7 +3,7 @@
 use hlx_autograd::{AttentionSpec, Tensor};
 
 use super::{Dropout, Linear};
-use crate::causal::Pass;
+use crate::causal::{HeadSteps, Pass};
 use crate::error::NnError;
 use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
 
@@ -110,10 +110,27 @@ impl MultiHeadAttention {
         };
         let heads = [batch, time, 3, self.n_heads, packed / 3 / self.n_heads];
         let qkv = qkv.reshape(&heads)?;
-        let new = [qkv.select(2, 1)?, qkv.select(2, 2)?];
+        let [q, k, v] = [qkv.select(2, 0)?, qkv.select(2, 1)?, qkv.select(2, 2)?];
         let causal = self.causal(pass.context);
-        let ([k, v], spec) = pass.keys_of(layer_idx, new, causal)?;
-        Ok(qkv.select(2, 0)?.attention(&k, &v, &spec)?.flatten(2, 3)?)
+        let y = match pass.cache() {
+            Some(step) => {
+                let steps = HeadSteps::default();
+                let [q, keys, values] = step.append(layer_idx, [&q, &k, &v], &steps)?;
+                q.attention(&keys, &values, &step.spec(causal))?
+            }
+            None => {
+                let documents = pass.documents().cloned();
+                q.attention(
+                    &k,
+                    &v,
+                    &AttentionSpec {
+                        documents,
+                        ..causal
+                    },
+                )?
+            }
+        };
+        Ok(y.flatten(2, 3)?)
     }
 }
 

@@ -54,6 +54,13 @@ impl RMSNorm {
         self.eps = eps;
         self
     }
+
+    /// The gain, where the norm multiplies by it, and what is added under the root.
+    pub(crate) fn plain_gain(&self) -> Result<Option<(Tensor, f32)>> {
+        let weight = self.weight.as_ref().filter(|_| !self.one_plus);
+        let gain = weight.map(Parameter::tensor).transpose()?;
+        Ok(gain.map(|gain| (gain, self.eps)))
+    }
 }
 
 impl Module for RMSNorm {

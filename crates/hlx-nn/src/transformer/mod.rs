@@ -11,8 +11,8 @@ use crate::causal::Pass;
 use crate::error::NnError;
 use crate::layers::{Block, Dropout, Embedding, LayerNorm, Linear};
 use crate::{
-    CausalInput, CausalModel, ForwardContext, Init, KvCache, Members, ModelBuffer, Module,
-    ParameterBuilder, Result,
+    CacheStep, CausalInput, CausalModel, ForwardContext, Init, KvCache, Members, ModelBuffer,
+    Module, ParameterBuilder, Result,
 };
 
 /// The deviation of ordinary weights (Radford and others 2019, GPT-2).
@@ -226,15 +226,13 @@ impl CausalModel for Transformer {
         KvCache::new(ctx, self.config.n_layers, [batch, capacity], heads)
     }
 
-    fn logits_cached(
+    fn logits_of_step(
         &self,
         ids: &Tensor,
-        new: &[usize],
         rows: Option<&Tensor>,
-        cache: &mut KvCache,
+        step: CacheStep<'_>,
     ) -> Result<Tensor> {
         let context = ForwardContext::eval();
-        let step = cache.step(ids, new, self.config.positions)?;
         self.compute(ids, rows, Pass::of_cache(step, &context))
     }
 }

@@ -1,8 +1,9 @@
-//! Tokens from a model with a cache: each prompt in one pass, then one token of every sequence a pass.
+//! Tokens from a model with a cache: each prompt in one pass, then one token of every sequence a pass, which
+//! is recorded once and replayed.
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, Model};
+use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, Model, TokenStep};
 
 use crate::sample::Sampling;
 
@@ -117,9 +118,10 @@ fn finish(
     let capacity = longest.saturating_add(options.max_tokens).min(positions);
     // Without any sequence that fits, nothing is put into it.
     let mut cache = model.cache(model.weights().context(), cached.len().max(1), capacity)?;
+    let mut step = TokenStep::new(&**model);
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
-        let logits = next_logits(model, &cached, &mut cache)?;
+        let logits = next_logits(model, &cached, &mut step, &mut cache)?;
         let slid_logits = window_logits(model, &sliding)?;
         let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(cached.len());
@@ -207,6 +209,7 @@ fn rows_of(model: &Model<LanguageModel>, logits: &Tensor) -> Result<Vec<Vec<f32>
 fn next_logits(
     model: &Model<LanguageModel>,
     sequences: &[Sequence],
+    step: &mut TokenStep<'_>,
     cache: &mut KvCache,
 ) -> Result<Vec<Vec<f32>>> {
     if sequences.is_empty() {
@@ -219,6 +222,9 @@ fn next_logits(
         .map(|(one, held)| &one.ids[held..])
         .collect();
     let counts: Vec<usize> = new.iter().map(|new| new.len()).collect();
+    if counts.iter().all(|&count| count == 1) {
+        return rows_of(model, &step.logits(&new.concat(), cache)?);
+    }
     let (batch, time) = (new.len(), counts.iter().copied().max().unwrap_or(1));
     let mut ids = vec![0; batch * time];
     for (row, new) in ids.chunks_mut(time).zip(&new) {

@@ -1,0 +1,148 @@
+//! A step of generation that is recorded once.
+
+use hlx_autograd::{DType, Tensor, no_grad};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, Graph};
+
+use super::cache::refused;
+use super::{CausalModel, KvCache};
+use crate::Result;
+
+/// Appends one token to each sequence of a cache and computes the logits of the next one, with the bits of
+/// [`CausalModel::logits_cached`]. The launches are recorded for the first token and replayed for those after
+/// it: where tokens go is read on the device, so that one recording serves every length up to the cache's
+/// capacity. A cache of other sequences ([`KvCache::keep`]) is recorded anew.
+///
+/// ```
+/// use hlx_autograd::{Tensor, no_grad};
+/// use hlx_core::Context;
+/// use hlx_nn::{CausalConfig, CausalLm, CausalModel, Model, TokenStep};
+///
+/// let ctx = Context::open("cpu")?;
+/// let mut config = CausalConfig::preset("llama3").expect("a preset");
+/// (config.vocabulary, config.width, config.n_layers) = (256, 32, 1);
+/// (config.n_heads, config.n_kv_heads, config.head_width) = (4, 2, 8);
+/// (config.feed_forward_width, config.max_positions) = (64, 16);
+/// let model = Model::new(&ctx, 42, |b| CausalLm::new(b, &config))?;
+///
+/// let mut cache = model.cache(&ctx, 1, 16)?;
+/// let mut step = TokenStep::new(&*model);
+/// for id in [7, 8, 9] {
+///     let logits = step.logits(&[id], &mut cache)?;
+///     assert_eq!(logits.shape(), [1, 256]);
+/// }
+/// assert_eq!(cache.lengths(), [3]);
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+pub struct TokenStep<'m> {
+    model: &'m dyn CausalModel,
+    recorded: Option<Recorded>,
+}
+
+/// The launches of a step, and what is given to them.
+struct Recorded {
+    graph: Graph,
+    places: Places,
+    /// \[B, V\].
+    logits: Tensor,
+    /// The memory of the cache that it appends to.
+    cache: Buffer,
+}
+
+/// The words that a step reads, one upload: the tokens, and how many each sequence has before and after.
+struct Places {
+    words: Buffer,
+    batch: usize,
+}
+
+impl Places {
+    fn new(ctx: &Context, batch: usize) -> Result<Self> {
+        let part = batch.next_multiple_of(ALIGNMENT_WORDS);
+        let words = ctx.alloc_typed(DType::U32, 3 * part)?;
+        Ok(Self { words, batch })
+    }
+
+    /// The distance of two parts.
+    fn part(&self) -> usize {
+        self.words.len() / 3
+    }
+
+    fn ids(&self, ctx: &Context, part: usize, shape: &[usize]) -> Result<Tensor> {
+        let words = self.words.slice(part * self.part(), self.batch)?;
+        Ok(Tensor::from_buffer(ctx, words, shape)?)
+    }
+
+    fn upload(&self, ctx: &Context, ids: &[u32], first: &[usize]) -> Result<()> {
+        let mut words = vec![0; self.words.len()];
+        for (row, (id, &first)) in ids.iter().zip(first).enumerate() {
+            words[row] = *id;
+            words[self.part() + row] = first as u32;
+            words[2 * self.part() + row] = first as u32 + 1;
+        }
+        Ok(ctx.upload_u32(&self.words, &words)?)
+    }
+}
+
+impl Recorded {
+    fn new(
+        model: &dyn CausalModel,
+        cache: &KvCache,
+        memory: &Buffer,
+        ctx: &Context,
+    ) -> Result<Self> {
+        let batch = cache.lengths().len();
+        let places = Places::new(ctx, batch)?;
+        let ids = places.ids(ctx, 0, &[batch, 1])?;
+        let [first, lengths] = [places.ids(ctx, 1, &[batch])?, places.ids(ctx, 2, &[batch])?];
+        let (graph, logits) = no_grad(|| {
+            ctx.record(|| {
+                let step = cache.step_of(first, lengths)?;
+                Ok::<_, crate::NnError>(model.logits_of_step(&ids, None, step)?.flatten(0, 1)?)
+            })
+        })?;
+        Ok(Self {
+            graph,
+            places,
+            logits,
+            cache: memory.clone(),
+        })
+    }
+}
+
+impl<'m> TokenStep<'m> {
+    /// A step of a model; nothing is recorded yet.
+    pub fn new(model: &'m dyn CausalModel) -> Self {
+        Self {
+            model,
+            recorded: None,
+        }
+    }
+
+    /// The launches of a token; 0 before the first one.
+    pub fn n_launches(&self) -> usize {
+        self.recorded
+            .as_ref()
+            .map_or(0, |recorded| recorded.graph.len())
+    }
+
+    /// Appends `ids[b]` to sequence b of the cache and returns the logits behind it, \[B, V\]. They are
+    /// overwritten by the next step.
+    ///
+    /// # Errors
+    /// As [`CausalModel::logits_cached`].
+    pub fn logits(&mut self, ids: &[u32], cache: &mut KvCache) -> Result<Tensor> {
+        let Some((ctx, memory)) = cache.memory() else {
+            return Err(refused("the cache has no layers".to_owned()));
+        };
+        let is_of_cache = |recorded: &Recorded| recorded.cache.overlaps(&memory);
+        let recorded = match self.recorded.take().filter(is_of_cache) {
+            Some(recorded) => recorded,
+            None => Recorded::new(self.model, cache, &memory, &ctx)?,
+        };
+        let recorded = self.recorded.insert(recorded);
+        let new = vec![1; ids.len()];
+        let first = cache.advance((ids.len(), 1), &new, self.model.max_positions())?;
+        recorded.places.upload(&ctx, ids, &first)?;
+        recorded.graph.replay()?;
+        Ok(recorded.logits.clone())
+    }
+}
