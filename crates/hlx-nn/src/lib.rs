@@ -81,7 +81,7 @@ pub use optimizer::{
 };
 pub use parameters::{
     InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Weights,
-    WeightsSnapshot,
+    WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hlx_core::{Context, files};
 
 use crate::error::NnError;
-use crate::{Model, Result, Transformer, TransformerConfig, Weights};
+use crate::{Model, Result, Transformer, TransformerConfig, Weights, check_finite};
 
 /// The file of the weights.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -102,7 +102,7 @@ fn place(folder: &Path, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// [`NnError::File`] for a file that is missing, truncated, malformed, or whose tensors are not
-/// those of its configuration, with the first that differs; and what the device reports.
+/// those of its configuration, with the first that differs, or not finite; and what the device reports.
 pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
     let config_path = place(folder, CONFIG_FILE);
     let text = read(&config_path)?;
@@ -121,7 +121,8 @@ pub(crate) fn read_config(folder: &Path) -> Result<Vec<u8>> {
 /// Reads the weights of a folder that [`save_model`] wrote.
 pub(crate) fn read_weights(folder: &Path, weights: &Weights) -> Result<()> {
     let path = place(folder, MODEL_FILE);
-    let loaded = weights.load_safetensors(&read(&path)?);
+    let bytes = read(&path)?;
+    let loaded = check_finite(&bytes).and_then(|()| weights.load_safetensors(&bytes));
     tracing::debug!("read the model of {}", folder.display());
     loaded.map_err(|error| match error {
         NnError::Mismatch { what, reason } => NnError::file(&path, format!("{what}: {reason}")),

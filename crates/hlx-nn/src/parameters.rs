@@ -3,6 +3,7 @@
 
 mod builder;
 mod files;
+mod finite;
 mod gradients;
 mod inference;
 mod set;
@@ -16,6 +17,8 @@ use hlx_autograd::{DType, Tensor};
 pub use self::builder::ParameterBuilder;
 pub use self::files::WeightsSnapshot;
 pub(crate) use self::files::as_f32;
+pub use self::finite::check_finite;
+pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;
 pub use self::set::ParameterSet;
 pub(crate) use self::set::matches;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use half::{bf16, f16};
 use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Context;
 use hlx_nn::{
@@ -424,6 +425,29 @@ fn files_that_are_broken_or_of_another_model_are_refused() -> Result {
         tensors.insert("model.extra".to_owned(), (vec![1], vec![0; 4]));
     })?;
     assert_eq!(text, "the tensor model.extra is no part of the model");
+    // The file's type is the one that is looked at: an infinity of f16 is no large number.
+    let mut diverged = whole.clone();
+    let (_, bytes) = diverged.get_mut(up).expect("there");
+    bytes[4..8].copy_from_slice(&f32::NAN.to_le_bytes());
+    bytes[12..16].copy_from_slice(&f32::NEG_INFINITY.to_le_bytes());
+    write(&path, &diverged, Dtype::F32)?;
+    let expected = format!("{up} holds 2 NaN or infinite values");
+    assert_eq!(refused(), expected);
+    let narrow: [(Dtype, fn(f32) -> [u8; 2]); 2] = [
+        (Dtype::F16, |value| f16::from_f32(value).to_le_bytes()),
+        (Dtype::BF16, |value| bf16::from_f32(value).to_le_bytes()),
+    ];
+    for (dtype, narrow) in narrow {
+        let mut halves = diverged.clone();
+        for (_, bytes) in halves.values_mut() {
+            let words = bytes.as_chunks::<4>().0.iter();
+            *bytes = words
+                .flat_map(|&word| narrow(f32::from_le_bytes(word)))
+                .collect();
+        }
+        write(&path, &halves, dtype)?;
+        assert_eq!(refused(), expected, "{dtype:?}");
+    }
     write(&path, &whole, Dtype::F32)?;
     let bytes = fs::read(&path)?;
     fs::write(&path, &bytes[..bytes.len() - 1])?;

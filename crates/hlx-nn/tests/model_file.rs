@@ -134,6 +134,22 @@ fn weights_of_another_model_are_named() -> Result<()> {
 }
 
 #[test]
+fn weights_that_are_not_finite_are_named() -> Result<()> {
+    let folder = Folder::new("finite");
+    let model = saved(&folder.0, &config())?;
+    let bias = model.weights().get("blocks.0.attention.out.bias");
+    let place = bias.expect("it is there").tensor()?.detach().buffer()?;
+    let values = [0.0, f32::INFINITY, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    model.weights().context().upload_f32(&place, &values)?;
+    save_model(&folder.0, &model)?;
+    assert_eq!(
+        message(&folder.0),
+        "model.safetensors: model: blocks.0.attention.out.bias holds 1 NaN or infinite value"
+    );
+    Ok(())
+}
+
+#[test]
 fn an_unknown_key_of_the_configuration_is_named() -> Result<()> {
     let folder = Folder::new("key");
     saved(&folder.0, &config())?;

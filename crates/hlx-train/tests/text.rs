@@ -210,6 +210,18 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     conversation.clear();
     assert_eq!(conversation.messages().len(), 1);
 
+    // A template that raises says so with its line, and nothing is remembered.
+    place.write(
+        "hub/chat_template.jinja",
+        "{{ messages[0].content }}\n{{ raise_exception('roles must alternate') }}",
+    );
+    let raising = open(&place, &ctx, "hub");
+    let mut conversation = Conversation::new(&raising, None).expect("begins");
+    let error = conversation.say("light", &options, &[], &mut |_| {});
+    let error = error.expect_err("it raises").to_string();
+    assert_eq!(error, "chat_template: line 2: roles must alternate");
+    assert!(conversation.messages().is_empty());
+
     let plain = open(&place, &ctx, "run");
     let error = Conversation::new(&plain, None).expect_err("no template");
     assert!(
@@ -244,6 +256,13 @@ fn the_program_writes_and_says_what_it_cannot() {
     std::fs::remove_file(place.join("hub/tokenizer.json")).expect("removed");
     let line = place.fails(&["generate", "hub", "--prompt", "a"]);
     assert_eq!(line, "error: hub: holds no tokenizer.json");
+    let wide = "tokenizer train --vocab 290 -o hub/tokenizer.json a.txt pairs.jsonl";
+    place.succeeds(&wide.split(' ').collect::<Vec<_>>());
+    let line = place.fails(&["generate", "hub", "--prompt", "a"]);
+    assert_eq!(
+        line,
+        "error: hub: the tokenizer has 290 tokens, and the model 280"
+    );
 
     // A text within one window has the perplexity of its evaluation; a folder measures like its run.
     place.write("short.txt", "the river of light, 12 of them");

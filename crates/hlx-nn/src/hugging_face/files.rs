@@ -10,6 +10,7 @@ use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
 use crate::error::NnError;
+use crate::parameters::non_finite;
 use crate::{MODEL_FILE, Result};
 
 /// The list of the files of a model in several.
@@ -135,13 +136,16 @@ impl Entry {
         }
     }
 
-    /// Reads the values; f16 and bf16 become f32 exactly.
-    pub fn read(&self) -> Result<Vec<f32>> {
+    /// Reads the values, all of which must be finite; f16 and bf16 become f32 exactly.
+    pub fn read(&self, name: &str) -> Result<Vec<f32>> {
         let fail = |error: std::io::Error| NnError::file(&self.path, error);
         let mut file = File::open(&self.path).map_err(fail)?;
         file.seek(SeekFrom::Start(self.first)).map_err(fail)?;
         let mut bytes = vec![0; self.n_bytes];
         file.read_exact(&mut bytes).map_err(fail)?;
+        if let Some(reason) = non_finite(name, self.dtype, &bytes) {
+            return Err(NnError::file(&self.path, reason));
+        }
         let halves = bytes.as_chunks::<2>().0.iter();
         Ok(match self.dtype {
             Dtype::F16 => halves

@@ -38,7 +38,7 @@ pub fn read_hugging_face_config(folder: &Path) -> Result<CausalConfig> {
 ///
 /// # Errors
 /// As [`read_hugging_face_config`]; [`NnError::File`] for a file that is missing, broken or cut, a tensor
-/// that is missing, of another shape, or unknown; and what the device reports.
+/// that is missing, of another shape, unknown, or not finite; and what the device reports.
 pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalLm>> {
     let config = read_hugging_face_config(folder)?;
     let files = TensorFiles::open(folder)?;
@@ -96,7 +96,7 @@ fn read_parameters(
         let Some(entry) = files.get(&place.name) else {
             continue;
         };
-        let values = part_of(entry.read()?, &entry.shape, place);
+        let values = part_of(entry.read(&place.name)?, &entry.shape, place);
         take(parameter, values)?;
     }
     Ok(())

@@ -256,7 +256,7 @@ pub(crate) fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
     }
 }
 
-fn format_error(error: &safetensors::SafeTensorError) -> NnError {
+pub(super) fn format_error(error: &safetensors::SafeTensorError) -> NnError {
     NnError::mismatch("safetensors", error.to_string())
 }
 

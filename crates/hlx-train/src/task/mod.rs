@@ -19,7 +19,7 @@ use hlx_autograd::Tensor;
 use hlx_core::Context;
 use hlx_nn::{
     CONFIG_FILE, Classifier, ForwardContext, LanguageModel, LanguageModelConfig, MODEL_FILE, Model,
-    Module, ParameterBuilder, Weights, load_language_model,
+    Module, ParameterBuilder, Weights, check_finite, load_language_model,
 };
 
 pub use corpus::{Corpus, Images, Tokens};
@@ -268,7 +268,7 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
         let (_, checkpoint) = RunFolder::open_checkpoint(path).context("train.init_from")?;
         checkpoint.file(MODEL_FILE)?.to_vec()
     };
-    let loaded = weights.load_base_safetensors(&bytes);
+    let loaded = check_finite(&bytes).and_then(|()| weights.load_base_safetensors(&bytes));
     loaded.with_context(|| format!("train.init_from: {from}"))
 }
 
