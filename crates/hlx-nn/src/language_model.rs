@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{DType, Tensor};
 use hlx_core::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,8 +11,9 @@ use crate::error::NnError;
 use crate::model_file::{read_config, read_weights};
 use crate::{
     CONFIG_FILE, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext,
-    KvCache, Members, Model, ModelConfig, Module, ParameterBuilder, Result, Transformer,
-    TransformerConfig, import_hugging_face, read_hugging_face_config,
+    InferenceModel, KvCache, Members, Model, ModelConfig, Module, ParameterBuilder, Result,
+    Transformer, TransformerConfig, import_hugging_face, import_hugging_face_as,
+    read_hugging_face_config,
 };
 
 /// The shape of a [`LanguageModel`]; in a `config.json` told apart by the key `architecture`.
@@ -69,6 +70,19 @@ impl LanguageModel {
         }
     }
 
+    /// The device of its parameters.
+    ///
+    /// # Errors
+    /// [`NnError::NotBuilt`].
+    pub fn context(&self) -> Result<Context> {
+        match self.members().parameters.first() {
+            Some(parameter) => Ok(parameter.tensor()?.context().clone()),
+            None => Err(NnError::NotBuilt {
+                name: "of the model".to_owned(),
+            }),
+        }
+    }
+
     fn inner(&self) -> &dyn CausalModel {
         match self {
             Self::Transformer(model) => model,
@@ -106,17 +120,44 @@ fn is_hugging_face(config: &Value) -> bool {
 /// # Errors
 /// As [`load_model`](crate::load_model) and [`import_hugging_face`].
 pub fn load_language_model(ctx: &Context, folder: &Path) -> Result<Model<LanguageModel>> {
-    let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
-    let value: Value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
-    if is_hugging_face(&value) {
+    if is_hugging_face_folder(folder)? {
         return Ok(
             import_hugging_face(ctx, folder)?.map(|model| LanguageModel::Causal(Box::new(model)))
         );
     }
-    let config: LanguageModelConfig = serde_json::from_value(value).map_err(fail)?;
+    let config = read_language_model_config(folder)?;
     let model = Model::zeroed(ctx, |b| LanguageModel::new(b, &config))?;
     read_weights(folder, model.weights())?;
     Ok(model)
+}
+
+/// As [`load_language_model`], for inference, with matrices kept in a type.
+///
+/// # Errors
+/// As [`load_language_model`] and [`import_hugging_face_as`].
+pub fn load_language_model_as(
+    ctx: &Context,
+    folder: &Path,
+    dtype: DType,
+) -> Result<InferenceModel<LanguageModel>> {
+    if is_hugging_face_folder(folder)? {
+        let model = import_hugging_face_as(ctx, folder, dtype)?;
+        return Ok(model.map(|model| LanguageModel::Causal(Box::new(model))));
+    }
+    let whole = load_language_model(&Context::cpu()?, folder)?;
+    InferenceModel::rounded(ctx, dtype, whole.weights(), |b| {
+        LanguageModel::new(b, &whole.config())
+    })
+}
+
+/// Whether the `config.json` of a folder is of Hugging Face's form.
+///
+/// # Errors
+/// [`NnError::File`] for a file that is missing or broken.
+pub fn is_hugging_face_folder(folder: &Path) -> Result<bool> {
+    let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
+    let value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
+    Ok(is_hugging_face(&value))
 }
 
 impl ModelConfig for CausalLm {

@@ -55,12 +55,13 @@ pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use hugging_face::{
-    NamedTensor, export_hugging_face, hugging_face_tensors, import_hugging_face,
-    import_hugging_face_as, read_hugging_face_config,
+    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_tensors,
+    import_hugging_face, import_hugging_face_as, read_hugging_face_config,
 };
 pub use init::Init;
 pub use language_model::{
-    LanguageModel, LanguageModelConfig, load_language_model, read_language_model_config,
+    LanguageModel, LanguageModelConfig, is_hugging_face_folder, load_language_model,
+    load_language_model_as, read_language_model_config,
 };
 pub use layers::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Block,

@@ -5,15 +5,23 @@ use std::path::PathBuf;
 use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
-    CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, InferenceModel, Model,
-    NnError, Result, export_hugging_face, import_hugging_face, import_hugging_face_as,
+    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext,
+    InferenceModel, Model, NnError, Result, export_hugging_face, hugging_face_dtype,
+    import_hugging_face, import_hugging_face_as,
 };
 
 const VOCABULARY: usize = 40;
 
 /// Small sizes in the shape of a preset, with rows of whole 16 bytes for the kernels of few rows.
 fn small(preset: &str) -> CausalConfig {
+    let base = CausalConfig::preset(preset).expect("a preset");
+    let experts = base.experts.clone().map(|experts| ExpertsConfig {
+        n_experts: 4,
+        width: 40,
+        ..experts
+    });
     CausalConfig {
+        experts,
         vocabulary: VOCABULARY,
         width: 24,
         n_layers: 2,
@@ -28,7 +36,7 @@ fn small(preset: &str) -> CausalConfig {
         } else {
             Vec::new()
         },
-        ..CausalConfig::preset(preset).expect("a preset")
+        ..base
     }
 }
 
@@ -111,6 +119,27 @@ fn weights_of_16_bits_have_the_bits_of_the_rounded_model() -> Result<()> {
     Ok(())
 }
 
+/// A model rounded when it is taken over, and one rounded in place, are those of the file.
+#[test]
+fn a_model_in_memory_is_rounded_as_its_file_is() -> Result<()> {
+    let ctx = &hlx_core::testing::cpu()?;
+    for (preset, dtype) in [("mixtral", DType::BF16), ("gpt2", DType::F16)] {
+        let config = small(preset);
+        let folder = Folder::of(ctx, &config, &format!("memory-{preset}"))?;
+        let from_file = rounded(ctx, &folder, dtype)?;
+        let expected = logits(&from_file, ctx)?;
+        let whole = import_hugging_face(ctx, &folder.0)?;
+        let half =
+            InferenceModel::rounded(ctx, dtype, whole.weights(), |b| CausalLm::new(b, &config))?;
+        assert_eq!(logits(&half, ctx)?, expected, "{preset}");
+        assert_ne!(logits(&whole, ctx)?, expected, "{preset}");
+        whole.weights().round_matrices(dtype)?;
+        assert_eq!(logits(&whole, ctx)?, expected, "{preset} in place");
+        assert_eq!(hugging_face_dtype(&folder.0)?, DType::F32);
+    }
+    Ok(())
+}
+
 #[test]
 fn matrices_take_half_the_memory() -> Result<()> {
     let ctx = &hlx_core::testing::cpu()?;
@@ -138,6 +167,16 @@ fn unfitting_types_and_values_are_refused() -> Result<()> {
     let parameter = &model.parameters()[0];
     let refused = model.load(parameter, &[0.0; 3]).expect_err("it is refused");
     let expected = "inference: model.embed_tokens.weight has 3 elements, expected 960";
+    assert_eq!(refused.to_string(), expected);
+    let mut values = vec![65_519.0; 960];
+    model.load(parameter, &values)?;
+    assert_eq!(
+        parameter.tensor()?.to_dtype(DType::F32)?.to_vec()?[0],
+        65_504.0
+    );
+    values[7] = -65_520.0;
+    let refused = model.load(parameter, &values).expect_err("it is refused");
+    let expected = "inference: model.embed_tokens.weight holds -6.552e4, which f16 does not reach";
     assert_eq!(refused.to_string(), expected);
     Ok(())
 }

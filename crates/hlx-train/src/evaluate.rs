@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{CausalModel, ForwardContext, LanguageModel, Model};
+use hlx_nn::{CausalModel, ForwardContext, LanguageModel};
 use serde::Serialize;
 
 use crate::data::{Dataset, TokenRows};
@@ -103,7 +103,7 @@ struct SampleLoss {
 /// # Errors
 /// What the device reports.
 pub fn evaluate(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     data: &Dataset,
     samples: &[usize],
     batch_size: usize,
@@ -125,12 +125,12 @@ pub fn evaluate(
 }
 
 /// The loss of every position, 0 where nothing is predicted.
-pub(crate) fn row_losses(model: &Model<LanguageModel>, rows: &Rows) -> Result<Vec<f32>> {
-    let ctx = model.weights().context();
-    let rows = rows.to_tensors(ctx)?;
-    let one = Tensor::from_slice(ctx, &[1.0], &[1])?;
+pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>> {
+    let ctx = model.context()?;
+    let rows = rows.to_tensors(&ctx)?;
+    let one = Tensor::from_slice(&ctx, &[1.0], &[1])?;
     let losses = no_grad(|| -> hlx_nn::Result<Tensor> {
-        let logits = rows.logits_of(model.module(), &ForwardContext::eval())?;
+        let logits = rows.logits_of(model, &ForwardContext::eval())?;
         Ok(logits.cross_entropy_with_rows(&rows.targets, &one, 0.0)?.1)
     })?;
     Ok(losses.to_vec()?)

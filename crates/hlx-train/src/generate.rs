@@ -8,7 +8,7 @@ mod text;
 mod tokens;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_nn::{CausalModel, LanguageModel, Model};
+use hlx_nn::{CausalModel, LanguageModel};
 
 use crate::config::Format;
 use crate::data::{END, SEPARATOR};
@@ -58,7 +58,7 @@ impl Generation {
 /// # Errors
 /// A prompt that is empty or leaves no position for an answer, and what the device reports.
 pub fn generate(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     prompts: &[&[u8]],
     generation: &Generation,
 ) -> Result<Vec<Vec<u8>>> {
@@ -71,7 +71,7 @@ pub fn generate(
 /// # Errors
 /// As [`generate`].
 pub fn generate_streaming(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     prompts: &[&[u8]],
     generation: &Generation,
     tell: &mut dyn FnMut(usize, &[u8]),

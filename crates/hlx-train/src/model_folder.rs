@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
-    CausalInput, CausalModel, ForwardContext, LanguageModel, LanguageModelConfig, Model,
-    cross_entropy, export_hugging_face, hugging_face_tensors, import_hugging_face,
-    load_language_model, save_model,
+    CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
+    Model, cross_entropy, export_hugging_face, hugging_face_dtype, hugging_face_tensors,
+    import_hugging_face, is_hugging_face_folder, load_language_model, load_language_model_as,
+    save_model,
 };
 
 use hlx_text::TOKENIZER_FILE;
@@ -32,6 +34,71 @@ const COMPANIONS: [&str; 5] = [
     TOKENIZER_CONFIG_FILE,
 ];
 
+/// How a model is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// Of a run, with the moving average of its weights.
+    pub average: bool,
+    /// The type that its matrices are kept in; without one, that of 16 bits in which a Hugging Face folder
+    /// stores all of them, else f32.
+    pub dtype: Option<DType>,
+}
+
+/// A language model as it is kept in memory. It can be used as the model itself.
+#[derive(Debug)]
+pub enum Opened {
+    /// In f32.
+    Whole(Model<LanguageModel>),
+    /// With matrices in 16 bits.
+    Half(InferenceModel<LanguageModel>),
+}
+
+impl Deref for Opened {
+    type Target = LanguageModel;
+
+    fn deref(&self) -> &LanguageModel {
+        match self {
+            Self::Whole(model) => model.module(),
+            Self::Half(model) => model.module(),
+        }
+    }
+}
+
+/// As [`open`], for inference: in 16 bits where the opening or the folder says so.
+///
+/// # Errors
+/// As [`open`]; a run without a moving average, or what is no run, where one is wanted; a weight that the
+/// type does not reach.
+pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<Opened> {
+    if RunFolder::open_checkpoint(path).is_ok() {
+        return Trained::open_as(ctx, path, opening).map(|(model, _)| model);
+    }
+    ensure_model(path)?;
+    ensure!(
+        !opening.average,
+        "{}: is no run, and has no moving average",
+        path.display()
+    );
+    let dtype = match opening.dtype {
+        Some(dtype) => dtype,
+        None if is_hugging_face_folder(path)? => hugging_face_dtype(path)?,
+        None => DType::F32,
+    };
+    Ok(match dtype {
+        DType::F32 => Opened::Whole(load_language_model(ctx, path)?),
+        _ => Opened::Half(load_language_model_as(ctx, path, dtype)?),
+    })
+}
+
+fn ensure_model(path: &Path) -> Result<()> {
+    ensure!(
+        path.join(hlx_nn::CONFIG_FILE).is_file(),
+        "{}: holds neither a run nor a model's config.json",
+        path.display()
+    );
+    Ok(())
+}
+
 /// Reads the language model of a run, of one of its checkpoints, of a folder that [`import`] wrote, or of
 /// a Hugging Face folder.
 ///
@@ -42,12 +109,7 @@ pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
         let trained = Trained::open(ctx, path, false)?;
         return Ok(trained.model);
     }
-    let is_model = path.join(hlx_nn::CONFIG_FILE).is_file();
-    ensure!(
-        is_model,
-        "{}: holds neither a run nor a model's config.json",
-        path.display()
-    );
+    ensure_model(path)?;
     Ok(load_language_model(ctx, path)?)
 }
 
@@ -158,8 +220,8 @@ fn whole_numbers(ids: &Tensor, name: &str) -> Result<Vec<i64>> {
 ///
 /// # Errors
 /// As [`checked_ids`], more positions than the model has, and what the device reports.
-pub fn logits(model: &Model<LanguageModel>, ids: &Tensor) -> Result<Tensor> {
-    let ids = checked_ids(model.module(), ids)?;
+pub fn logits(model: &LanguageModel, ids: &Tensor) -> Result<Tensor> {
+    let ids = checked_ids(model, ids)?;
     Ok(no_grad(|| {
         model.logits(&CausalInput::new(&ids), &ForwardContext::eval())
     })?)

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
 use hlx_autograd::{DType, IGNORE_INDEX};
-use hlx_nn::{CausalModel, LanguageModel, Model};
+use hlx_nn::{CausalModel, LanguageModel};
 use serde::Serialize;
 
 use crate::evaluate::row_losses;
@@ -62,7 +62,7 @@ const BATCH: usize = 16;
 /// Fewer than two tokens, one that the model does not have, a length past the model's positions, a stride
 /// of 0 or above the length, and what the device reports.
 pub fn perplexity(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     (tokens, n_bytes): (&[u32], Option<u64>),
     length: usize,
     stride: usize,

@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_autograd::DType;
 use hlx_core::Context;
-use hlx_nn::{AVERAGE, LanguageModel, Model, ParameterBuilder, Weights};
+use hlx_nn::{
+    AVERAGE, InferenceModel, LanguageModel, Model, ParameterBuilder, Weights, check_finite,
+};
 
 use crate::config::{Config, Format, lora_from_bytes};
+use crate::model_folder::{Opened, Opening};
 use crate::run::{Checkpoint, Digests, LORA_FILE, RunFolder, STATE_FILE, State};
 use crate::task::{self, Corpus, Sizes, Task};
 
@@ -34,6 +38,8 @@ impl Trained {
             "{}: classifies images, expected a language model",
             path.display()
         );
+        let weights = checkpoint.file(hlx_nn::MODEL_FILE)?;
+        check_finite(weights).with_context(|| checkpoint.path().display().to_string())?;
         let model = task::load_trained_language(ctx, &checkpoint, &config)?;
         if average {
             load_average(&checkpoint, model.weights())?;
@@ -43,6 +49,26 @@ impl Trained {
             config,
             digests: checkpoint.digests,
         })
+    }
+}
+
+impl Trained {
+    /// As [`Trained::open`], for inference, with the matrices kept in the opening's type; returns the model
+    /// and the run's configuration.
+    ///
+    /// # Errors
+    /// As [`Trained::open`], and a weight that the type does not reach.
+    pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<(Opened, Config)> {
+        let dtype = opening.dtype.unwrap_or(DType::F32);
+        if dtype == DType::F32 {
+            let trained = Self::open(ctx, path, opening.average)?;
+            return Ok((Opened::Whole(trained.model), trained.config));
+        }
+        let trained = Self::open(&Context::cpu()?, path, opening.average)?;
+        let declare = task::language(&trained.config, trained.model.config());
+        let weights = trained.model.weights();
+        let model = InferenceModel::rounded(ctx, dtype, weights, declare)?;
+        Ok((Opened::Half(model), trained.config))
     }
 }
 

@@ -4,11 +4,13 @@
 mod common;
 
 use common::Scratch;
-use hlx_autograd::{Tensor, no_grad};
+use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Context;
+use hlx_io::{load_safetensors, save_npy, save_safetensors};
 use hlx_nn::{CausalInput, CausalModel, ForwardContext};
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
+use hlx_train::model_folder::Opening;
 use hlx_train::sample::{Sampling, greedy};
 
 const CONFIG: &str = r#"seed = 7
@@ -48,7 +50,7 @@ fn place(name: &str) -> Scratch {
 }
 
 fn open(place: &Scratch, ctx: &Context, model: &str) -> TextModel {
-    TextModel::open(ctx, &place.join(model), false).expect("opens")
+    TextModel::open(ctx, &place.join(model), Opening::default()).expect("opens")
 }
 
 fn drawing() -> Sampling {
@@ -64,8 +66,8 @@ fn drawing() -> Sampling {
 fn uncached(text: &TextModel, prompt: &[u32], n: usize) -> Vec<u32> {
     let mut ids = prompt.to_vec();
     for _ in 0..n {
-        let ctx = text.model.weights().context();
-        let input = Tensor::ids(ctx, &ids, &[1, ids.len()]).expect("made");
+        let ctx = text.model.context().expect("built");
+        let input = Tensor::ids(&ctx, &ids, &[1, ids.len()]).expect("made");
         let all = || {
             text.model
                 .logits(&CausalInput::new(&input), &ForwardContext::eval())
@@ -300,6 +302,78 @@ fn the_program_writes_and_says_what_it_cannot() {
     let all = [&["train", "config.toml", "--out", "sampled"], &sets[..]].concat();
     let printed = place.succeeds(&all);
     assert!(printed.contains("| the river"), "{printed}");
+}
+
+/// `--dtype` gives a run, its export and its import the text of the rounded model; a folder stored in 16 bits
+/// has it by itself.
+#[test]
+fn matrices_in_16_bits_give_the_text_of_the_rounded_model() {
+    let place = place("text-dtype");
+    place.succeeds(&["import", "hub", "--out", "mine"]);
+    let options = "--prompt river --max-tokens 12 --temperature 1 --seed 4";
+    let options: Vec<&str> = options.split(' ').collect();
+    let write = |model: &str, dtype: &[&str]| {
+        place.succeeds(&[&["generate", model][..], &options, dtype].concat())
+    };
+    let ids = Tensor::ids(
+        &hlx_core::testing::cpu().expect("opens"),
+        &[5, 9, 2],
+        &[1, 3],
+    );
+    save_npy(&place.join("ids.npy"), &ids.expect("made")).expect("written");
+    let logits = |model: &str, dtype: &[&str]| {
+        let plain = ["logits", model, "--ids", "ids.npy", "--out", "l.npy"];
+        place.succeeds(&[&plain[..], dtype].concat());
+        std::fs::read(place.join("l.npy")).expect("written")
+    };
+    let measured = |arguments: &[&str], dtype: &[&str]| {
+        place.succeeds(&[arguments, dtype, &["--json"]].concat())
+    };
+    place.write("short.txt", "the river of light, 12 of them");
+    let perplexity = ["perplexity", "run", "--data", "short.txt"];
+    for (dtype, stored) in [("bf16", DType::BF16), ("f16", DType::F16)] {
+        store_in(&place, stored);
+        let said = ["--dtype", dtype];
+        let whole = ["--dtype", "f32"];
+        let expected = (write("stored", &whole), logits("stored", &whole));
+        assert_ne!(expected.1, logits("run", &[]), "{dtype} changes nothing");
+        for model in ["run", "hub", "mine", "stored"] {
+            let found = (write(model, &said), logits(model, &said));
+            assert_eq!(found, expected, "{model} {dtype}");
+        }
+        assert_eq!(write("stored", &[]), expected.0);
+        assert_ne!(measured(&perplexity, &said), measured(&perplexity, &[]));
+        let of_folder = ["perplexity", "stored", "--data", "short.txt"];
+        let value = |text: &str| -> serde_json::Value {
+            let found: serde_json::Value = serde_json::from_str(text).expect("an object");
+            found["perplexity"].clone()
+        };
+        let of_run = value(&measured(&perplexity, &said));
+        assert_eq!(of_run, value(&measured(&of_folder, &[])));
+        assert_ne!(
+            measured(&["eval", "run"], &said),
+            measured(&["eval", "run"], &[])
+        );
+    }
+    let plain = ["logits", "run", "--ids", "ids.npy", "--out", "l.npy"];
+    let more = ["--targets", "ids.npy", "--gradients", "g.safetensors"];
+    let line = place.fails(&[&plain[..], &more, &["--dtype", "bf16"]].concat());
+    assert!(line.starts_with("error: --gradients: "), "{line}");
+}
+
+/// Writes the folder `hub` as `stored`, with its matrices in a type of 16 bits.
+fn store_in(place: &Scratch, dtype: DType) {
+    let (from, to) = (place.join("hub"), place.join("stored"));
+    std::fs::create_dir_all(&to).expect("made");
+    for name in ["config.json", "tokenizer.json"] {
+        std::fs::copy(from.join(name), to.join(name)).expect("copied");
+    }
+    let ctx = hlx_core::testing::cpu().expect("opens");
+    let mut tensors = load_safetensors(&ctx, &from.join("model.safetensors")).expect("read");
+    for tensor in tensors.values_mut().filter(|tensor| tensor.rank() == 2) {
+        *tensor = tensor.to_dtype(dtype).expect("rounded");
+    }
+    save_safetensors(&to.join("model.safetensors"), &tensors).expect("written");
 }
 
 /// A model that knows its records by heart answers all of them; one that does not, few or none.

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
+use hlx_autograd::DType;
 use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
@@ -73,6 +74,18 @@ impl TensorFiles {
 
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.tensors.get(name)
+    }
+
+    /// The type that all matrices are stored in, if it is the same one of 16 bits, else f32.
+    pub fn matrix_dtype(&self) -> DType {
+        let matrices = self.tensors.values().filter(|one| one.shape.len() == 2);
+        let mut types = matrices.map(|one| one.dtype);
+        let first = types.next();
+        match first.filter(|first| types.all(|dtype| dtype == *first)) {
+            Some(Dtype::F16) => DType::F16,
+            Some(Dtype::BF16) => DType::BF16,
+            _ => DType::F32,
+        }
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {

@@ -50,11 +50,21 @@ pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalL
     Ok(model)
 }
 
+/// Tells the type of 16 bits in which a Hugging Face folder stores all of its matrices; f32 where it stores
+/// them in f32, or in several types.
+///
+/// # Errors
+/// [`NnError::File`] for a file that is missing, broken or cut.
+pub fn hugging_face_dtype(folder: &Path) -> Result<DType> {
+    Ok(TensorFiles::open(folder)?.matrix_dtype())
+}
+
 /// As [`import_hugging_face`], for inference, with matrices kept in a type: of f16 or bf16 they take half
 /// the memory. Files of this type are taken as they are, others are rounded.
 ///
 /// # Errors
-/// As [`import_hugging_face`], and [`NnError::Config`] for a type other than f32, f16 and bf16.
+/// As [`import_hugging_face`], [`NnError::Config`] for a type other than f32, f16 and bf16, and
+/// [`NnError::Mismatch`] for a value that f16 does not reach.
 pub fn import_hugging_face_as(
     ctx: &Context,
     folder: &Path,

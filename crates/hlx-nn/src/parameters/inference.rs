@@ -6,7 +6,7 @@ use hlx_autograd::{DType, Tensor};
 use hlx_core::Context;
 
 use super::weights::bind_constants;
-use super::{BufferKind, ModelBuffer, Parameter, ParameterBuilder};
+use super::{BufferKind, ModelBuffer, Parameter, ParameterBuilder, Weights};
 use crate::Result;
 use crate::error::NnError;
 
@@ -50,20 +50,15 @@ impl<M> InferenceModel<M> {
         dtype: DType,
         declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
     ) -> Result<Self> {
-        if !dtype.is_float() {
-            return Err(NnError::Config {
-                what: "inference",
-                reason: format!("weights of {dtype}, expected f32, f16 or bf16"),
-            });
-        }
+        check_dtype(dtype)?;
         let mut builder = ParameterBuilder::new();
         let module = declare(&mut builder)?;
         let declared = builder.take_declared()?;
         let mut n_bytes = 0;
         for parameter in &declared.parameters {
-            let dtype = match parameter.shape().len() {
-                2 => dtype,
-                _ => DType::F32,
+            let dtype = match parameter.is_matrix() {
+                true => dtype,
+                false => DType::F32,
             };
             n_bytes += parameter.n_elements() * dtype.size();
             parameter.requires_grad_(false);
@@ -95,10 +90,48 @@ impl<M> InferenceModel<M> {
         })
     }
 
+    /// The same parameters under another module, such as one that holds this one.
+    pub fn map<N>(self, wrap: impl FnOnce(M) -> N) -> InferenceModel<N> {
+        InferenceModel {
+            module: wrap(self.module),
+            parameters: self.parameters,
+            ctx: self.ctx,
+            n_bytes: self.n_bytes,
+        }
+    }
+
+    /// Declares a module as [`InferenceModel::zeroed`] and loads the values of a model's weights, which may
+    /// lie on another device.
+    ///
+    /// # Errors
+    /// As [`InferenceModel::zeroed`] and [`InferenceModel::load`]; [`NnError::Mismatch`] for weights without
+    /// one of the parameters, or with buffers.
+    pub fn rounded(
+        ctx: &Context,
+        dtype: DType,
+        weights: &Weights,
+        declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
+    ) -> Result<Self> {
+        let model = Self::zeroed(ctx, dtype, declare)?;
+        if let Some(buffer) = weights.buffers().first() {
+            let reason = format!("the buffer {} cannot be taken over", buffer.name());
+            return Err(NnError::mismatch("inference", reason));
+        }
+        for parameter in &model.parameters {
+            let Some(from) = weights.get(parameter.name()) else {
+                let reason = format!("{} is missing", parameter.name());
+                return Err(NnError::mismatch("inference", reason));
+            };
+            model.load(parameter, &from.tensor()?.detach().to_vec()?)?;
+        }
+        Ok(model)
+    }
+
     /// Replaces a parameter's values by these, rounded to its type: to the nearest, ties to even.
     ///
     /// # Errors
-    /// [`NnError::Mismatch`] for another number of values, and what the device reports.
+    /// [`NnError::Mismatch`] for another number of values, or a finite one that the type rounds to infinity;
+    /// and what the device reports.
     pub fn load(&self, parameter: &Parameter, values: &[f32]) -> Result<()> {
         let (found, expected) = (values.len(), parameter.n_elements());
         if found != expected {
@@ -108,9 +141,15 @@ impl<M> InferenceModel<M> {
             );
             return Err(NnError::mismatch("inference", reason));
         }
-        let values = Tensor::from_slice(&self.ctx, values, parameter.shape())?;
-        parameter.tensor()?.copy_(&values)?;
+        let mut place = parameter.tensor()?;
+        check_range(parameter.name(), values, place.dtype())?;
+        place.copy_(&Tensor::from_slice(&self.ctx, values, parameter.shape())?)?;
         Ok(())
+    }
+
+    /// The device's context.
+    pub fn context(&self) -> &Context {
+        &self.ctx
     }
 
     /// All parameters, in the order of declaration.
@@ -134,5 +173,62 @@ impl<M> Deref for InferenceModel<M> {
 
     fn deref(&self) -> &M {
         &self.module
+    }
+}
+
+impl Weights {
+    /// Rounds the matrices to a type in place, to the nearest, ties to even, and keeps them in f32: the model
+    /// computes the bits of an [`InferenceModel`] of that type.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] for a type other than f32, f16 and bf16, [`NnError::Mismatch`] for a finite value
+    /// that the type rounds to infinity, and what the device reports.
+    pub fn round_matrices(&self, dtype: DType) -> Result<()> {
+        check_dtype(dtype)?;
+        if dtype == DType::F32 {
+            return Ok(());
+        }
+        for parameter in self.parameters().iter().filter(|one| one.is_matrix()) {
+            let values = parameter.tensor()?.detach();
+            check_range(parameter.name(), &values.to_vec()?, dtype)?;
+            let rounded = values.to_dtype(dtype)?.to_dtype(DType::F32)?;
+            self.context().copy(&rounded.buffer()?, &values.buffer()?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Parameter {
+    /// Whether models for inference keep it in 16 bits.
+    fn is_matrix(&self) -> bool {
+        self.shape().len() == 2
+    }
+}
+
+fn check_dtype(dtype: DType) -> Result<()> {
+    if dtype.is_float() {
+        return Ok(());
+    }
+    Err(NnError::Config {
+        what: "inference",
+        reason: format!("weights of {dtype}, expected f32, f16 or bf16"),
+    })
+}
+
+/// Fails for finite values that a type rounds to infinity.
+fn check_range(name: &str, values: &[f32], dtype: DType) -> Result<()> {
+    // Half a place above the largest: ties go to the even number, which is 2^16 or 2^128.
+    let limit = match dtype {
+        DType::F16 => 65_520.0,
+        DType::BF16 => f32::from_bits(0x7f7f_8000),
+        _ => return Ok(()),
+    };
+    let past = |value: &&f32| value.is_finite() && value.abs() >= limit;
+    match values.iter().find(past) {
+        Some(value) => {
+            let reason = format!("{name} holds {value:e}, which {dtype} does not reach");
+            Err(NnError::mismatch("inference", reason))
+        }
+        None => Ok(()),
     }
 }

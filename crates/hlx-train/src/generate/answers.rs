@@ -1,7 +1,7 @@
 //! The pairs of a corpus, and the records of prepared tokens, as a model answers them.
 
 use anyhow::Result;
-use hlx_nn::{LanguageModel, Model};
+use hlx_nn::LanguageModel;
 
 use super::{Generation, TokenGeneration, generate, generate_tokens};
 use crate::config::Format;
@@ -31,7 +31,7 @@ impl Answer {
 /// # Errors
 /// As [`generate`].
 pub fn answer_pairs(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     data: &Dataset,
     samples: &[usize],
 ) -> Result<Vec<Answer>> {
@@ -67,7 +67,7 @@ pub struct TokenRecord {
 ///
 /// # Errors
 /// As [`generate_tokens`].
-pub fn count_exact(model: &Model<LanguageModel>, records: &[TokenRecord]) -> Result<usize> {
+pub fn count_exact(model: &LanguageModel, records: &[TokenRecord]) -> Result<usize> {
     let longest = records.iter().map(|one| one.answer.len()).max();
     let options = TokenGeneration::new(longest.unwrap_or(0), Sampling::default(), Vec::new());
     let prompts: Vec<Vec<u32>> = records.iter().map(|one| one.prompt.clone()).collect();

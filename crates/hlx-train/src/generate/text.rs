@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
-use hlx_nn::{CONFIG_FILE, CausalModel, LanguageModel, Model};
+use hlx_nn::{CONFIG_FILE, CausalModel, LanguageModel};
 use hlx_text::{TOKENIZER_FILE, Tokenizer};
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use super::growing::Growing;
 use super::stop::Stops;
 use super::tokens::{TokenGeneration, generate_tokens};
 use crate::config::Format;
-use crate::model_folder;
+use crate::model_folder::{self, Opened, Opening};
 use crate::run::RunFolder;
 use crate::trained::Trained;
 
@@ -24,7 +24,7 @@ const END_FILES: [&str; 2] = ["generation_config.json", CONFIG_FILE];
 #[derive(Debug)]
 pub struct TextModel {
     /// The model.
-    pub model: Model<LanguageModel>,
+    pub model: Opened,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
     /// The tokens that end a text: the tokenizer's own, and those that the model's folder names.
@@ -32,32 +32,27 @@ pub struct TextModel {
 }
 
 impl TextModel {
-    /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder; of a run with
-    /// `average` the moving average of its weights.
+    /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder.
     ///
     /// # Errors
     /// A path that is none of these, no tokenizer beside the model, or one with more tokens than the
-    /// model; an average of a model that is no run's.
-    pub fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
+    /// model; an average of a model that is no run's; a weight that the opening's type does not reach.
+    pub fn open(ctx: &Context, path: &Path, opening: Opening) -> Result<Self> {
         let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
             Ok((run, _)) => {
-                let trained = Trained::open(ctx, path, average)?;
-                let tokenizer = match trained.config.data.format {
+                let (model, config) = Trained::open_as(ctx, path, opening)?;
+                let tokenizer = match config.data.format {
                     Format::Shards => open_tokenizer(run.path())?,
                     _ => Tokenizer::bytes(),
                 };
-                (trained.model, tokenizer, run.path().to_owned())
+                (model, tokenizer, run.path().to_owned())
             }
             Err(error) => {
                 let is_model = path.join(CONFIG_FILE).is_file();
                 ensure!(is_model, "{error:#}, and no model's folder");
-                ensure!(
-                    !average,
-                    "{}: is no run, and has no moving average",
-                    path.display()
-                );
-                let model = model_folder::open(ctx, path)?;
-                (model, open_tokenizer(path)?, path.to_owned())
+                let tokenizer = open_tokenizer(path)?;
+                let model = model_folder::open_as(ctx, path, opening)?;
+                (model, tokenizer, path.to_owned())
             }
         };
         let (tokens, vocabulary) = (tokenizer.vocabulary_size(), model.vocabulary());
@@ -109,7 +104,7 @@ impl TextModel {
 /// # Errors
 /// As [`generate_tokens`].
 pub fn write_texts(
-    (model, tokenizer): (&Model<LanguageModel>, &Tokenizer),
+    (model, tokenizer): (&LanguageModel, &Tokenizer),
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
-use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, Model, TokenStep};
+use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, TokenStep};
 
 use crate::sample::Sampling;
 
@@ -60,7 +60,7 @@ struct Sequence {
 /// A prompt that is empty, holds a token that the model does not have, or leaves no position; what `take`
 /// reports, logits that are NaN, and what the device does.
 pub fn generate_tokens(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     take: &mut dyn FnMut(usize, u32) -> Result<bool>,
@@ -90,7 +90,7 @@ pub fn generate_tokens(
     Ok(found)
 }
 
-fn check_prompt(model: &Model<LanguageModel>, prompt: &[u32], slides: bool) -> Result<()> {
+fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Result<()> {
     let (positions, vocabulary) = (model.max_positions(), model.vocabulary());
     ensure!(!prompt.is_empty(), "the prompt is empty");
     ensure!(
@@ -106,7 +106,7 @@ fn check_prompt(model: &Model<LanguageModel>, prompt: &[u32], slides: bool) -> R
 
 /// Runs a batch of sequences to their ends.
 fn finish(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     sequences: Vec<Sequence>,
     options: &TokenGeneration,
     take: &mut dyn FnMut(usize, u32) -> Result<bool>,
@@ -117,8 +117,8 @@ fn finish(
     let longest = cached.iter().map(|one| one.ids.len()).max().unwrap_or(1);
     let capacity = longest.saturating_add(options.max_tokens).min(positions);
     // Without any sequence that fits, nothing is put into it.
-    let mut cache = model.cache(model.weights().context(), cached.len().max(1), capacity)?;
-    let mut step = TokenStep::new(&**model);
+    let mut cache = model.cache(&model.context()?, cached.len().max(1), capacity)?;
+    let mut step = TokenStep::new(model);
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
         let logits = next_logits(model, &cached, &mut step, &mut cache)?;
@@ -176,7 +176,7 @@ impl Sequence {
 }
 
 /// The logits of the next token of sequences that the positions do not hold, of their ends by themselves.
-fn window_logits(model: &Model<LanguageModel>, sequences: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+fn window_logits(model: &LanguageModel, sequences: &[Sequence]) -> Result<Vec<Vec<f32>>> {
     if sequences.is_empty() {
         return Ok(Vec::new());
     }
@@ -184,9 +184,9 @@ fn window_logits(model: &Model<LanguageModel>, sequences: &[Sequence]) -> Result
     let windows = sequences.iter().map(|one| &one.ids[one.ids.len() - time..]);
     let ids: Vec<u32> = windows.flatten().copied().collect();
     let last: Vec<u32> = (1..=batch).map(|row| (row * time - 1) as u32).collect();
-    let ctx = model.weights().context();
-    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let ctx = model.context()?;
+    let ids = Tensor::ids(&ctx, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(&ctx, &last, &[batch])?;
     let input = CausalInput {
         rows: Some(&last),
         ..CausalInput::new(&ids)
@@ -195,7 +195,7 @@ fn window_logits(model: &Model<LanguageModel>, sequences: &[Sequence]) -> Result
 }
 
 /// Logits \[n, V\] row by row.
-fn rows_of(model: &Model<LanguageModel>, logits: &Tensor) -> Result<Vec<Vec<f32>>> {
+fn rows_of(model: &LanguageModel, logits: &Tensor) -> Result<Vec<Vec<f32>>> {
     let logits = logits.to_vec()?;
     ensure!(
         !logits.iter().any(|logit| logit.is_nan()),
@@ -207,7 +207,7 @@ fn rows_of(model: &Model<LanguageModel>, logits: &Tensor) -> Result<Vec<Vec<f32>
 
 /// Appends what a cache does not have of each sequence, and returns the logits of its next token.
 fn next_logits(
-    model: &Model<LanguageModel>,
+    model: &LanguageModel,
     sequences: &[Sequence],
     step: &mut TokenStep<'_>,
     cache: &mut KvCache,
@@ -234,9 +234,9 @@ fn next_logits(
     let last: Vec<u32> = last
         .map(|(row, count)| (row * time + count - 1) as u32)
         .collect();
-    let ctx = model.weights().context();
-    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(ctx, &last, &[batch])?;
+    let ctx = model.context()?;
+    let ids = Tensor::ids(&ctx, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(&ctx, &last, &[batch])?;
     let logits = model.logits_cached(&ids, &counts, Some(&last), cache)?;
     rows_of(model, &logits)
 }

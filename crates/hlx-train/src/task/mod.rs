@@ -240,7 +240,7 @@ fn load_language(
 }
 
 /// Declares a language model, the configuration's adapters included.
-fn language(
+pub(crate) fn language(
     config: &Config,
     sizes: LanguageModelConfig,
 ) -> impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<LanguageModel> + use<> {

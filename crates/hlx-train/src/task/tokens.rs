@@ -295,7 +295,7 @@ impl Task for TokenTask {
         let prompts = prompts.collect::<Result<Vec<_>, _>>()?;
         let ends = tokenizer.specials().eos.into_iter().collect();
         let options = TokenGeneration::new(section.max_tokens(), section.sampling(seed), ends);
-        let parts = (&self.model, tokenizer);
+        let parts = (self.model.module(), tokenizer);
         write_texts(parts, &prompts, &options, &[], &mut |_, _| {})
     }
 

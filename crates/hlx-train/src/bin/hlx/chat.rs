@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration};
 
-use crate::generate::{DrawingArguments, WeightsArgument};
+use crate::generate::DrawingArguments;
+use crate::weights::WeightsArguments;
 use crate::{DeviceArgument, print_error};
 
 #[derive(clap::Args)]
@@ -20,7 +21,7 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
-    weights: WeightsArgument,
+    weights: WeightsArguments,
     /// Tokens of an answer at most.
     #[arg(long, value_name = "N", default_value_t = 512)]
     max_tokens: usize,
@@ -39,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "a conversation needs a terminal; hlx generate answers a prompt without one"
     );
     let ctx = arguments.device.open()?;
-    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.average)?;
+    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let folder = || arguments.model.display().to_string();
     let conversation = Conversation::new(&model, arguments.system.as_deref());
     let mut conversation = conversation.with_context(folder)?;

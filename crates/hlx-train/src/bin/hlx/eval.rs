@@ -10,8 +10,8 @@ use hlx_train::task::Task;
 use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
-use crate::generate::WeightsArgument;
 use crate::report::print_matrix;
+use crate::weights::WeightsArguments;
 
 /// Samples computed at a time; no bit depends on it.
 const BATCH: usize = 16;
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
-    weights: WeightsArgument,
+    weights: WeightsArguments,
     /// Of pairs, and of prepared records of input and output, answer every input and count the exact ones.
     #[arg(long)]
     exact: bool,
@@ -43,9 +43,18 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
-    let parts = (arguments.weights.average, arguments.held_out);
+    let opening = arguments.weights.opening();
+    let parts = (opening.average, arguments.held_out);
     let data = arguments.data()?;
     let (task, digests) = open_task(&ctx, &arguments.run, &data, parts)?;
+    if let Some(dtype) = opening.dtype {
+        ensure!(
+            task.is_language(),
+            "--dtype: a classifier is evaluated in f32"
+        );
+        // The bits of matrices kept in this type, without their saving of memory.
+        task.weights().round_matrices(dtype)?;
+    }
     let samples = arguments.samples(task.as_ref())?;
     let found = task.evaluate(&samples, BATCH)?;
     let pairs = task.as_language().filter(|task| task.is_of_pairs());

@@ -7,19 +7,13 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 use hlx_train::config::Format;
 use hlx_train::generate::{Generation, TextModel, TokenGeneration, generate_streaming};
+use hlx_train::model_folder::{Opened, Opening};
 use hlx_train::run::RunFolder;
 use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 
 use crate::DeviceArgument;
-
-/// Which weights of a checkpoint are read.
-#[derive(clap::Args)]
-pub struct WeightsArgument {
-    /// Read the moving average of the weights (train.ema_decay).
-    #[arg(long)]
-    pub average: bool,
-}
+use crate::weights::WeightsArguments;
 
 /// How tokens are drawn.
 #[derive(clap::Args)]
@@ -57,7 +51,7 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
-    weights: WeightsArgument,
+    weights: WeightsArguments,
     /// Tokens at most.
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -78,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let sampling = arguments.drawing.sampling()?;
     let prompts = arguments.all_prompts()?;
     let ctx = arguments.device.open()?;
-    let source = Source::open(&ctx, &arguments.model, arguments.weights.average)?;
+    let source = Source::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let mut out = std::io::stdout().lock();
     if prompts.len() == 1 && arguments.samples == 1 && !arguments.json {
         // The bytes as they are: a cut through a character is the terminal's to show. A closed pipe
@@ -110,20 +104,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// A model that goes on from texts.
 enum Source {
-    /// A run over bytes.
-    Bytes(Box<Trained>),
+    /// A run over bytes of a format.
+    Bytes(Box<Opened>, Format),
     /// A model with a tokenizer.
     Tokens(Box<TextModel>),
 }
 
 impl Source {
-    fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
+    fn open(ctx: &Context, path: &Path, opening: Opening) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
         Ok(match run {
             Ok(config) if config.data.format != Format::Shards => {
-                Self::Bytes(Box::new(Trained::open(ctx, path, average)?))
+                let (model, config) = Trained::open_as(ctx, path, opening)?;
+                Self::Bytes(Box::new(model), config.data.format)
             }
-            _ => Self::Tokens(Box::new(TextModel::open(ctx, path, average)?)),
+            _ => Self::Tokens(Box::new(TextModel::open(ctx, path, opening)?)),
         })
     }
 
@@ -137,16 +132,15 @@ impl Source {
     ) -> Result<Vec<String>> {
         let n_texts = arguments.samples as usize;
         match self {
-            Self::Bytes(trained) => {
+            Self::Bytes(model, format) => {
                 let stop = arguments.stop.iter().map(|stop| stop.clone().into_bytes());
-                let format = trained.config.data.format;
                 let generation = Generation {
                     n_texts,
                     stop: stop.collect(),
-                    ..Generation::new(format, arguments.max_tokens, sampling)
+                    ..Generation::new(*format, arguments.max_tokens, sampling)
                 };
                 let prompts: Vec<&[u8]> = prompts.iter().map(String::as_bytes).collect();
-                let texts = generate_streaming(&trained.model, &prompts, &generation, tell)?;
+                let texts = generate_streaming(model, &prompts, &generation, tell)?;
                 let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
                 Ok(texts.iter().map(text).collect())
             }

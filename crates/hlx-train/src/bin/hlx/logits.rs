@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use hlx_autograd::DType;
 use hlx_io::{load_npy, save_npy, save_safetensors};
-use hlx_train::model_folder;
+use hlx_train::model_folder::{self, Opening};
 
 use crate::DeviceArgument;
+use crate::weights::DtypeArgument;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -27,16 +29,28 @@ pub struct Arguments {
     gradients: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgument,
+    #[command(flatten)]
+    dtype: DtypeArgument,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
-    let model = model_folder::open(&ctx, &arguments.model)?;
+    let dtype = arguments.dtype.dtype();
     let ids = load_npy(&ctx, &arguments.ids)?;
     let Some((targets, out)) = arguments.targets.as_ref().zip(arguments.gradients.as_ref()) else {
+        let opening = Opening {
+            dtype,
+            average: false,
+        };
+        let model = model_folder::open_as(&ctx, &arguments.model, opening)?;
         save_npy(&arguments.out, &model_folder::logits(&model, &ids)?)?;
         return Ok(());
     };
+    ensure!(
+        dtype.is_none_or(|dtype| dtype == DType::F32),
+        "--gradients: those of weights in 16 bits are not computed, leave --dtype out"
+    );
+    let model = model_folder::open(&ctx, &arguments.model)?;
     let targets = load_npy(&ctx, targets)?;
     let found = model_folder::gradients(&model, &ids, &targets)?;
     save_npy(&arguments.out, &found.logits)?;

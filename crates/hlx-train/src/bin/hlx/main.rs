@@ -23,6 +23,7 @@ mod store;
 mod tokenizer;
 mod train;
 mod verify;
+mod weights;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

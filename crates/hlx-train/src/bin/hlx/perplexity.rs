@@ -9,7 +9,7 @@ use hlx_train::perplexity::perplexity;
 use hlx_train::run::RunFolder;
 
 use crate::DeviceArgument;
-use crate::generate::WeightsArgument;
+use crate::weights::WeightsArguments;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -21,7 +21,7 @@ pub struct Arguments {
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
-    weights: WeightsArgument,
+    weights: WeightsArguments,
     /// Tokens of a window, which are bytes of a model over bytes; the model's positions if left out.
     #[arg(long, value_name = "N")]
     length: Option<usize>,
@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let file = || arguments.data.display().to_string();
     let text = std::fs::read(&arguments.data).with_context(file)?;
     let ctx = arguments.device.open()?;
-    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.average)?;
+    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
     let length = arguments.length.unwrap_or(model.model.max_positions());
     let stride = arguments.stride.unwrap_or((length / 2).max(1));

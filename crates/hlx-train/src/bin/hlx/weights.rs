@@ -1,0 +1,58 @@
+//! The arguments that say which weights are read, and in which type they are kept.
+
+use clap::ValueEnum;
+use hlx_autograd::DType;
+use hlx_train::model_folder::Opening;
+
+/// Which weights of a checkpoint are read.
+#[derive(clap::Args)]
+pub struct AverageArgument {
+    /// Read the moving average of the weights (train.ema_decay).
+    #[arg(long)]
+    pub average: bool,
+}
+
+/// The type of a model's matrices.
+#[derive(clap::Args)]
+pub struct DtypeArgument {
+    /// Keep the matrices in this type: the bits of the model whose matrices are rounded to it. If left out,
+    /// that of 16 bits in which a Hugging Face folder stores all of them, else f32.
+    #[arg(long, value_name = "TYPE")]
+    pub dtype: Option<MatrixType>,
+}
+
+/// Which weights are read, and how they are kept.
+#[derive(clap::Args)]
+pub struct WeightsArguments {
+    #[command(flatten)]
+    pub average: AverageArgument,
+    #[command(flatten)]
+    pub dtype: DtypeArgument,
+}
+
+/// The types that matrices are kept in.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum MatrixType {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl DtypeArgument {
+    pub fn dtype(&self) -> Option<DType> {
+        self.dtype.map(|dtype| match dtype {
+            MatrixType::F32 => DType::F32,
+            MatrixType::F16 => DType::F16,
+            MatrixType::Bf16 => DType::BF16,
+        })
+    }
+}
+
+impl WeightsArguments {
+    pub fn opening(&self) -> Opening {
+        Opening {
+            average: self.average.average,
+            dtype: self.dtype.dtype(),
+        }
+    }
+}
