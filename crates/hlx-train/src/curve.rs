@@ -246,6 +246,7 @@ mod tests {
             images_per_second: None,
             skipped: None,
             share_of_peak: None,
+            router_balance: None,
         }
     }
 

@@ -6,6 +6,7 @@ mod common;
 use common::{Scratch, overrides, proof};
 use hlx_core::Context;
 use hlx_train::config::Config;
+use hlx_train::run::Metric;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
 
 const CONFIG: &str = r#"seed = 7
@@ -245,9 +246,101 @@ fn what_cannot_be_trained_on_is_said_in_one_line() {
     );
 }
 
+/// A few steps of the committed configuration's model, made smaller: the same bits on every device, resumed,
+/// in micro-batches and recomputed; verified; and the balance loss is part of the run.
+#[test]
+fn a_mixture_of_experts_is_trained_with_its_balance_loss() {
+    let place = place("tokens-experts");
+    let committed = format!(
+        "{}/../../configs/qwen3-moe-shakespeare.toml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(committed).expect("there");
+    place.write("config.toml", &text.replace("../shakespeare-", ""));
+    let sets = [
+        "model.width=16",
+        "model.n_layers=2",
+        "model.head_width=8",
+        "model.positions=24",
+        "model.shape.experts.width=8",
+        "data.length=16",
+        "train.max_steps=5",
+        "train.warmup_steps=1",
+        "train.batch_size=8",
+        "train.shards=4",
+        "train.schedule=constant",
+        "schedule={}",
+        "train.log_every=1",
+        "train.eval_every=0",
+        "train.save_best=false",
+        "train.checkpoint_every=0",
+        "sample.max_tokens=4",
+    ];
+    let with = |more: &[&'static str]| [&sets[..], more].concat();
+    let whole = proof(&place.train(&cpu(), "whole", &sets).digests);
+    for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
+        let out = format!("parts-{number}");
+        let first = with(&["train.max_steps=3", "train.micro_batch_size=4"]);
+        place.train(ctx, &out, &first);
+        let last = with(&["train.micro_batch_size=2", "train.recompute=true"]);
+        let found = resumed(&place, ctx, &out, &last);
+        assert_eq!(found, whole, "{}", ctx.info());
+    }
+    let verified = place.succeeds(&["verify", "whole"]);
+    assert!(verified.contains("equal"), "{verified}");
+
+    // The loss is in every log line, and what is trained on decides the run's bits.
+    let metrics = hlx_train::run::read_metrics(&place.join("whole/metrics.jsonl")).expect("reads");
+    let balances: Vec<f32> = metrics
+        .iter()
+        .filter_map(|metric| match metric {
+            Metric::Train { router_balance, .. } => *router_balance,
+            _ => None,
+        })
+        .collect();
+    // As many experts are chosen a token as `per_token`, 2: so much is the loss of an even choice.
+    assert_eq!(balances.len(), 5);
+    assert!(
+        balances.iter().all(|&loss| loss > 1.9 && loss < 6.0),
+        "{balances:?}"
+    );
+    let other = place.train(&cpu(), "other", &with(&["train.router_balance=1"]));
+    assert_ne!(proof(&other.digests).0, whole.0);
+
+    let refused = |more: &str| {
+        let sets = with(&[]);
+        let sets: Vec<&str> = sets
+            .iter()
+            .chain([&more])
+            .flat_map(|set| ["--set", set])
+            .collect();
+        place.fails(&[&["train", "config.toml", "--out", "no"][..], &sets].concat())
+    };
+    let line = refused("train.micro_batch_size=1");
+    assert!(
+        line.ends_with("1 is less than a shard of 2, which train.router_balance needs whole"),
+        "{line}"
+    );
+    let line = refused("data.rows=padded");
+    assert!(
+        line.contains("train.router_balance: padding would count"),
+        "{line}"
+    );
+    place.write("config.toml", CONFIG);
+    let line = place.fails(&["train", "config.toml", "--set", "train.router_balance=0.1"]);
+    assert!(
+        line.ends_with("train.router_balance=0.1: the model has no experts"),
+        "{line}"
+    );
+}
+
 #[test]
 fn the_configurations_of_small_llamas_are_read() {
-    for name in ["llama-shakespeare.toml", "llama-pairs.toml"] {
+    for name in [
+        "llama-shakespeare.toml",
+        "llama-pairs.toml",
+        "qwen3-moe-shakespeare.toml",
+    ] {
         let path = format!("{}/../../configs/{name}", env!("CARGO_MANIFEST_DIR"));
         let config = Config::load(path.as_ref(), &[]).expect("loads");
         config.language_model(512, true).expect(name);

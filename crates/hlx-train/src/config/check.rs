@@ -2,7 +2,7 @@
 
 use hlx_nn::ClassifierKind;
 
-use super::{Config, DataSection, Format, ModelSection, TrainSection};
+use super::{Config, DataSection, Format, ModelSection, RowKind, TrainSection};
 
 /// A value that may not be: its key and why.
 pub(super) struct Fault {
@@ -64,6 +64,7 @@ impl Config {
         self.check_row_length()?;
         self.train.check()?;
         self.check_shards_of_norms()?;
+        self.check_router_balance()?;
         self.check_optimizer()?;
         self.check_schedule()?;
         self.check_course()?;
@@ -80,6 +81,40 @@ impl Config {
             return fault("data.length", reason);
         }
         at_least_one("data.length", length as u64)
+    }
+
+    /// The balance loss is of a shard's tokens, so that these must be in one pass and none may be padding,
+    /// of which there is as much as the micro-batch's longest row needs.
+    fn check_router_balance(&self) -> Checked {
+        let key = "train.router_balance";
+        let Some(coefficient) = self.train.router_balance else {
+            return Ok(());
+        };
+        within(key, coefficient, 0.0, f64::INFINITY)?;
+        let experts = match self.model.is_causal() {
+            true => self.model.causal(1).ok().and_then(|shape| shape.experts),
+            false => None,
+        };
+        if experts.is_none() {
+            return fault(key, "the model has no experts");
+        }
+        if self.data.format != Format::Shards || self.data.rows() == RowKind::Padded {
+            return fault(
+                key,
+                "padding would count, expected data.format shards and data.rows other than padded",
+            );
+        }
+        let (micro, shard) = (
+            self.micro_batch_size(),
+            self.train.batch_size / self.shards(),
+        );
+        if micro < shard {
+            return fault(
+                "train.micro_batch_size",
+                format!("{micro} is less than a shard of {shard}, which {key} needs whole"),
+            );
+        }
+        Ok(())
     }
 
     /// A batch norm has the statistics of a shard, so that its samples must be in one pass.

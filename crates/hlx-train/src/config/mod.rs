@@ -107,6 +107,10 @@ pub struct TrainSection {
     /// Probability spread over all bytes, or classes, in the training loss.
     #[serde(default)]
     pub label_smoothing: f64,
+    /// Of a mixture of experts, what the balance loss of the routers is multiplied by before it is added to
+    /// the loss (`router_aux_loss_coef` in `transformers`); it is not added if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router_balance: Option<f64>,
     /// Where the weights begin: a run, one of its checkpoints, a model folder of HLX or of Hugging Face,
     /// or a safetensors file. They are drawn from the seed if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

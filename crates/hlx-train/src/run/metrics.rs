@@ -38,6 +38,9 @@ pub enum Metric {
         /// Of a language model on a GPU, the part of the device's peak that the model's own products take.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         share_of_peak: Option<f64>,
+        /// Of a mixture of experts that is balanced, the last step's balance loss, which is not in the loss.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        router_balance: Option<f32>,
         /// Steps of the period that were skipped, as their loss or norm was not finite.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         skipped: Option<u64>,

@@ -108,6 +108,7 @@ fn metric_event(metric: &Metric, time: f64) -> Vec<u8> {
             tokens_per_second,
             images_per_second,
             share_of_peak,
+            router_balance,
             skipped,
             ..
         } => {
@@ -119,6 +120,7 @@ fn metric_event(metric: &Metric, time: f64) -> Vec<u8> {
             curve("time/tokens_per_second", *tokens_per_second);
             curve("time/images_per_second", *images_per_second);
             curve("time/share_of_peak", *share_of_peak);
+            curve("train/router_balance", router_balance.map(f64::from));
             curve("train/skipped", skipped.map(|n| n as f64));
         }
         Metric::Eval {

@@ -84,6 +84,18 @@ pub trait Task {
         self.module().forward(&rows.inputs, context)
     }
 
+    /// As [`Task::forward`], and of a mixture of experts the balance loss of each shard of the pass.
+    ///
+    /// # Errors
+    /// As [`Task::forward`], and a pass that holds a part of a shard.
+    fn forward_with_balance(
+        &self,
+        rows: &RowTensors,
+        context: &ForwardContext,
+    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
+        Ok((self.forward(rows, context)?, None))
+    }
+
     /// Computes the mean loss over samples without dropout and smoothing, `batch_size` at a time. The
     /// result does not depend on `batch_size`.
     ///

@@ -106,10 +106,14 @@ impl RowTensors {
         model: &impl CausalModel,
         context: &ForwardContext,
     ) -> hlx_nn::Result<Tensor> {
-        let input = CausalInput {
+        model.logits(&self.input(), context)
+    }
+
+    /// The rows as a language model's input, in which no document sees another.
+    pub fn input(&self) -> CausalInput<'_> {
+        CausalInput {
             documents: self.documents.as_ref(),
             ..CausalInput::new(&self.inputs)
-        };
-        model.logits(&input, context)
+        }
     }
 }

@@ -246,6 +246,14 @@ impl Task for TokenTask {
         rows.logits_of(self.model.module(), context)
     }
 
+    fn forward_with_balance(
+        &self,
+        rows: &RowTensors,
+        context: &ForwardContext,
+    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
+        self.model.logits_and_balance(&rows.input(), context)
+    }
+
     /// A row's loss does not depend on the batch that it is in, and the rows' sums are added in the
     /// order of `samples`.
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {

@@ -83,7 +83,7 @@ impl Engine {
             schedule.set_state(read_schedule_state(checkpoint)?);
         }
         let passes = PassGraphs::new(ctx, &config)?;
-        let ring = LossRing::new(ctx, config.shards(), batch_size, train.skip_non_finite)?;
+        let ring = LossRing::new(ctx, &config)?;
         let is_whole = plan.passes.iter().all(|pass| pass.plan.whole_batch);
         let watched = match (train.skip_non_finite, is_whole) {
             (true, false) => Some(ring.watched(ctx, &plan)?),
@@ -144,6 +144,9 @@ impl Engine {
             if let Some(level) = pass.level {
                 let losses = self.passes.losses();
                 self.ring.take(&self.ctx, losses, pass)?;
+                if let Some(losses) = self.passes.balance_losses() {
+                    self.ring.take_balance(&self.ctx, losses, pass)?;
+                }
                 if let Some(watched) = &self.watched {
                     self.ring.watch(&self.ctx, watched, losses, pass)?;
                 }

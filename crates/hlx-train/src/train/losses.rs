@@ -10,14 +10,18 @@ use hlx_core::cpu::with_flush;
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, PendingDownload};
 use hlx_nn::{MicroBatch, MicroBatchPlan, Watched};
 
+use crate::config::Config;
+
 /// Steps that fit before the ring must be read.
 const CAPACITY: usize = 64;
 
 /// Losses and gradient norms of up to [`CAPACITY`] steps.
 pub(crate) struct LossRing {
     words: Buffer,
-    /// Words a step: an aligned window for each shard and one for the norm.
+    /// Words a step: an aligned window for each shard, one for the norm, and one more for each shard's
+    /// balance loss where there is one.
     stride: usize,
+    has_balance: bool,
     shard_size: usize,
     n_shards: usize,
     /// Whether a step that is not finite is skipped.
@@ -31,6 +35,8 @@ pub(crate) struct StepLoss {
     pub loss: f32,
     pub n_targets: u64,
     pub grad_norm: f32,
+    /// The mean of the shards' balance losses, where experts are balanced.
+    pub balance: Option<f32>,
     /// Whether the device has left the model as it was.
     pub skipped: bool,
 }
@@ -49,17 +55,20 @@ impl PendingLosses {
 }
 
 impl LossRing {
-    pub fn new(ctx: &Context, n_shards: usize, batch_size: usize, guarded: bool) -> Result<Self> {
-        let stride = (n_shards + 1) * ALIGNMENT_WORDS;
+    pub fn new(ctx: &Context, config: &Config) -> Result<Self> {
+        let (train, n_shards) = (&config.train, config.shards());
+        let has_balance = train.router_balance.is_some();
+        let n_windows = if has_balance { 2 * n_shards } else { n_shards } + 1;
+        let stride = n_windows * ALIGNMENT_WORDS;
         let words = ctx.alloc(CAPACITY * stride)?;
         ctx.fill(&words, 0)?;
-        let shard_size = batch_size / n_shards;
         Ok(Self {
             words,
             stride,
-            shard_size,
+            has_balance,
+            shard_size: train.batch_size / n_shards,
             n_shards,
-            guarded,
+            guarded: train.skip_non_finite,
             n_targets: Vec::new(),
         })
     }
@@ -74,6 +83,13 @@ impl LossRing {
         let place = self.n_targets.len() * self.stride + self.shard_of(pass) * ALIGNMENT_WORDS;
         ctx.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?;
         Ok(())
+    }
+
+    /// Keeps the balance losses of the shards that a pass has ended.
+    pub fn take_balance(&self, ctx: &Context, losses: &Buffer, pass: &MicroBatch) -> Result<()> {
+        let (held, step) = (pass.plan.shards, self.n_targets.len() * self.stride);
+        let place = step + (self.n_shards + 1 + self.shard_of(pass)) * ALIGNMENT_WORDS;
+        Ok(ctx.copy(&losses.slice(0, held)?, &self.words.slice(place, held)?)?)
     }
 
     /// Keeps the step's gradient norm and moves to the next step.
@@ -110,6 +126,11 @@ impl LossRing {
             .zip(losses.n_targets)
             .map(|(words, n_targets)| {
                 let mut shards = self.shards(words, plan);
+                let balance = self.has_balance.then(|| {
+                    let behind = &words[(self.n_shards + 1) * ALIGNMENT_WORDS..];
+                    let mut balance = self.shards(behind, plan);
+                    with_flush(|| pairwise(&mut balance) / self.n_shards as f32)
+                });
                 let grad_norm = words[self.n_shards * ALIGNMENT_WORDS];
                 // As the device decides: see hlx_kernels::optimizer::guarded_factor.
                 let finite = grad_norm.is_finite() && shards.iter().all(|loss| loss.is_finite());
@@ -117,6 +138,7 @@ impl LossRing {
                     loss: with_flush(|| pairwise(&mut shards)),
                     n_targets,
                     grad_norm,
+                    balance,
                     skipped: self.guarded && !finite,
                 }
             });

@@ -98,6 +98,13 @@ impl Awaited {
     }
 }
 
+/// What a log line tells of the last step of its period.
+#[derive(Clone, Copy, Default)]
+struct LastStep {
+    grad_norm: f32,
+    balance: Option<f32>,
+}
+
 /// A log line that waits for its losses.
 struct LogLine {
     step: u64,
@@ -290,12 +297,15 @@ impl Trainer {
                 self.awaited.push_front(awaited);
                 break;
             }
-            let (mut grad_norm, mut n_skipped) = (0.0, 0);
+            let (mut last, mut n_skipped) = (LastStep::default(), 0);
             let losses = awaited.losses.map(|losses| self.engine.receive(losses));
             for step in losses.transpose()?.unwrap_or_default() {
                 self.recorder.add(&step);
                 let loss = f64::from(step.loss);
-                grad_norm = step.grad_norm;
+                last = LastStep {
+                    grad_norm: step.grad_norm,
+                    balance: step.balance,
+                };
                 self.monitor.step(step.skipped);
                 if step.skipped {
                     n_skipped += 1;
@@ -306,7 +316,7 @@ impl Trainer {
             }
             self.period_skips += n_skipped;
             if let Some(line) = awaited.line {
-                self.log(line, grad_norm, observer)?;
+                self.log(line, last, observer)?;
             }
             if let Some(record) = awaited.record {
                 self.chain.append(self.recorder.receive(record)?)?;
@@ -333,7 +343,7 @@ impl Trainer {
         Ok(())
     }
 
-    fn log(&mut self, line: LogLine, grad_norm: f32, observer: &mut dyn Observer) -> Result<()> {
+    fn log(&mut self, line: LogLine, last: LastStep, observer: &mut dyn Observer) -> Result<()> {
         let losses = std::mem::take(&mut self.progress.period_loss);
         self.last_loss = losses.mean();
         let seconds = self.logged.elapsed().as_secs_f64();
@@ -344,12 +354,13 @@ impl Trainer {
             step: line.step,
             epoch: line.epoch,
             loss: losses.mean().unwrap_or(f64::NAN),
-            grad_norm,
+            grad_norm: last.grad_norm,
             learning_rate: line.period.rate,
             ms_per_step: seconds * 1e3 / line.period.n_steps.max(1) as f64,
             tokens_per_second: is_language.then_some(per_second),
             images_per_second: (!is_language).then_some(per_second),
             share_of_peak: self.share_of_peak(per_second),
+            router_balance: last.balance,
             skipped: Some(std::mem::take(&mut self.period_skips)).filter(|&n| n > 0),
         };
         self.note(&metric, observer)

@@ -32,8 +32,39 @@ pub(super) struct PassGraphs {
     scale: Tensor,
     /// The chains over the shards that a pass holds.
     losses: Buffer,
+    balance: Option<Balance>,
     graphs: HashMap<Shape, PassGraph>,
     clock: u64,
+}
+
+/// What is added to the loss to balance a mixture of experts.
+struct Balance {
+    /// What a shard's balance loss is multiplied by: the coefficient over the shards of the batch.
+    factor: f32,
+    /// The balance losses of the shards that a pass holds.
+    losses: Buffer,
+}
+
+impl Balance {
+    fn new(ctx: &Context, config: &Config) -> Result<Option<Self>> {
+        let Some(coefficient) = config.train.router_balance else {
+            return Ok(None);
+        };
+        let n_shards = config.shards();
+        Ok(Some(Self {
+            factor: with_flush(|| div(coefficient as f32, n_shards as f32)),
+            losses: ctx.alloc(n_shards)?,
+        }))
+    }
+
+    /// Adds the balance losses of a pass's shards to its loss, and keeps them.
+    fn add(&self, loss: &Tensor, of_shards: &Tensor) -> hlx_nn::Result<Tensor> {
+        let kept = self.losses.slice(0, of_shards.n_elements())?;
+        of_shards
+            .context()
+            .copy(&of_shards.detach().buffer()?, &kept)?;
+        Ok(loss.add(&of_shards.sum()?.scale(self.factor)?.reshape(loss.shape())?)?)
+    }
 }
 
 /// One recorded pass and its input buffers.
@@ -53,6 +84,7 @@ impl PassGraphs {
             recompute: config.train.recompute,
             scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
             losses: ctx.alloc(config.shards())?,
+            balance: Balance::new(ctx, config)?,
             graphs: HashMap::new(),
             clock: 0,
         })
@@ -67,6 +99,11 @@ impl PassGraphs {
     /// The sums of the losses of the shards in the last pass.
     pub fn losses(&self) -> &Buffer {
         &self.losses
+    }
+
+    /// The balance losses of the shards in the last pass, where they are trained on.
+    pub fn balance_losses(&self) -> Option<&Buffer> {
+        self.balance.as_ref().map(|balance| &balance.losses)
     }
 
     /// The losses of a pass over a whole batch, for an update in the same graph.
@@ -137,9 +174,15 @@ impl PassGraphs {
             .with_recomputation(self.recompute);
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
-            let logits = task.forward(&rows, &context)?;
-            let (loss, row_losses) =
+            let (logits, of_shards) = match &self.balance {
+                Some(_) => task.forward_with_balance(&rows, &context)?,
+                None => (task.forward(&rows, &context)?, None),
+            };
+            let (mut loss, row_losses) =
                 logits.cross_entropy_with_rows(&rows.targets, &self.scale, self.label_smoothing)?;
+            if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
+                loss = balance.add(&loss, &of_shards)?;
+            }
             let rows_per_shard = rows.targets.n_elements() / held;
             let accumulate = pass.plan.accumulate;
             column_sum(

@@ -301,6 +301,7 @@ fn line_of(metric: &Metric) -> String {
             tokens_per_second,
             images_per_second,
             share_of_peak,
+            router_balance,
             skipped,
         } => {
             let speed = match (tokens_per_second, images_per_second) {
@@ -311,9 +312,11 @@ fn line_of(metric: &Metric) -> String {
             let share = share_of_peak.map_or_else(String::new, |share| {
                 format!("  {:.1} % of peak", 100.0 * share)
             });
+            let balance =
+                router_balance.map_or_else(String::new, |loss| format!("  balance {loss:.4}"));
             let skipped = skipped.map_or_else(String::new, |n| format!("  {n} skipped"));
             format!(
-                "step {step:>6}  loss {loss:.5}  norm {grad_norm:.4}  rate {learning_rate:.3e}  \
+                "step {step:>6}  loss {loss:.5}  norm {grad_norm:.4}  rate {learning_rate:.3e}{balance}  \
                  {ms_per_step:.1} ms/step  {speed}{share}  epoch {epoch:.2}{skipped}"
             )
         }

@@ -17,6 +17,7 @@ fn metrics() -> [Metric; 4] {
             tokens_per_second: Some(123_456.0),
             images_per_second: None,
             share_of_peak: Some(0.5),
+            router_balance: None,
             skipped: Some(2),
         },
         Metric::Eval {
