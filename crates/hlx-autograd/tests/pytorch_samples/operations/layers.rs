@@ -1,6 +1,8 @@
 //! Layers and losses that are methods of tensors.
 
-use hlx_autograd::{BatchNormOptions, CrossEntropyOptions, DType, LossReduction, Tensor};
+use hlx_autograd::{
+    AttentionSpec, BatchNormOptions, CrossEntropyOptions, DType, LossReduction, Tensor,
+};
 
 use super::{counts, one};
 use crate::call::{Call, Outcome, no_form};
@@ -18,6 +20,7 @@ pub fn carried_out(name: &str, call: &Call) -> Option<Outcome<Vec<Tensor>>> {
         "nll_loss" => class_loss(call, (7, "label_smoothing"), Tensor::nll_loss),
         "binary_cross_entropy_with_logits" => with_logits(call),
         "kl_div" => kl_div(call),
+        "scaled_dot_product_attention" => attention(call),
         _ => return None,
     })
 }
@@ -42,6 +45,43 @@ fn embedding(call: &Call) -> Outcome<Vec<Tensor>> {
             one(ids.embedding_padded(weight, padding as usize))
         }
     }
+}
+
+/// Without a dimension of heads there is one head; PyTorch's heads come before the positions.
+fn attention(call: &Call) -> Outcome<Vec<Tensor>> {
+    if call.get(3, "attn_mask").is_some() {
+        return no_form("`attn_mask`");
+    }
+    call.float(4, "dropout_p", 0.0)?;
+    // What groups of heads need in PyTorch is always there.
+    call.flag(7, "enable_gqa", false)?;
+    let heads_behind = |x: &Tensor| -> Outcome<Tensor> {
+        let whole = match x.rank() {
+            3 => x.unsqueeze(1)?,
+            _ => x.clone(),
+        };
+        Ok(whole.transpose(1, 2)?)
+    };
+    let q = heads_behind(call.x()?)?;
+    let [k, v] = [call.tensor(1, "key")?, call.tensor(2, "value")?];
+    let causal = call.flag(5, "is_causal", false)?;
+    // PyTorch's first query is the first position, however many keys there are.
+    let first = Tensor::ids(&call.ctx, &vec![0; q.shape()[0]], &[q.shape()[0]])?;
+    let spec = AttentionSpec {
+        causal,
+        scale: match call.get(6, "scale") {
+            Some(_) => Some(call.float(6, "scale", 0.0)? as f32),
+            None => None,
+        },
+        first_positions: causal.then_some(first),
+        ..AttentionSpec::default()
+    };
+    let attended = q.attention(&heads_behind(k)?, &heads_behind(v)?, &spec)?;
+    let heads_before = attended.transpose(1, 2)?;
+    one(match call.x()?.rank() {
+        3 => heads_before.squeeze(1),
+        _ => Ok(heads_before),
+    })
 }
 
 /// Weight and bias, both or neither.
