@@ -54,13 +54,4 @@ uint stats_base(uint sample_idx, uint head) {
     return (sample_idx * push.heads + head) * push.queries;
 }
 
-// A score's chain to the score, and to tanh(s / cap) where scores are capped.
-float score(float chain, out float t) {
-    precise float s = hlx_mul(chain, push.scale);
-    t = 0.0;
-    if (CAPPED) {
-        t = hlx_tanh(hlx_mul(s, push.inverse_cap));
-        s = hlx_mul(push.cap, t);
-    }
-    return s;
-}
+#include "score.glsl"

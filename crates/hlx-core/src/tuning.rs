@@ -136,8 +136,8 @@ pub struct AttentionTuning {
     /// Workgroups that fill the device: two a processor. With fewer, half as many rows in each
     /// shorten the last one (measured at 8 x 4 heads of 128 positions).
     pub full_groups: usize,
-    /// The most bytes of the scores' gradient that a backward pass stores, so that five products
-    /// suffice instead of seven; 0 never stores it.
+    /// The most bytes of the scores' gradient, and over ranges of the weights too, that a backward pass
+    /// stores, so that five products suffice instead of seven; 0 never stores them.
     pub stored_bytes: u64,
     /// Queries of a sample up to which attention over ranges takes the kernels that spread a query's keys
     /// and columns over workgroups; 0 never does.

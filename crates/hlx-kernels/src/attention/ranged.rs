@@ -19,6 +19,10 @@
 //! `dv_j = sum w_ij do_i` are one chain each over the query heads of the key head in order, and
 //! in each over the queries that see `j` in order.
 //!
+//! GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time ([`stored`]): five products of
+//! queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV compute them, each for
+//! itself.
+//!
 //! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
 //! into +0. So a query's result depends on the keys of its own document alone: packed in a row, padded,
 //! batched, or computed from a cache, it has the bits that it has by itself.
@@ -44,6 +48,7 @@ mod few_queries;
 mod ranges;
 mod shaders;
 mod sizes;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -159,6 +164,15 @@ pub fn ranged_attention_backward(
     check_len(NAME, "dk", dk, attention.key_len())?;
     check_len(NAME, "dv", dv, attention.key_len())?;
     backward_delta(ctx, saved, attention)?;
+    if let Some(key_heads) = stored::key_heads_at_a_time(ctx, attention, &places) {
+        let stored = stored::Stored {
+            inputs,
+            saved,
+            attention: *attention,
+            places,
+        };
+        return stored.backward(ctx, key_heads, [dq, dk, dv]);
+    }
     backward_query(ctx, inputs, saved, dq, (attention, places))?;
     backward_key_value(ctx, inputs, saved, [dk, dv], (attention, places))
 }

@@ -21,7 +21,17 @@ shader!(
     "attention/ranged_backward_key_value_256"
 );
 
+shader!(weights, "attention/ranged_weights");
+shader!(sum, "attention/ranged_sum");
+
 pub use forward_64::Push;
+pub use sum::Push as SumPush;
+pub use weights::Push as WeightsPush;
+
+/// The backward that stores weights: its two shaders, whose workgroups have 128 rows and 64 columns.
+pub static WEIGHTS: &Shader = &weights::SHADER;
+pub static SUM: &Shader = &sum::SHADER;
+pub const STORED_TILE: [usize; 2] = [128, 64];
 
 /// A kernel's shaders for heads of at most 64, 128 and 256 columns, with the rows of a workgroup.
 pub struct Variants([(&'static Shader, usize); 3]);

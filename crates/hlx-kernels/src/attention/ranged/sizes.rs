@@ -53,6 +53,12 @@ pub struct WeightDropout {
 }
 
 impl WeightDropout {
+    pub(super) const NONE: Self = Self {
+        p: 0.0,
+        seed: 0,
+        purpose: 0,
+    };
+
     /// What a weight that stays is multiplied by, `1 / (1 - p)`.
     pub(in crate::attention) fn factor(&self) -> f32 {
         with_flush(|| arith::div(1.0, arith::sub(1.0, self.p)))
@@ -62,10 +68,10 @@ impl WeightDropout {
 /// Where an operand's rows lie: the first element, and the strides of samples, positions and heads.
 #[derive(Clone, Copy, Debug)]
 pub struct Strided {
-    first: usize,
-    batch: usize,
+    pub first: usize,
+    pub batch: usize,
     pub position: usize,
-    head: usize,
+    pub head: usize,
 }
 
 impl Strided {
@@ -74,7 +80,7 @@ impl Strided {
     }
 
     /// Whether every row begins at a multiple of four elements.
-    fn is_of_vectors(&self) -> bool {
+    pub fn is_of_vectors(&self) -> bool {
         let strides = [self.first, self.batch, self.position, self.head];
         strides.iter().all(|stride| stride.is_multiple_of(4))
     }
@@ -104,13 +110,18 @@ impl RangedAttention {
     /// What a kernel of `products` products of queries and keys counts; documents and lengths are on
     /// the device and make it less.
     pub(super) fn work(&self, launch: &Launch<'_>, products: u64) -> Work {
+        self.work_of_heads(launch, self.batch * self.heads, products)
+    }
+
+    /// As [`RangedAttention::work`], of a part of all samples' heads.
+    pub(super) fn work_of_heads(&self, launch: &Launch<'_>, heads: usize, products: u64) -> Work {
         let seen = match self.causal {
             true => self.keys - self.keys.min(self.queries) / 2,
             false => self.keys,
         };
         let both_sides = if self.causal { 1 } else { 2 };
         let window = self.window.map_or(seen, |window| both_sides * window);
-        let pairs = self.all_queries() as u64 * seen.min(window) as u64;
+        let pairs = (heads * self.queries) as u64 * seen.min(window) as u64;
         Work {
             flops: 2 * products * pairs * self.head_width as u64,
             ..launch.work()
@@ -183,11 +194,7 @@ impl RangedAttention {
     }
 
     pub(super) fn push(&self, [q, k, v]: [Strided; 3]) -> Push {
-        let dropout = self.dropout.unwrap_or(WeightDropout {
-            p: 0.0,
-            seed: 0,
-            purpose: 0,
-        });
+        let dropout = self.dropout.unwrap_or(WeightDropout::NONE);
         let cap = self.soft_cap.unwrap_or(1.0);
         Push {
             batch: self.batch as u32,

@@ -14,6 +14,7 @@ use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, v
 mod few_queries;
 mod reference;
 mod rows;
+mod stored;
 
 const PLAIN: RangedAttention = RangedAttention {
     batch: 1,

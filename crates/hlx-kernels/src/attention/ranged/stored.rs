@@ -1,0 +1,269 @@
+//! The backward pass that stores the weights and the scores' gradients: each pair's are computed once, and
+//! the gradients are sums over stored numbers. On GPUs alone.
+
+use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+
+use super::shaders::{STORED_TILE, SUM, SumPush, WEIGHTS, WeightsPush};
+use super::sizes::Strided;
+use super::{AttentionInputs, AttentionSaved, RangedAttention};
+use crate::attention::no_cpu;
+use crate::elementwise::copy_strided;
+use crate::{KernelError, Layout, Operand};
+
+const NAME: &str = "ranged_attention_backward";
+/// Shorter sequences leave most of a workgroup's 128 rows empty.
+const SHORTEST: usize = 64;
+/// Numbers that are stored of a pair: w, ds, and ds once more with its keys outside.
+const STORED: usize = 3;
+/// Of the most bytes that may be stored, the part that is stored at a time where one key head needs less:
+/// 1.1 GB of an H200's 4.4, which 87 heads of 1,024 positions take.
+const PIECE: usize = 4;
+
+/// Of how many key heads at a time the weights are stored; none on the CPU, for operands that are not whole
+/// vectors of four, for short sequences, and where those of one key head are too many.
+pub fn key_heads_at_a_time(
+    ctx: &Context,
+    attention: &RangedAttention,
+    places: &[Strided; 3],
+) -> Option<usize> {
+    let RangedAttention { queries, keys, .. } = *attention;
+    let extents = [queries, keys, attention.head_width];
+    let vectors = extents.iter().all(|extent| extent.is_multiple_of(4))
+        && places.iter().all(Strided::is_of_vectors);
+    if ctx.is_cpu() || !vectors || queries.min(keys) < SHORTEST || attention.batch == 0 {
+        return None;
+    }
+    let of_one = attention.group().checked_mul(queries)?.checked_mul(keys)?;
+    let words = usize::try_from(ctx.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
+    let most = |words: usize| (words / STORED).min(ctx.max_binding_words()) / of_one;
+    if most(words) == 0 {
+        return None;
+    }
+    let all = attention.batch * attention.key_heads;
+    let rounds = all.div_ceil(most(words / PIECE).max(1));
+    Some(all.div_ceil(rounds))
+}
+
+/// What the backward pass reads.
+pub struct Stored<'a> {
+    pub inputs: &'a AttentionInputs<'a>,
+    pub saved: &'a AttentionSaved<'a>,
+    pub attention: RangedAttention,
+    pub places: [Strided; 3],
+}
+
+/// The stored numbers of some key heads.
+struct Weights {
+    /// `[heads, T, S]`.
+    w: Buffer,
+    ds: Buffer,
+    /// `[heads, S, T]`.
+    transposed_ds: Buffer,
+}
+
+/// One gradient: what is summed, and where.
+struct Sum<'a> {
+    name: &'static str,
+    weights: &'a Buffer,
+    columns: (&'a Buffer, Strided),
+    ranges: &'a Buffer,
+    out: &'a Buffer,
+}
+
+impl Stored<'_> {
+    /// Computes the gradients, of so many key heads at a time.
+    pub fn backward(
+        &self,
+        ctx: &Context,
+        key_heads: usize,
+        [dq, dk, dv]: [&Buffer; 3],
+    ) -> Result<(), KernelError> {
+        let (attention, saved) = (&self.attention, self.saved);
+        let [of_q, of_k, _] = self.places;
+        let upstream = Layout::contiguous(&[
+            attention.batch,
+            attention.queries,
+            attention.heads,
+            attention.head_width,
+        ])?;
+        let of_d_o = Strided {
+            first: 0,
+            batch: attention.queries * attention.heads * attention.head_width,
+            position: attention.heads * attention.head_width,
+            head: attention.head_width,
+        };
+        let d_o = Operand {
+            buffer: saved.d_o,
+            layout: &upstream,
+        };
+        let inputs = self.inputs;
+        let [q, k, v, d_o] = [inputs.q, inputs.k, inputs.v, d_o].map(|x| positions_last(ctx, x));
+        let operands = [q?, k?, v?, d_o?];
+        let words = attention.group() * key_heads * attention.queries * attention.keys;
+        let stored = Weights {
+            w: ctx.alloc(words)?,
+            ds: ctx.alloc(words)?,
+            transposed_ds: ctx.alloc(words)?,
+        };
+        let all = attention.batch * attention.key_heads;
+        for first in (0..all).step_by(key_heads) {
+            let part = [first, key_heads.min(all - first)];
+            self.weights(ctx, &operands, &stored, part)?;
+            let of_queries = Sum {
+                name: "ranged_attention_backward_query",
+                weights: &stored.transposed_ds,
+                columns: (inputs.k.buffer, of_k),
+                ranges: inputs.query_ranges,
+                out: dq,
+            };
+            self.sum(ctx, &of_queries, part, [false, true])?;
+            let of_keys = Sum {
+                name: "ranged_attention_backward_key",
+                weights: &stored.ds,
+                columns: (inputs.q.buffer, of_q),
+                ranges: saved.key_ranges,
+                out: dk,
+            };
+            self.sum(ctx, &of_keys, part, [true, true])?;
+            let of_values = Sum {
+                name: "ranged_attention_backward_value",
+                weights: &stored.w,
+                columns: (saved.d_o, of_d_o),
+                out: dv,
+                ..of_keys
+            };
+            self.sum(ctx, &of_values, part, [true, false])?;
+        }
+        Ok(())
+    }
+
+    /// Computes the weights of `part`: the first key head, and how many.
+    fn weights(
+        &self,
+        ctx: &Context,
+        [q, k, v, d_o]: &[Buffer; 4],
+        stored: &Weights,
+        [first, key_heads]: [usize; 2],
+    ) -> Result<(), KernelError> {
+        let (attention, inputs) = (&self.attention, self.inputs);
+        let heads = key_heads * attention.group();
+        let all = attention.push(self.places);
+        let push = WeightsPush {
+            queries: all.queries,
+            keys: all.keys,
+            heads: all.heads,
+            group: all.group,
+            first_head: (first * attention.group()) as u32,
+            stored_heads: heads as u32,
+            scale: all.scale,
+            cap: all.cap,
+            inverse_cap: all.inverse_cap,
+            seed_low: all.seed_low,
+            seed_high: all.seed_high,
+            purpose: all.purpose,
+            p: all.p,
+            factor: all.factor,
+        };
+        let [rows, columns] = STORED_TILE;
+        let tiles = attention.queries.div_ceil(rows) * attention.keys.div_ceil(columns);
+        let launch = Launch {
+            name: "ranged_attention_backward_weights",
+            shader: WEIGHTS,
+            specialization: &[
+                (0, attention.head_width as u32),
+                (2, u32::from(attention.soft_cap.is_some())),
+                (3, u32::from(attention.dropout.is_some())),
+            ],
+            bindings: &[
+                Binding::Read(q),
+                Binding::Read(k),
+                Binding::Read(v),
+                Binding::Read(d_o),
+                Binding::Read(inputs.query_ranges),
+                Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
+                Binding::Read(self.saved.stats),
+                Binding::Read(self.saved.delta),
+                Binding::Write(&stored.w),
+                Binding::Write(&stored.ds),
+                Binding::Write(&stored.transposed_ds),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(heads * tiles),
+        };
+        let work = attention.work_of_heads(&launch, heads, 2);
+        Ok(ctx.launch_counted(launch, work, no_cpu)?)
+    }
+
+    /// Sums one gradient of `part`: over keys for the queries, or over queries for the keys; scaled or not.
+    fn sum(
+        &self,
+        ctx: &Context,
+        sum: &Sum<'_>,
+        [first, key_heads]: [usize; 2],
+        [over_queries, scaled]: [bool; 2],
+    ) -> Result<(), KernelError> {
+        let attention = &self.attention;
+        let group = attention.group();
+        let (columns, strides) = sum.columns;
+        let [of_keys, of_queries] = [
+            [attention.keys, attention.key_heads],
+            [attention.queries, attention.heads],
+        ];
+        let ([rows, heads], [terms, _]) = match over_queries {
+            true => (of_keys, of_queries),
+            false => (of_queries, of_keys),
+        };
+        let (repeats, column_group) = if over_queries { (group, 1) } else { (1, group) };
+        // Of the rows' heads.
+        let [first, n_heads] = [first, key_heads].map(|n| n * column_group);
+        let push = SumPush {
+            rows: rows as u32,
+            terms: terms as u32,
+            heads: heads as u32,
+            repeats: repeats as u32,
+            column_group: column_group as u32,
+            first_head: first as u32,
+            n_heads: n_heads as u32,
+            columns_first: strides.first as u32,
+            columns_batch: strides.batch as u32,
+            columns_position: strides.position as u32,
+            columns_head: strides.head as u32,
+            last_first: u32::from(attention.causal && !over_queries),
+            scale: if scaled { attention.scale } else { 1.0 },
+        };
+        let [tile, width] = STORED_TILE;
+        let chunks = attention.head_width.div_ceil(width);
+        let launch = Launch {
+            name: sum.name,
+            shader: SUM,
+            specialization: &[(0, attention.head_width as u32)],
+            bindings: &[
+                Binding::Read(sum.weights),
+                Binding::Read(columns),
+                Binding::Read(sum.ranges),
+                // The other parts are written by other launches.
+                Binding::ReadWrite(sum.out),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(rows.div_ceil(tile) * n_heads * chunks),
+        };
+        let work = attention.work_of_heads(&launch, key_heads * group, 1);
+        Ok(ctx.launch_counted(launch, work, no_cpu)?)
+    }
+}
+
+/// Copies `[B, T, H, D]` to `[B, H, D, T]`.
+fn positions_last(ctx: &Context, x: Operand<'_>) -> Result<Buffer, KernelError> {
+    let layout = x.layout.permute(&[0, 2, 3, 1]);
+    let layout = layout.map_err(|reason| KernelError::Argument {
+        operation: NAME,
+        reason,
+    })?;
+    let copy = ctx.alloc(layout.n_elements())?;
+    let operand = Operand {
+        buffer: x.buffer,
+        layout: &layout,
+    };
+    copy_strided(ctx, operand, &copy)?;
+    Ok(copy)
+}
