@@ -9,10 +9,20 @@
 // tile is 16 bytes x UNITS of each of COLUMNS rows of W; it passes through shared memory, whose two halves
 // are filled in turns, because lanes that load side by side along k add up side by side along n.
 //
-// The including file defines COLUMNS, and DEPTH, 1, 2 or 4.
+// The including file defines COLUMNS, and DEPTH, 1, 2 or 4. It may define what A goes through when it is
+// loaded, in place of a launch before the product:
+//   NORMED: (A[m,k] rstd[m]) gain[k], rstd = 1 / sqrt((sum_k A[m,k]^2) / K + eps), the sum in the order of
+//     include/reduce.glsl, computed by every workgroup while its first tiles of W are under way;
+//   GATED: silu(A[m,k]) up[m,k].
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
 #include "../include/element.glsl"
+#ifdef NORMED
+#include "../include/math.glsl"
+#endif
+#ifdef GATED
+#include "../include/activation.glsl"
+#endif
 
 #define LOADERS 128
 #define CHAINS 128
@@ -37,6 +47,9 @@ layout(constant_id = 3) const uint ROWS = 1;
 layout(push_constant) uniform Push {
     uint n;
     uint k;  // a multiple of the elements of a unit
+#ifdef NORMED
+    float eps;
+#endif
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer A { vec4 a[]; };
@@ -44,6 +57,12 @@ layout(set = 0, binding = 1) readonly restrict buffer W { uvec4 w[]; };
 layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer C { float c[]; };
 layout(set = 0, binding = 4) readonly restrict buffer Extra { float extra[]; };
+#ifdef NORMED
+layout(set = 0, binding = 5) readonly restrict buffer Gain { vec4 gain[]; };
+#endif
+#ifdef GATED
+layout(set = 0, binding = 5) readonly restrict buffer Up { vec4 up[]; };
+#endif
 
 // Vectors of A that belong to a unit of W, and to a tile.
 const uint A_UNIT = W_TYPE == HLX_F32 ? 1u : 2u;
@@ -134,12 +153,89 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
         w_staged[(slot) * LOADS + l] = w[column * k_units + unit];                        \
     }
 
+// What a vector of A is multiplied by.
+#ifdef NORMED
+#define FETCH_FACTOR(l, row, vector) factors[l] = gain[vector];
+#elif defined(GATED)
+#define FETCH_FACTOR(l, row, vector) factors[l] = up[(row) * A_UNIT * k_units + (vector)];
+#else
+#define FETCH_FACTOR(l, row, vector)
+#endif
+
 #define FETCH_A(tile)                                                                    \
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
         uint vector = min((tile) * A_TILE + at % A_TILE, A_UNIT * k_units - 1u);          \
-        a_staged[l] = a[min(at / A_TILE, ROWS - 1u) * A_UNIT * k_units + vector];         \
+        uint a_row = min(at / A_TILE, ROWS - 1u);                                         \
+        a_staged[l] = a[a_row * A_UNIT * k_units + vector];                               \
+        FETCH_FACTOR(l, a_row, vector)                                                    \
     }
+
+#ifdef NORMED
+shared float norm_lanes[ROWS * 128u];
+shared float norm_partials[ROWS * 32u];
+shared float norm_eighths[ROWS * 8u];
+shared float rstds[ROWS];
+
+// The rstd of every row, for all threads: the chains' threads are the 128 lanes of a row.
+void norm_rows() {
+    uint thread = gl_LocalInvocationIndex;
+    for (uint row = 0u; row < ROWS && thread >= LOADERS; ++row) {
+        precise float sum = 0.0;
+        for (uint k = thread - LOADERS; k < push.k; k += CHAINS) {
+            precise float x = a[(row * push.k + k) >> 2][k & 3u];
+            sum = hlx_add(sum, hlx_mul(x, x));
+        }
+        norm_lanes[row * 128u + thread - LOADERS] = sum;
+    }
+    barrier();
+    for (uint at = thread; at < ROWS * 32u; at += LOADERS + CHAINS) {
+        uint lane = at / 32u * 128u + at % 32u;
+        precise float even = hlx_add(norm_lanes[lane], norm_lanes[lane + 64u]);
+        precise float odd = hlx_add(norm_lanes[lane + 32u], norm_lanes[lane + 96u]);
+        norm_partials[at] = hlx_add(even, odd);
+    }
+    barrier();
+    for (uint at = thread; at < ROWS * 8u; at += LOADERS + CHAINS) {
+        uint first = at / 8u * 32u + at % 8u;
+        precise float even = hlx_add(norm_partials[first], norm_partials[first + 16u]);
+        precise float odd = hlx_add(norm_partials[first + 8u], norm_partials[first + 24u]);
+        norm_eighths[at] = hlx_add(even, odd);
+    }
+    barrier();
+    if (thread < ROWS) {
+        precise float p[8];
+        for (uint i = 0u; i < 8u; ++i) p[i] = norm_eighths[thread * 8u + i];
+        for (uint width = 4u; width > 0u; width >>= 1)
+            for (uint i = 0u; i < width; ++i) p[i] = hlx_add(p[i], p[i + width]);
+        precise float square = hlx_div(hlx_pos0(p[0]), float(push.k));
+        rstds[thread] = hlx_div(1.0, hlx_sqrt(hlx_add(square, push.eps)));
+    }
+    barrier();
+}
+#endif
+
+// An element of A as the chains read it.
+float prepared(float x, float factor, uint row) {
+#ifdef NORMED
+    return hlx_mul(hlx_mul(x, rstds[row]), factor);
+#elif defined(GATED)
+    return hlx_mul(silu_forward(x), factor);
+#else
+    return x;
+#endif
+}
+
+vec4 prepared4(vec4 x, vec4 factor, uint row) {
+    precise vec4 y = x;
+    // Emulated functions would fill the program four times.
+    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) y[i] = prepared(x[i], factor[i], row);
+    } else {
+        for (uint i = 0u; i < 4u; ++i) y[i] = prepared(x[i], factor[i], row);
+    }
+    return y;
+}
 
 // What has been loaded of a tile, into its half of shared memory.
 #define KEEP(slot, half_idx)                                                             \
@@ -151,7 +247,8 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
         if (at < ROWS * A_TILE)                                                           \
-            a_tile[((half_idx) * ROWS + at / A_TILE) * A_ROW + at % A_TILE] = a_staged[l]; \
+            a_tile[((half_idx) * ROWS + at / A_TILE) * A_ROW + at % A_TILE] =             \
+                prepared4(a_staged[l], factors[l], at / A_TILE);                          \
     }
 
 // One tile. Loaders are at most one tile ahead: they fill the half that the chains have left at the last
@@ -189,11 +286,15 @@ void main() {
     if (START == 1u && adds) sum = bias[n];
     uvec4 w_staged[DEPTH * LOADS];
     vec4 a_staged[MOST_A_LOADS];
+    vec4 factors[MOST_A_LOADS];
     if (loads && tiles > 0u) {
         FETCH_A(0u)
         [[unroll]] for (uint slot = 0u; slot < DEPTH; ++slot)
             if (slot < tiles) { FETCH_W(slot, slot) }
     }
+#ifdef NORMED
+    norm_rows();
+#endif
     uint tile = 0u;
     for (;;) {
         STAGE(0u)

@@ -116,6 +116,9 @@ pub struct ProductTuning {
     /// Columns of C from which their workgroups have 16 columns instead of 8 (up to 8 rows): as many as
     /// give each processor one. With fewer, more processors load. Not measured yet.
     pub few_rows_wide_from: usize,
+    /// Rows of C up to which these shaders compute what comes before a product too, such as a norm: each
+    /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet.
+    pub prologue_up_to: usize,
 }
 
 /// A tile of C that a workgroup computes.
@@ -320,6 +323,7 @@ impl ProductTuning {
             transpose_b_from_terms: 1 << 31,
             few_rows_up_to: if cpu { 0 } else { 16 },
             few_rows_wide_from: 16 * processors,
+            prologue_up_to: if cpu { 0 } else { 4 },
         }
     }
 }

@@ -18,6 +18,7 @@ mod few_rows;
 mod halves;
 mod integers;
 pub(crate) mod pack;
+mod prologue;
 #[doc(hidden)] // Public for `hlx-proof`, whose peak runs on the same vectors.
 pub mod simd;
 pub(crate) mod table;
@@ -33,6 +34,7 @@ use crate::{KernelError, Layout, Operand, check_len};
 pub use epilogue::Epilogue;
 use few_rows::Cut;
 pub use integers::matmul_integers;
+pub use prologue::{Prologue, matmul_after};
 use table::{Push, Tile};
 
 const NAME: &str = "matmul";
@@ -138,7 +140,13 @@ pub fn matmul_with(
     })?;
     epilogue.check(NAME, c, shape)?;
     if let Some(cut) = Cut::choose(ctx, shape, dtype) {
-        return few_rows::few_rows(ctx, [a, b], bias, c, shape, cut, epilogue);
+        let operands = few_rows::Operands {
+            a,
+            b,
+            bias,
+            prologue: None,
+        };
+        return few_rows::few_rows(ctx, operands, c, shape, cut, epilogue);
     }
     let widened;
     let b = match dtype {

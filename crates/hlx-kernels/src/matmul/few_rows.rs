@@ -4,6 +4,7 @@
 use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, groups_1d, push_bytes};
 
+use super::prologue::Prologue;
 use super::{Epilogue, MatMul, NAME, START_BIAS, START_ZERO, cpu};
 use crate::KernelError;
 use crate::elementwise::add_assign_chunk;
@@ -11,11 +12,17 @@ use crate::map::chunks1;
 
 shader!(few_rows_8, "matmul/few_rows_8");
 shader!(few_rows_16, "matmul/few_rows_16");
+shader!(normed_8, "matmul/few_rows_8_normed");
+shader!(normed_16, "matmul/few_rows_16_normed");
+shader!(gated_8, "matmul/few_rows_8_gated");
+shader!(gated_16, "matmul/few_rows_16_gated");
 
 use few_rows_8::Push;
 
 /// Chains of a workgroup.
 const CHAINS: usize = 128;
+/// Bytes of shared memory that a row's norm takes at most.
+const NORM_BYTES: usize = 4 * (128 + 32 + 8 + 1);
 /// 16-byte units of a column that a workgroup loads at a time, and in shared memory, with padding.
 const UNITS: usize = 32;
 const COLUMN_UNITS: usize = UNITS + 1;
@@ -45,14 +52,24 @@ impl Cut {
     /// Whether a shader of this cut computes the product within so much shared memory.
     pub fn fits(self, s: &MatMul, weight: DType, shared_memory_bytes: usize) -> bool {
         let unit = unit_of(weight);
-        let a_row = UNITS * unit / 4 + 1;
-        let shared = 2 * 16 * (self.columns() * COLUMN_UNITS + s.m * a_row);
         let plain = s.batch == 1 && !s.trans_a && s.trans_b && !s.accumulate;
         plain
             && s.k > 0
             && s.k.is_multiple_of(unit)
             && s.m <= CHAINS / self.columns()
-            && shared <= shared_memory_bytes
+            && self.shared_bytes(s, weight) <= shared_memory_bytes
+    }
+
+    fn shared_bytes(self, s: &MatMul, weight: DType) -> usize {
+        let a_row = UNITS * unit_of(weight) / 4 + 1;
+        2 * 16 * (self.columns() * COLUMN_UNITS + s.m * a_row)
+    }
+
+    /// Whether what comes before the product fits into a device's shared memory too.
+    pub fn takes_prologue(self, ctx: &Context, s: &MatMul, weight: DType) -> bool {
+        let bytes = self.shared_bytes(s, weight) + s.m * NORM_BYTES;
+        s.m <= ctx.tuning().products.prologue_up_to
+            && bytes <= ctx.info().shared_memory_bytes as usize
     }
 
     fn columns(self) -> usize {
@@ -62,10 +79,14 @@ impl Cut {
         }
     }
 
-    fn shader(self) -> &'static Shader {
-        match self {
-            Self::Narrow => &few_rows_8::SHADER,
-            Self::Wide => &few_rows_16::SHADER,
+    fn shader(self, prologue: Option<&Prologue<'_>>) -> &'static Shader {
+        match (self, prologue) {
+            (Self::Narrow, None) => &few_rows_8::SHADER,
+            (Self::Wide, None) => &few_rows_16::SHADER,
+            (Self::Narrow, Some(Prologue::RmsNorm { .. })) => &normed_8::SHADER,
+            (Self::Wide, Some(Prologue::RmsNorm { .. })) => &normed_16::SHADER,
+            (Self::Narrow, Some(Prologue::Gated { .. })) => &gated_8::SHADER,
+            (Self::Wide, Some(Prologue::Gated { .. })) => &gated_16::SHADER,
         }
     }
 }
@@ -78,55 +99,83 @@ fn unit_of(weight: DType) -> usize {
 /// Launches a checked product of few rows; an epilogue other than a sum as a launch of its own.
 pub(super) fn few_rows(
     ctx: &Context,
-    operands: [&Buffer; 2],
-    bias: Option<&Buffer>,
+    operands: Operands<'_>,
     c: &Buffer,
     shape: &MatMul,
     cut: Cut,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
     match epilogue {
-        Epilogue::None => launch(ctx, operands, bias, c, shape, cut, None),
-        Epilogue::Add(r) => launch(ctx, operands, bias, c, shape, cut, Some(r)),
+        Epilogue::None => launch(ctx, operands, c, shape, cut, None),
+        Epilogue::Add(r) => launch(ctx, operands, c, shape, cut, Some(r)),
         other => other.separately(ctx, c, false, |c| {
-            launch(ctx, operands, bias, c, shape, cut, None)
+            launch(ctx, operands, c, shape, cut, None)
         }),
     }
 }
 
+/// What a product reads.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a> {
+    pub a: &'a Buffer,
+    pub b: &'a Buffer,
+    pub bias: Option<&'a Buffer>,
+    pub prologue: Option<Prologue<'a>>,
+}
+
 fn launch(
     ctx: &Context,
-    [a, b]: [&Buffer; 2],
-    bias: Option<&Buffer>,
+    operands: Operands<'_>,
     c: &Buffer,
     shape: &MatMul,
     cut: Cut,
     added: Option<&Buffer>,
 ) -> Result<(), KernelError> {
+    let Operands {
+        a,
+        b,
+        bias,
+        prologue,
+    } = operands;
     let s = *shape;
     let start = bias.map_or(START_ZERO, |_| START_BIAS);
-    let push = Push {
+    let push = normed_8::Push {
         n: s.n as u32,
         k: s.k as u32,
+        eps: match prologue {
+            Some(Prologue::RmsNorm { eps, .. }) => eps,
+            _ => 0.0,
+        },
     };
+    let is_normed = matches!(prologue, Some(Prologue::RmsNorm { .. }));
+    let plain = Push {
+        n: push.n,
+        k: push.k,
+    };
+    // Without a bias or a sum, any readable buffer is bound and not read.
+    let bindings = [
+        Binding::Read(a),
+        Binding::Read(b),
+        Binding::Read(bias.unwrap_or(b)),
+        Binding::Write(c),
+        Binding::Read(added.unwrap_or(b)),
+        Binding::Read(prologue.map_or(b, |prologue| prologue.operand())),
+    ];
     let launch = Launch {
         name: NAME,
-        shader: cut.shader(),
+        shader: cut.shader(prologue.as_ref()),
         specialization: &[
             (0, b.dtype().id()),
             (1, start),
             (2, u32::from(added.is_some())),
             (3, s.m as u32),
         ],
-        // Without a bias or a sum, any readable buffer is bound and not read.
-        bindings: &[
-            Binding::Read(a),
-            Binding::Read(b),
-            Binding::Read(bias.unwrap_or(b)),
-            Binding::Write(c),
-            Binding::Read(added.unwrap_or(b)),
-        ],
-        push: push_bytes(&push),
+        bindings: &bindings[..if prologue.is_some() { 6 } else { 5 }],
+        push: if is_normed {
+            push_bytes(&push)
+        } else {
+            push_bytes(&plain)
+        },
         groups: groups_1d(s.n.div_ceil(cut.columns())),
     };
     let work = Work {
@@ -134,8 +183,14 @@ fn launch(
         ..launch.work()
     };
     let (weight, has_bias, adds) = (b.dtype(), bias.is_some(), added.is_some());
+    let prepare = prologue.map(|prologue| prologue.prepare());
     ctx.launch_counted(launch, work, move |bindings| {
-        let ([a, b, bias, r], [c]) = bindings.split();
+        let (reads, mut writes) = bindings.split_all();
+        let (&[a, b, bias, r, ref rest @ ..], [c]) = (&reads[..], &mut writes[..]) else {
+            return;
+        };
+        let prepared = prepare.map(|prepare| prepare.run(a, rest[0], s.k));
+        let a = prepared.as_deref().unwrap_or(a);
         let level = simd_level();
         cpu::matmul(level, &s, a, (b, weight), has_bias.then_some(bias), c);
         if adds {

@@ -13,6 +13,7 @@ mod few_rows;
 mod halves;
 mod instruction_sets;
 mod long_chains;
+mod prologue;
 
 /// How a chain starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +24,7 @@ enum From {
 }
 
 /// One product with its data.
+#[derive(Clone)]
 struct Case {
     shape: MatMul,
     from: From,

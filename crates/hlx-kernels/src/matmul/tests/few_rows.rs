@@ -3,7 +3,7 @@
 use super::halves::Right;
 use super::*;
 use crate::activation::Activation;
-use crate::matmul::few_rows::few_rows;
+use crate::matmul::few_rows::{Operands, few_rows};
 
 const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
 
@@ -22,7 +22,13 @@ fn run(case: &Case, b: &Right, cut: Cut, residual: Option<&[f32]>) -> Vec<f32> {
         let residual = residual.map(|r| memory.input(ctx, r)).transpose()?;
         let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
         let c = memory.output(ctx, case.c.len())?;
-        few_rows(ctx, [&a, &b], bias.as_ref(), &c, s, cut, epilogue)?;
+        let operands = Operands {
+            a: &a,
+            b: &b,
+            bias: bias.as_ref(),
+            prologue: None,
+        };
+        few_rows(ctx, operands, &c, s, cut, epilogue)?;
         Ok(vec![c])
     });
     outputs.into_iter().next().expect("one output")

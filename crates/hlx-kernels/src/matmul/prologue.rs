@@ -1,0 +1,146 @@
+//! What a product's left operand goes through on its way in: the bits of a launch before the product,
+//! without it where a shader of few rows computes both.
+
+use hlx_core::{Buffer, Context};
+
+use super::few_rows::{Cut, Operands, few_rows};
+use super::{Epilogue, MatMul, NAME, check, matmul_with};
+use crate::KernelError;
+use crate::activation::{Activation, activation_forward, forward_chunk};
+use crate::elementwise::mul;
+use crate::error::{check_len, check_that};
+use crate::rms_norm::{forward_rows, rms_norm_forward};
+
+/// What a row of A goes through before the product.
+#[derive(Clone, Copy, Debug)]
+pub enum Prologue<'a> {
+    /// The RMS norm over K ([`rms_norm`](crate::rms_norm)) with a gain, `[K]`.
+    RmsNorm {
+        /// The gain.
+        gain: &'a Buffer,
+        /// What is added under the root.
+        eps: f32,
+    },
+    /// `silu(a) up`, element by element: the inside of a SwiGLU network.
+    Gated {
+        /// Shaped as A.
+        up: &'a Buffer,
+    },
+}
+
+impl<'a> Prologue<'a> {
+    /// The buffer that it reads beside A.
+    pub(super) fn operand(&self) -> &'a Buffer {
+        match self {
+            Self::RmsNorm { gain, .. } => gain,
+            Self::Gated { up } => up,
+        }
+    }
+
+    /// The prologue without its buffer, as the CPU body takes it along.
+    pub(super) fn prepare(&self) -> Prepare {
+        match self {
+            Self::RmsNorm { eps, .. } => Prepare::RmsNorm(*eps),
+            Self::Gated { .. } => Prepare::Gated,
+        }
+    }
+
+    fn check(&self, shape: &MatMul) -> Result<(), KernelError> {
+        check_that(NAME, shape.batch == 1 && !shape.trans_a, || {
+            format!("{shape:?} has a prologue, expected one product of a plain A")
+        })?;
+        match self {
+            Self::RmsNorm { gain, .. } => check_len(NAME, "gain", gain, shape.k),
+            Self::Gated { up } => check_len(NAME, "up", up, shape.m * shape.k),
+        }
+    }
+
+    /// A after launches of its own.
+    fn separately(&self, ctx: &Context, a: &Buffer, s: &MatMul) -> Result<Buffer, KernelError> {
+        let prepared = ctx.alloc(a.len())?;
+        match self {
+            Self::RmsNorm { gain, eps } => {
+                let stats = ctx.alloc(s.m)?;
+                rms_norm_forward(ctx, a, gain, &prepared, &stats, s.m, s.k, *eps)?;
+            }
+            Self::Gated { up } => {
+                let activated = ctx.alloc(a.len())?;
+                activation_forward(ctx, Activation::Silu, a, &activated)?;
+                mul(ctx, &activated, up, &prepared)?;
+            }
+        }
+        Ok(prepared)
+    }
+}
+
+/// A prologue's formula.
+#[derive(Clone, Copy)]
+pub(super) enum Prepare {
+    RmsNorm(f32),
+    Gated,
+}
+
+impl Prepare {
+    /// The rows of A as the product reads them; `extra` is what the prologue reads beside them.
+    pub fn run(self, a: &[f32], extra: &[f32], k: usize) -> Vec<f32> {
+        let mut prepared = vec![0.0; a.len()];
+        match self {
+            Self::RmsNorm(eps) => {
+                let mut stats = vec![0.0; a.len() / k];
+                forward_rows(a, extra, &mut prepared, &mut stats, eps);
+            }
+            Self::Gated => {
+                forward_chunk(Activation::Silu, a, &mut prepared);
+                multiply(&mut prepared, extra);
+            }
+        }
+        prepared
+    }
+}
+
+multiversion! {
+    fn multiply<A>(x: &mut [f32], factors: &[f32]) {
+        for (x, &factor) in x.iter_mut().zip(factors) {
+            *x = A::mul(*x, factor);
+        }
+    }
+}
+
+/// Computes [`matmul_with`](super::matmul_with) of what a prologue makes of A, with the bits of separate
+/// launches: `c = prologue(a) b + bias`, and then the epilogue. On a GPU it is one launch for few rows and a B
+/// stored `[N,K]` ([`ProductTuning::prologue_up_to`](hlx_core::ProductTuning)). The product has one matrix,
+/// and A is not transposed.
+///
+/// # Errors
+/// As [`matmul_with`](super::matmul_with), and [`KernelError::Length`] for a prologue's buffer of another
+/// length.
+pub fn matmul_after(
+    ctx: &Context,
+    prologue: Prologue<'_>,
+    (a, b, bias): (&Buffer, &Buffer, Option<&Buffer>),
+    c: &Buffer,
+    shape: &MatMul,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
+    if shape.is_empty() {
+        return Ok(());
+    }
+    check(a, b, bias, c, shape)?;
+    prologue.check(shape)?;
+    check_that(NAME, b.dtype().is_float(), || {
+        format!("b has dtype {}, expected f32, f16 or bf16", b.dtype())
+    })?;
+    epilogue.check(NAME, c, shape)?;
+    let cut = Cut::choose(ctx, shape, b.dtype());
+    if let Some(cut) = cut.filter(|cut| cut.takes_prologue(ctx, shape, b.dtype())) {
+        let operands = Operands {
+            a,
+            b,
+            bias,
+            prologue: Some(prologue),
+        };
+        return few_rows(ctx, operands, c, shape, cut, epilogue);
+    }
+    let a = prologue.separately(ctx, a, shape)?;
+    matmul_with(ctx, &a, b, bias, c, shape, epilogue)
+}

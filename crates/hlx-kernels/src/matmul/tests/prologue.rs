@@ -1,0 +1,130 @@
+//! Tests of what comes before a product of few rows: the bits of launches of their own.
+
+use super::halves::Right;
+use super::*;
+use crate::activation::{Activation, activation_forward};
+use crate::elementwise::mul;
+use crate::matmul::few_rows::{Operands, few_rows};
+use crate::matmul::{Prologue, matmul_after};
+use crate::rms_norm::rms_norm_forward;
+
+const EPS: f32 = 1e-5;
+const CUTS: [Cut; 2] = [Cut::Narrow, Cut::Wide];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    RmsNorm,
+    Gated,
+}
+
+impl Kind {
+    fn prologue(self, extra: &Buffer) -> Prologue<'_> {
+        match self {
+            Self::RmsNorm => Prologue::RmsNorm {
+                gain: extra,
+                eps: EPS,
+            },
+            Self::Gated => Prologue::Gated { up: extra },
+        }
+    }
+
+    /// What the prologue reads beside A.
+    fn extra(self, s: &MatMul) -> Vec<f32> {
+        match self {
+            Self::RmsNorm => normal(6, s.k),
+            Self::Gated => normal(7, s.m * s.k),
+        }
+    }
+}
+
+/// A after the prologue, by launches of their own on the CPU.
+fn prepared(kind: Kind, case: &Case) -> Vec<f32> {
+    let s = &case.shape;
+    let ctx = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
+    let got = run_on("prepared", ctx, |ctx, memory| {
+        let a = memory.input(ctx, &case.a)?;
+        let extra = memory.input(ctx, &kind.extra(s))?;
+        let y = memory.output(ctx, case.a.len())?;
+        match kind {
+            Kind::RmsNorm => {
+                let stats = memory.output(ctx, s.m)?;
+                rms_norm_forward(ctx, &a, &extra, &y, &stats, s.m, s.k, EPS)?;
+            }
+            Kind::Gated => {
+                let activated = memory.output(ctx, case.a.len())?;
+                activation_forward(ctx, Activation::Silu, &a, &activated)?;
+                mul(ctx, &activated, &extra, &y)?;
+            }
+        }
+        Ok(vec![y])
+    });
+    got.into_iter().flatten().collect()
+}
+
+#[test]
+fn prologues_have_the_bits_of_separate_launches_on_every_device() {
+    let sizes = [(1, 9, 8), (1, 17, 1024), (3, 33, 264), (4, 8, 520)];
+    for (i, (m, n, k)) in sizes.into_iter().enumerate() {
+        for (j, kind) in [Kind::RmsNorm, Kind::Gated].into_iter().enumerate() {
+            let dtype = Right::TYPES[(i + j) % Right::TYPES.len()];
+            let from = [From::Zero, From::Bias][(i + j) % 2];
+            let mut case = Case::new(shape(m, n, k, [false, true]), from, normal);
+            let b = Right::of(&mut case, dtype);
+            let residual = flushed(values(5, m * n));
+            let extra = kind.extra(&case.shape);
+            let mut of_product = case.clone();
+            of_product.a = prepared(kind, &case);
+            let mut want = of_product.chain();
+            with_flush(|| {
+                for (want, r) in want.iter_mut().zip(&residual) {
+                    *want += r;
+                }
+            });
+            for cut in [None, Some(CUTS[0]), Some(CUTS[1])] {
+                let s = &case.shape;
+                let name = format!("{kind:?}, {s:?}, {dtype}, {cut:?}");
+                let got = run_everywhere(&name, |ctx, memory| {
+                    let (a, b) = (memory.input(ctx, &case.a)?, b.upload(ctx, memory)?);
+                    let bias = case.bias().map(|bias| memory.input(ctx, bias));
+                    let bias = bias.transpose()?;
+                    let (r, extra) = (memory.input(ctx, &residual)?, memory.input(ctx, &extra)?);
+                    let c = memory.output(ctx, m * n)?;
+                    let (prologue, epilogue) = (kind.prologue(&extra), Epilogue::Add(&r));
+                    match cut {
+                        None => {
+                            let operands = (&a, &b, bias.as_ref());
+                            matmul_after(ctx, prologue, operands, &c, s, epilogue)?;
+                        }
+                        Some(cut) => {
+                            let operands = Operands {
+                                a: &a,
+                                b: &b,
+                                bias: bias.as_ref(),
+                                prologue: Some(prologue),
+                            };
+                            few_rows(ctx, operands, &c, s, cut, epilogue)?;
+                        }
+                    }
+                    Ok(vec![c])
+                });
+                assert_same_bits(&name, &got[0], &want);
+            }
+        }
+    }
+}
+
+#[test]
+fn unfitting_prologues_are_named() {
+    let ctx = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
+    let memory = |n| ctx.alloc(n).expect("memory");
+    let (a, b, c, gain) = (memory(8), memory(24), memory(3), memory(7));
+    let s = shape(1, 3, 8, [false, true]);
+    let refused = |prologue, s: &MatMul| {
+        let refused = matmul_after(ctx, prologue, (&a, &b, None), &c, s, Epilogue::None);
+        refused.expect_err("refused").to_string()
+    };
+    let text = refused(Kind::RmsNorm.prologue(&gain), &s);
+    assert_eq!(text, "matmul: gain has 7 elements, expected 8");
+    let text = refused(Kind::Gated.prologue(&gain), &s);
+    assert_eq!(text, "matmul: up has 7 elements, expected 8");
+}
