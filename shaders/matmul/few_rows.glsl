@@ -41,10 +41,11 @@ layout(constant_id = 0) const uint W_TYPE = HLX_F32;
 layout(constant_id = 1) const uint START = 0;
 // The second operand is added.
 layout(constant_id = 2) const bool ADDS = false;
-// Rows of C, at most CHAINS / COLUMNS.
+// Rows of C that a workgroup has, at most CHAINS / COLUMNS.
 layout(constant_id = 3) const uint ROWS = 1;
 
 layout(push_constant) uniform Push {
+    uint m;
     uint n;
     uint k;  // a multiple of the elements of a unit
 #ifdef NORMED
@@ -166,7 +167,7 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
         uint vector = min((tile) * A_TILE + at % A_TILE, A_UNIT * k_units - 1u);          \
-        uint a_row = min(at / A_TILE, ROWS - 1u);                                         \
+        uint a_row = min(first_m + min(at / A_TILE, ROWS - 1u), push.m - 1u);             \
         a_staged[l] = a[a_row * A_UNIT * k_units + vector];                               \
         FETCH_FACTOR(l, a_row, vector)                                                    \
     }
@@ -178,12 +179,12 @@ shared float norm_eighths[ROWS * 8u];
 shared float rstds[ROWS];
 
 // The rstd of every row, for all threads: the chains' threads are the 128 lanes of a row.
-void norm_rows() {
+void norm_rows(uint first_m) {
     uint thread = gl_LocalInvocationIndex;
     for (uint row = 0u; row < ROWS && thread >= LOADERS; ++row) {
         precise float sum = 0.0;
         for (uint k = thread - LOADERS; k < push.k; k += CHAINS) {
-            precise float x = a[(row * push.k + k) >> 2][k & 3u];
+            precise float x = a[(min(first_m + row, push.m - 1u) * push.k + k) >> 2][k & 3u];
             sum = hlx_add(sum, hlx_mul(x, x));
         }
         norm_lanes[row * 128u + thread - LOADERS] = sum;
@@ -265,8 +266,11 @@ vec4 prepared4(vec4 x, vec4 factor, uint row) {
     ++tile;
 
 void main() {
+    // Workgroups that read the same rows of W follow each other.
     uint group = hlx_group();
-    uint first_n = group * COLUMNS;
+    uint row_tiles = (push.m + ROWS - 1u) / ROWS;
+    uint first_m = group % row_tiles * ROWS;
+    uint first_n = group / row_tiles * COLUMNS;
     if (first_n >= push.n) return;
     uint k_units = push.k / (4u * A_UNIT);
     uint tiles = (k_units + UNITS - 1u) / UNITS;
@@ -280,7 +284,7 @@ void main() {
     uint column = chain % COLUMNS;
     uint row = chain / COLUMNS;
     uint n = first_n + column;
-    bool adds = !loads && row < ROWS && n < push.n;
+    bool adds = !loads && row < ROWS && first_m + row < push.m && n < push.n;
 
     precise float sum = 0.0;
     if (START == 1u && adds) sum = bias[n];
@@ -293,7 +297,7 @@ void main() {
             if (slot < tiles) { FETCH_W(slot, slot) }
     }
 #ifdef NORMED
-    norm_rows();
+    norm_rows(first_m);
 #endif
     uint tile = 0u;
     for (;;) {
@@ -307,7 +311,7 @@ void main() {
 #endif
     }
     if (!adds) return;
-    uint at = row * push.n + n;
+    uint at = (first_m + row) * push.n + n;
     precise float result = hlx_pos0(sum);
     if (ADDS) result = hlx_add(result, extra[at]);
     c[at] = result;

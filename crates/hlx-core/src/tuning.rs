@@ -113,6 +113,9 @@ pub struct ProductTuning {
     /// Rows of C up to which a product with a B stored `[N,K]` takes the shaders that have a chain a
     /// thread: at most 16.
     pub few_rows_up_to: usize,
+    /// Rows of C up to which such a product takes them too if tiles of 64 x 64 would leave processors idle:
+    /// as many workgroups read the same rows of B as it takes. Not measured yet.
+    pub few_rows_split_up_to: usize,
     /// Columns of C from which their workgroups have 16 columns instead of 8 (up to 8 rows): as many as
     /// give each processor one. With fewer, more processors load. Not measured yet.
     pub few_rows_wide_from: usize,
@@ -322,6 +325,7 @@ impl ProductTuning {
             transpose_b_from_rows: if native && !cpu { 1 << 12 } else { never },
             transpose_b_from_terms: 1 << 31,
             few_rows_up_to: if cpu { 0 } else { 16 },
+            few_rows_split_up_to: if cpu { 0 } else { 64 },
             few_rows_wide_from: 16 * processors,
             prologue_up_to: if cpu { 0 } else { 4 },
         }

@@ -3,6 +3,7 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Push {
+    pub m: u32,
     pub n: u32,
     pub k: u32,
 }

@@ -21,6 +21,8 @@ use few_rows_8::Push;
 
 /// Chains of a workgroup.
 const CHAINS: usize = 128;
+/// Rows and columns of the tile that products of more rows than a workgroup has are weighed against.
+const SPLIT_TILE: usize = 64;
 /// Bytes of shared memory that a row's norm takes at most.
 const NORM_BYTES: usize = 4 * (128 + 32 + 8 + 1);
 /// 16-byte units of a column that a workgroup loads at a time, and in shared memory, with padding.
@@ -30,23 +32,31 @@ const COLUMN_UNITS: usize = UNITS + 1;
 /// How a product is cut: columns of C a workgroup, for as many rows as its chains suffice for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// 8 columns, up to 16 rows.
+    /// 8 columns of 16 rows.
     Narrow,
-    /// 16 columns, up to 8 rows.
+    /// 16 columns of 8 rows.
     Wide,
 }
 
 impl Cut {
-    /// The cut that a device takes for a product; none where it is one for the tiles.
+    /// The cut that a device takes for a product; none where it is one for the tiles. More rows than a
+    /// workgroup has are spread over several, where tiles would leave processors without any.
     pub fn choose(ctx: &Context, s: &MatMul, weight: DType) -> Option<Self> {
-        let tuning = &ctx.tuning().products;
-        if ctx.is_cpu() || s.m > tuning.few_rows_up_to {
+        let (tuning, processors) = (&ctx.tuning().products, ctx.tuning().processors);
+        if ctx.is_cpu() {
             return None;
         }
+        let limit = ctx.info().shared_memory_bytes as usize;
         let wide = s.n >= tuning.few_rows_wide_from;
+        let few = |cut: &Self| s.m <= cut.rows().min(tuning.few_rows_up_to);
         let cuts = [Self::Wide, Self::Narrow].into_iter();
-        cuts.filter(|cut| wide || *cut == Self::Narrow)
-            .find(|cut| cut.fits(s, weight, ctx.info().shared_memory_bytes as usize))
+        let cut = cuts
+            .filter(|cut| wide || *cut == Self::Narrow)
+            .filter(few)
+            .find(|cut| cut.fits(s, weight, limit));
+        let tiles = s.m.div_ceil(SPLIT_TILE) * s.n.div_ceil(SPLIT_TILE);
+        let splits = s.m <= tuning.few_rows_split_up_to && tiles < processors;
+        cut.or((splits && Self::Narrow.fits(s, weight, limit)).then_some(Self::Narrow))
     }
 
     /// Whether a shader of this cut computes the product within so much shared memory.
@@ -56,13 +66,17 @@ impl Cut {
         plain
             && s.k > 0
             && s.k.is_multiple_of(unit)
-            && s.m <= CHAINS / self.columns()
             && self.shared_bytes(s, weight) <= shared_memory_bytes
     }
 
     fn shared_bytes(self, s: &MatMul, weight: DType) -> usize {
         let a_row = UNITS * unit_of(weight) / 4 + 1;
-        2 * 16 * (self.columns() * COLUMN_UNITS + s.m * a_row)
+        2 * 16 * (self.columns() * COLUMN_UNITS + s.m.min(self.rows()) * a_row)
+    }
+
+    /// The rows of a workgroup.
+    fn rows(self) -> usize {
+        CHAINS / self.columns()
     }
 
     /// Whether what comes before the product fits into a device's shared memory too.
@@ -140,6 +154,7 @@ fn launch(
     let s = *shape;
     let start = bias.map_or(START_ZERO, |_| START_BIAS);
     let push = normed_8::Push {
+        m: s.m as u32,
         n: s.n as u32,
         k: s.k as u32,
         eps: match prologue {
@@ -149,6 +164,7 @@ fn launch(
     };
     let is_normed = matches!(prologue, Some(Prologue::RmsNorm { .. }));
     let plain = Push {
+        m: push.m,
         n: push.n,
         k: push.k,
     };
@@ -168,7 +184,7 @@ fn launch(
             (0, b.dtype().id()),
             (1, start),
             (2, u32::from(added.is_some())),
-            (3, s.m as u32),
+            (3, s.m.min(cut.rows()) as u32),
         ],
         bindings: &bindings[..if prologue.is_some() { 6 } else { 5 }],
         push: if is_normed {
@@ -176,7 +192,7 @@ fn launch(
         } else {
             push_bytes(&plain)
         },
-        groups: groups_1d(s.n.div_ceil(cut.columns())),
+        groups: groups_1d(s.n.div_ceil(cut.columns()) * s.m.div_ceil(cut.rows())),
     };
     let work = Work {
         flops: 2 * (s.m * s.n * s.k) as u64,

@@ -88,6 +88,29 @@ fn as_many_rows_as_shared_memory_takes_on_every_device() {
 }
 
 #[test]
+fn more_rows_than_a_workgroup_has_are_spread_over_several() {
+    let limits = contexts().iter().filter(|ctx| !ctx.is_cpu());
+    let limit = limits.map(|ctx| ctx.info().shared_memory_bytes as usize);
+    let limit = limit.min().unwrap_or(usize::MAX);
+    for dtype in Right::TYPES {
+        for (cut, m) in [(Cut::Narrow, 17), (Cut::Narrow, 64), (Cut::Wide, 9)] {
+            if cut.fits(&product(m, 19, 264), dtype, limit) {
+                let mut case = Case::new(product(m, 19, 264), From::Bias, values);
+                let b = Right::of(&mut case, dtype);
+                let got = run(&case, &b, cut, None);
+                assert_same_bits(&format!("{m} rows of {dtype}"), &got, &case.chain());
+            } else {
+                // Only 16 rows of 16-bit weights take more than 32 KiB.
+                assert!(
+                    limit < 48 << 10 && dtype != DType::F32,
+                    "{m} rows of {dtype}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn cuts_are_for_what_their_shaders_compute() {
     let fits = |cut: Cut, shape: &MatMul, dtype| cut.fits(shape, dtype, 49_152);
     let one = product(1, 64, 1024);
@@ -111,12 +134,10 @@ fn cuts_are_for_what_their_shaders_compute() {
                 ..one
             },
             product(1, 64, 0),
-            product(17, 64, 1024),
         ] {
             assert!(!fits(cut, &other, DType::BF16), "{other:?}");
         }
     }
-    assert!(!fits(Cut::Wide, &product(9, 64, 1024), DType::BF16));
     let cpu = contexts().iter().find(|ctx| ctx.is_cpu()).expect("the CPU");
     assert_eq!(Cut::choose(cpu, &one, DType::BF16), None);
     for ctx in contexts().iter().filter(|ctx| !ctx.is_cpu()) {
@@ -125,6 +146,15 @@ fn cuts_are_for_what_their_shaders_compute() {
         let wide = ctx.tuning().products.few_rows_wide_from;
         assert!(chosen(wide).is_some_and(|cut| cut == Cut::Wide || !fits_on(ctx, wide)));
         assert_eq!(chosen(wide - 1), Some(Cut::Narrow));
+        let of_rows = |m, n| Cut::choose(ctx, &product(m, n, 1024), DType::F32);
+        // Nine rows are more than a wide workgroup's; more than 16 are spread while tiles are few.
+        assert_eq!(of_rows(9, wide), Some(Cut::Narrow));
+        let processors = ctx.tuning().processors;
+        if processors > 1 {
+            assert_eq!(of_rows(17, 64 * (processors - 1)), Some(Cut::Narrow));
+        }
+        assert_eq!(of_rows(17, 64 * processors), None);
+        assert_eq!(of_rows(65, 64), None);
     }
 }
 
