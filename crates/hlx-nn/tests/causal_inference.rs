@@ -6,13 +6,14 @@ use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
     CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext,
-    InferenceModel, Model, NnError, Result, export_hugging_face, hugging_face_dtype,
+    InferenceModel, Model, NnError, Result, TokenStep, export_hugging_face, hugging_face_dtype,
     import_hugging_face, import_hugging_face_as,
 };
 
 const VOCABULARY: usize = 40;
 
-/// Small sizes in the shape of a preset, with rows of whole 16 bytes for the kernels of few rows.
+/// Small sizes in the shape of a preset, with rows of whole 16 bytes for the kernels of few rows, and
+/// matrices of whole windows, so that those of one input can be one product.
 fn small(preset: &str) -> CausalConfig {
     let base = CausalConfig::preset(preset).expect("a preset");
     let experts = base.experts.clone().map(|experts| ExpertsConfig {
@@ -28,7 +29,7 @@ fn small(preset: &str) -> CausalConfig {
         n_heads: 4,
         n_kv_heads: if preset == "gpt2" { 4 } else { 2 },
         head_width: if preset == "gpt2" { 6 } else { 8 },
-        feed_forward_width: 40,
+        feed_forward_width: 64,
         max_positions: 64,
         window: (preset == "gemma2").then_some(5),
         full_layers: if preset == "gemma2" {
@@ -136,6 +137,28 @@ fn a_model_in_memory_is_rounded_as_its_file_is() -> Result<()> {
         whole.weights().round_matrices(dtype)?;
         assert_eq!(logits(&whole, ctx)?, expected, "{preset} in place");
         assert_eq!(hugging_face_dtype(&folder.0)?, DType::F32);
+    }
+    Ok(())
+}
+
+/// The norm, queries, keys and values are one product; their norms, turns and places in the cache one launch;
+/// then come what each query sees, scores, values, the product back with the residual, norm, gate and up, and
+/// the product back with gate and residual.
+#[test]
+fn a_layer_of_a_token_is_eight_launches_on_a_gpu() -> Result<()> {
+    for ctx in hlx_core::testing::vulkan_contexts() {
+        let launches = |n_layers| {
+            let config = CausalConfig {
+                n_layers,
+                ..small("qwen3")
+            };
+            let model = InferenceModel::zeroed(&ctx, DType::BF16, |b| CausalLm::new(b, &config))?;
+            let mut cache = model.cache(&ctx, 1, 16)?;
+            let mut step = TokenStep::new(&*model);
+            step.logits(&[1], &mut cache)?;
+            Ok::<_, NnError>(step.n_launches())
+        };
+        assert_eq!(launches(3)? - launches(2)?, 8, "{}", ctx.info());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use hlx_autograd::{AttentionSpec, Tensor};
 
 use super::cache::{CacheStep, HeadSteps};
+use super::fused::{PlainNorm, normed_linear, normed_side_by_side};
 use super::norm::Norm;
 use super::{CausalConfig, Pass};
 use crate::error::NnError;
@@ -77,18 +78,75 @@ impl Attention {
 
     /// \[B, T, C\]; the shape is kept.
     pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
-        let heads = |linear: &Linear| -> Result<Tensor> {
-            let y = linear.forward(x, pass.context)?;
-            let &[batch, time, width] = y.shape() else {
-                return Ok(y);
-            };
-            Ok(y.reshape(&[batch, time, width / self.head_width, self.head_width])?)
+        let context = pass.context;
+        let heads = self.heads(|linear| linear.forward(x, context))?;
+        self.o_proj.forward(&self.attend(heads, pass)?, context)
+    }
+
+    /// As [`Attention::forward`], added to a residual; without adapters the bits of the sum.
+    pub fn forward_add(
+        &self,
+        x: &Tensor,
+        residual: &Tensor,
+        pass: &mut Pass<'_>,
+    ) -> Result<Tensor> {
+        let context = pass.context;
+        let heads = self.heads(|linear| linear.forward(x, context))?;
+        self.o_proj
+            .forward_add(&self.attend(heads, pass)?, residual)
+    }
+
+    /// x + attention(norm(x)) of a few tokens, without adapters.
+    pub fn forward_fused(
+        &self,
+        x: &Tensor,
+        norm: &PlainNorm,
+        pass: &mut Pass<'_>,
+    ) -> Result<Tensor> {
+        let projections = [&self.q_proj, &self.k_proj, &self.v_proj];
+        let heads = match normed_side_by_side(x, norm, &projections)? {
+            Some(y) => {
+                let y = self.in_heads(&y)?;
+                let mut first = 0;
+                let mut part = |linear: &Linear| -> Result<Tensor> {
+                    let n = linear.weight.shape()[0] / self.head_width;
+                    first += n;
+                    Ok(y.narrow(2, first - n, n)?)
+                };
+                let [q, k, v] = projections;
+                [part(q)?, part(k)?, part(v)?]
+            }
+            None => self.heads(|linear| normed_linear(x, norm, linear))?,
         };
-        let heads = [
+        self.o_proj.forward_add(&self.attend(heads, pass)?, x)
+    }
+
+    /// Whether no projection has an adapter.
+    pub fn has_no_adapter(&self) -> bool {
+        let all = [&self.q_proj, &self.k_proj, &self.v_proj, &self.o_proj];
+        all.iter().all(|linear| linear.lora.is_none())
+    }
+
+    /// The heads of queries, keys and values, from what `project` makes with each projection.
+    fn heads(&self, project: impl Fn(&Linear) -> Result<Tensor>) -> Result<[Tensor; 3]> {
+        let heads = |linear: &Linear| self.in_heads(&project(linear)?);
+        Ok([
             heads(&self.q_proj)?,
             heads(&self.k_proj)?,
             heads(&self.v_proj)?,
-        ];
+        ])
+    }
+
+    /// \[B, T, heads D\] as \[B, T, heads, D\].
+    fn in_heads(&self, y: &Tensor) -> Result<Tensor> {
+        let &[batch, time, width] = y.shape() else {
+            return Ok(y.clone());
+        };
+        Ok(y.reshape(&[batch, time, width / self.head_width, self.head_width])?)
+    }
+
+    /// What the projection back reads, \[B, T, H D\].
+    fn attend(&self, heads: [Tensor; 3], pass: &mut Pass<'_>) -> Result<Tensor> {
         let (p, purpose) = self.dropout;
         let mask = pass.context.mask(p, purpose).filter(|_| p > 0.0);
         let spec = AttentionSpec {
@@ -106,8 +164,7 @@ impl Attention {
                 q.attention(&k, &v, &spec)?
             }
         };
-        let y = y.flatten(2, 3)?;
-        self.o_proj.forward(&y, pass.context)
+        Ok(y.flatten(2, 3)?)
     }
 
     fn normed(&self, [q, k, v]: [Tensor; 3], pass: &Pass<'_>) -> Result<[Tensor; 3]> {

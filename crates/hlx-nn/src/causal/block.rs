@@ -5,6 +5,7 @@ use hlx_autograd::Tensor;
 use super::attention::Attention;
 use super::experts::Experts;
 use super::feed_forward::FeedForward;
+use super::fused::is_of_few_rows;
 use super::norm::Norm;
 use super::{CausalConfig, Pass};
 use crate::layers::Dropout;
@@ -91,6 +92,9 @@ impl Block {
 
     /// \[B, T, C\]; the shape is kept.
     pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
+        if let (Some(_), Some(parts)) = (pass.cache(), self.plain_parts()) {
+            return self.forward_cached(x, parts, pass);
+        }
         let context = pass.context;
         let normed = self.input_norm.forward(x, context)?;
         let mut branch = self.attention.forward(&normed, pass)?;
@@ -107,6 +111,41 @@ impl Block {
             branch = post.forward(&branch, context)?;
         }
         Ok(sum.add(&self.network_dropout.forward(&branch, context)?)?)
+    }
+
+    /// The norm of the network and the network of a block without parallel branches, post-norms, experts and
+    /// adapters.
+    fn plain_parts(&self) -> Option<(&Norm, &FeedForward)> {
+        match (&self.network_norm, &self.network, &self.post_norms) {
+            (Some(norm), Network::Dense(network), None) => {
+                let is_plain = self.attention.has_no_adapter() && network.has_no_adapter();
+                is_plain.then_some((norm, network))
+            }
+            _ => None,
+        }
+    }
+
+    /// As [`Block::forward`], which drops nothing where there is a cache, with fewer launches: products add the
+    /// residual stream, and of a few tokens they take norms and gates in as well.
+    fn forward_cached(
+        &self,
+        x: &Tensor,
+        (network_norm, network): (&Norm, &FeedForward),
+        pass: &mut Pass<'_>,
+    ) -> Result<Tensor> {
+        let norms = self
+            .input_norm
+            .plain_gain()?
+            .zip(network_norm.plain_gain()?);
+        if let Some((of_attention, of_network)) = norms.filter(|_| is_of_few_rows(x)) {
+            let sum = self.attention.forward_fused(x, &of_attention, pass)?;
+            return network.forward_fused(&sum, &of_network);
+        }
+        let context = pass.context;
+        let normed = self.input_norm.forward(x, context)?;
+        let sum = self.attention.forward_add(&normed, x, pass)?;
+        let normed = network_norm.forward(&sum, context)?;
+        network.forward_add(&normed, &sum, context)
     }
 
     pub fn members(&self) -> Members {

@@ -2,6 +2,7 @@
 
 use hlx_autograd::{Activation, DType, ExpertChoices, Tensor};
 
+use super::fused::{PlainNorm, gated_linear_add, normed_linear, normed_side_by_side};
 use super::{CausalConfig, FeedForwardKind};
 use crate::layers::Linear;
 use crate::{ForwardContext, Init, Members, Module, ParameterBuilder, Result};
@@ -61,6 +62,64 @@ impl FeedForward {
         Ok(true)
     }
 
+    /// Whether no projection has an adapter.
+    pub fn has_no_adapter(&self) -> bool {
+        self.linears().all(|linear| linear.lora.is_none())
+    }
+
+    /// residual + network(x); without adapters the bits of the sum.
+    pub fn forward_add(
+        &self,
+        x: &Tensor,
+        residual: &Tensor,
+        context: &ForwardContext,
+    ) -> Result<Tensor> {
+        self.down_proj
+            .forward_add(&self.hidden(x, context)?, residual)
+    }
+
+    /// x + network(norm(x)) of a few tokens, without adapters.
+    pub fn forward_fused(&self, x: &Tensor, norm: &PlainNorm) -> Result<Tensor> {
+        let (gate, up) = self.gate_and_up(x, norm)?;
+        let hidden = match gate {
+            Some(gate) if self.activation == Activation::Silu => {
+                return gated_linear_add([&gate, &up], &self.down_proj, x);
+            }
+            Some(gate) => gate.activation(self.activation)?.mul(&up)?,
+            None => up.activation(self.activation)?,
+        };
+        self.down_proj.forward_add(&hidden, x)
+    }
+
+    /// gate(norm(x)), if there is a gate, and up(norm(x)).
+    fn gate_and_up(&self, x: &Tensor, norm: &PlainNorm) -> Result<(Option<Tensor>, Tensor)> {
+        let Some(gate) = &self.gate_proj else {
+            return Ok((None, normed_linear(x, norm, &self.up_proj)?));
+        };
+        // The halves of one row are contiguous; of several they would have to be copied.
+        if x.shape().last() == Some(&x.n_elements()) {
+            if let Some(both) = normed_side_by_side(x, norm, &[gate, &self.up_proj])? {
+                let width = gate.weight.shape()[0];
+                let half = |first| both.narrow(-1, first, width);
+                return Ok((Some(half(0)?), half(width)?));
+            }
+        }
+        let gate = normed_linear(x, norm, gate)?;
+        Ok((Some(gate), normed_linear(x, norm, &self.up_proj)?))
+    }
+
+    /// What the projection back reads.
+    fn hidden(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
+        let up = self.up_proj.forward(x, context)?;
+        Ok(match &self.gate_proj {
+            Some(gate) => gate
+                .forward(x, context)?
+                .activation(self.activation)?
+                .mul(&up)?,
+            None => up.activation(self.activation)?,
+        })
+    }
+
     /// Applies to the rows of each expert its network: \[rows, C\]; the shape is kept.
     pub fn forward_experts(
         experts: &[Self],
@@ -97,14 +156,6 @@ impl Module for FeedForward {
 
     /// \[.., C\]; the shape is kept.
     fn forward(&self, x: &Tensor, context: &ForwardContext) -> Result<Tensor> {
-        let up = self.up_proj.forward(x, context)?;
-        let hidden = match &self.gate_proj {
-            Some(gate) => gate
-                .forward(x, context)?
-                .activation(self.activation)?
-                .mul(&up)?,
-            None => up.activation(self.activation)?,
-        };
-        self.down_proj.forward(&hidden, context)
+        self.down_proj.forward(&self.hidden(x, context)?, context)
     }
 }

@@ -7,6 +7,7 @@ mod cache;
 mod config;
 mod experts;
 mod feed_forward;
+mod fused;
 mod lm;
 mod norm;
 mod pass;

@@ -3,12 +3,15 @@
 use std::ops::Deref;
 
 use hlx_autograd::{DType, Tensor};
-use hlx_core::Context;
+use hlx_core::{ALIGNMENT_WORDS, Context};
 
 use super::weights::bind_constants;
 use super::{BufferKind, ModelBuffer, Parameter, ParameterBuilder, Weights};
 use crate::Result;
 use crate::error::NnError;
+
+/// Matrices of more elements, such as embeddings, have memory of their own.
+const LARGEST_JOINED: usize = 1 << 26;
 
 /// A module whose parameters are kept for inference: matrices in f16, bf16 or f32, everything else, such as
 /// gains and biases, in f32. It can be used as the module itself; it has no gradients and no digest.
@@ -54,18 +57,10 @@ impl<M> InferenceModel<M> {
         let mut builder = ParameterBuilder::new();
         let module = declare(&mut builder)?;
         let declared = builder.take_declared()?;
-        let mut n_bytes = 0;
         for parameter in &declared.parameters {
-            let dtype = match parameter.is_matrix() {
-                true => dtype,
-                false => DType::F32,
-            };
-            n_bytes += parameter.n_elements() * dtype.size();
             parameter.requires_grad_(false);
-            parameter
-                .0
-                .set(Tensor::zeros(ctx, parameter.shape(), dtype)?);
         }
+        let n_bytes = allocate(ctx, dtype, &declared.parameters)?;
         for another in &declared.uses {
             another.0.set(another.parameter().tensor()?);
         }
@@ -231,4 +226,34 @@ fn check_range(name: &str, values: &[f32], dtype: DType) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Gives every parameter its memory, matrices that of a type, and returns the bytes. Matrices of one number of
+/// columns that follow each other lie in one buffer, so that those which one input goes through can be one
+/// product.
+fn allocate(ctx: &Context, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
+    let mut n_bytes = 0;
+    for parameter in parameters.iter().filter(|one| !one.is_matrix()) {
+        n_bytes += parameter.n_elements() * DType::F32.size();
+        let zeros = Tensor::zeros(ctx, parameter.shape(), DType::F32)?;
+        parameter.0.set(zeros);
+    }
+    let matrices: Vec<&Parameter> = parameters.iter().filter(|one| one.is_matrix()).collect();
+    let unit = ALIGNMENT_WORDS * dtype.per_word();
+    let small = |parameter: &Parameter| parameter.n_elements() <= LARGEST_JOINED;
+    let alike = |a: &Parameter, b: &Parameter| a.shape()[1] == b.shape()[1] && small(a) && small(b);
+    for run in matrices.chunk_by(|a, b| alike(a, b)) {
+        let place = |parameter: &Parameter| parameter.n_elements().next_multiple_of(unit);
+        let memory = Tensor::zeros(ctx, &[run.iter().map(|one| place(one)).sum()], dtype)?;
+        let (memory, mut first) = (memory.buffer()?, 0);
+        for parameter in run {
+            n_bytes += parameter.n_elements() * dtype.size();
+            let window = memory.slice(first, parameter.n_elements())?;
+            parameter
+                .0
+                .set(Tensor::from_buffer(ctx, window, parameter.shape())?);
+            first += place(parameter);
+        }
+    }
+    Ok(n_bytes)
 }

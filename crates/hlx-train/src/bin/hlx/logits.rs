@@ -36,13 +36,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
     let dtype = arguments.dtype.dtype();
-    let ids = load_npy(&ctx, &arguments.ids)?;
     let Some((targets, out)) = arguments.targets.as_ref().zip(arguments.gradients.as_ref()) else {
         let opening = Opening {
             dtype,
             average: false,
         };
         let model = model_folder::open_as(&ctx, &arguments.model, opening)?;
+        let ids = load_npy(&ctx, &arguments.ids)?;
         save_npy(&arguments.out, &model_folder::logits(&model, &ids)?)?;
         return Ok(());
     };
@@ -51,6 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "--gradients: those of weights in 16 bits are not computed, leave --dtype out"
     );
     let model = model_folder::open(&ctx, &arguments.model)?;
+    let ids = load_npy(&ctx, &arguments.ids)?;
     let targets = load_npy(&ctx, targets)?;
     let found = model_folder::gradients(&model, &ids, &targets)?;
     save_npy(&arguments.out, &found.logits)?;
