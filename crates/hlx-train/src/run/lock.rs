@@ -18,8 +18,7 @@ pub(super) const HOLDER_FILE: &str = "lock-holder";
 #[derive(Debug)]
 pub struct RunLock {
     holder: PathBuf,
-    /// Closing it releases the lock.
-    _file: File,
+    file: File,
 }
 
 impl RunLock {
@@ -52,16 +51,15 @@ impl RunLock {
             }
         }
         files::write_atomically(&holder, this_process().as_bytes()).with_context(cannot)?;
-        Ok(Self {
-            holder,
-            _file: file,
-        })
+        Ok(Self { holder, file })
     }
 }
 
 impl Drop for RunLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.holder);
+        // Closing the file is not enough while a child that was just started has a copy of it.
+        let _ = self.file.unlock();
     }
 }
 
@@ -91,9 +89,11 @@ mod tests {
             refused.contains(&pid) && refused.ends_with('Z'),
             "{refused}"
         );
+        let copy = first.file.try_clone().expect("a copy, as a child has");
         drop(first);
         assert!(!folder.join(HOLDER_FILE).exists());
         RunLock::acquire(&folder).expect("free again");
+        drop(copy);
         fs::remove_dir_all(folder).expect("cleared");
     }
 }
