@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Scratch, contents};
@@ -104,4 +106,21 @@ fn a_killed_preparation_goes_on_and_leaves_the_same_files() {
         .collect::<Vec<_>>()
     };
     assert!(files("killed") == files("whole"), "after {kills} kills");
+}
+
+/// As `hlx data ascii-pairs | head -1` does.
+#[test]
+fn pairs_end_quietly_where_nobody_reads_on() {
+    let place = Scratch::new("pairs-pipe");
+    let mut program = place.hlx(&["data", "ascii-pairs", "--count", "20000"]);
+    program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = program.spawn().expect("the program starts");
+    let mut first = [0; 10];
+    let mut out = program.stdout.take().expect("a pipe");
+    out.read_exact(&mut first).expect("pairs come");
+    assert_eq!(&first, b"{\"input\":\"");
+    drop(out);
+    let output = program.wait_with_output().expect("it ends");
+    assert_eq!(common::text(&output.stderr), "");
+    assert!(output.status.success());
 }

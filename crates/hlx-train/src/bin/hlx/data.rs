@@ -1,7 +1,7 @@
 //! `hlx data`: text to token shards, their verification, and pairs drawn from a grammar.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,11 @@ impl AsciiPairsArguments {
                 fs::write(file, &lines).with_context(|| file.display().to_string())?;
                 println!("{}: {} pairs", file.display(), pairs.len());
             }
-            None => std::io::stdout().write_all(&lines)?,
+            None => match std::io::stdout().write_all(&lines) {
+                // The reader has as many pairs as it wants.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                written => written.context("standard output")?,
+            },
         }
         Ok(())
     }
