@@ -44,7 +44,9 @@ pub use idx::{IdxArray, IdxValues, parse_idx, read_idx, write_idx};
 pub use image_set::ImageSet;
 pub use image_transform::{Augment, ImageTransform};
 pub use item::{HostArray, Item, ToDevice};
-pub use loader::{Batch, Batches, Cursor, DataLoader, DeviceBatches, LastBatch, LoaderOptions};
+pub use loader::{
+    Batch, Batches, Cursor, DataLoader, DeviceBatches, LastBatch, LoaderOptions, Ordered, Outcome,
+};
 pub use misread::{ImageReport, Misread, misread_png};
 pub use random::SampleKey;
 pub use transform::{Plain, Transform};

@@ -214,10 +214,8 @@ fn what_cannot_be_trained_on_is_said_in_one_line() {
     let words: Vec<u8> = (0..400_u16).flat_map(|n| (n % 300).to_le_bytes()).collect();
     std::fs::write(place.join("raw.bin"), words).expect("written");
     let line = fails(&["data.path=raw.bin", "model.vocabulary=280"]);
-    assert!(
-        line.contains("is outside of the model's vocabulary of 280"),
-        "{line}"
-    );
+    let expected = "raw.bin: the token 280 at 280 is outside of the model's vocabulary of 280";
+    assert!(line.ends_with(expected), "{line}");
 
     // A shard cut short; another tokenizer beside the tokens.
     let shard = place.join("pairs/shard-00000.bin");

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use batches::Batches;
 pub use device::DeviceBatches;
+pub use ordered::{Ordered, Outcome};
 
 use crate::random::{EPOCH_ORDER, permutation};
 use crate::{DataError, Dataset, Item, Plain, Result, SampleKey, ToDevice, Transform};

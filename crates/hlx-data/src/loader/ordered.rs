@@ -11,13 +11,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// A job's result, or the message of its panic.
-pub(super) type Outcome<R> = Result<R, String>;
+pub type Outcome<R> = Result<R, String>;
 
 /// What a number's job does.
 type Work<R> = dyn Fn(u64) -> R + Send + Sync;
 
-/// The results of the jobs of a range, in order.
-pub(super) struct Ordered<R> {
+/// The results of the jobs of a range, done by worker threads and taken in order. A job is a function of its
+/// number.
+///
+/// ```
+/// use hlx_data::Ordered;
+///
+/// let squares = Ordered::new(2..5, |number| number * number, 2, 4);
+/// let found: Vec<u64> = std::iter::from_fn(|| squares.next()).flatten().collect();
+/// assert_eq!(found, [4, 9, 16]);
+/// ```
+pub struct Ordered<R> {
     shared: Arc<Shared<R>>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -43,7 +52,8 @@ struct State<R> {
 }
 
 impl<R: Send + 'static> Ordered<R> {
-    /// Starts the threads; without any, [`Ordered::next`] does the work.
+    /// Starts the threads; without any, [`Ordered::next`] does the work. `ahead` bounds the jobs that have
+    /// begun and are not taken.
     pub fn new(
         jobs: Range<u64>,
         work: impl Fn(u64) -> R + Send + Sync + 'static,
@@ -72,7 +82,7 @@ impl<R: Send + 'static> Ordered<R> {
         Self { shared, workers }
     }
 
-    /// Waits for the next job's result; `None` behind the last job.
+    /// Waits for the next job's result, or does the job where there are no threads; `None` behind the last job.
     pub fn next(&self) -> Option<Outcome<R>> {
         if self.workers.is_empty() {
             return self.work_here();
@@ -91,7 +101,7 @@ impl<R: Send + 'static> Ordered<R> {
     }
 
     /// The next job's result if it is there.
-    pub fn next_ready(&self) -> Option<Outcome<R>> {
+    pub(super) fn next_ready(&self) -> Option<Outcome<R>> {
         let mut state = self.shared.lock();
         let taken = state.taken;
         let outcome = state.ready.remove(&taken)?;

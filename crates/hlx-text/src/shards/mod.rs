@@ -240,6 +240,16 @@ impl TokenShards {
         Ok(tokens)
     }
 
+    /// Checks that every token is below the vocabulary of a model, which takes a pass over the tokens up to
+    /// the first that is not.
+    ///
+    /// # Errors
+    /// [`TextError::File`] with the shard's file, the token, and its place in the file.
+    pub fn check_below(&self, vocabulary: usize) -> Result<()> {
+        let mut shards = self.inner.shards.iter();
+        shards.try_for_each(|shard| shard.check_below(vocabulary))
+    }
+
     /// Reads whether the tokens of a range are trained on.
     ///
     /// # Errors

@@ -10,6 +10,9 @@ use super::index::{Index, ShardEntry, shard_files};
 use super::words::Width;
 use crate::{Result, SharedBytes, TextError};
 
+/// Tokens read at once where all are checked.
+const CHECKED_AT_A_TIME: u64 = 1 << 20;
+
 /// The files of a shard, mapped; ranges and offsets count from its first token.
 #[derive(Clone, Debug)]
 pub(super) struct Shard {
@@ -131,6 +134,28 @@ impl Shard {
             }
             None => Ok(()),
         }
+    }
+
+    /// Fails for the first token at or above a limit.
+    ///
+    /// # Errors
+    /// [`TextError::File`] with the token and its place.
+    pub fn check_below(&self, limit: usize) -> Result<()> {
+        let (mut tokens, mut start) = (Vec::new(), 0);
+        while start < self.len() {
+            let end = self.len().min(start + CHECKED_AT_A_TIME);
+            tokens.clear();
+            self.read(start..end, &mut tokens)?;
+            if let Some(at) = tokens.iter().position(|&id| id as usize >= limit) {
+                let (id, place) = (tokens[at], start + at as u64);
+                let reason = format!(
+                    "the token {id} at {place} is outside of the model's vocabulary of {limit}"
+                );
+                return Err(TextError::file(&self.path, reason));
+            }
+            start = end;
+        }
+        Ok(())
     }
 
     /// Appends whether each token of a range is trained on.

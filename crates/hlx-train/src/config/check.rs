@@ -181,7 +181,9 @@ impl DataSection {
             ),
             (
                 "data.workers",
-                self.workers.is_some() && self.format.is_language(),
+                self.workers.is_some()
+                    && self.format.is_language()
+                    && self.format != Format::Shards,
             ),
         ];
         if let Some((key, _)) = of_some.into_iter().find(|(_, wrong)| *wrong) {

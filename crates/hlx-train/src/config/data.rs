@@ -48,8 +48,8 @@ pub struct DataSection {
     /// Of images, the deviation of the noise that is added to a training image; 0 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
-    /// Of images, the threads that make training images ahead, 0 for none; 2 if left out. No bit
-    /// depends on it.
+    /// Of images and prepared tokens, the threads that make training batches ahead, 0 for none; 2 of images
+    /// and 1 of tokens if left out. No bit depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
 }
@@ -178,9 +178,10 @@ impl DataSection {
         Ok(ImageTransform::new(&mean, &std)?)
     }
 
-    /// The threads that make training images ahead.
+    /// The threads that make training batches ahead.
     pub fn workers(&self) -> usize {
-        self.workers.unwrap_or(2)
+        let usual = if self.format == Format::Shards { 1 } else { 2 };
+        self.workers.unwrap_or(usual)
     }
 
     /// How training images are varied.

@@ -11,6 +11,7 @@ mod language;
 mod rows;
 mod sizes;
 mod tokens;
+mod tokens_ahead;
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! A language model over token shards.
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_autograd::{DType, IGNORE_INDEX, Tensor};
+use hlx_autograd::{IGNORE_INDEX, Tensor};
 use hlx_nn::{CausalModel, ForwardContext, LanguageModel, Model, Module, Weights};
 use hlx_text::{
     PackedDocuments, PaddedDocuments, Part, TokenBatch, TokenSamples, TokenShards, TokenSplit,
@@ -9,7 +9,8 @@ use hlx_text::{
 };
 
 use super::language::flops_per_token;
-use super::{Batch, BatchSizes, RowTensors, Rows, Sizes, Task, Tokens};
+use super::tokens_ahead::{RowLayout, TokensAhead};
+use super::{Batch, BatchSizes, RowTensors, Sizes, Task, Tokens};
 use crate::config::{Config, RowKind, SampleSection};
 use crate::data::{Batches, Split};
 use crate::evaluate::{Evaluation, row_losses};
@@ -31,8 +32,10 @@ pub struct TokenTask {
     length: usize,
     seed: u64,
     split: TokenSplit,
+    /// Threads that make the rows of training.
+    workers: usize,
     /// The rows of training, without end; `None` where nothing is trained on.
-    drawn: Option<Box<dyn TokenSamples>>,
+    ahead: Option<TokensAhead>,
     /// The rows of each part in order; `None` of a part with nothing to predict.
     in_order: [Option<Box<dyn TokenSamples>>; 2],
 }
@@ -54,7 +57,8 @@ impl TokenTask {
             kind,
             length,
             seed: config.seed,
-            drawn: None,
+            workers: config.data.workers(),
+            ahead: None,
             in_order: [None, None],
             data,
             split,
@@ -117,6 +121,14 @@ impl TokenTask {
         }))
     }
 
+    fn layout(&self) -> RowLayout {
+        RowLayout {
+            shards: self.data.shards.clone(),
+            kind: self.kind,
+            vocabulary: self.model.vocabulary(),
+        }
+    }
+
     /// The rows in order of each part.
     fn counts(&self) -> [usize; 2] {
         let count = |rows: &Option<Box<dyn TokenSamples>>| {
@@ -136,31 +148,6 @@ impl TokenTask {
         let samples = self.in_order[part].as_ref();
         let samples = samples.context("the data hold nothing to predict")?;
         Ok(samples.batch(first as u64, rows)?)
-    }
-
-    /// A batch as rows, whose tokens the vocabulary must have.
-    fn rows(&self, batch: TokenBatch) -> Result<Rows> {
-        let vocabulary = self.model.vocabulary();
-        let targets = batch.targets.iter().filter(|&&id| id != IGNORE_INDEX);
-        let largest = batch.ids.iter().chain(targets).max().copied().unwrap_or(0);
-        ensure!(
-            (largest as usize) < vocabulary,
-            "the token {largest} is outside of the model's vocabulary of {vocabulary}"
-        );
-        let shape = vec![batch.rows, batch.time];
-        let documents = match self.kind {
-            RowKind::SeparateWindows | RowKind::Packed => Some(batch.document_starts),
-            RowKind::Windows | RowKind::Padded => None,
-        };
-        Ok(Rows {
-            shape: shape.clone(),
-            dtype: DType::U32,
-            inputs: batch.ids,
-            documents,
-            target_shape: shape,
-            targets: batch.targets,
-            n_empty: 0,
-        })
     }
 }
 
@@ -212,34 +199,17 @@ impl Task for TokenTask {
                 Box::new(rows.with_time_multiple(TIME_MULTIPLE))
             }
         };
-        self.drawn = Some(drawn);
+        self.ahead = Some(TokensAhead::new(drawn, self.layout(), self.workers));
         Ok(())
     }
 
     /// Rows of an epoch follow those of the epoch before: the number of the first is the cursor.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        let BatchSizes {
-            batch_size,
-            micro_batch_size,
-        } = sizes;
-        let drawn = self.drawn.as_ref();
-        let drawn = drawn.context("the data hold nothing to train on")?;
-        let per_epoch = self.counts()[0].next_multiple_of(batch_size) as u64;
-        let first = epoch * per_epoch + samples.first().copied().unwrap_or(0) as u64;
-        let mut batch = Batch {
-            micro_batches: Vec::with_capacity(batch_size / micro_batch_size),
-            n_targets: 0,
-            n_inputs: 0,
-        };
-        for part in (0..batch_size).step_by(micro_batch_size) {
-            let rows = drawn.batch(first + part as u64, micro_batch_size)?;
-            batch.n_targets += rows.n_targets;
-            batch.n_inputs += rows.n_inputs;
-            batch.micro_batches.push(self.rows(rows)?);
-        }
-        // A batch of prompts alone, whose answers were cut off, has a loss of 0 and no gradient.
-        batch.n_targets = batch.n_targets.max(1);
-        Ok(batch)
+        let ahead = self.ahead.as_ref();
+        let ahead = ahead.context("the data hold nothing to train on")?;
+        let (size, first) = (sizes.batch_size, samples.first().copied().unwrap_or(0));
+        let per_epoch = self.counts()[0].div_ceil(size) as u64;
+        ahead.batch(epoch * per_epoch + (first / size) as u64, sizes)
     }
 
     fn forward(&self, rows: &RowTensors, context: &ForwardContext) -> hlx_nn::Result<Tensor> {
@@ -259,6 +229,7 @@ impl Task for TokenTask {
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
         let (mut sum, mut n_tokens) = (0.0, 0);
         let (n_train, mut rest) = (self.counts()[0], samples);
+        let layout = self.layout();
         while let Some(&first) = rest.first() {
             // Rows that follow each other, in one part.
             let mut rows = 1;
@@ -269,7 +240,7 @@ impl Task for TokenTask {
                 rows += 1;
             }
             rest = &rest[rows..];
-            let rows = self.rows(self.in_order(first, rows)?)?;
+            let rows = layout.rows(self.in_order(first, rows)?)?;
             let losses = row_losses(&self.model, &rows)?;
             let time = rows.shape[1];
             for (losses, targets) in losses.chunks(time).zip(rows.targets.chunks(time)) {
