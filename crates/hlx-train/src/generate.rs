@@ -17,7 +17,7 @@ use crate::sample::Sampling;
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
 use growing::Growing;
 use stop::Stops;
-pub use text::{TextModel, write_texts};
+pub use text::{TextModel, end_tokens, write_texts};
 pub use tokens::{TokenGeneration, generate_tokens};
 
 /// How to generate.

@@ -33,7 +33,8 @@ pub fn store_object(data: &[u8]) {
     let _ = fs::remove_file(path);
 }
 
-fn cpu() -> &'static Context {
+/// The CPU device, opened once.
+pub(crate) fn cpu() -> &'static Context {
     static CPU: OnceLock<Context> = OnceLock::new();
     CPU.get_or_init(|| Context::cpu().expect("the CPU device"))
 }

@@ -6,18 +6,20 @@
 
 mod contracts;
 mod files;
+mod models;
 mod text;
 mod tokens;
 
 use std::path::PathBuf;
 
 pub use files::model_sizes;
+pub use models::causal_sizes;
 
 /// A target: its name, which is also its folder in `fuzz/corpus`, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 26] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -38,6 +40,12 @@ pub const TARGETS: [Target; 20] = [
     ("tokenizer", tokens::tokenizer),
     ("prepare", tokens::prepared),
     ("chat_template", tokens::chat_template),
+    ("hugging_face_config", models::hugging_face_config),
+    ("hugging_face_files", models::hugging_face_files),
+    ("tokenizer_config", models::tokenizer_config),
+    ("adapters", models::adapters),
+    ("monitor", models::monitor),
+    ("npy", models::npy),
 ];
 
 /// Returns the target of this name.

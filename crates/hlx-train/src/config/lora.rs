@@ -75,7 +75,10 @@ pub(crate) fn lora_to_bytes(config: &LoraConfig) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads it.
-pub(crate) fn lora_from_bytes(bytes: &[u8]) -> Result<LoraConfig> {
+/// Reads what a checkpoint's `lora.json` holds.
+///
+/// # Errors
+/// Bytes that are none.
+pub fn lora_from_bytes(bytes: &[u8]) -> Result<LoraConfig> {
     serde_json::from_slice(bytes).context("is no configuration of adapters")
 }

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use check::{Checked, fault};
 
 pub use data::{DataSection, Format, RowKind, WindowKind};
-pub use lora::LoraSection;
-pub(crate) use lora::{lora_from_bytes, lora_to_bytes};
+pub(crate) use lora::lora_to_bytes;
+pub use lora::{LoraSection, lora_from_bytes};
 pub use model::{ModelKind, ModelSection, Preset};
 pub use optimizer::{AdjustKind, GroupSection, OptimizerKind, OptimizerSection};
 pub use read::Override;

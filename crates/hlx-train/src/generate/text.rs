@@ -142,8 +142,12 @@ fn open_tokenizer(folder: &Path) -> Result<Tokenizer> {
     Ok(Tokenizer::open(folder)?)
 }
 
-/// The tokens that end a text.
-fn end_tokens(folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+/// The tokens that end a text: the tokenizer's own, and those that `generation_config.json` and `config.json`
+/// of a folder name.
+///
+/// # Errors
+/// A file that is no JSON.
+pub fn end_tokens(folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
     let mut tokens: Vec<u32> = tokenizer.specials().eos.into_iter().collect();
     for name in END_FILES {
         let path = folder.join(name);

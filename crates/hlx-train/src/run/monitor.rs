@@ -47,7 +47,7 @@ impl Monitor {
     ///
     /// # Errors
     /// The encoder's message; it is not expected to fail.
-    pub(crate) fn to_bytes(self) -> Result<Vec<u8>> {
+    pub fn to_bytes(self) -> Result<Vec<u8>> {
         let config = bincode::config::standard();
         Ok(bincode::serde::encode_to_vec(self, config)?)
     }
@@ -64,7 +64,11 @@ impl Monitor {
         Self::from_bytes(checkpoint.file(MONITOR_FILE)?).with_context(place)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self> {
+    /// Reads the file's bytes.
+    ///
+    /// # Errors
+    /// Bytes that are none.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let decoded = bincode::serde::decode_from_slice(bytes, bincode::config::standard());
         let (monitor, used) = decoded.map_err(|error| anyhow!("is no monitor: {error}"))?;
         ensure!(

@@ -4,12 +4,15 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hlx_autograd::Tensor;
 use hlx_contract::{Encoded, own_shader, pipeline_example};
 use hlx_core::Context;
-use hlx_nn::{Model, OptimizerState, Transformer, save_model};
+use hlx_nn::{
+    CausalLm, LoraConfig, Model, OptimizerState, Transformer, export_hugging_face, save_model,
+};
 use hlx_store::{Dtype, Store};
 use hlx_text::{BpeTrainer, Document, ShardOptions, ShardWriter, Tokenizer, WordCounts};
-use hlx_train::run::{Progress, State};
+use hlx_train::run::{Monitor, Progress, State};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -32,6 +35,63 @@ fn main() -> Result<(), Box<dyn Error>> {
     contracts(&seed)?;
     run_files(&root, &seed)?;
     texts(&seed)?;
+    models(&seed)?;
+    Ok(())
+}
+
+fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
+    let ctx = Context::cpu()?;
+    let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
+    let lora = LoraConfig {
+        rank: 2,
+        alpha: 4.0,
+        targets: vec!["*.q_proj".to_owned()],
+    };
+    for preset in ["gpt2", "gemma3", "qwen3_moe"] {
+        let sizes = fuzz_targets::causal_sizes(preset);
+        let model = Model::new(&ctx, 1, |b| CausalLm::new(b, &sizes))?;
+        export_hugging_face(model.weights(), &sizes, &folder)?;
+        seed(
+            "hugging_face_config",
+            preset,
+            &fs::read(folder.join("config.json"))?,
+        )?;
+    }
+    let sizes = fuzz_targets::causal_sizes("llama2");
+    let model = Model::new(&ctx, 1, |b| CausalLm::new(b, &sizes))?;
+    export_hugging_face(model.weights(), &sizes, &folder)?;
+    let tensors = fs::read(folder.join("model.safetensors"))?;
+    seed("hugging_face_files", "single", &tensors)?;
+    let part = "model-00001-of-00001.safetensors";
+    let names = model.weights().parameters().iter();
+    let map: serde_json::Map<_, _> = names
+        .map(|one| (one.name().to_owned(), part.into()))
+        .collect();
+    let index = serde_json::json!({"metadata": {"total_size": 1}, "weight_map": map});
+    seed("hugging_face_files", "index", index.to_string().as_bytes())?;
+    fs::remove_dir_all(&folder)?;
+    let settings = r#"{"bos_token": "t", "eos_token": {"content": "r"}, "eos_token_id": [1, 3],
+        "chat_template": "{{ bos_token }}{{ messages[0].content }}"}"#;
+    seed("tokenizer_config", "settings", settings.as_bytes())?;
+    let adapted = Model::new(&ctx, 1, |b| {
+        b.with_lora(lora.clone());
+        CausalLm::new(b, &sizes)
+    })?;
+    seed(
+        "adapters",
+        "peft",
+        &adapted.weights().lora_to_safetensors()?,
+    )?;
+    seed("adapters", "lora", &serde_json::to_vec(&lora)?)?;
+    let mut monitor = Monitor::default();
+    monitor.step(true);
+    monitor.evaluation(300, 1.25, 0.0);
+    seed("monitor", "best", &monitor.to_bytes()?)?;
+    seed("monitor", "fresh", &Monitor::default().to_bytes()?)?;
+    let array = folder.with_extension("npy");
+    hlx_io::save_npy(&array, &Tensor::ids(&ctx, &[1, 2, 3, 4, 5, 6], &[2, 3])?)?;
+    seed("npy", "ids", &fs::read(&array)?)?;
+    fs::remove_file(array)?;
     Ok(())
 }
 

@@ -1,0 +1,138 @@
+//! Readers of Hugging Face folders, adapters and arrays.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hlx_nn::{
+    CausalConfig, CausalLm, ExpertsConfig, LoraConfig, Model, export_hugging_face,
+    hugging_face_dtype, import_hugging_face, read_hugging_face_config,
+};
+use hlx_text::{ChatTemplate, Message, Tokenizer};
+use hlx_train::generate::end_tokens;
+use hlx_train::run::Monitor;
+
+use crate::files::cpu;
+use crate::scratch;
+
+/// The shape of a preset with some hundred parameters, which the targets write and read.
+pub fn causal_sizes(preset: &str) -> CausalConfig {
+    let base = CausalConfig::preset(preset).expect("a preset");
+    let experts = base.experts.clone().map(|experts| ExpertsConfig {
+        n_experts: 2,
+        per_token: 1,
+        width: 4,
+        ..experts
+    });
+    CausalConfig {
+        experts,
+        vocabulary: 11,
+        width: 4,
+        n_layers: 1,
+        n_heads: 2,
+        n_kv_heads: 2,
+        head_width: 2,
+        feed_forward_width: 4,
+        max_positions: 8,
+        full_layers: Vec::new(),
+        ..base
+    }
+}
+
+/// A folder with a whole model in Hugging Face's form.
+fn folder_of_model(name: &str) -> PathBuf {
+    let folder = scratch(name);
+    if !folder.join("config.json").is_file() {
+        let sizes = causal_sizes("llama2");
+        let model = Model::new(cpu(), 1, |b| CausalLm::new(b, &sizes)).expect("a model");
+        export_hugging_face(model.weights(), &sizes, &folder).expect("written");
+    }
+    folder
+}
+
+/// Reads a Hugging Face configuration.
+pub fn hugging_face_config(data: &[u8]) {
+    let folder = scratch("hugging-face-config");
+    if fs::write(folder.join("config.json"), data).is_ok()
+        && let Ok(config) = read_hugging_face_config(&folder)
+    {
+        let _ = config.validate();
+    }
+}
+
+/// Reads the tensors of a Hugging Face folder: any bytes as the only file, as the index of several, and as
+/// one of them.
+pub fn hugging_face_files(data: &[u8]) {
+    const INDEX: &str = "model.safetensors.index.json";
+    const PART: &str = "model-00001-of-00001.safetensors";
+    let single = folder_of_model("hugging-face-single");
+    let whole = fs::read(folder_of_model("hugging-face-whole").join("model.safetensors"));
+    let whole = whole.expect("a model");
+    read_folder(&single, &[("model.safetensors", data)]);
+    let parts = folder_of_model("hugging-face-parts");
+    read_folder(&parts, &[(INDEX, data), (PART, &whole)]);
+    let index = format!("{{\"weight_map\": {{\"lm_head.weight\": \"{PART}\"}}}}");
+    read_folder(&parts, &[(INDEX, index.as_bytes()), (PART, data)]);
+}
+
+fn read_folder(folder: &Path, files: &[(&str, &[u8])]) {
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).expect("written");
+    }
+    let _ = hugging_face_dtype(folder);
+    let _ = import_hugging_face(cpu(), folder);
+}
+
+/// Opens a tokenizer beside which any bytes stand as its settings, and as those of generation.
+pub fn tokenizer_config(data: &[u8]) {
+    let folder = scratch("tokenizer-config");
+    let own = Tokenizer::characters_of("the river").expect("a tokenizer");
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).expect("written");
+    write("tokenizer.json", own.to_json().as_bytes());
+    write("tokenizer_config.json", data);
+    write("generation_config.json", data);
+    if let Ok(tokenizer) = Tokenizer::open(&folder) {
+        let _ = tokenizer.encode_with_specials("the river");
+        if let Ok(template) = ChatTemplate::of(&tokenizer) {
+            let _ = template.render(&[Message::new("user", "hi")], true);
+        }
+    }
+    let _ = end_tokens(&folder, &own);
+}
+
+/// Reads adapters, and what a checkpoint says of them.
+pub fn adapters(data: &[u8]) {
+    let lora = LoraConfig {
+        rank: 2,
+        alpha: 4.0,
+        targets: vec!["*.q_proj".to_owned()],
+    };
+    let sizes = causal_sizes("llama2");
+    let model = Model::zeroed(cpu(), |b| {
+        b.with_lora(lora);
+        CausalLm::new(b, &sizes)
+    });
+    let _ = model.expect("a model").weights().load_lora(data);
+    if let Ok(read) = hlx_train::config::lora_from_bytes(data) {
+        let _ = read.check();
+    }
+}
+
+/// Reads what a run has seen of its own course; what it is written as is read again.
+pub fn monitor(data: &[u8]) {
+    if let Ok(monitor) = Monitor::from_bytes(data) {
+        let written = monitor.to_bytes().expect("bytes");
+        let again = Monitor::from_bytes(&written).expect("its own bytes");
+        assert_eq!(again.to_bytes().expect("bytes"), written);
+    }
+}
+
+/// Reads an array, as the ids of `hlx logits`.
+pub fn npy(data: &[u8]) {
+    let path = scratch("npy").join("ids.npy");
+    if fs::write(&path, data).is_ok()
+        && let Ok(tensor) = hlx_io::load_npy(cpu(), &path)
+    {
+        let again = hlx_io::save_npy(&path, &tensor).and_then(|()| hlx_io::load_npy(cpu(), &path));
+        assert_eq!(again.expect("its own bytes").shape(), tensor.shape());
+    }
+}
