@@ -119,14 +119,21 @@ pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
 /// # Errors
 /// As [`import_hugging_face`], and the system's message.
 pub fn import(from: &Path, to: &Path) -> Result<usize> {
-    let same = fs::canonicalize(from).ok().zip(fs::canonicalize(to).ok());
-    if same.is_some_and(|(from, to)| from == to) {
-        bail!("{}: is the folder that is read", to.display());
-    }
+    ensure_another(from, to)?;
     let model = import_hugging_face(&Context::cpu()?, from)?;
     save_model(to, &model)?;
     copy_companions(from, to)?;
     Ok(model.weights().n_elements())
+}
+
+fn ensure_another(from: &Path, to: &Path) -> Result<()> {
+    let same = fs::canonicalize(from).ok().zip(fs::canonicalize(to).ok());
+    ensure!(
+        same.is_none_or(|(from, to)| from != to),
+        "{}: is the folder that is read",
+        to.display()
+    );
+    Ok(())
 }
 
 /// Writes a model as a Hugging Face folder.
@@ -134,6 +141,7 @@ pub fn import(from: &Path, to: &Path) -> Result<usize> {
 /// # Errors
 /// A model without a Hugging Face form, as [`open`], and the system's message.
 pub fn export(from: &Path, to: &Path) -> Result<()> {
+    ensure_another(from, to)?;
     let model = open(&Context::cpu()?, from)?;
     ensure!(
         !model.weights().has_lora(),

@@ -94,6 +94,8 @@ fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
     let refused = |arguments: &[&str]| place.fails(arguments);
     let error = refused(&["import", "hub", "--out", "hub"]);
     assert_eq!(error, "error: hub: is the folder that is read");
+    let error = refused(&["export", "hub", "hub"]);
+    assert_eq!(error, "error: hub: is the folder that is read");
     let error = refused(&["logits", "nothing", "--ids", "ids.npy", "--out", "l.npy"]);
     let expected = "error: nothing: holds neither a run nor a model's config.json";
     assert_eq!(error, expected);
