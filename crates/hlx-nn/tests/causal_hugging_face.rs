@@ -347,6 +347,18 @@ fn configurations_that_would_give_other_results_are_refused_by_name() -> Result 
     let expected = "the key `residual_multiplier` is not known, and may change the result";
     assert_eq!(text, expected);
     let text = refusal(|keys| {
+        keys.insert("num_hidden_layers".into(), json!(1_u64 << 60));
+    })?;
+    let expected = format!(
+        "`num_hidden_layers` is {}, expected at most 16384",
+        1_u64 << 60
+    );
+    assert_eq!(text, expected);
+    let text = refusal(|keys| {
+        keys.insert("vocab_size".into(), json!(1_u64 << 60));
+    })?;
+    assert!(text.ends_with("expected at most 16777216"), "{text}");
+    let text = refusal(|keys| {
         keys.insert("hidden_act".into(), json!("relu"));
     })?;
     assert_eq!(
@@ -454,6 +466,20 @@ fn files_that_are_broken_or_of_another_model_are_refused() -> Result {
     let (size, short) = (bytes.len(), bytes.len() - 1);
     let expected = format!("the header tells of {size} bytes, and the file has {short}");
     assert_eq!(refused(), expected);
+    // Sizes that the files do not have are found before there is memory for them.
+    fs::write(&path, &bytes)?;
+    let config = fs::read_to_string(folder.join("config.json"))?;
+    let mut keys: serde_json::Map<_, _> = serde_json::from_str(&config)?;
+    keys["vocab_size"] = serde_json::json!(1 << 24);
+    keys["hidden_size"] = serde_json::json!(1 << 20);
+    fs::write(folder.join("config.json"), serde_json::to_string(&keys)?)?;
+    let expected = "model.embed_tokens.weight has shape [43, 24], expected [16777216, 1048576]";
+    assert_eq!(refused(), expected);
+    keys["num_hidden_layers"] = serde_json::json!(100);
+    fs::write(folder.join("config.json"), serde_json::to_string(&keys)?)?;
+    let text = refused();
+    assert!(text.ends_with("tensors, too few for 100 layers"), "{text}");
+    fs::write(folder.join("config.json"), config)?;
     fs::write(&path, u64::MAX.to_le_bytes())?;
     let expected = "the header has 18446744073709551615 bytes, and the file has 8";
     assert_eq!(refused(), expected);

@@ -9,6 +9,12 @@ use crate::error::NnError;
 /// The widest head that the attention kernels take.
 const MAX_HEAD_WIDTH: usize = 256;
 
+/// More layers than any model has; a number past it comes from a damaged file.
+pub(crate) const MAX_LAYERS: usize = 1 << 14;
+
+/// Of the other sizes: far above what any device holds, and far below what overflows a product of them.
+const MAX_SIZE: usize = 1 << 24;
+
 /// The family whose files a model reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -235,6 +241,18 @@ impl CausalConfig {
                 return Err(format!("{name} is 0, expected at least 1"));
             }
         }
+        for (name, size, most) in [
+            ("vocabulary", self.vocabulary, MAX_SIZE),
+            ("width", self.width, MAX_SIZE),
+            ("n_layers", self.n_layers, MAX_LAYERS),
+            ("n_heads", self.n_heads, MAX_SIZE),
+            ("feed_forward_width", self.feed_forward_width, MAX_SIZE),
+            ("max_positions", self.max_positions, MAX_SIZE),
+        ] {
+            if size > most {
+                return Err(format!("{name} is {size}, expected at most {most}"));
+            }
+        }
         let Some(experts) = &self.experts else {
             return Ok(());
         };
@@ -248,6 +266,12 @@ impl CausalConfig {
         if !coefficient.is_finite() || coefficient < 0.0 {
             return Err(format!(
                 "balance_coefficient is {coefficient}, expected 0 or more"
+            ));
+        }
+        let largest = width.max(n_experts);
+        if largest > MAX_SIZE {
+            return Err(format!(
+                "experts: {n_experts} of width {width}, expected at most {MAX_SIZE}"
             ));
         }
         if width == 0 || per_token == 0 || per_token > n_experts {

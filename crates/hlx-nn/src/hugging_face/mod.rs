@@ -17,7 +17,8 @@ use self::files::TensorFiles;
 use self::names::{Place, place_of};
 use crate::error::NnError;
 use crate::{
-    Architecture, CONFIG_FILE, CausalConfig, CausalLm, InferenceModel, Model, Parameter, Result,
+    Architecture, CONFIG_FILE, CausalConfig, CausalLm, InferenceModel, Model, Parameter,
+    ParameterBuilder, Result,
 };
 
 pub use self::write::{NamedTensor, export_hugging_face, hugging_face_tensors};
@@ -42,9 +43,10 @@ pub fn read_hugging_face_config(folder: &Path) -> Result<CausalConfig> {
 pub fn import_hugging_face(ctx: &Context, folder: &Path) -> Result<Model<CausalLm>> {
     let config = read_hugging_face_config(folder)?;
     let files = TensorFiles::open(folder)?;
+    let places = checked_places(folder, &files, &config)?;
     let model = Model::zeroed(ctx, |b| CausalLm::new(b, &config))?;
     let parameters = model.weights().parameters();
-    read_parameters(folder, &files, parameters, &config, |parameter, values| {
+    read_parameters(&files, parameters, &places, |parameter, values| {
         Ok(ctx.upload_f32(&parameter.tensor()?.buffer()?, &values)?)
     })?;
     Ok(model)
@@ -72,22 +74,30 @@ pub fn import_hugging_face_as(
 ) -> Result<InferenceModel<CausalLm>> {
     let config = read_hugging_face_config(folder)?;
     let files = TensorFiles::open(folder)?;
+    let places = checked_places(folder, &files, &config)?;
     let model = InferenceModel::zeroed(ctx, dtype, |b| CausalLm::new(b, &config))?;
-    let parameters = model.parameters();
-    read_parameters(folder, &files, parameters, &config, |parameter, values| {
+    read_parameters(&files, model.parameters(), &places, |parameter, values| {
         model.load(parameter, &values)
     })?;
     Ok(model)
 }
 
-/// Checks the files and hands out the values of each parameter.
-fn read_parameters(
-    folder: &Path,
-    files: &TensorFiles,
-    parameters: &[Parameter],
-    config: &CausalConfig,
-    mut take: impl FnMut(&Parameter, Vec<f32>) -> Result<()>,
-) -> Result<()> {
+/// Where the files have each parameter of a configuration's model, in the order of declaration. The files are
+/// checked before any memory is taken for the model.
+fn checked_places(folder: &Path, files: &TensorFiles, config: &CausalConfig) -> Result<Vec<Place>> {
+    let n_tensors = files.names().count();
+    let n_experts = config.experts.as_ref().map_or(1, |one| one.n_experts);
+    if n_tensors < config.n_layers.max(n_experts) {
+        let n_layers = config.n_layers;
+        let of_experts = config.experts.as_ref();
+        let of_experts =
+            of_experts.map_or_else(String::new, |one| format!(" and {} experts", one.n_experts));
+        let reason = format!("has {n_tensors} tensors, too few for {n_layers} layers{of_experts}");
+        return Err(NnError::file(folder, reason));
+    }
+    let mut builder = ParameterBuilder::new();
+    CausalLm::new(&mut builder, config)?;
+    let parameters = builder.declared_parameters();
     let prefix = prefix_of(config.architecture, files);
     let places: Vec<Place> = parameters
         .iter()
@@ -101,8 +111,18 @@ fn read_parameters(
             ..place
         })
         .collect();
-    check(folder, files, parameters, &places, config)?;
-    for (parameter, place) in parameters.iter().zip(&places) {
+    check(folder, files, &parameters, &places, config)?;
+    Ok(places)
+}
+
+/// Hands out the values of each parameter.
+fn read_parameters(
+    files: &TensorFiles,
+    parameters: &[Parameter],
+    places: &[Place],
+    mut take: impl FnMut(&Parameter, Vec<f32>) -> Result<()>,
+) -> Result<()> {
+    for (parameter, place) in parameters.iter().zip(places) {
         let Some(entry) = files.get(&place.name) else {
             continue;
         };

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::keys::Keys;
+use crate::causal::MAX_LAYERS;
 use crate::{
     Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, Positions, RopeScaling, Rotary,
 };
@@ -72,11 +73,11 @@ fn gpt2(keys: &Keys) -> Result<CausalConfig, String> {
     Ok(CausalConfig {
         vocabulary: keys.need("vocab_size")?,
         width,
-        n_layers: keys.need("n_layer")?,
+        n_layers: layers_of(keys, "n_layer")?,
         n_heads,
         n_kv_heads: n_heads,
         head_width: width / n_heads.max(1),
-        feed_forward_width: keys.count("n_inner")?.unwrap_or(4 * width),
+        feed_forward_width: keys.count("n_inner")?.unwrap_or(width.saturating_mul(4)),
         max_positions: keys.need("n_positions")?,
         norm_eps: keys.number("layer_norm_epsilon")?.unwrap_or(1e-5) as f32,
         feed_forward,
@@ -98,7 +99,7 @@ fn decoder(keys: &Keys, architecture: Architecture) -> Result<CausalConfig, Stri
     let sizes = CausalConfig {
         vocabulary: keys.need("vocab_size")?,
         width,
-        n_layers: keys.need("num_hidden_layers")?,
+        n_layers: layers_of(keys, "num_hidden_layers")?,
         n_heads,
         n_kv_heads: keys.count("num_key_value_heads")?.unwrap_or(n_heads),
         head_width: keys.count("head_dim")?.unwrap_or(width / n_heads.max(1)),
@@ -116,6 +117,17 @@ fn decoder(keys: &Keys, architecture: Architecture) -> Result<CausalConfig, Stri
         ..family
     };
     with_windows(keys, with_rotary(keys, with_attention(keys, sizes)?)?)
+}
+
+/// The number of layers, over which lists are made before the whole is checked.
+fn layers_of(keys: &Keys, name: &str) -> Result<usize, String> {
+    let n_layers = keys.need(name)?;
+    match n_layers > MAX_LAYERS {
+        true => Err(format!(
+            "`{name}` is {n_layers}, expected at most {MAX_LAYERS}"
+        )),
+        false => Ok(n_layers),
+    }
 }
 
 fn feed_forward_of(keys: &Keys) -> Result<FeedForwardKind, String> {

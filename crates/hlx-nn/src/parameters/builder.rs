@@ -189,6 +189,11 @@ impl ParameterBuilder {
         Weights::new(ctx, self.take_declared()?)
     }
 
+    /// The parameters that have been declared so far.
+    pub(crate) fn declared_parameters(&self) -> Vec<Parameter> {
+        self.declared().parameters.clone()
+    }
+
     /// What has been declared, each under a name of its own.
     pub(super) fn take_declared(self) -> Result<Declared> {
         let declared = std::mem::take(&mut *self.declared());
