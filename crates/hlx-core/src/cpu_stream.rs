@@ -11,8 +11,8 @@ use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, CpuBody, Fusable, Limits, Node, Planned, fuse};
 use crate::launch::{Binding, CpuBindings, CpuLaunch, Launch};
 use crate::memory::{
-    BlockMemory, BlockSource, Buffer, Lifetimes, MemoryPlan, MemoryStatistics, PlannedMemory,
-    TensorPool,
+    BlockMemory, BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, MemoryStatistics,
+    PlannedMemory, TensorPool,
 };
 use crate::recording::RecordingThread;
 use crate::timing::{TimingCollector, Work};
@@ -97,7 +97,7 @@ impl Recording {
                 life.1 = at;
             }
         }
-        let memory = self.plan.place(&lifetimes, pool)?;
+        let memory = self.plan.place(&lifetimes, &Heirs::new(), pool)?;
         let ready = |launch: Recorded| CpuLaunch::new(launch.kind, &launch.views, launch.body);
         let launches: Result<Vec<CpuLaunch>, CoreError> = launches.into_iter().map(ready).collect();
         Ok(CpuGraph {

@@ -19,13 +19,19 @@ pub enum Binding<'a> {
     Write(&'a Buffer),
     /// Read and written in place.
     ReadWrite(&'a Buffer),
+    /// Written, every word, each by a thread that has read the same word of the launch's first binding
+    /// and that no other thread reads: a graph may give both the same memory.
+    Replace(&'a Buffer),
 }
 
 impl<'a> Binding<'a> {
     /// The buffer.
     pub fn buffer(&self) -> &'a Buffer {
         match self {
-            Self::Read(buffer) | Self::Write(buffer) | Self::ReadWrite(buffer) => buffer,
+            Self::Read(buffer)
+            | Self::Write(buffer)
+            | Self::ReadWrite(buffer)
+            | Self::Replace(buffer) => buffer,
         }
     }
 
@@ -36,7 +42,7 @@ impl<'a> Binding<'a> {
 
     /// Whether the kernel reads it.
     pub fn reads(&self) -> bool {
-        !matches!(self, Self::Write(_))
+        !matches!(self, Self::Write(_) | Self::Replace(_))
     }
 }
 

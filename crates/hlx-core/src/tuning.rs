@@ -46,6 +46,9 @@ pub struct Tuning {
     /// and 225 us for 50,304 tokens, 269 and 180 for 16,384 (304 and 455 where one token is a fifth
     /// of the text), 119 and 125 for 4,096.
     pub embedding_sum_from: usize,
+    /// Elements of a weight from which the partial sums of its gradient are computed shard by shard, so
+    /// that log2 of the shards are in memory and not all: 256 MiB, each of which fills the device.
+    pub shards_in_turn_from: usize,
     /// Elements of a tensor from which a recorded backward pass computes the output of a norm or an
     /// activation again instead of keeping it. These are 6 of the 16 activations that a block keeps;
     /// computing them again costs a hundredth of a step. Below, a launch costs more than the memory
@@ -207,6 +210,7 @@ impl Tuning {
                 few_queries_up_to: 8,
             },
             embedding_sum_from: 32_768,
+            shards_in_turn_from: 1 << 26,
             recompute_from: 1 << 22,
             digest_pairs_up_to: if native { 4096 } else { 0 },
         }

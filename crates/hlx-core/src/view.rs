@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::launch::Binding;
-use crate::memory::{ALIGNMENT_WORDS, Block};
+use crate::memory::{ALIGNMENT_WORDS, Block, align_words};
 
 /// A range of words of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,8 @@ pub(crate) struct View {
     pub len: usize,
     pub reads: bool,
     pub writes: bool,
+    /// Whether it may take the memory of the command's first window ([`Binding::Replace`]).
+    pub replaces: bool,
     /// The number of elements.
     pub elements: usize,
     pub dtype: DType,
@@ -63,6 +65,7 @@ impl View {
             len: buffer.words(),
             reads: binding.reads(),
             writes: binding.writes(),
+            replaces: matches!(binding, Binding::Replace(_)),
             elements: buffer.len(),
             dtype: buffer.dtype(),
         }
@@ -70,6 +73,11 @@ impl View {
 
     pub fn block_id(&self) -> u64 {
         self.block.placed().0.id
+    }
+
+    /// Whether it is the whole of its block.
+    pub fn is_whole(&self) -> bool {
+        self.offset == 0 && align_words(self.len) == self.block.words
     }
 
     /// The block and the word in it, where they lie now: a planned buffer's own block until it has

@@ -154,7 +154,8 @@ pub fn cross_entropy_backward(
             Binding::Read(targets),
             Binding::Read(stats),
             Binding::Read(scale),
-            Binding::Write(dlogits),
+            // Each thread reads its logits first.
+            Binding::Replace(dlogits),
         ],
         push: push_bytes(&push),
         groups: groups_1d(len.div_ceil(4 * vectors * GROUP_THREADS)),

@@ -163,7 +163,8 @@ impl<'a> Map<'a> {
                 .iter()
                 .zip(&buffers)
                 .map(|(arg, buffer)| match arg {
-                    Arg::Each(_, Binding::Write(_)) => Binding::Write(buffer),
+                    // What a map replaces would have to be its first argument.
+                    Arg::Each(_, Binding::Write(_) | Binding::Replace(_)) => Binding::Write(buffer),
                     Arg::Each(_, Binding::ReadWrite(_)) => Binding::ReadWrite(buffer),
                     Arg::Each(_, Binding::Read(_)) | Arg::Whole(..) | Arg::Blocks(..) => {
                         Binding::Read(buffer)

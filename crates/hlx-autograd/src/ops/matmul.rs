@@ -1,7 +1,8 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
-use hlx_core::Buffer;
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
 use hlx_kernels::broadcast_shape;
+use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
 
 use crate::samples::Samples;
@@ -271,6 +272,24 @@ pub(super) fn weight_gradient(
     rows: usize,
     batch: Batch,
 ) -> Result<()> {
+    let shards = pass.shards();
+    // Windows of single shards are bound by themselves.
+    let are_windows = [m, n].map(|width| rows / shards * width % ALIGNMENT_WORDS == 0);
+    if are_windows == [true; 2]
+        && shards.is_power_of_two()
+        && shards > 1
+        && m * n >= pass.context().tuning().shards_in_turn_from
+        && let Some(out) = pass.open_sum(weight, batch)?
+    {
+        let turns = ShardsInTurn {
+            ctx: pass.context(),
+            left: (left, m),
+            right: (right, n),
+            per_shard: rows / shards,
+        };
+        let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc(m * n));
+        return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
+    }
     pass.parameter(weight, batch, |ctx, target, shards| {
         let per_shard = rows / shards;
         let strides = [per_shard * m, per_shard * n, m * n];
@@ -283,10 +302,44 @@ pub(super) fn weight_gradient(
     })
 }
 
+/// A weight's gradient whose shards are computed one after the other: leftᵀ right over the rows of each.
+struct ShardsInTurn<'a> {
+    ctx: &'a Context,
+    left: (&'a Buffer, usize),
+    right: (&'a Buffer, usize),
+    per_shard: usize,
+}
+
+impl ShardsInTurn<'_> {
+    /// Sums `shards` shards from `first` on pairwise into `out`; `waiting` has a buffer for the right half
+    /// of each level.
+    fn sum(&self, first: usize, shards: usize, out: &Buffer, waiting: &[Buffer]) -> Result<()> {
+        let Some((right, waiting)) = waiting.split_first() else {
+            return self.product(first, out);
+        };
+        self.sum(first, shards / 2, out, waiting)?;
+        self.sum(first + shards / 2, shards / 2, right, waiting)?;
+        Ok(add_assign(self.ctx, out, right)?)
+    }
+
+    fn product(&self, shard: usize, out: &Buffer) -> Result<()> {
+        let window = |(buffer, width): (&Buffer, usize)| {
+            let len = self.per_shard * width;
+            buffer.slice(shard * len, len)
+        };
+        let (left, right) = (window(self.left)?, window(self.right)?);
+        let product = MatMul {
+            trans_a: true,
+            ..MatMul::new(self.left.1, self.right.1, self.per_shard)
+        };
+        Ok(matmul(self.ctx, &left, &right, None, out, &product)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::Tensor;
     use crate::ops::test_support::{check, input, message};
+    use crate::{BackwardPlan, Tensor};
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
@@ -303,6 +356,33 @@ mod tests {
             let operands = [input(1, shapes[0]), input(2, shapes[1])];
             check("matmul", &operands, |x| x[0].matmul(&x[1]));
         }
+    }
+
+    #[test]
+    fn a_large_weight_whose_shards_are_computed_in_turn_has_the_same_bits() -> crate::Result<()> {
+        for ctx in hlx_core::testing::contexts() {
+            let mut tuning = ctx.tuning().clone();
+            tuning.shards_in_turn_from = 1;
+            let mut gradients = Vec::new();
+            for ctx in [ctx.clone(), ctx.with_tuning(tuning)?] {
+                for shards in [2, 8] {
+                    let x = Tensor::randn(&ctx, &[8, 16, 12], 1)?.with_samples(0)?;
+                    let weight = Tensor::randn(&ctx, &[20, 12], 2)?.with_gradient();
+                    let upstream = Tensor::randn(&ctx, &[8, 16, 20], 3)?;
+                    let plan = BackwardPlan {
+                        shards,
+                        ..BackwardPlan::default()
+                    };
+                    let y = x.linear(&weight, None)?.mul(&upstream)?;
+                    y.sum()?.backward_with(&plan)?;
+                    let gradient = weight.grad().expect("a gradient").to_vec()?;
+                    gradients.push(gradient.into_iter().map(f32::to_bits).collect::<Vec<_>>());
+                }
+            }
+            assert_eq!(gradients[..2], gradients[2..], "{}", ctx.info());
+            assert_ne!(gradients[0], gradients[1]);
+        }
+        Ok(())
     }
 
     #[test]

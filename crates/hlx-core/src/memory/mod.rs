@@ -14,7 +14,7 @@ pub use buffer::Buffer;
 pub(crate) use buffer::NotedChange;
 pub(crate) use changes::Changes;
 pub use changes::{last_moment, next_moment};
-pub(crate) use plan::{Lifetimes, MemoryPlan, PlannedMemory};
+pub(crate) use plan::{Heirs, Lifetimes, MemoryPlan, PlannedMemory};
 pub use pool::{MemoryStatistics, TensorPool};
 
 /// Every allocation starts at a multiple of this many words: 256 bytes, the largest storage

@@ -21,6 +21,9 @@ const LARGEST_BLOCK_WORDS: usize = 1 << 28;
 /// The first and last level of the launches that touch a buffer, by the id of its block.
 pub(crate) type Lifetimes = HashMap<u64, (usize, usize)>;
 
+/// Buffers that take the words of another one when its life ends, by the ids of the blocks.
+pub(crate) type Heirs = HashMap<u64, u64>;
+
 /// The buffers of a graph being recorded.
 pub(crate) struct MemoryPlan {
     source: Arc<BlockSource>,
@@ -35,9 +38,10 @@ pub(crate) struct PlannedMemory {
     pub statistics: MemoryStatistics,
 }
 
-/// A buffer that needs a place.
+/// Buffers that need one place: one, and those that take its words after it.
 struct Request {
-    block: Arc<Block>,
+    blocks: Vec<Arc<Block>>,
+    words: usize,
     first: usize,
     last: usize,
 }
@@ -85,13 +89,15 @@ impl MemoryPlan {
     }
 
     /// Gives every buffer its place: those whose handles are still held lie in `pool`, the
-    /// others in memory that all graphs share, where two overlap only if their lifetimes do not.
+    /// others in memory that all graphs share, where two overlap only if their lifetimes do not, or if
+    /// one is the other's heir. Neither an heir nor what it inherits has a handle.
     pub fn place(
         &self,
         lifetimes: &Lifetimes,
+        heirs: &Heirs,
         pool: &Arc<TensorPool>,
     ) -> Result<PlannedMemory, CoreError> {
-        let (mut kept, mut requests) = (Vec::new(), Vec::new());
+        let (mut kept, mut requests) = (Vec::new(), Requests::default());
         let mut statistics = MemoryStatistics::default();
         for (block, allocation) in self.buffers().drain(..) {
             if allocation.upgrade().is_some() {
@@ -101,22 +107,57 @@ impl MemoryPlan {
                 statistics.buffers += 1;
                 kept.push(buffer);
             } else if let Some(&(first, last)) = lifetimes.get(&block.id) {
-                requests.push(Request { block, first, last });
+                requests.add(block, (first, last), heirs);
             }
         }
+        let requests = requests.all;
         statistics.in_use_bytes = statistics.held_bytes;
         statistics.peak_bytes = statistics.held_bytes + most_alive_bytes(&requests);
         let (places, sizes) = pack(&requests);
         let blocks = self.source.scratch(&sizes)?;
         for (request, (block_idx, start)) in requests.iter().zip(places) {
-            let block = Arc::clone(&blocks[block_idx]);
-            put(&request.block, Placement::Shared(block, start));
+            for planned in &request.blocks {
+                let block = Arc::clone(&blocks[block_idx]);
+                put(planned, Placement::Shared(block, start));
+            }
         }
         statistics.held_bytes += sizes.iter().sum::<usize>() as u64 * 4;
         Ok(PlannedMemory {
             _kept: kept,
             statistics,
         })
+    }
+}
+
+/// Requests being collected.
+#[derive(Default)]
+struct Requests {
+    all: Vec<Request>,
+    /// The places in `all` by the block whose words are inherited.
+    places: HashMap<u64, usize>,
+}
+
+impl Requests {
+    fn add(&mut self, block: Arc<Block>, (first, last): (usize, usize), heirs: &Heirs) {
+        let mut origin = block.id;
+        while let Some(&earlier) = heirs.get(&origin) {
+            origin = earlier;
+        }
+        let place = *self.places.entry(origin).or_insert(self.all.len());
+        match self.all.get_mut(place) {
+            Some(request) => {
+                request.words = request.words.max(block.words);
+                request.first = request.first.min(first);
+                request.last = request.last.max(last);
+                request.blocks.push(block);
+            }
+            None => self.all.push(Request {
+                words: block.words,
+                blocks: vec![block],
+                first,
+                last,
+            }),
+        }
     }
 }
 
@@ -131,7 +172,7 @@ fn put(planned: &Block, placement: Placement) {
 fn most_alive_bytes(requests: &[Request]) -> u64 {
     let mut changes: Vec<(usize, i64)> = Vec::with_capacity(2 * requests.len());
     for request in requests {
-        let bytes = request.block.words as i64 * 4;
+        let bytes = request.words as i64 * 4;
         changes.push((request.first, bytes));
         changes.push((request.last + 1, -bytes));
     }
@@ -148,16 +189,18 @@ fn most_alive_bytes(requests: &[Request]) -> u64 {
 /// each at the lowest words that nothing alive at the same time has.
 fn pack(requests: &[Request]) -> (Vec<(usize, usize)>, Vec<usize>) {
     let mut order: Vec<usize> = (0..requests.len()).collect();
-    order.sort_by_key(|&idx| (usize::MAX - requests[idx].block.words, requests[idx].first));
+    order.sort_by_key(|&idx| (usize::MAX - requests[idx].words, requests[idx].first));
     let mut places = vec![(0, 0); requests.len()];
     // The buffers of each block, by their start.
     let mut blocks: Vec<Vec<Placed>> = Vec::new();
     for idx in order {
-        let Request { block, first, last } = &requests[idx];
-        let (words, first, last) = (block.words, *first, *last);
+        let &Request {
+            words, first, last, ..
+        } = &requests[idx];
         let found = blocks.iter().enumerate().find_map(|(block_idx, placed)| {
             let start = lowest_gap(placed, words, first, last);
-            let fits = start + words <= LARGEST_BLOCK_WORDS;
+            // A block of one large buffer takes others in its place.
+            let fits = start + words <= LARGEST_BLOCK_WORDS.max(words_of(placed));
             fits.then_some((block_idx, start))
         });
         let (block_idx, start) = found.unwrap_or_else(|| {
@@ -178,8 +221,13 @@ fn pack(requests: &[Request]) -> (Vec<(usize, usize)>, Vec<usize>) {
         );
         places[idx] = (block_idx, start);
     }
-    let size = |placed: &Vec<Placed>| placed.iter().map(|p| p.end).max().unwrap_or(0);
-    (places, blocks.iter().map(size).collect())
+    let sizes = blocks.iter().map(|placed| words_of(placed)).collect();
+    (places, sizes)
+}
+
+/// The words of a block that holds these buffers.
+fn words_of(placed: &[Placed]) -> usize {
+    placed.iter().map(|one| one.end).max().unwrap_or(0)
 }
 
 /// The lowest start of `words` words that no buffer alive within the levels has.
@@ -206,7 +254,8 @@ mod tests {
     fn requests(lives: &[(usize, usize, usize)]) -> Vec<Request> {
         let source = Arc::new(BlockSource::new("test", "cpu", Arc::new(HostAllocator)));
         let request = |&(words, first, last): &(usize, usize, usize)| Request {
-            block: source.planned(words),
+            blocks: vec![source.planned(words)],
+            words,
             first,
             last,
         };
@@ -224,11 +273,11 @@ mod tests {
         let (places, sizes) = pack(&requests);
         assert_eq!(sizes.len(), 1);
         for (i, a) in requests.iter().enumerate() {
-            assert!(places[i].1 + a.block.words <= sizes[0]);
+            assert!(places[i].1 + a.words <= sizes[0]);
             for (j, b) in requests.iter().enumerate().skip(i + 1) {
                 let together = a.first <= b.last && b.first <= a.last;
                 let (start_a, start_b) = (places[i].1, places[j].1);
-                let shared = start_a < start_b + b.block.words && start_b < start_a + a.block.words;
+                let shared = start_a < start_b + b.words && start_b < start_a + a.words;
                 assert!(!(together && shared), "{i} and {j}");
             }
         }
@@ -249,5 +298,41 @@ mod tests {
         let half = LARGEST_BLOCK_WORDS / 2 + 64;
         let requests = requests(&[(half, 0, 9), (half, 0, 9), (64, 0, 9)]);
         assert_eq!(pack(&requests).1, [half + 64, half]);
+    }
+
+    #[test]
+    fn large_buffers_take_the_block_of_one_whose_life_is_over() {
+        let large = LARGEST_BLOCK_WORDS + 64;
+        let requests = requests(&[
+            (large, 0, 3),
+            (large, 4, 9),
+            (large, 5, 9),
+            (large - 64, 2, 4),
+        ]);
+        assert_eq!(pack(&requests).1, [large, large]);
+    }
+
+    #[test]
+    fn an_heir_takes_the_words_of_what_it_replaces() {
+        let source = Arc::new(BlockSource::new("test", "cpu", Arc::new(HostAllocator)));
+        let blocks = [64, 64, 128].map(|words| source.planned(words));
+        let heirs = Heirs::from([(blocks[1].id, blocks[0].id)]);
+        let mut requests = Requests::default();
+        for (block, life) in blocks.iter().zip([(0, 2), (2, 5), (1, 3)]) {
+            requests.add(Arc::clone(block), life, &heirs);
+        }
+        let found: Vec<_> = requests
+            .all
+            .iter()
+            .map(|request| {
+                (
+                    request.blocks.len(),
+                    request.words,
+                    request.first,
+                    request.last,
+                )
+            })
+            .collect();
+        assert_eq!(found, [(2, 64, 0, 5), (1, 128, 1, 3)]);
     }
 }

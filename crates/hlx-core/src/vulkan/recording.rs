@@ -14,7 +14,7 @@ use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, Fusable, Node, Planned, fuse};
 use crate::launch::{Binding, Launch};
-use crate::memory::{BlockSource, Buffer, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
+use crate::memory::{BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
 use crate::timing::Work;
 use crate::view::{Access, View};
 
@@ -223,7 +223,9 @@ impl Recording {
             self.join()?;
         }
         let (order, levels) = schedule(&self.accesses());
-        let memory = self.plan.place(&self.lifetimes(&levels), pool)?;
+        let lifetimes = self.lifetimes(&levels);
+        let heirs = self.heirs(&levels, &lifetimes);
+        let memory = self.plan.place(&lifetimes, &heirs, pool)?;
         let pipelines = self.device.pipelines().prepare(
             &self.device,
             self.operations.iter().filter_map(Operation::request),
@@ -266,6 +268,34 @@ impl Recording {
             }
         }
         lifetimes
+    }
+}
+
+impl Recording {
+    /// The results that take the memory of what they are made of: whole buffers without handles, of which
+    /// one is read for the last time, and by nobody else at its level, where the other is written first.
+    fn heirs(&self, levels: &[usize], lifetimes: &Lifetimes) -> Heirs {
+        let dropped = self.plan.dropped();
+        let touches =
+            |operation: &Operation, id| operation.arguments.iter().any(|v| v.block_id() == id);
+        let mut heirs = Heirs::new();
+        for (operation, &level) in self.operations.iter().zip(levels) {
+            let Some(result) = operation.arguments.iter().find(|view| view.replaces) else {
+                continue;
+            };
+            let source = &operation.arguments[0];
+            let (from, to) = (source.block_id(), result.block_id());
+            let are_whole = source.is_whole() && result.is_whole() && source.len == result.len;
+            let are_dropped = from != to && dropped.contains(&from) && dropped.contains(&to);
+            let ends = lifetimes.get(&from).is_some_and(|life| life.1 == level);
+            let begins = lifetimes.get(&to).is_some_and(|life| life.0 == level);
+            let at_level = self.operations.iter().zip(levels);
+            let users = at_level.filter(|(other, at)| **at == level && touches(other, from));
+            if are_whole && are_dropped && ends && begins && users.count() == 1 {
+                heirs.insert(to, from);
+            }
+        }
+        heirs
     }
 }
 

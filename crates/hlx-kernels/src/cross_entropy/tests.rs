@@ -117,3 +117,42 @@ fn smoothing_out_of_range_is_named() {
         "cross_entropy_forward: label_smoothing is 1.5, expected at least 0 and below 1"
     );
 }
+
+#[test]
+fn a_recorded_gradient_takes_the_memory_of_its_logits() -> Result<(), KernelError> {
+    let (rows, vocabulary) = (64, 1000);
+    let values = normal(1, rows * vocabulary);
+    let classes: Vec<u32> = (0..rows as u32).map(|row| row * 7 % 1000).collect();
+    let mut gradients = Vec::new();
+    // Their own: while one is recording, no other test may use it.
+    for ctx in &hlx_core::testing::own_contexts() {
+        let (x, targets) = (ctx.buffer_f32(&values)?, ctx.buffer_u32(&classes)?);
+        let scale = ctx.buffer_f32(&[0.25])?;
+        let out = ctx.alloc(values.len())?;
+        let (graph, ()) = ctx.record(|| -> Result<(), KernelError> {
+            let (logits, dlogits) = (ctx.alloc(values.len())?, ctx.alloc(values.len())?);
+            let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc(2 * rows)?);
+            ctx.copy(&x, &logits)?;
+            cross_entropy_forward(
+                ctx, &logits, &targets, &losses, &stats, rows, vocabulary, 0.0,
+            )?;
+            cross_entropy_backward(
+                ctx, &logits, &targets, &stats, &scale, &dlogits, rows, vocabulary, 0.0,
+            )?;
+            Ok(ctx.copy(&dlogits, &out)?)
+        })?;
+        let bytes = values.len() as u64 * 4;
+        let held = graph.memory().held_bytes;
+        match ctx.is_cpu() {
+            false => assert!((bytes..bytes + 4096).contains(&held), "{held} of {bytes}"),
+            true => assert!(held >= 2 * bytes, "{held} of {bytes}"),
+        }
+        // Twice: the logits are computed anew by each replay.
+        for _ in 0..2 {
+            graph.replay()?;
+            gradients.push(ctx.download_u32(&out)?);
+        }
+    }
+    assert!(gradients.windows(2).all(|pair| pair[0] == pair[1]));
+    Ok(())
+}
