@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
+use hlx_core::Context;
 use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, TokenStep};
 
 use crate::sample::Sampling;
@@ -111,18 +112,18 @@ fn finish(
     options: &TokenGeneration,
     take: &mut dyn FnMut(usize, u32) -> Result<bool>,
 ) -> Result<Vec<Sequence>> {
-    let positions = model.max_positions();
+    let (ctx, positions) = (&model.context()?, model.max_positions());
     let fits = |one: &Sequence| one.ids.len() <= positions;
     let (mut cached, mut sliding): (Vec<_>, Vec<_>) = sequences.into_iter().partition(fits);
     let longest = cached.iter().map(|one| one.ids.len()).max().unwrap_or(1);
     let capacity = longest.saturating_add(options.max_tokens).min(positions);
     // Without any sequence that fits, nothing is put into it.
-    let mut cache = model.cache(&model.context()?, cached.len().max(1), capacity)?;
+    let mut cache = model.cache(ctx, cached.len().max(1), capacity)?;
     let mut step = TokenStep::new(model);
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
-        let logits = next_logits(model, &cached, &mut step, &mut cache)?;
-        let slid_logits = window_logits(model, &sliding)?;
+        let logits = next_logits((ctx, model), &cached, &mut step, &mut cache)?;
+        let slid_logits = window_logits((ctx, model), &sliding)?;
         let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(cached.len());
         for (row, (mut one, logits)) in cached.into_iter().zip(logits).enumerate() {
@@ -176,7 +177,10 @@ impl Sequence {
 }
 
 /// The logits of the next token of sequences that the positions do not hold, of their ends by themselves.
-fn window_logits(model: &LanguageModel, sequences: &[Sequence]) -> Result<Vec<Vec<f32>>> {
+fn window_logits(
+    (ctx, model): (&Context, &LanguageModel),
+    sequences: &[Sequence],
+) -> Result<Vec<Vec<f32>>> {
     if sequences.is_empty() {
         return Ok(Vec::new());
     }
@@ -184,9 +188,8 @@ fn window_logits(model: &LanguageModel, sequences: &[Sequence]) -> Result<Vec<Ve
     let windows = sequences.iter().map(|one| &one.ids[one.ids.len() - time..]);
     let ids: Vec<u32> = windows.flatten().copied().collect();
     let last: Vec<u32> = (1..=batch).map(|row| (row * time - 1) as u32).collect();
-    let ctx = model.context()?;
-    let ids = Tensor::ids(&ctx, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(&ctx, &last, &[batch])?;
+    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(ctx, &last, &[batch])?;
     let input = CausalInput {
         rows: Some(&last),
         ..CausalInput::new(&ids)
@@ -207,7 +210,7 @@ fn rows_of(model: &LanguageModel, logits: &Tensor) -> Result<Vec<Vec<f32>>> {
 
 /// Appends what a cache does not have of each sequence, and returns the logits of its next token.
 fn next_logits(
-    model: &LanguageModel,
+    (ctx, model): (&Context, &LanguageModel),
     sequences: &[Sequence],
     step: &mut TokenStep<'_>,
     cache: &mut KvCache,
@@ -234,9 +237,8 @@ fn next_logits(
     let last: Vec<u32> = last
         .map(|(row, count)| (row * time + count - 1) as u32)
         .collect();
-    let ctx = model.context()?;
-    let ids = Tensor::ids(&ctx, &ids, &[batch, time])?.with_samples(0)?;
-    let last = Tensor::ids(&ctx, &last, &[batch])?;
+    let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
+    let last = Tensor::ids(ctx, &last, &[batch])?;
     let logits = model.logits_cached(&ids, &counts, Some(&last), cache)?;
     rows_of(model, &logits)
 }
