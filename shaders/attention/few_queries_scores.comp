@@ -31,6 +31,15 @@ shared vec4 query_tile[ROWS * UNITS];
 shared float row_scores[ROWS * BLOCK];
 shared float eighths[ROWS * 8u];
 
+// Vectors that are loaded while the terms of as many others are added, so that no term waits for shared
+// memory.
+#define BATCH 4u
+#define LOAD_BATCH(batch)                                                       \
+    [[unroll]] for (uint i = 0u; i < BATCH; ++i) {                               \
+        x[(batch) & 1u][i] = query_tile[row * UNITS + (batch) * BATCH + i];      \
+        y[(batch) & 1u][i] = key_tile[lane * KEY_UNITS + (batch) * BATCH + i];   \
+    }
+
 float larger_of_four(float a, float b, float c, float d) {
     return hlx_max(hlx_max(a, b), hlx_max(c, d));
 }
@@ -75,12 +84,22 @@ void main() {
             query_tile[at] = fetch_q(place + d, d);
         }
         barrier();
-        if (row < n) {
-            EACH(u, UNITS,
+        if (row < n && NATIVE && UNITS % BATCH == 0u) {
+            vec4 x[2][BATCH];
+            vec4 y[2][BATCH];
+            LOAD_BATCH(0u)
+            [[unroll]] for (uint batch = 0u; batch < UNITS / BATCH; ++batch) {
+                if (batch + 1u < UNITS / BATCH) { LOAD_BATCH(batch + 1u) }
+                [[unroll]] for (uint i = 0u; i < BATCH; ++i)
+                    [[unroll]] for (uint c = 0u; c < 4u; ++c)
+                        chain = hlx_fma(x[batch & 1u][i][c], y[batch & 1u][i][c], chain);
+            }
+        } else if (row < n) {
+            for (uint u = 0u; u < UNITS; ++u) {
                 vec4 x = query_tile[row * UNITS + u];
                 vec4 y = key_tile[lane * KEY_UNITS + u];
-                EACH(c, 4u, chain = hlx_fma(x[c], y[c], chain);)
-            )
+                for (uint c = 0u; c < 4u; ++c) chain = hlx_fma(x[c], y[c], chain);
+            }
         }
     }
 

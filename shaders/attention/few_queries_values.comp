@@ -38,14 +38,16 @@ shared vec4 weight_tile[2u * ROWS * STEP / 4u];
 shared float corrections[2u * ROWS * STEP_BLOCKS];
 shared float totals[ROWS];
 
-// The values and scores of a step, into a slot of registers. Keys past the last one repeat it, and blocks
-// past the last one repeat that: nobody sees them.
+// The values and scores of a step, into a slot of registers. Keys that no row sees have the value 0; blocks
+// past the last one repeat it.
 #define FETCH(slot, step)                                                                  \
     [[unroll]] for (uint i = 0u; i < LOADS; ++i) {                                          \
         uint at = loader + i * LOADERS;                                                     \
-        uint t = min((step) * STEP + at / UNITS, push.keys - 1u);                           \
+        uint t = (step) * STEP + at / UNITS;                                                \
         uint d = first_d + 4u * (at % UNITS);                                               \
-        staged_values[(slot) * LOADS + i] = fetch_v(v_at + t * push.v_position + d, d);     \
+        staged_values[(slot) * LOADS + i] = vec4(0.0);                                      \
+        if (t >= first_key && t < end_key)                                                  \
+            staged_values[(slot) * LOADS + i] = fetch_v(v_at + t * push.v_position + d, d); \
     }                                                                                       \
     [[unroll]] for (uint b = 0u; b < STEP_BLOCKS; ++b) {                                    \
         uint at = blocks_at + min((step) * STEP_BLOCKS + b, BLOCKS - 1u);                   \
@@ -90,30 +92,47 @@ shared float totals[ROWS];
     if (role == 2u) sum = add_weights(sum, step & 1u, row);                                 \
     ++step;
 
-// The chain of a column of o goes on over a step.
+// Keys whose weights and values are loaded while the terms of as many others are added, so that no term
+// waits for shared memory.
+#define BATCH 16u
+#define LOAD_BATCH(batch)                                                                  \
+    [[unroll]] for (uint j = 0u; j < BATCH / 4u; ++j) {                                     \
+        p[(batch) & 1u][j] = WEIGHTS(0u, (batch) * (BATCH / 4u) + j);                       \
+        [[unroll]] for (uint c = 0u; c < 4u; ++c)                                           \
+            v[(batch) & 1u][4u * j + c] =                                                   \
+                value_tile[tile + ((batch) * BATCH + 4u * j + c) * UNITS][column % 4u];     \
+    }
+
+// The chain of a column of o goes on over a step. Keys that no row of the workgroup sees have the value 0, and
+// those that this row does not see the weight 0: with one query, their terms change nothing. With several, a
+// key that another row sees may hold an infinity, and is skipped.
 float add_values(float chain, uint step, uint row, uint column, uint begin, uint end) {
     precise float sum = chain;
     uint half_idx = step & 1u;
     uint tile = half_idx * STEP * UNITS + column / 4u;
-    EACH(b, STEP_BLOCKS,
+    bool whole = push.queries == 1u || (step * STEP >= begin && step * STEP + STEP <= end);
+    if (NATIVE && whole) {
+        vec4 p[2][BATCH / 4u];
+        float v[2][BATCH];
+        LOAD_BATCH(0u)
+        [[unroll]] for (uint batch = 0u; batch < STEP / BATCH; ++batch) {
+            if (batch + 1u < STEP / BATCH) { LOAD_BATCH(batch + 1u) }
+            if (batch % (BLOCK / BATCH) == 0u) sum = hlx_mul(sum, CORRECTION(batch / (BLOCK / BATCH)));
+            [[unroll]] for (uint j = 0u; j < BATCH / 4u; ++j)
+                [[unroll]] for (uint c = 0u; c < 4u; ++c)
+                    sum = hlx_fma(p[batch & 1u][j][c], v[batch & 1u][4u * j + c], sum);
+        }
+        return sum;
+    }
+    for (uint b = 0u; b < STEP_BLOCKS; ++b) {
         sum = hlx_mul(sum, CORRECTION(b));
         uint key0 = step * STEP + b * BLOCK;
-        if (key0 >= begin && key0 + BLOCK <= end) {
-            EACH(j, BLOCK / 4u,
-                vec4 p = WEIGHTS(b, j);
-                EACH(c, 4u,
-                    uint key = b * BLOCK + 4u * j + c;
-                    sum = hlx_fma(p[c], value_tile[tile + key * UNITS][column % 4u], sum);
-                )
-            )
-        } else {
-            for (uint key = max(key0, begin); key < min(key0 + BLOCK, end); ++key) {
-                vec4 p = WEIGHTS(b, (key - key0) / 4u);
-                uint at = tile + (key - step * STEP) * UNITS;
-                sum = hlx_fma(p[key % 4u], value_tile[at][column % 4u], sum);
-            }
+        for (uint key = max(key0, begin); key < min(key0 + BLOCK, end); ++key) {
+            vec4 p = WEIGHTS(b, (key - key0) / 4u);
+            uint at = tile + (key - step * STEP) * UNITS;
+            sum = hlx_fma(p[key % 4u], value_tile[at][column % 4u], sum);
         }
-    )
+    }
     return sum;
 }
 
@@ -121,10 +140,11 @@ float add_values(float chain, uint step, uint row, uint column, uint begin, uint
 float add_weights(float chain, uint half_idx, uint row) {
     precise float sum = chain;
     EACH(b, STEP_BLOCKS,
+        vec4 p[BLOCK / 4u];
+        EACH(j, BLOCK / 4u, p[j] = WEIGHTS(b, j);)
         sum = hlx_mul(sum, CORRECTION(b));
         EACH(j, BLOCK / 4u,
-            vec4 p = WEIGHTS(b, j);
-            EACH(c, 4u, sum = hlx_add(sum, p[c]);)
+            EACH(c, 4u, sum = hlx_add(sum, p[j][c]);)
         )
     )
     return sum;
