@@ -82,8 +82,11 @@ impl Sampling {
     }
 
     fn draw(&self, logits: &[f32], word: u32) -> usize {
-        let mut ids: Vec<usize> = (0..logits.len()).collect();
-        ids.sort_by(|&a, &b| order(logits[a], logits[b]).then(a.cmp(&b)));
+        self.draw_among(logits, self.candidates(logits), word)
+    }
+
+    fn draw_among(&self, logits: &[f32], mut ids: Vec<usize>, word: u32) -> usize {
+        ids.sort_unstable_by(|&a, &b| order(logits[a], logits[b]).then(a.cmp(&b)));
         let kept = if self.top_k == 0 {
             ids.len()
         } else {
@@ -101,6 +104,18 @@ impl Sampling {
             }
         }
         ids[0]
+    }
+
+    /// The ids whose weights can move a sum of weights. The first weight is 1, and a sum of at least 1 keeps
+    /// its bits when less than 2^-25 is added: exp(-18) is half of that.
+    fn candidates(&self, logits: &[f32]) -> Vec<usize> {
+        let ids = 0..logits.len();
+        if logits.iter().any(|logit| logit.is_nan()) {
+            return ids.collect();
+        }
+        let largest = logits[greedy(logits)];
+        let is_light = |logit: f32| div(sub(logit, largest), self.temperature) < -18.0;
+        ids.filter(|&id| !is_light(logits[id])).collect()
     }
 
     /// exp((logit - largest) / temperature), by falling logit.
@@ -191,6 +206,42 @@ mod tests {
         assert!(likely[0] == 0 && likely[2] > 0, "{likely:?}");
         let likeliest = counts(Sampling { min_p: 0.5, ..hot });
         assert_eq!((likeliest[0], likeliest[2]), (0, 0));
+    }
+
+    /// Logits over a hundred wide, in steps so that many are equal.
+    #[test]
+    fn candidates_draw_what_all_ids_draw() {
+        let logits: Vec<f32> = (0..3000_u32)
+            .map(|id| (id.wrapping_mul(2_654_435_761) >> 21) as f32 / 16.0 - 60.0)
+            .collect();
+        let hot = Sampling {
+            temperature: 1.0,
+            ..Sampling::default()
+        };
+        for sampling in [
+            hot,
+            Sampling {
+                temperature: 0.2,
+                ..hot
+            },
+            Sampling {
+                temperature: 9.0,
+                ..hot
+            },
+            Sampling { top_k: 40, ..hot },
+            Sampling {
+                top_p: 0.9,
+                min_p: 1e-3,
+                ..hot
+            },
+        ] {
+            assert!(sampling.candidates(&logits).len() < logits.len());
+            for word in (0..=u32::MAX).step_by(0x0123_4567).chain([u32::MAX]) {
+                let all = (0..logits.len()).collect();
+                let want = sampling.draw_among(&logits, all, word);
+                assert_eq!(sampling.draw(&logits, word), want, "{sampling:?}");
+            }
+        }
     }
 
     #[test]
