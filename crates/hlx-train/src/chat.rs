@@ -1,10 +1,10 @@
 //! Conversations with a model, laid out by its chat template.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use hlx_nn::CausalModel;
 use hlx_text::{ChatTemplate, Message};
 
-use crate::generate::{TextModel, TokenGeneration};
+use crate::generate::{Held, TextModel, TokenGeneration};
 
 /// A conversation: what was said so far.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Conversation<'a> {
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
     n_first: usize,
+    /// What the model has read, from one answer to the next.
+    held: Option<Held>,
 }
 
 impl<'a> Conversation<'a> {
@@ -32,6 +34,7 @@ impl<'a> Conversation<'a> {
             template,
             n_first: messages.len(),
             messages,
+            held: None,
         })
     }
 
@@ -63,7 +66,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn answer(
-        &self,
+        &mut self,
         options: &TokenGeneration,
         stop: &[String],
         tell: &mut dyn FnMut(&str),
@@ -76,9 +79,8 @@ impl<'a> Conversation<'a> {
             "the conversation takes {} positions, and the model has {positions}",
             ids.len()
         );
-        let mut tell = |_: usize, new: &str| tell(new);
-        let answers = self.model.write(&[ids], options, stop, &mut tell)?;
-        answers.into_iter().next().context("no answer")
+        let held = &mut self.held;
+        self.model.write_held(held, &ids, options, stop, tell)
     }
 
     /// Forgets what was said; the message of the role `system` stays.

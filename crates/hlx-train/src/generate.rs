@@ -18,7 +18,7 @@ pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
 use growing::Growing;
 use stop::Stops;
 pub use text::{TextModel, end_tokens, write_texts};
-pub use tokens::{TokenGeneration, generate_tokens};
+pub use tokens::{Held, TokenGeneration, generate_held, generate_tokens};
 
 /// How to generate.
 #[derive(Clone, Debug)]

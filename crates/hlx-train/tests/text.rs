@@ -8,6 +8,7 @@ use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_io::{load_safetensors, save_npy, save_safetensors};
 use hlx_nn::{CausalInput, CausalModel, ForwardContext};
+use hlx_text::{ChatTemplate, Message};
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
 use hlx_train::model_folder::Opening;
@@ -211,6 +212,19 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     assert_eq!(conversation.messages().len(), 3);
     conversation.clear();
     assert_eq!(conversation.messages().len(), 1);
+
+    // A later answer goes on from what was read, with the text of the whole conversation.
+    let mut conversation = Conversation::new(&text, None).expect("begins");
+    for said in ["light", "a"] {
+        let mut messages = conversation.messages().to_vec();
+        messages.push(Message::new("user", said));
+        let template = ChatTemplate::of(&text.tokenizer).expect("a template");
+        let prompt = template.render(&messages, true).expect("renders");
+        let ids = text.tokenizer.encode(&prompt).expect("encodes");
+        let alone = text.write(&[ids], &options, &[], &mut |_, _| {});
+        let answer = conversation.say(said, &options, &[], &mut |_| {});
+        assert_eq!(answer.expect("answers"), alone.expect("writes")[0]);
+    }
 
     // A template that raises says so with its line, and nothing is remembered.
     place.write(

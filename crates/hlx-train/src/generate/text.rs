@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::growing::Growing;
 use super::stop::Stops;
-use super::tokens::{TokenGeneration, generate_tokens};
+use super::tokens::{Held, TokenGeneration, generate_held, generate_tokens};
 use crate::config::Format;
 use crate::model_folder::{self, Opened, Opening};
 use crate::run::RunFolder;
@@ -97,6 +97,25 @@ impl TextModel {
     ) -> Result<Vec<String>> {
         write_texts((&self.model, &self.tokenizer), prompts, options, stop, tell)
     }
+
+    /// As [`TextModel::write`] of one prompt, with what is held of its beginning, as [`generate_held`].
+    ///
+    /// # Errors
+    /// As [`generate_tokens`].
+    pub fn write_held(
+        &self,
+        held: &mut Option<Held>,
+        prompt: &[u32],
+        options: &TokenGeneration,
+        stop: &[String],
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<String> {
+        let mut tell = |_: usize, new: &str| tell(new);
+        let texts = grown(&self.tokenizer, 1, stop, &mut tell, |take| {
+            generate_held(&self.model, held, prompt, options, take).map(drop)
+        })?;
+        Ok(texts.into_iter().next().unwrap_or_default())
+    }
 }
 
 /// As [`TextModel::write`], of a model and its tokenizer.
@@ -110,14 +129,27 @@ pub fn write_texts(
     stop: &[String],
     tell: &mut dyn FnMut(usize, &str),
 ) -> Result<Vec<String>> {
+    let n_texts = prompts.len() * options.n_texts;
+    grown(tokenizer, n_texts, stop, tell, |take| {
+        generate_tokens(model, prompts, options, take).map(drop)
+    })
+}
+
+/// The texts that `generate` writes token by token, each up to a stop.
+fn grown(
+    tokenizer: &Tokenizer,
+    n_texts: usize,
+    stop: &[String],
+    tell: &mut dyn FnMut(usize, &str),
+    generate: impl FnOnce(&mut dyn FnMut(usize, u32) -> Result<bool>) -> Result<()>,
+) -> Result<Vec<String>> {
     let stop: Vec<Vec<u8>> = stop.iter().map(|text| text.clone().into_bytes()).collect();
     let stops = Stops::new(&stop);
     let new = || (tokenizer.stream(), Growing::default());
-    let n_texts = prompts.len() * options.n_texts;
     let mut texts: Vec<_> = (0..n_texts).map(|_| new()).collect();
     // Pieces are whole characters, and a stop begins with one.
     let mut tell = |number: usize, bytes: &[u8]| tell(number, &String::from_utf8_lossy(bytes));
-    generate_tokens(model, prompts, options, &mut |number, token| {
+    generate(&mut |number, token| {
         let (stream, text) = &mut texts[number];
         let piece = stream.push(token)?.unwrap_or_default();
         Ok(text.grow(piece.as_bytes(), &stops, &mut |new| tell(number, new)))

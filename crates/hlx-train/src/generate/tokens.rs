@@ -83,12 +83,88 @@ pub fn generate_tokens(
     sequences.sort_by_key(|sequence| sequence.ids.len());
     while !sequences.is_empty() {
         let rest = sequences.split_off(sequences.len().min(BATCH));
-        for mut sequence in no_grad(|| finish(model, sequences, options, take))? {
+        let mut cache = cache_for(model, &sequences, options.max_tokens)?;
+        for mut sequence in no_grad(|| finish(model, sequences, &mut cache, options, take))? {
             found[sequence.number] = sequence.ids.split_off(sequence.n_prompt);
         }
         sequences = rest;
     }
     Ok(found)
+}
+
+/// What a model has read: its tokens, with their keys and values.
+#[derive(Debug)]
+pub struct Held {
+    ids: Vec<u32>,
+    cache: KvCache,
+}
+
+/// As [`generate_tokens`] for one prompt and one sequence behind it, which neither slides: what is held of the
+/// prompt's beginning is not computed again, and what was read is held afterwards. The tokens are the same.
+///
+/// # Errors
+/// As [`generate_tokens`]; nothing is held then.
+pub fn generate_held(
+    model: &LanguageModel,
+    held: &mut Option<Held>,
+    prompt: &[u32],
+    options: &TokenGeneration,
+    take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+) -> Result<Vec<u32>> {
+    check_prompt(model, prompt, false)?;
+    let options = TokenGeneration {
+        slides: false,
+        ..options.clone()
+    };
+    let sequence = vec![Sequence {
+        number: 0,
+        stream: 0,
+        n_prompt: prompt.len(),
+        ids: prompt.to_vec(),
+    }];
+    let needed = capacity_for(model, &sequence, options.max_tokens);
+    let mut cache = match held.take().filter(|held| held.cache.capacity() >= needed) {
+        Some(mut held) => {
+            let alike = held.ids.iter().zip(prompt).take_while(|(a, b)| a == b);
+            // The last token is read again, for its logits.
+            held.cache
+                .truncate(&[alike.count().min(prompt.len() - 1)])?;
+            held.cache
+        }
+        None => {
+            let room = (2 * needed).min(model.max_positions());
+            model.cache(&model.context()?, 1, room)?
+        }
+    };
+    let done = no_grad(|| finish(model, sequence, &mut cache, &options, take))?;
+    let Some(mut one) = done.into_iter().next() else {
+        return Ok(Vec::new());
+    };
+    let n_read = cache.lengths().iter().sum();
+    *held = Some(Held {
+        ids: one.ids[..n_read].to_vec(),
+        cache,
+    });
+    Ok(one.ids.split_off(one.n_prompt))
+}
+
+/// The tokens of the longest sequence that fits, when it has grown.
+fn capacity_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -> usize {
+    let positions = model.max_positions();
+    let lengths = sequences.iter().map(|one| one.ids.len());
+    let longest = lengths.filter(|&length| length <= positions).max();
+    longest
+        .unwrap_or(1)
+        .saturating_add(max_tokens)
+        .min(positions)
+}
+
+/// An empty cache for the sequences that fit; without any, nothing is put into it.
+fn cache_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -> Result<KvCache> {
+    let positions = model.max_positions();
+    let fitting = sequences.iter().filter(|one| one.ids.len() <= positions);
+    let capacity = capacity_for(model, sequences, max_tokens);
+    Ok(model.cache(&model.context()?, fitting.count().max(1), capacity)?)
 }
 
 fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Result<()> {
@@ -105,24 +181,21 @@ fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Result<(
     Ok(())
 }
 
-/// Runs a batch of sequences to their ends.
+/// Runs a batch of sequences to their ends, with a cache that holds what is to be held of them.
 fn finish(
     model: &LanguageModel,
     sequences: Vec<Sequence>,
+    cache: &mut KvCache,
     options: &TokenGeneration,
     take: &mut dyn FnMut(usize, u32) -> Result<bool>,
 ) -> Result<Vec<Sequence>> {
     let (ctx, positions) = (&model.context()?, model.max_positions());
     let fits = |one: &Sequence| one.ids.len() <= positions;
     let (mut cached, mut sliding): (Vec<_>, Vec<_>) = sequences.into_iter().partition(fits);
-    let longest = cached.iter().map(|one| one.ids.len()).max().unwrap_or(1);
-    let capacity = longest.saturating_add(options.max_tokens).min(positions);
-    // Without any sequence that fits, nothing is put into it.
-    let mut cache = model.cache(ctx, cached.len().max(1), capacity)?;
     let mut step = TokenStep::new(model);
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
-        let logits = next_logits((ctx, model), &cached, &mut step, &mut cache)?;
+        let logits = next_logits((ctx, model), &cached, &mut step, cache)?;
         let slid_logits = window_logits((ctx, model), &sliding)?;
         let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(cached.len());
