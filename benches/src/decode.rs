@@ -57,10 +57,12 @@ struct Shape {
     tokens: usize,
 }
 
-/// Launches of a layer that follow each other: norm; products of q, k and v; their norms; rotation; the
-/// cache; attention; its product and the residual; norm; gate and up; the gate's activation, joined with
-/// the product by element; down and the residual.
-const LEVELS: usize = 11;
+/// Launches of a layer that follow each other: queries, keys and values of the normed stream; their norms,
+/// rotation and places in the cache; scores; sums of values; the product back and the residual; gate and up
+/// of the normed stream; the product back of what the gate lets through, and the residual.
+const LEVELS: usize = 7;
+/// Those besides: the embedding, what each query sees, the last norm, the logits.
+const OTHER_LEVELS: usize = 4;
 /// Tokens of a pass that fills the cache.
 const PROMPT: usize = 512;
 
@@ -101,7 +103,7 @@ impl Shape {
     }
 
     fn launches(&self) -> usize {
-        self.config.n_layers * LEVELS + 2
+        self.config.n_layers * LEVELS + OTHER_LEVELS
     }
 
     /// Bytes of the keys and values of all tokens.

@@ -274,7 +274,7 @@ pub(super) fn weight_gradient(
 ) -> Result<()> {
     let shards = pass.shards();
     // Windows of single shards are bound by themselves.
-    let are_windows = [m, n].map(|width| rows / shards * width % ALIGNMENT_WORDS == 0);
+    let are_windows = [m, n].map(|width| (rows / shards * width).is_multiple_of(ALIGNMENT_WORDS));
     if are_windows == [true; 2]
         && shards.is_power_of_two()
         && shards > 1

@@ -19,7 +19,7 @@
 //! `dv_j = sum w_ij do_i` are one chain each over the query heads of the key head in order, and
 //! in each over the queries that see `j` in order.
 //!
-//! GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time ([`stored`]): five products of
+//! GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time: five products of
 //! queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV compute them, each for
 //! itself.
 //!
