@@ -19,9 +19,9 @@
 //! `dv_j = sum w_ij do_i` are one chain each over the query heads of the key head in order, and
 //! in each over the queries that see `j` in order.
 //!
-//! GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time: five products of
+//! GPUs that have the memory store `w_ij` and `ds_ij` of some heads at a time (`ranged/stored.rs`): five products of
 //! queries and keys instead of seven. Elsewhere dQ's kernel and that of dK and dV compute them, each for
-//! itself.
+//! itself. The forward of wide heads stores `s_ij` and then `w_ij` (`ranged/stored_forward.rs`).
 //!
 //! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
 //! into +0. So a query's result depends on the keys of its own document alone: packed in a row, padded,
@@ -49,6 +49,7 @@ mod ranges;
 mod shaders;
 mod sizes;
 mod stored;
+mod stored_forward;
 #[cfg(test)]
 mod tests;
 
@@ -92,6 +93,10 @@ pub fn ranged_attention_forward(
     let places = attention.places(NAME, inputs)?;
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+    if let Some(key_heads) = stored_forward::key_heads_of_forward(ctx, attention, &places) {
+        let part = (attention, places);
+        return stored_forward::forward(ctx, inputs, [o, stats], part, key_heads);
+    }
     let (shader, rows) = Variants::FORWARD.of(attention.head_width);
     let push = attention.push(places);
     let tiles = attention.queries.div_ceil(rows);
@@ -164,7 +169,9 @@ pub fn ranged_attention_backward(
     check_len(NAME, "dk", dk, attention.key_len())?;
     check_len(NAME, "dv", dv, attention.key_len())?;
     backward_delta(ctx, saved, attention)?;
-    if let Some(key_heads) = stored::key_heads_at_a_time(ctx, attention, &places) {
+    if let Some(key_heads) =
+        stored::key_heads_at_a_time(ctx, attention, &places, stored::OF_BACKWARD)
+    {
         let stored = stored::Stored {
             inputs,
             saved,

@@ -13,18 +13,19 @@ use crate::{KernelError, Layout, Operand};
 const NAME: &str = "ranged_attention_backward";
 /// Shorter sequences leave most of a workgroup's 128 rows empty.
 const SHORTEST: usize = 64;
-/// Numbers that are stored of a pair: w, ds, and ds once more with its keys outside.
-const STORED: usize = 3;
+/// Numbers that the backward pass stores of a pair: w, ds, and ds once more with its keys outside.
+pub const OF_BACKWARD: usize = 3;
 /// Of the most bytes that may be stored, the part that is stored at a time where one key head needs less:
 /// 1.1 GB of an H200's 4.4, which 87 heads of 1,024 positions take.
 const PIECE: usize = 4;
 
-/// Of how many key heads at a time the weights are stored; none on the CPU, for operands that are not whole
+/// Of how many key heads at a time `numbers` of each pair are stored; none on the CPU, for operands that are not whole
 /// vectors of four, for short sequences, and where those of one key head are too many.
 pub fn key_heads_at_a_time(
     ctx: &Context,
     attention: &RangedAttention,
     places: &[Strided; 3],
+    numbers: usize,
 ) -> Option<usize> {
     let RangedAttention { queries, keys, .. } = *attention;
     let extents = [queries, keys, attention.head_width];
@@ -35,7 +36,7 @@ pub fn key_heads_at_a_time(
     }
     let of_one = attention.group().checked_mul(queries)?.checked_mul(keys)?;
     let words = usize::try_from(ctx.tuning().attention.stored_bytes / 4).unwrap_or(usize::MAX);
-    let most = |words: usize| (words / STORED).min(ctx.max_binding_words()) / of_one;
+    let most = |words: usize| (words / numbers).min(ctx.max_binding_words()) / of_one;
     if most(words) == 0 {
         return None;
     }
@@ -183,7 +184,8 @@ impl Stored<'_> {
                 Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
                 Binding::Read(self.saved.stats),
                 Binding::Read(self.saved.delta),
-                Binding::Write(&stored.w),
+                // Read back where a weight is p itself.
+                Binding::ReadWrite(&stored.w),
                 Binding::Write(&stored.ds),
                 Binding::Write(&stored.transposed_ds),
             ],
@@ -253,7 +255,7 @@ impl Stored<'_> {
 }
 
 /// Copies `[B, T, H, D]` to `[B, H, D, T]`.
-fn positions_last(ctx: &Context, x: Operand<'_>) -> Result<Buffer, KernelError> {
+pub fn positions_last(ctx: &Context, x: Operand<'_>) -> Result<Buffer, KernelError> {
     let layout = x.layout.permute(&[0, 2, 3, 1]);
     let layout = layout.map_err(|reason| KernelError::Argument {
         operation: NAME,

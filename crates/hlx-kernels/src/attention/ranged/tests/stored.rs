@@ -1,7 +1,7 @@
 //! The backward that stores weights has the bits of the one that computes them twice, and so the CPU's.
 
 use super::*;
-use crate::attention::ranged::stored::key_heads_at_a_time;
+use crate::attention::ranged::stored::{OF_BACKWARD, key_heads_at_a_time};
 use crate::testing::{contexts, run_on_each};
 
 /// Two key heads, three query heads each, over rows longer than a workgroup's.
@@ -28,6 +28,16 @@ fn long_cases() -> Vec<(&'static str, Case)> {
     vec![
         ("causal", case(RangedAttention { batch: 2, ..LONG })),
         (
+            "causal, wide heads",
+            case(RangedAttention {
+                queries: 164,
+                keys: 164,
+                heads: 2,
+                head_width: 68,
+                ..LONG
+            }),
+        ),
+        (
             "every key, two parts of a head's width",
             case(RangedAttention {
                 queries: 68,
@@ -43,7 +53,7 @@ fn long_cases() -> Vec<(&'static str, Case)> {
                 ..case(RangedAttention {
                     batch: 2,
                     dropout,
-                    head_width: 12,
+                    head_width: 72,
                     ..one_head
                 })
             },
@@ -59,6 +69,7 @@ fn long_cases() -> Vec<(&'static str, Case)> {
                     queries: 104,
                     keys: 152,
                     heads: 2,
+                    head_width: 68,
                     soft_cap: Some(2.0),
                     window: Some(61),
                     dropout,
@@ -125,7 +136,7 @@ fn the_weights_of_as_many_heads_are_stored_as_memory_allows() {
             let mut tuning = ctx.tuning().clone();
             tuning.attention.stored_bytes = stored_bytes;
             let ctx = ctx.with_tuning(tuning).expect("a valid tuning");
-            key_heads_at_a_time(&ctx, attention, &places(attention))
+            key_heads_at_a_time(&ctx, attention, &places(attention), OF_BACKWARD)
         };
         let of_one = 3 * 4 * 3 * 132 * 132;
         let attention = RangedAttention { batch: 4, ..LONG };

@@ -1,0 +1,16 @@
+// Push constants of attention/ranged_softmax, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub queries: u32,
+    pub keys: u32,
+    pub heads: u32,
+    pub first_head: u32,
+    pub stored_heads: u32,
+    pub seed_low: u32,
+    pub seed_high: u32,
+    pub purpose: u32,
+    pub p: f32,
+    pub factor: f32,
+}
