@@ -172,17 +172,28 @@ void main() {
         }
     }
     barrier();
+    // Divisions are a loop over a thread's own THREAD_ROWS vectors of `weights`: 64 of them unrolled made the
+    // kernel several times as slow on an H200.
+    uint slot = THREAD_ROWS * gl_LocalInvocationIndex;
     EACH(r, THREAD_ROWS,
         precise float sum = tops[2u * ROW(r)].x;
         if (ROW(r) < n) {
             bool sees = tile_ranges[ROW(r)].y < tile_ranges[ROW(r)].z;
-            EACH(v, 2u * CHUNKS,
-                uint d = 4u * (tx + 8u * v);
-                if (8u * v < UNITS * CHUNKS && d < D) {
-                    EACH(c, 4u, sums[r][v][c] = sees ? hlx_pos0(hlx_div(sums[r][v][c], sum)) : 0.0;)
-                    store_o(o_base(sample_idx, head) + (row0 + ROW(r)) * O_STRIDE + d, d, sums[r][v]);
+            [[unroll]] for (uint v0 = 0u; v0 < 2u * CHUNKS; v0 += THREAD_ROWS) {
+                [[unroll]] for (uint v = 0u; v < THREAD_ROWS; ++v)
+                    if (v0 + v < 2u * CHUNKS) weights[slot + v] = sums[r][v0 + v];
+                [[dont_unroll]] for (uint v = 0u; v < min(uint(THREAD_ROWS), 2u * CHUNKS - v0); ++v) {
+                    uint d = 4u * (tx + 8u * (v0 + v));
+                    if (8u * (v0 + v) < UNITS * CHUNKS && d < D) {
+                        [[dont_unroll]] for (uint c = 0u; c < 4u; ++c) {
+                            precise float quotient = hlx_div(weights[slot + v][c], sum);
+                            weights[slot + v][c] = sees ? hlx_pos0(quotient) : 0.0;
+                        }
+                        store_o(o_base(sample_idx, head) + (row0 + ROW(r)) * O_STRIDE + d, d,
+                                weights[slot + v]);
+                    }
                 }
-            )
+            }
         }
     )
 }

@@ -32,15 +32,23 @@ fn chains_on(ctx: &Context) -> u64 {
     }
 }
 
-/// The words of a buffer, with one NaN for all of f32.
+/// The words of a buffer, with one NaN for all of a type.
 fn words(ctx: &Context, buffer: &Buffer) -> Vec<u32> {
     let mut words = ctx.download_u32(buffer).expect("download");
-    if buffer.dtype() == DType::F32 {
-        let is_nan = |word: &&mut u32| **word & 0x7fff_ffff > 0x7f80_0000;
-        words
-            .iter_mut()
-            .filter(is_nan)
-            .for_each(|word| *word = 0x7fc0_0000);
+    // The bits of an element, its infinity and the NaN that stands for all.
+    let (bits, infinity, nan) = match buffer.dtype() {
+        DType::F32 => (32, 0x7f80_0000, 0x7fc0_0000),
+        DType::F16 => (16, 0x7c00, 0x7e00),
+        DType::BF16 => (16, 0x7f80, 0x7fc0),
+        _ => return words,
+    };
+    for word in &mut words {
+        for shift in (0..32).step_by(bits) {
+            let element = (*word >> shift) & (u32::MAX >> (32 - bits));
+            if element & (u32::MAX >> (33 - bits)) > infinity {
+                *word = *word & !((u32::MAX >> (32 - bits)) << shift) | nan << shift;
+            }
+        }
     }
     words
 }

@@ -18,7 +18,7 @@ fn small(preset: &str) -> CausalConfig {
     let base = CausalConfig::preset(preset).expect("a preset");
     let experts = base.experts.clone().map(|experts| ExpertsConfig {
         n_experts: 4,
-        width: 40,
+        width: 64,
         ..experts
     });
     CausalConfig {
