@@ -445,11 +445,11 @@ fn files_that_are_broken_or_of_another_model_are_refused() -> Result {
     write(&path, &diverged, Dtype::F32)?;
     let expected = format!("{up} holds 2 NaN or infinite values");
     assert_eq!(refused(), expected);
-    let narrow: [(Dtype, fn(f32) -> [u8; 2]); 2] = [
-        (Dtype::F16, |value| f16::from_f32(value).to_le_bytes()),
-        (Dtype::BF16, |value| bf16::from_f32(value).to_le_bytes()),
-    ];
-    for (dtype, narrow) in narrow {
+    for dtype in [Dtype::F16, Dtype::BF16] {
+        let narrow = |value| match dtype {
+            Dtype::F16 => f16::from_f32(value).to_le_bytes(),
+            _ => bf16::from_f32(value).to_le_bytes(),
+        };
         let mut halves = diverged.clone();
         for (_, bytes) in halves.values_mut() {
             let words = bytes.as_chunks::<4>().0.iter();

@@ -97,12 +97,12 @@ impl FeedForward {
             return Ok((None, normed_linear(x, norm, &self.up_proj)?));
         };
         // The halves of one row are contiguous; of several they would have to be copied.
-        if x.shape().last() == Some(&x.n_elements()) {
-            if let Some(both) = normed_side_by_side(x, norm, &[gate, &self.up_proj])? {
-                let width = gate.weight.shape()[0];
-                let half = |first| both.narrow(-1, first, width);
-                return Ok((Some(half(0)?), half(width)?));
-            }
+        if x.shape().last() == Some(&x.n_elements())
+            && let Some(both) = normed_side_by_side(x, norm, &[gate, &self.up_proj])?
+        {
+            let width = gate.weight.shape()[0];
+            let half = |first| both.narrow(-1, first, width);
+            return Ok((Some(half(0)?), half(width)?));
         }
         let gate = normed_linear(x, norm, gate)?;
         Ok((Some(gate), normed_linear(x, norm, &self.up_proj)?))
