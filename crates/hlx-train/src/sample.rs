@@ -225,7 +225,7 @@ mod tests {
                 ..hot
             },
             Sampling {
-                temperature: 9.0,
+                temperature: 4.0,
                 ..hot
             },
             Sampling { top_k: 40, ..hot },
