@@ -14,17 +14,21 @@ import time
 import torch
 import transformers
 
+from causal import of_transformers
+
+
+# config.json of Qwen3-0.6B, by the names of causal.py.
+SHAPE = {
+    "class": "qwen3", "vocabulary": 151936, "width": 1024, "heads": 16, "kv_heads": 8, "head_width": 128,
+    "feed_forward": 3072, "tied": 1, "tokens": 40960,
+}
+
 
 def model(device, dtype, layers):
-    config = transformers.Qwen3Config(
-        vocab_size=151936, hidden_size=1024, intermediate_size=3072, num_hidden_layers=layers,
-        num_attention_heads=16, num_key_value_heads=8, head_dim=128, max_position_embeddings=40960,
-        rope_theta=1e6, rms_norm_eps=1e-6, tie_word_embeddings=True, eos_token_id=None, bos_token_id=None,
-        pad_token_id=0,
-    )
     torch.manual_seed(0)
     with torch.device(device):
-        found = transformers.Qwen3ForCausalLM(config)
+        found = of_transformers({**SHAPE, "layers": layers})
+    found.generation_config.pad_token_id = 0
     return found.to(dtype).eval()
 
 
@@ -73,7 +77,7 @@ def main():
 
                 def generate(new):
                     net.generate(ids, do_sample=False, min_new_tokens=new, max_new_tokens=new,
-                                 attention_mask=torch.ones_like(ids), **options)
+                                 attention_mask=torch.ones_like(ids), use_cache=True, **options)
 
                 long = seconds(lambda: generate(chosen.new), chosen.device, chosen.rounds)
                 one = seconds(lambda: generate(1), chosen.device, chosen.rounds)
