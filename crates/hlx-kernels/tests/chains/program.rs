@@ -279,7 +279,15 @@ fn random_word(random: &mut Random, dtype: DType) -> u32 {
             let ordinary = (bits % 4096) as f32 / 512.0 - 4.0;
             match random.below(8) {
                 0 => random
-                    .of(&[0.0, -0.0, 1.0, f32::INFINITY, f32::NAN, 1e-38, 2e9])
+                    .of(&[
+                        0.0,
+                        -0.0,
+                        1.0,
+                        f32::INFINITY,
+                        f32::NAN,
+                        f32::MIN_POSITIVE,
+                        2e9,
+                    ])
                     .to_bits(),
                 1 if bits & 0x7f80_0000 != 0 => bits,
                 _ => ordinary.to_bits(),
