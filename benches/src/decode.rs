@@ -11,16 +11,19 @@
 //! - *bytes* of the weights and the cache, at the rate of the device's copies.
 //!
 //! Chains and launches come one after the other; bytes may move meanwhile, and the floor takes the larger.
+//!
+//! Besides, the time to the first token: from the ids of the whole prompt on the host to the logits behind it.
 
 use anyhow::{Context as _, Result, bail};
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::{Context, Graph};
+use hlx_core::{Context, Graph, TimingReport};
 use hlx_kernels::matmul::{MatMul, matmul};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
 use hlx_proof::peak::measure;
 
 use crate::measure::{Ready, in_a_row};
+use crate::profile::profile_text;
 use crate::work::Maker;
 
 /// What is measured.
@@ -158,21 +161,68 @@ impl Generation {
 
     /// A cache with all tokens but one.
     fn cache(&self) -> Result<KvCache> {
-        let (ctx, rows, tokens) = (&self.ctx, self.shape.rows, self.shape.tokens);
-        let mut cache = self.model.cache(ctx, rows, tokens)?;
+        let (rows, tokens) = (self.shape.rows, self.shape.tokens);
+        let mut cache = self.model.cache(&self.ctx, rows, tokens)?;
         let mut held = 0;
         while held + 1 < tokens {
             let time = PROMPT.min(tokens - 1 - held);
-            let ids = Tensor::ids(ctx, &vec![1; rows * time], &[rows, time])?;
-            let last = Tensor::ids(ctx, &[0], &[1])?;
-            let new = vec![time; rows];
-            no_grad(|| {
-                self.model
-                    .logits_cached(&ids, &new, Some(&last), &mut cache)
-            })?;
+            self.append(time, &mut cache)?;
             held += time;
         }
         Ok(cache)
+    }
+
+    /// Appends so many tokens to each sequence; the logits of the next ones.
+    fn append(&self, time: usize, cache: &mut KvCache) -> Result<Tensor> {
+        let rows = self.shape.rows;
+        let ids = Tensor::ids(&self.ctx, &vec![1; rows * time], &[rows, time])?;
+        let last: Vec<u32> = (1..=rows).map(|row| (row * time - 1) as u32).collect();
+        let last = Tensor::ids(&self.ctx, &last, &[rows])?;
+        let new = vec![time; rows];
+        Ok(no_grad(|| {
+            self.model.logits_cached(&ids, &new, Some(&last), cache)
+        })?)
+    }
+
+    /// Milliseconds from a prompt of all tokens to the logits behind it.
+    fn first_ms(&self, seconds: f64) -> Result<f64> {
+        let (rows, tokens) = (self.shape.rows, self.shape.tokens);
+        let mut cache = self.model.cache(&self.ctx, rows, tokens)?;
+        in_a_row(&self.ctx, seconds, |count| {
+            (0..count).try_for_each(|_| {
+                cache.truncate(&vec![0; rows])?;
+                self.append(tokens, &mut cache).map(drop)
+            })
+        })
+    }
+
+    /// The time of each kernel of the first token, or of a step.
+    fn profile(&self, first: bool) -> Result<TimingReport> {
+        let (rows, tokens) = (self.shape.rows, self.shape.tokens);
+        self.ctx.set_timing(true);
+        let timed = || -> Result<TimingReport> {
+            let mut cache = match first {
+                true => self.model.cache(&self.ctx, rows, tokens)?,
+                false => self.cache()?,
+            };
+            let held = cache.lengths().to_vec();
+            let mut step = TokenStep::new(&*self.model);
+            let mut report = None;
+            // The last one counts: the first makes pipelines.
+            for _ in 0..3 {
+                cache.truncate(&held)?;
+                self.ctx.take_timing()?;
+                match first {
+                    true => self.append(tokens, &mut cache)?,
+                    false => step.logits(&vec![1; rows], &mut cache)?,
+                };
+                report = Some(self.ctx.take_timing()?);
+            }
+            report.context("nothing was timed")
+        };
+        let report = timed();
+        self.ctx.set_timing(false);
+        report
     }
 
     /// Milliseconds of a token, with the host's part but for the download of its logits, and the launches.
@@ -317,6 +367,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         n_launches
     );
     line("step", step_ms, detail);
+    let first_ms = generation.first_ms(seconds)?;
+    let prompt = (shape.rows * shape.tokens) as f64;
+    line(
+        "first",
+        first_ms,
+        format!("{:.0} tokens/s of the prompt", prompt / first_ms * 1e3),
+    );
+    for (what, first) in [("A step", false), ("The first token", true)] {
+        print!("\n{what}:{}", profile_text(&generation.profile(first)?));
+    }
     Ok(())
 }
 

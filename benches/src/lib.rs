@@ -17,6 +17,7 @@ pub mod peer_table;
 pub mod peers;
 pub mod plot;
 pub mod power;
+pub mod profile;
 pub mod prove;
 pub mod recurrent;
 pub mod report;
