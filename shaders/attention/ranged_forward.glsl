@@ -19,14 +19,15 @@ layout(set = 0, binding = 2) readonly buffer V { float v_scalars[]; };
 layout(set = 0, binding = 2) readonly buffer VVectors { vec4 v_vectors[]; };
 layout(set = 0, binding = 3) readonly buffer Ranges { uvec4 ranges[]; };
 layout(set = 0, binding = 4) readonly buffer Counter { uint step_and_base[]; };
-layout(set = 0, binding = 5) writeonly buffer O { float o[]; };
-layout(set = 0, binding = 5) writeonly buffer OVectors { vec4 o_vectors[]; };
+layout(set = 0, binding = 5) buffer O { float o[]; };
+layout(set = 0, binding = 5) buffer OVectors { vec4 o_vectors[]; };
 layout(set = 0, binding = 6) writeonly buffer Stats { float stats[]; };
 
 DEFINE_FETCH(fetch_q, q_scalars, q_vectors)
 DEFINE_FETCH(fetch_k, k_scalars, k_vectors)
 DEFINE_FETCH(fetch_v, v_scalars, v_vectors)
 DEFINE_STORE(store_o, o, o_vectors)
+DEFINE_FETCH(fetch_o, o, o_vectors)
 
 // 64 columns of the block's keys, then of its values.
 shared vec4 columns[COLS * UNITS];
@@ -35,6 +36,8 @@ shared vec4 weights[ROWS * 8];
 shared vec4 tops[ROWS * 2];
 
 #define QUERY(r, u) fetch_q(rows_at[r] + first_d, first_d)
+// Where a thread's row r has column d.
+#define OUTPUT_AT(r, d) (o_base(sample_idx, head) + (row0 + ROW(r)) * O_STRIDE + (d))
 #define STORE_WEIGHTS                                                            \
     [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) weights[WEIGHT(ROW(r), tx)] = s[r];
 
@@ -172,28 +175,26 @@ void main() {
         }
     }
     barrier();
-    // Divisions are a loop over a thread's own THREAD_ROWS vectors of `weights`: 64 of them unrolled made the
-    // kernel several times as slow on an H200.
-    uint slot = THREAD_ROWS * gl_LocalInvocationIndex;
     EACH(r, THREAD_ROWS,
-        precise float sum = tops[2u * ROW(r)].x;
         if (ROW(r) < n) {
-            bool sees = tile_ranges[ROW(r)].y < tile_ranges[ROW(r)].z;
-            [[unroll]] for (uint v0 = 0u; v0 < 2u * CHUNKS; v0 += THREAD_ROWS) {
-                [[unroll]] for (uint v = 0u; v < THREAD_ROWS; ++v)
-                    if (v0 + v < 2u * CHUNKS) weights[slot + v] = sums[r][v0 + v];
-                [[dont_unroll]] for (uint v = 0u; v < min(uint(THREAD_ROWS), 2u * CHUNKS - v0); ++v) {
-                    uint d = 4u * (tx + 8u * (v0 + v));
-                    if (8u * (v0 + v) < UNITS * CHUNKS && d < D) {
-                        [[dont_unroll]] for (uint c = 0u; c < 4u; ++c) {
-                            precise float quotient = hlx_div(weights[slot + v][c], sum);
-                            weights[slot + v][c] = sees ? hlx_pos0(quotient) : 0.0;
-                        }
-                        store_o(o_base(sample_idx, head) + (row0 + ROW(r)) * O_STRIDE + d, d,
-                                weights[slot + v]);
-                    }
-                }
-            }
+            EACH(v, 2u * CHUNKS,
+                uint d = 4u * (tx + 8u * v);
+                if (8u * v < UNITS * CHUNKS) store_o(OUTPUT_AT(r, d), d, sums[r][v]);
+            )
         }
     )
+    // A thread divides what it has stored. A loop with a division over the sums themselves is too long for a
+    // driver to unroll: the sums would lie in memory, from the first key on.
+    [[dont_unroll]] for (uint i = 0u; i < THREAD_ROWS * 2u * CHUNKS; ++i) {
+        uint r = i / (2u * CHUNKS);
+        uint v = i % (2u * CHUNKS);
+        uint d = 4u * (tx + 8u * v);
+        if (ROW(r) < n && 8u * v < UNITS * CHUNKS) {
+            bool sees = tile_ranges[ROW(r)].y < tile_ranges[ROW(r)].z;
+            precise float sum = tops[2u * ROW(r)].x;
+            precise vec4 quotient = fetch_o(OUTPUT_AT(r, d), d);
+            EACH(c, 4u, quotient[c] = sees ? hlx_pos0(hlx_div(quotient[c], sum)) : 0.0;)
+            store_o(OUTPUT_AT(r, d), d, quotient);
+        }
+    }
 }

@@ -33,7 +33,11 @@ layout(push_constant) uniform Push {
 layout(set = 0, binding = 0) readonly buffer Weights { vec4 weights[]; };
 layout(set = 0, binding = 1) readonly buffer Columns { vec4 columns[]; };
 layout(set = 0, binding = 2) readonly buffer Ranges { uvec4 ranges[]; };
+#ifdef OUTPUT
+layout(set = 0, binding = 3) buffer Out { vec4 result[]; };
+#else
 layout(set = 0, binding = 3) writeonly buffer Out { vec4 result[]; };
+#endif
 #ifdef OUTPUT
 layout(set = 0, binding = 4) readonly buffer Corrections { float corrections[]; };
 layout(set = 0, binding = 5) readonly buffer Sums { float all_sums[]; };
@@ -44,20 +48,6 @@ const uint BLOCK = 32u;
     corrections[(head_idx * ((push.terms + BLOCK - 1u) / BLOCK) + (term) / BLOCK) * push.rows + (row)]
 #define CORRECT(r, factor)                                                       \
     EACH(u, 2u, sums[r][u] = mul4(sums[r][u], factor);)
-// A row that sees no term keeps its zeros. Eight divisions are a loop over a thread's own places in shared memory:
-// with all 64 unrolled the output took twelve times as long as a gradient on an H200.
-#define DIVIDE(r, row)                                                           \
-    uvec4 seen = ranges[ranges_at + (row)];                                      \
-    precise float l = seen.y < seen.z ? all_sums[head_idx * push.rows + (row)] : 1.0; \
-    uint slot = 2u * gl_LocalInvocationIndex;                                    \
-    row_tile[slot] = sums[r][0];                                                 \
-    row_tile[slot + 1u] = sums[r][1];                                            \
-    [[dont_unroll]] for (uint i = 0u; i < 8u; ++i)                               \
-        row_tile[slot + i / 4u][i % 4u] = hlx_div(row_tile[slot + i / 4u][i % 4u], l); \
-    sums[r][0] = row_tile[slot];                                                 \
-    sums[r][1] = row_tile[slot + 1u];
-#else
-#define DIVIDE(r, row)
 #endif
 
 #define FETCH(repeat, term0)                                                     \
@@ -76,6 +66,9 @@ const uint BLOCK = 32u;
             next_columns = columns[(columns_at + column_head * push.columns_head \
                                     + term * push.columns_position) / 4u];       \
     }
+
+// The vector of row and column d of the result.
+#define PLACE(row, d) ((((sample_idx * push.rows + (row)) * push.heads + head) * D + (d)) / 4u)
 
 #define SEEN(r, k) (term0 + (k) >= low[r] && term0 + (k) < high[r])
 
@@ -189,16 +182,34 @@ void main() {
         }
     }
 
+#ifdef OUTPUT
+#define FINISHED(sum) (sum)
+#else
+#define FINISHED(sum) mul4(pos0_4(sum), push.scale)
+#endif
     EACH(r, 8u,
         uint row = row0 + ROW_OF(r);
         if (row < push.rows) {
-            DIVIDE(r, row)
             EACH(u, 2u,
                 uint d = d0 + COLUMN_OF(u);
-                if (d < D)
-                    result[(((sample_idx * push.rows + row) * push.heads + head) * D + d) / 4u] =
-                        mul4(pos0_4(sums[r][u]), push.scale);
+                if (d < D) result[PLACE(row, d)] = FINISHED(sums[r][u]);
             )
         }
     )
+#ifdef OUTPUT
+    // A thread divides what it has stored. A loop with a division over the sums themselves is too long for a
+    // driver to unroll: the sums would lie in memory, from the first term on.
+    [[dont_unroll]] for (uint i = 0u; i < 16u; ++i) {
+        uint row = row0 + ROW_OF(i / 2u);
+        uint d = d0 + COLUMN_OF(i % 2u);
+        if (row < push.rows && d < D) {
+            // A row that sees no term keeps its zeros.
+            uvec4 seen = ranges[ranges_at + row];
+            precise float l = seen.y < seen.z ? all_sums[head_idx * push.rows + row] : 1.0;
+            precise vec4 quotient = result[PLACE(row, d)];
+            EACH(c, 4u, quotient[c] = hlx_div(quotient[c], l);)
+            result[PLACE(row, d)] = mul4(pos0_4(quotient), push.scale);
+        }
+    }
+#endif
 }
