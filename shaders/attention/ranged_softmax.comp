@@ -44,6 +44,10 @@ layout(set = 0, binding = 5) writeonly buffer Stats { float stats[]; };
 
 const uint BLOCK = 32u;
 
+// A thread's scores of a block: the loop over them is short and not unrolled, and its program with it.
+shared float own_scores[BLOCK * 128u];
+#define OWN(j) own_scores[(j) * 128u + gl_LocalInvocationIndex]
+
 void main() {
     uint at = hlx_group() * 128u + gl_LocalInvocationIndex;
     if (at >= push.stored_heads * push.queries) return;
@@ -60,31 +64,40 @@ void main() {
     precise float l = 0.0;
     for (uint block = range.y - (range.y - range.x) % BLOCK; block < range.z; block += BLOCK) {
         uint first = (stored_head * push.keys + block) * push.queries + query;
-        precise float s[BLOCK];
         precise float top = uintBitsToFloat(0xff800000u);
-        EACH(j, BLOCK,
-            s[j] = uintBitsToFloat(0xff800000u);
-            if (block + j >= range.y && block + j < range.z) s[j] = scores[first + j * push.queries];
+        EACH(half_idx, 2u,
+            float s[BLOCK / 2u];
+            EACH(j, BLOCK / 2u,
+                uint term = min(BLOCK / 2u * half_idx + j, push.keys - 1u - block);
+                s[j] = scores[first + term * push.queries];
+            )
+            EACH(j, BLOCK / 2u,
+                uint term = BLOCK / 2u * half_idx + j;
+                bool sees = block + term >= range.y && block + term < range.z;
+                precise float score = sees ? s[j] : uintBitsToFloat(0xff800000u);
+                top = hlx_max(top, score);
+                OWN(term) = score;
+            )
         )
-        EACH(j, BLOCK, top = hlx_max(top, s[j]);)
         precise float now = hlx_max(m, hlx_pos0(top));
         precise float correction = exp_below(hlx_sub(m, now));
         m = now;
         l = hlx_mul(l, correction);
         corrections[(stored_head * blocks + block / BLOCK) * push.queries + query] = correction;
-        EACH(quad, BLOCK / 4u,
+        [[dont_unroll]] for (uint quad = 0u; quad < BLOCK / 4u; ++quad) {
             uvec4 words = uvec4(0u);
             if (DROPPED) words = draw4(key, head, range.w, (block - range.x) / 4u + quad);
+            precise vec4 p;
+            EACH(c, 4u, p[c] = exp_below(hlx_sub(OWN(4u * quad + c), now));)
             EACH(c, 4u,
                 uint j = 4u * quad + c;
                 if (block + j >= range.y && block + j < range.z) {
-                    precise float p = exp_below(hlx_sub(s[j], now));
-                    l = hlx_add(l, p);
-                    if (DROPPED) p = is_kept(words[c]) ? hlx_mul(p, push.factor) : 0.0;
-                    scores[first + j * push.queries] = p;
+                    l = hlx_add(l, p[c]);
+                    if (DROPPED) p[c] = is_kept(words[c]) ? hlx_mul(p[c], push.factor) : 0.0;
+                    scores[first + j * push.queries] = p[c];
                 }
             )
-        )
+        }
     }
     bool sees = range.y < range.z;
     sums[at] = l;
