@@ -3,218 +3,258 @@
 //   l = l c, then l + p_j in order; o = o c, then fma(p_j, v[j], o) in order
 //   o[r] = o / l; stats = (m, 1 / l); zeros where r sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
 //
-// A workgroup has 32 columns of up to four rows of a key head (few_queries.glsl). Half of the threads load
-// values and scores DEPTH steps of 64 keys ahead, and turn scores into weights; a thread of the next 128 has
-// the chain of a column of o, and four others those of l. What passes between them lies in shared memory,
-// whose two halves are filled in turns.
+// A workgroup has 16 columns of up to eight rows of a key head (few_queries.glsl). Half of the threads load; a
+// thread of the other half has the chains of a column of o and of l. Keys come in rounds of 128, each loaded by
+// one of four groups of loaders, so that four rounds are under way; what passes from loaders to chains lies in
+// shared memory, whose two halves are filled in turns. The maxima m of all blocks do not wait for the sums: they
+// are joined ahead, 64 blocks at a time. The program is short, as that of few_rows.glsl and for its reason.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "few_queries.glsl"
 
-#define ROWS 4u
+#define ROWS 8u
+#define COLUMNS 16u
+#define UNITS (COLUMNS / 4u)
 #define LOADERS 128u
-#define CHAINS 128u
-// Keys of a step, and vectors of 32 columns.
-#define STEP 64u
-#define UNITS 8u
-#define DEPTH 4u
-// Vectors of values, and scores, that a loader has of a step.
-#define LOADS (STEP * UNITS / LOADERS)
-#define STEP_BLOCKS (STEP / BLOCK)
-layout(local_size_x = 288) in;
+#define GROUP 32u
+#define GROUPS (LOADERS / GROUP)
+#define ROUND 128u
+#define ROUND_BLOCKS (ROUND / BLOCK)
+// Vectors of values that a loader has of a round; of scores it has one a row.
+#define LOADS (ROUND * UNITS / GROUP)
+// Blocks whose maxima are joined at a time, and their rounds.
+#define SPAN 64u
+#define SPAN_ROUNDS (SPAN / ROUND_BLOCKS)
+#define THREADS 256u
+layout(local_size_x = 256) in;
 
-layout(set = 0, binding = 0) readonly restrict buffer V { float v_scalars[]; };
-layout(set = 0, binding = 0) readonly restrict buffer VVectors { vec4 v_vectors[]; };
+layout(set = 0, binding = 0) readonly buffer V { float v_scalars[]; };
+layout(set = 0, binding = 0) readonly buffer VVectors { vec4 v_vectors[]; };
 layout(set = 0, binding = 1) readonly restrict buffer Ranges { uvec4 ranges[]; };
-layout(set = 0, binding = 2) readonly restrict buffer Scores { float scores[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Scores { vec4 scores[]; };
 layout(set = 0, binding = 3) readonly restrict buffer Tops { float tops[]; };
 layout(set = 0, binding = 4) writeonly restrict buffer O { float o[]; };
 layout(set = 0, binding = 5) writeonly restrict buffer Stats { float stats[]; };
 
 DEFINE_FETCH(fetch_v, v_scalars, v_vectors)
 
-shared vec4 value_tile[2u * STEP * UNITS];
-shared vec4 weight_tile[2u * ROWS * STEP / 4u];
-shared float corrections[2u * ROWS * STEP_BLOCKS];
-shared float totals[ROWS];
+shared vec4 value_tile[2u * ROUND * UNITS];
+shared vec4 weight_tile[2u * ROWS * ROUND / 4u];
+// Of each row and block of a span: m behind the block, and what the sums before it are multiplied by.
+shared float maxima[ROWS * SPAN];
+shared float corrections[ROWS * SPAN];
+// The keys that each row sees.
+shared uvec2 seen[ROWS];
 
-// The values and scores of a step, into a slot of registers. Keys that no row sees have the value 0; blocks
-// past the last one repeat it.
-#define FETCH(slot, step)                                                                  \
+const float NOTHING = uintBitsToFloat(0xff800000u);
+
+// Whether a row sees a key of a block.
+bool sees_block(uint row, uint block) {
+    return block * BLOCK < seen[row].y && block * BLOCK + BLOCK > seen[row].x;
+}
+
+// The maxima and corrections of `used` blocks from first_block on. They go on where those of the span before
+// ended, if there is one; `blocks_at` is the place of the first row's block 0 in tops.
+void join_maxima(uint first_block, uint used, bool goes_on, uint n, uint blocks_at) {
+    const uint OWN = ROWS * SPAN / THREADS;
+    precise float before[OWN];
+    precise float m[OWN];
+    EACH(j, OWN,
+        uint at = gl_LocalInvocationIndex + j * THREADS;
+        uint block = first_block + at % SPAN;
+        before[j] = goes_on ? maxima[at / SPAN * SPAN + SPAN - 1u] : NOTHING;
+        m[j] = NOTHING;
+        if (at / SPAN < n && at % SPAN < used && sees_block(at / SPAN, block))
+            m[j] = tops[blocks_at + at / SPAN * BLOCKS + block];
+        if (at % SPAN == 0u) m[j] = hlx_max(before[j], m[j]);
+    )
+    barrier();
+    EACH(j, OWN, maxima[gl_LocalInvocationIndex + j * THREADS] = m[j];)
+    barrier();
+    for (uint width = 1u; width < used; width <<= 1) {
+        EACH(j, OWN,
+            uint at = gl_LocalInvocationIndex + j * THREADS;
+            if (at % SPAN >= width) m[j] = hlx_max(maxima[at - width], m[j]);
+        )
+        barrier();
+        EACH(j, OWN, maxima[gl_LocalInvocationIndex + j * THREADS] = m[j];)
+        barrier();
+    }
+    EACH(j, OWN,
+        uint at = gl_LocalInvocationIndex + j * THREADS;
+        if (at % SPAN > 0u) before[j] = maxima[at - 1u];
+        precise float correction = exp_below(hlx_sub(before[j], m[j]));
+        corrections[at] = sees_block(at / SPAN, first_block + at % SPAN) ? correction : 1.0;
+    )
+    barrier();
+}
+
+// The values and scores of a round. Keys that no row sees have the value 0; blocks past the last one repeat it.
+#define FETCH(round)                                                                       \
     [[unroll]] for (uint i = 0u; i < LOADS; ++i) {                                          \
-        uint at = loader + i * LOADERS;                                                     \
-        uint t = (step) * STEP + at / UNITS;                                                \
+        uint at = lane + i * GROUP;                                                         \
+        uint t = (round) * ROUND + at / UNITS;                                              \
         uint d = first_d + 4u * (at % UNITS);                                               \
-        staged_values[(slot) * LOADS + i] = vec4(0.0);                                      \
+        staged_values[i] = vec4(0.0);                                                       \
         if (t >= first_key && t < end_key)                                                  \
-            staged_values[(slot) * LOADS + i] = fetch_v(v_at + t * push.v_position + d, d); \
+            staged_values[i] = fetch_v(v_at + t * push.v_position + d, d);                  \
     }                                                                                       \
-    [[unroll]] for (uint b = 0u; b < STEP_BLOCKS; ++b) {                                    \
-        uint at = blocks_at + min((step) * STEP_BLOCKS + b, BLOCKS - 1u);                   \
-        staged_scores[(slot) * STEP_BLOCKS + b] = scores[at * BLOCK + lane];                \
-        staged_tops[(slot) * STEP_BLOCKS + b] = tops[at];                                   \
+    [[unroll]] for (uint r = 0u; r < ROWS; ++r) {                                           \
+        uint block = min((round) * ROUND_BLOCKS + lane / (BLOCK / 4u), BLOCKS - 1u);        \
+        if (r < n)                                                                          \
+            staged_scores[r] =                                                              \
+                scores[(blocks_at + r * BLOCKS + block) * (BLOCK / 4u) + lane % (BLOCK / 4u)]; \
     }
 
-// What has been fetched of a step, into a half of shared memory, scores as weights.
-#define KEEP(slot, half_idx, step)                                                         \
+// What has been fetched of a round, into a half of shared memory.
+#define KEEP(half_idx)                                                                     \
     [[unroll]] for (uint i = 0u; i < LOADS; ++i)                                            \
-        value_tile[(half_idx) * STEP * UNITS + loader + i * LOADERS] =                      \
-            staged_values[(slot) * LOADS + i];                                              \
-    EACH(b, STEP_BLOCKS,                                                                    \
-        uint key0 = (step) * STEP + b * BLOCK;                                              \
-        precise float correction = 1.0;                                                     \
-        precise float p = 0.0;                                                              \
-        if (key0 < end && key0 + BLOCK > begin) {                                           \
-            precise float now = hlx_max(m, staged_tops[(slot) * STEP_BLOCKS + b]);          \
-            correction = exp_below(hlx_sub(m, now));                                        \
-            m = now;                                                                        \
-            p = exp_below(hlx_sub(staged_scores[(slot) * STEP_BLOCKS + b], now));           \
-            if (key0 + lane < begin || key0 + lane >= end) p = 0.0;                         \
-        }                                                                                   \
-        uint key = b * BLOCK + lane;                                                        \
-        weight_tile[((half_idx) * ROWS + row) * (STEP / 4u) + key / 4u][key % 4u] = p;      \
-        if (lane == 0u) corrections[((half_idx) * ROWS + row) * STEP_BLOCKS + b] = correction; \
-    )
+        value_tile[(half_idx) * ROUND * UNITS + lane + i * GROUP] = staged_values[i];       \
+    [[unroll]] for (uint r = 0u; r < ROWS; ++r)                                             \
+        if (r < n) weight_tile[((half_idx) * ROWS + r) * (ROUND / 4u) + lane] = staged_scores[r];
 
-// The weights of keys 4 j .. 4 j + 3 of a block of the step.
-#define WEIGHTS(b, j) weight_tile[(half_idx * ROWS + row) * (STEP / 4u) + (b) * (BLOCK / 4u) + (j)]
-#define CORRECTION(b) corrections[(half_idx * ROWS + row) * STEP_BLOCKS + (b)]
-
-// Loaders are at most one step ahead: they fill the half that the chains have left at the last barrier.
-#define STAGE(slot)                                                                        \
-    if (step == end_step) break;                                                            \
-    if (role == 0u) {                                                                       \
-        KEEP(slot, step & 1u, step)                                                         \
-        if (step + DEPTH < end_step) { FETCH(slot, step + DEPTH) }                          \
-    }                                                                                       \
-    barrier();                                                                              \
-    if (role == 1u) sum = add_values(sum, step, row, lane, begin, end);                     \
-    if (role == 2u) sum = add_weights(sum, step & 1u, row);                                 \
-    ++step;
+// A loader's own scores there become weights; span_idx is the place of its block among the maxima.
+void weigh(uint half_idx, uint round, uint lane, uint span_idx, uint n) {
+    for (uint r = 0u; r < n; ++r) {
+        uint at = (half_idx * ROWS + r) * (ROUND / 4u) + lane;
+        vec4 s = weight_tile[at];
+        precise float m = maxima[r * SPAN + span_idx];
+        precise vec4 p;
+        EACH(c, 4u,
+            uint key = round * ROUND + 4u * lane + c;
+            p[c] = key >= seen[r].x && key < seen[r].y ? exp_below(hlx_sub(s[c], m)) : 0.0;
+        )
+        weight_tile[at] = p;
+    }
+}
 
 // Keys whose weights and values are loaded while the terms of as many others are added, so that no term
 // waits for shared memory.
 #define BATCH 16u
-#define LOAD_BATCH(batch)                                                                  \
+#define LOAD_BATCH(p, v, first)                                                            \
     [[unroll]] for (uint j = 0u; j < BATCH / 4u; ++j) {                                     \
-        p[(batch) & 1u][j] = WEIGHTS(0u, (batch) * (BATCH / 4u) + j);                       \
+        p[j] = weight_tile[weights + (first) / 4u + j];                                     \
         [[unroll]] for (uint c = 0u; c < 4u; ++c)                                           \
-            v[(batch) & 1u][4u * j + c] =                                                   \
-                value_tile[tile + ((batch) * BATCH + 4u * j + c) * UNITS][column % 4u];     \
+            v[4u * j + c] = value_tile[values + ((first) + 4u * j + c) * UNITS][column % 4u]; \
     }
+#define ADD_BATCH(p, v)                                                                    \
+    [[unroll]] for (uint j = 0u; j < BATCH / 4u; ++j)                                       \
+        [[unroll]] for (uint c = 0u; c < 4u; ++c) {                                         \
+            sums.x = hlx_fma(p[j][c], v[4u * j + c], sums.x);                               \
+            sums.y = hlx_add(sums.y, p[j][c]);                                              \
+        }
 
-// The chain of a column of o goes on over a step. Keys that no row of the workgroup sees have the value 0, and
-// those that this row does not see the weight 0: with one query, their terms change nothing. With several, a
-// key that another row sees may hold an infinity, and is skipped.
-float add_values(float chain, uint step, uint row, uint column, uint begin, uint end) {
-    precise float sum = chain;
-    uint half_idx = step & 1u;
-    uint tile = half_idx * STEP * UNITS + column / 4u;
-    bool whole = push.queries == 1u || (step * STEP >= begin && step * STEP + STEP <= end);
+// The chains of a column of o and of l go on over `blocks` blocks of a round. Keys that no row of the workgroup
+// sees have the value 0, and those that this row does not see the weight 0: with one query, their terms change
+// nothing. With several, a key that another row sees may hold an infinity, and is skipped.
+vec2 add_values(vec2 chains, uint half_idx, uint round, uint row, uint column, uint span_idx, uint blocks) {
+    precise vec2 sums = chains;
+    uint values = half_idx * ROUND * UNITS + column / 4u;
+    uint weights = (half_idx * ROWS + row) * (ROUND / 4u);
+    uint key0 = round * ROUND;
+    bool whole = push.queries == 1u || (key0 >= seen[row].x && key0 + ROUND <= seen[row].y);
     if (NATIVE && whole) {
-        vec4 p[2][BATCH / 4u];
-        float v[2][BATCH];
-        LOAD_BATCH(0u)
-        [[unroll]] for (uint batch = 0u; batch < STEP / BATCH; ++batch) {
-            if (batch + 1u < STEP / BATCH) { LOAD_BATCH(batch + 1u) }
-            if (batch % (BLOCK / BATCH) == 0u) sum = hlx_mul(sum, CORRECTION(batch / (BLOCK / BATCH)));
-            [[unroll]] for (uint j = 0u; j < BATCH / 4u; ++j)
-                [[unroll]] for (uint c = 0u; c < 4u; ++c)
-                    sum = hlx_fma(p[batch & 1u][j][c], v[batch & 1u][4u * j + c], sum);
+        vec4 p[BATCH / 4u];
+        float v[BATCH];
+        LOAD_BATCH(p, v, 0u)
+        [[dont_unroll]] for (uint b = 0u; b < blocks; ++b) {
+            vec4 next_p[BATCH / 4u];
+            float next_v[BATCH];
+            LOAD_BATCH(next_p, next_v, b * BLOCK + BATCH)
+            precise float correction = corrections[row * SPAN + span_idx + b];
+            sums.x = hlx_mul(sums.x, correction);
+            sums.y = hlx_mul(sums.y, correction);
+            ADD_BATCH(p, v)
+            // The last turn loads the first keys again instead of branching.
+            LOAD_BATCH(p, v, (b + 1u) % ROUND_BLOCKS * BLOCK)
+            ADD_BATCH(next_p, next_v)
         }
-        return sum;
+        return sums;
     }
-    for (uint b = 0u; b < STEP_BLOCKS; ++b) {
-        sum = hlx_mul(sum, CORRECTION(b));
-        uint key0 = step * STEP + b * BLOCK;
-        for (uint key = max(key0, begin); key < min(key0 + BLOCK, end); ++key) {
-            vec4 p = WEIGHTS(b, (key - key0) / 4u);
-            uint at = tile + (key - step * STEP) * UNITS;
-            sum = hlx_fma(p[key % 4u], value_tile[at][column % 4u], sum);
+    for (uint b = 0u; b < blocks; ++b) {
+        precise float correction = corrections[row * SPAN + span_idx + b];
+        sums.x = hlx_mul(sums.x, correction);
+        sums.y = hlx_mul(sums.y, correction);
+        uint end = min(key0 + b * BLOCK + BLOCK, seen[row].y);
+        for (uint key = max(key0 + b * BLOCK, seen[row].x); key < end; ++key) {
+            precise float p = weight_tile[weights + (key - key0) / 4u][key % 4u];
+            sums.x = hlx_fma(p, value_tile[values + (key - key0) * UNITS][column % 4u], sums.x);
+            sums.y = hlx_add(sums.y, p);
         }
     }
-    return sum;
-}
-
-// The chain of l goes on over a step; keys that are not seen weigh 0.
-float add_weights(float chain, uint half_idx, uint row) {
-    precise float sum = chain;
-    EACH(b, STEP_BLOCKS,
-        vec4 p[BLOCK / 4u];
-        EACH(j, BLOCK / 4u, p[j] = WEIGHTS(b, j);)
-        sum = hlx_mul(sum, CORRECTION(b));
-        EACH(j, BLOCK / 4u,
-            EACH(c, 4u, sum = hlx_add(sum, p[j][c]);)
-        )
-    )
-    return sum;
+    return sums;
 }
 
 void main() {
     uint all_rows = rows_of_key_head();
     uint row_tiles = (all_rows + ROWS - 1u) / ROWS;
-    uint column_tiles = (D + 31u) / 32u;
-    uint first_d = hlx_group() % column_tiles * 32u;
+    uint column_tiles = (D + COLUMNS - 1u) / COLUMNS;
+    uint first_d = hlx_group() % column_tiles * COLUMNS;
     uint first_row = hlx_group() / column_tiles % row_tiles * ROWS;
     uint key_head = hlx_group() / column_tiles / row_tiles % key_heads();
     uint sample_idx = hlx_group() / column_tiles / row_tiles / key_heads();
     if (sample_idx >= push.batch) return;
     uint n = min(ROWS, all_rows - first_row);
 
-    // 0 loads, 1 has a chain of o, 2 one of l.
     uint thread = gl_LocalInvocationIndex;
-    uint role = thread / LOADERS;
-    uint loader = thread % LOADERS;
-    uint lane = thread % BLOCK;
-    uint row = role == 2u ? lane % ROWS : loader / BLOCK;
-    uint query = (first_row + min(row, n - 1u)) / push.group;
-    uint head = key_head * push.group + (first_row + min(row, n - 1u)) % push.group;
-    uvec4 range = ranges[sample_idx * push.queries + query];
-    uint begin = range.y;
-    uint end = row < n ? range.z : 0u;
-
+    bool loads = thread < LOADERS;
+    uint lane = thread % GROUP;
+    uint row = thread % LOADERS / COLUMNS;
+    uint column = thread % COLUMNS;
+    if (thread < n) seen[thread] = ranges[sample_idx * push.queries + (first_row + thread) / push.group].yz;
+    barrier();
     uint first_key = 0xffffffffu;
     uint end_key = 0u;
-    for (uint t = first_row / push.group; t <= (first_row + n - 1u) / push.group; ++t) {
-        uvec4 seen = ranges[sample_idx * push.queries + t];
-        if (seen.y < seen.z) {
-            first_key = min(first_key, seen.y);
-            end_key = max(end_key, seen.z);
+    for (uint r = 0u; r < n; ++r)
+        if (seen[r].x < seen[r].y) {
+            first_key = min(first_key, seen[r].x);
+            end_key = max(end_key, seen[r].y);
         }
-    }
-    uint end_step = (end_key + STEP - 1u) / STEP;
-    uint step = min(first_key / STEP, end_step);
+    uint end_block = (end_key + BLOCK - 1u) / BLOCK;
+    uint end_round = (end_key + ROUND - 1u) / ROUND;
+    uint first_round = min(first_key / ROUND, end_round);
 
-    uint v_at = v_base(sample_idx, head);
-    uint blocks_at = row_blocks(sample_idx, key_head, first_row + min(row, n - 1u));
-    vec4 staged_values[DEPTH * LOADS];
-    float staged_scores[DEPTH * STEP_BLOCKS];
-    float staged_tops[DEPTH * STEP_BLOCKS];
-    if (role == 0u) {
-        [[unroll]] for (uint slot = 0u; slot < DEPTH; ++slot)
-            if (step + slot < end_step) { FETCH(slot, step + slot) }
-    }
-    precise float m = uintBitsToFloat(0xff800000u);
-    precise float sum = 0.0;
-    for (;;) {
-        STAGE(0u)
-        STAGE(1u)
-        STAGE(2u)
-        STAGE(3u)
+    uint v_at = v_base(sample_idx, key_head * push.group);
+    uint blocks_at = row_blocks(sample_idx, key_head, first_row);
+    vec4 staged_values[LOADS];
+    vec4 staged_scores[ROWS];
+    // The next round that this loader's group has.
+    uint own_round = first_round + thread / GROUP;
+    if (loads && own_round < end_round) { FETCH(own_round) }
+    // The sums of o and of l.
+    precise vec2 sums = vec2(0.0);
+    uint span_round = first_round;
+    [[dont_unroll]] for (uint round = first_round; round < end_round; ++round) {
+        if (round == first_round || round - span_round == SPAN_ROUNDS) {
+            span_round = round;
+            uint used = min(SPAN, end_block - round * ROUND_BLOCKS);
+            join_maxima(round * ROUND_BLOCKS, used, round > first_round, n, blocks_at);
+        }
+        uint span_idx = (round - span_round) * ROUND_BLOCKS;
+        // Loaders are at most one round ahead: they fill the half that the chains have left at the last barrier.
+        if (loads && round == own_round) {
+            KEEP(round & 1u)
+            weigh(round & 1u, round, lane, span_idx + lane / (BLOCK / 4u), n);
+            own_round += GROUPS;
+            if (own_round < end_round) { FETCH(own_round) }
+        }
+        barrier();
+        uint blocks = min(ROUND_BLOCKS, end_block - round * ROUND_BLOCKS);
+        if (!loads && row < n) sums = add_values(sums, round & 1u, round, row, column, span_idx, blocks);
     }
 
-    if (role == 2u && lane < ROWS) totals[row] = sum;
-    barrier();
-    if (row >= n) return;
-    bool sees = begin < end;
-    uint d = first_d + lane;
-    if (role == 1u && d < D) {
+    if (loads || row >= n) return;
+    bool sees = seen[row].x < seen[row].y;
+    uint query = (first_row + row) / push.group;
+    uint head = key_head * push.group + (first_row + row) % push.group;
+    uint d = first_d + column;
+    if (d < D) {
         uint at = o_base(sample_idx, head) + query * O_STRIDE + d;
-        o[at] = sees ? hlx_pos0(hlx_div(sum, totals[row])) : 0.0;
+        o[at] = sees ? hlx_pos0(hlx_div(sums.x, sums.y)) : 0.0;
     }
-    if (role == 0u && lane == 0u && first_d == 0u) {
+    if (d == 0u) {
         uint at = 2u * (stats_base(sample_idx, head) + query);
-        stats[at] = sees ? m : 0.0;
-        stats[at + 1u] = sees ? hlx_div(1.0, totals[row]) : 0.0;
+        stats[at] = sees ? maxima[row * SPAN + end_block - 1u - span_round * ROUND_BLOCKS] : 0.0;
+        stats[at + 1u] = sees ? hlx_div(1.0, sums.y) : 0.0;
     }
 }

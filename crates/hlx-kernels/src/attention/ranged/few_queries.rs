@@ -20,11 +20,9 @@ shader!(values_shader, "attention/few_queries_values");
 
 /// Rows of a workgroup that computes scores, and of one that sums values.
 const SCORE_ROWS: usize = 8;
-const VALUE_ROWS: usize = 4;
+const VALUE_ROWS: usize = 8;
 /// Columns of a workgroup that sums values.
-const VALUE_COLUMNS: usize = 32;
-/// Threads of a workgroup that sums values: more than the 256 that every device has.
-const VALUE_THREADS: u32 = 288;
+const VALUE_COLUMNS: usize = 16;
 
 /// The queries of a key head: `T` in each of the query heads that share it.
 #[derive(Clone, Copy)]
@@ -64,9 +62,7 @@ impl RangedAttention {
     /// Whether [`few_queries_attention_forward`] computes it, and faster than
     /// [`ranged_attention_forward`](super::ranged_attention_forward), if there are no documents.
     pub fn is_of_few_queries(&self, ctx: &Context) -> bool {
-        let has_threads = ctx.is_cpu() || ctx.info().max_workgroup_invocations >= VALUE_THREADS;
-        let is_few = self.queries <= ctx.tuning().attention.few_queries_up_to;
-        is_few && has_threads && self.dropout.is_none()
+        self.queries <= ctx.tuning().attention.few_queries_up_to && self.dropout.is_none()
     }
 }
 

@@ -81,14 +81,14 @@ fn few() -> Vec<(&'static str, Case)> {
     };
     vec![
         (
-            "one query a sample, lengths about a block's and a step's",
+            "one query a sample, lengths about a block's and a round's",
             at_the_end(
                 RangedAttention {
                     heads: 4,
                     key_heads: 2,
                     ..cached
                 },
-                &[1, 31, 32, 33, 64, 65, 137],
+                &[1, 31, 32, 33, 64, 127, 128, 129, 137],
             ),
         ),
         (
@@ -146,6 +146,32 @@ fn few() -> Vec<(&'static str, Case)> {
                     ..cached
                 },
                 &[70],
+            ),
+        ),
+        (
+            "more blocks than have their maxima joined at a time",
+            at_the_end(
+                RangedAttention {
+                    keys: 4_200,
+                    heads: 2,
+                    key_heads: 1,
+                    head_width: 20,
+                    ..cached
+                },
+                &[2_047, 2_049, 2_200, 4_097],
+            ),
+        ),
+        (
+            "a window that begins in one such span and ends in the next",
+            at_the_end(
+                RangedAttention {
+                    keys: 2_200,
+                    queries: 2,
+                    window: Some(300),
+                    head_width: 4,
+                    ..cached
+                },
+                &[2_100, 2_180],
             ),
         ),
         (
