@@ -5,12 +5,16 @@
 //
 // With few rows the kernel is bound by the memory that W lies in and by the latency of a chain, which no
 // split over K may shorten. So half of a workgroup's threads load, and a thread of the other half has one
-// chain: the loads of the next DEPTH tiles of W are under way while the terms of this one are added. A
-// tile is 16 bytes x UNITS of each of COLUMNS rows of W; it passes through shared memory, whose two halves
-// are filled in turns, because lanes that load side by side along k add up side by side along n.
+// chain: the loads of the next DEPTH tiles of W are under way while the terms of this one are added, each by
+// one of DEPTH groups of loaders. A tile is 128 elements of each of COLUMNS rows of W. It passes through shared
+// memory as f32, so that a chain has nothing to do but its multiply-adds; the two halves are filled in turns,
+// because lanes that load side by side along k add up side by side along n.
 //
-// The including file defines COLUMNS, and DEPTH, 1, 2 or 4. It may define what A goes through when it is
-// loaded, in place of a launch before the product:
+// The program is short on purpose: a launch of some microseconds begins with reading it. With the loop over
+// tiles unrolled by DEPTH it was four times as long.
+//
+// The including file defines COLUMNS. It may define what A goes through when it is loaded, in place of a launch
+// before the product:
 //   NORMED: (A[m,k] rstd[m]) gain[k], rstd = 1 / sqrt((sum_k A[m,k]^2) / K + eps), the sum in the order of
 //     include/reduce.glsl, computed by every workgroup while its first tiles of W are under way;
 //   GATED: silu(A[m,k]) up[m,k].
@@ -26,12 +30,12 @@
 
 #define LOADERS 128
 #define CHAINS 128
-#define UNITS 32
-#define LOADS (COLUMNS * UNITS / LOADERS)
-// A column's units in shared memory: one of padding, so that neighbouring columns lie in other banks.
-#define COLUMN_UNITS (UNITS + 1)
-// The most vectors of A that a loader has: 16 rows of 256 terms.
-#define MOST_A_LOADS 8
+// Vectors of four elements of a tile's row or column. In shared memory one of padding follows, so that
+// neighbouring columns lie in other banks.
+#define VECTORS 32u
+#define STRIDE (VECTORS + 1u)
+// The most vectors of A that a loader has: 16 rows.
+#define MOST_A_LOADS 4
 
 layout(local_size_x = LOADERS + CHAINS) in;
 
@@ -53,26 +57,29 @@ layout(push_constant) uniform Push {
 #endif
 } push;
 
-layout(set = 0, binding = 0) readonly restrict buffer A { vec4 a[]; };
+layout(set = 0, binding = 0) readonly buffer A { vec4 a[]; };
 layout(set = 0, binding = 1) readonly restrict buffer W { uvec4 w[]; };
 layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer C { float c[]; };
 layout(set = 0, binding = 4) readonly restrict buffer Extra { float extra[]; };
 #ifdef NORMED
+layout(set = 0, binding = 0) readonly buffer AScalars { float a_scalars[]; };
 layout(set = 0, binding = 5) readonly restrict buffer Gain { vec4 gain[]; };
 #endif
 #ifdef GATED
 layout(set = 0, binding = 5) readonly restrict buffer Up { vec4 up[]; };
 #endif
 
-// Vectors of A that belong to a unit of W, and to a tile.
-const uint A_UNIT = W_TYPE == HLX_F32 ? 1u : 2u;
-const uint A_TILE = A_UNIT * UNITS;
-const uint A_ROW = A_TILE + 1u;
-const uint A_LOADS = (ROWS * A_TILE + LOADERS - 1u) / LOADERS;
+// W is loaded in units of 16 bytes: so many vectors.
+const uint UNIT = W_TYPE == HLX_F32 ? 1u : 2u;
+const uint UNITS = VECTORS / UNIT;
+// Groups of loaders, the loaders of one, and the units of a tile that each of them has: COLUMNS.
+const uint DEPTH = W_TYPE == HLX_F32 ? 4u : 8u;
+const uint GROUP = LOADERS / DEPTH;
+const uint A_LOADS = (ROWS * VECTORS + LOADERS - 1u) / LOADERS;
 
-shared uvec4 w_tile[2 * COLUMNS * COLUMN_UNITS];
-shared vec4 a_tile[2u * ROWS * A_ROW];
+shared vec4 w_tile[2u * COLUMNS * STRIDE];
+shared vec4 a_tile[2u * ROWS * STRIDE];
 
 // The lower or the upper 16 bits of a word as the float of the same value. A subnormal bf16 stays one: the
 // multiply-add takes it for zero.
@@ -82,83 +89,74 @@ float widened(uint word, uint half_idx) {
     return uintBitsToFloat(hlx_widen(W_TYPE, word, half_idx));
 }
 
-// The terms of a unit, whose elements lie behind each other along k.
-float add_unit(float acc, uvec4 unit, vec4 x0, vec4 x1) {
+// The elements of a vector of a unit.
+vec4 widened4(uvec4 unit, uint vector) {
+    if (W_TYPE == HLX_F32) return uintBitsToFloat(unit);
+    uvec2 words = vector == 0u ? unit.xy : unit.zw;
+    return vec4(widened(words.x, 0u), widened(words.x, 1u), widened(words.y, 0u), widened(words.y, 1u));
+}
+
+float add_vector(float acc, vec4 x, vec4 y) {
     precise float sum = acc;
-    if (W_TYPE == HLX_F32) {
-        [[unroll]] for (uint i = 0u; i < 4u; ++i)
-            sum = hlx_fma(x0[i], uintBitsToFloat(unit[i]), sum);
-    } else {
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            uint at = 2u * (i & 1u);
-            sum = hlx_fma(i < 2u ? x0[at] : x1[at], widened(unit[i], 0u), sum);
-            sum = hlx_fma(i < 2u ? x0[at + 1u] : x1[at + 1u], widened(unit[i], 1u), sum);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = hlx_fma(x[i], y[i], sum);
+    return sum;
+}
+
+// Four vectors of a row and of a column.
+#define LOAD_VECTORS(x, y, first)                                                        \
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {                                           \
+        x[i] = a_tile[a_first + (first) + i];                                             \
+        y[i] = w_tile[w_first + (first) + i];                                             \
+    }
+
+// A chain goes on over `vectors` vectors of a half of shared memory. Four are loaded while the terms of four
+// others are added, so that no term waits for shared memory.
+float add_tile(float acc, uint half_idx, uint column, uint row, uint vectors) {
+    precise float sum = acc;
+    uint w_first = (half_idx * COLUMNS + column) * STRIDE;
+    uint a_first = (half_idx * ROWS + row) * STRIDE;
+    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u && vectors == VECTORS) {
+        vec4 x[4];
+        vec4 y[4];
+        LOAD_VECTORS(x, y, 0u)
+        [[dont_unroll]] for (uint v = 0u; v < VECTORS; v += 8u) {
+            vec4 next_x[4];
+            vec4 next_y[4];
+            LOAD_VECTORS(next_x, next_y, v + 4u)
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = add_vector(sum, x[i], y[i]);
+            // The last turn loads the first vectors again instead of branching.
+            LOAD_VECTORS(x, y, (v + 8u) % VECTORS)
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = add_vector(sum, next_x[i], next_y[i]);
         }
+    } else {
+        for (uint v = 0u; v < vectors; ++v)
+            sum = add_vector(sum, a_tile[a_first + v], w_tile[w_first + v]);
     }
     return sum;
 }
 
-// The vectors of A of unit u: the second one is of 16-bit weights alone.
-#define A_FIRST(u) a_tile[a_first + A_UNIT * (u)]
-#define A_SECOND(u) a_tile[a_first + A_UNIT * (u) + A_UNIT - 1u]
-
-// A chain goes on over `units` units of a half of shared memory. Two units are loaded while the terms of
-// two others are added, so that no term waits for shared memory.
-float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
-    precise float sum = acc;
-    uint w_first = (half_idx * COLUMNS + column) * COLUMN_UNITS;
-    uint a_first = (half_idx * ROWS + row) * A_ROW;
-    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u && units == UNITS) {
-        uvec4 unit[2];
-        vec4 x0[2];
-        vec4 x1[2];
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-            unit[i] = w_tile[w_first + i];
-            x0[i] = A_FIRST(i);
-            x1[i] = A_SECOND(i);
-        }
-        [[dont_unroll]] for (uint u = 0u; u < UNITS; u += 4u) {
-            uvec4 next_unit[2];
-            vec4 next_x0[2];
-            vec4 next_x1[2];
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                next_unit[i] = w_tile[w_first + u + 2u + i];
-                next_x0[i] = A_FIRST(u + 2u + i);
-                next_x1[i] = A_SECOND(u + 2u + i);
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) sum = add_unit(sum, unit[i], x0[i], x1[i]);
-            // The last turn loads the first units again instead of branching.
-            uint after = (u + 4u) % UNITS;
-            [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-                unit[i] = w_tile[w_first + after + i];
-                x0[i] = A_FIRST(after + i);
-                x1[i] = A_SECOND(after + i);
-            }
-            [[unroll]] for (uint i = 0u; i < 2u; ++i)
-                sum = add_unit(sum, next_unit[i], next_x0[i], next_x1[i]);
-        }
-    } else {
-        for (uint u = 0u; u < units; ++u)
-            sum = add_unit(sum, w_tile[w_first + u], A_FIRST(u), A_SECOND(u));
-    }
-    return sum;
-}
-
-// The units of W of a tile that a loader has, into a slot of its registers. Columns and units past an edge
-// are read from it, and not used.
-#define FETCH_W(slot, tile)                                                              \
-    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                        \
-        uint at = loader + l * LOADERS;                                                   \
+// The units of W of a tile that a loader has. Columns and units past an edge are read from it, and not used.
+#define FETCH_W(tile)                                                                    \
+    [[unroll]] for (uint l = 0u; l < COLUMNS; ++l) {                                      \
+        uint at = loader % GROUP + l * GROUP;                                             \
         uint column = min(first_n + at / UNITS, push.n - 1u);                             \
-        uint unit = min((tile) * UNITS + at % UNITS, k_units - 1u);                       \
-        w_staged[(slot) * LOADS + l] = w[column * k_units + unit];                        \
+        uint unit = min((tile) * UNITS + at % UNITS, vectors / UNIT - 1u);                \
+        w_staged[l] = w[column * (vectors / UNIT) + unit];                                \
+    }
+// They go into a half of shared memory.
+#define KEEP_W(half_idx)                                                                 \
+    [[unroll]] for (uint l = 0u; l < COLUMNS; ++l) {                                      \
+        uint at = loader % GROUP + l * GROUP;                                             \
+        uint first = ((half_idx) * COLUMNS + at / UNITS) * STRIDE + at % UNITS * UNIT;    \
+        [[unroll]] for (uint vector = 0u; vector < UNIT; ++vector)                        \
+            w_tile[first + vector] = widened4(w_staged[l], vector);                       \
     }
 
 // What a vector of A is multiplied by.
 #ifdef NORMED
 #define FETCH_FACTOR(l, row, vector) factors[l] = gain[vector];
 #elif defined(GATED)
-#define FETCH_FACTOR(l, row, vector) factors[l] = up[(row) * A_UNIT * k_units + (vector)];
+#define FETCH_FACTOR(l, row, vector) factors[l] = up[(row) * vectors + (vector)];
 #else
 #define FETCH_FACTOR(l, row, vector)
 #endif
@@ -166,9 +164,9 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
 #define FETCH_A(tile)                                                                    \
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
-        uint vector = min((tile) * A_TILE + at % A_TILE, A_UNIT * k_units - 1u);          \
-        uint a_row = min(first_m + min(at / A_TILE, ROWS - 1u), push.m - 1u);             \
-        a_staged[l] = a[a_row * A_UNIT * k_units + vector];                               \
+        uint vector = min((tile) * VECTORS + at % VECTORS, vectors - 1u);                 \
+        uint a_row = min(first_m + min(at / VECTORS, ROWS - 1u), push.m - 1u);            \
+        a_staged[l] = a[a_row * vectors + vector];                                        \
         FETCH_FACTOR(l, a_row, vector)                                                    \
     }
 
@@ -183,9 +181,14 @@ void norm_rows(uint first_m) {
     uint thread = gl_LocalInvocationIndex;
     for (uint row = 0u; row < ROWS && thread >= LOADERS; ++row) {
         precise float sum = 0.0;
-        for (uint k = thread - LOADERS; k < push.k; k += CHAINS) {
-            precise float x = a[(min(first_m + row, push.m - 1u) * push.k + k) >> 2][k & 3u];
-            sum = hlx_add(sum, hlx_mul(x, x));
+        uint row_at = min(first_m + row, push.m - 1u) * push.k;
+        // Eight loads are under way together.
+        for (uint first_k = thread - LOADERS; first_k < push.k; first_k += 8u * CHAINS) {
+            precise float x[8];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i)
+                x[i] = a_scalars[row_at + min(first_k + i * CHAINS, push.k - 1u)];
+            [[unroll]] for (uint i = 0u; i < 8u; ++i)
+                if (first_k + i * CHAINS < push.k) sum = hlx_add(sum, hlx_mul(x[i], x[i]));
         }
         norm_lanes[row * 128u + thread - LOADERS] = sum;
     }
@@ -238,32 +241,14 @@ vec4 prepared4(vec4 x, vec4 factor, uint row) {
     return y;
 }
 
-// What has been loaded of a tile, into its half of shared memory.
-#define KEEP(slot, half_idx)                                                             \
-    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                        \
-        uint at = loader + l * LOADERS;                                                   \
-        w_tile[((half_idx) * COLUMNS + at / UNITS) * COLUMN_UNITS + at % UNITS] =         \
-            w_staged[(slot) * LOADS + l];                                                 \
-    }                                                                                     \
+// What has been loaded of a tile of A, into its half of shared memory.
+#define KEEP_A(half_idx)                                                                 \
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
-        if (at < ROWS * A_TILE)                                                           \
-            a_tile[((half_idx) * ROWS + at / A_TILE) * A_ROW + at % A_TILE] =             \
-                prepared4(a_staged[l], factors[l], at / A_TILE);                          \
+        if (at < ROWS * VECTORS)                                                          \
+            a_tile[((half_idx) * ROWS + at / VECTORS) * STRIDE + at % VECTORS] =          \
+                prepared4(a_staged[l], factors[l], at / VECTORS);                         \
     }
-
-// One tile. Loaders are at most one tile ahead: they fill the half that the chains have left at the last
-// barrier.
-#define STAGE(slot)                                                                      \
-    if (tile == tiles) break;                                                             \
-    if (loads) {                                                                          \
-        KEEP(slot, tile & 1u)                                                             \
-        if (tile + DEPTH < tiles) { FETCH_W(slot, tile + DEPTH) }                         \
-        if (tile + 1u < tiles) { FETCH_A(tile + 1u) }                                     \
-    }                                                                                     \
-    barrier();                                                                            \
-    if (adds) sum = add_tile(sum, tile & 1u, column, row, min(UNITS, k_units - tile * UNITS)); \
-    ++tile;
 
 void main() {
     // Workgroups that read the same rows of W follow each other.
@@ -272,8 +257,8 @@ void main() {
     uint first_m = group % row_tiles * ROWS;
     uint first_n = group / row_tiles * COLUMNS;
     if (first_n >= push.n) return;
-    uint k_units = push.k / (4u * A_UNIT);
-    uint tiles = (k_units + UNITS - 1u) / UNITS;
+    uint vectors = push.k / 4u;
+    uint tiles = (vectors + VECTORS - 1u) / VECTORS;
 
     uint loader = gl_LocalInvocationIndex;
     bool loads = loader < LOADERS;
@@ -287,32 +272,38 @@ void main() {
     bool adds = !loads && row < ROWS && first_m + row < push.m && n < push.n;
 
     precise float sum = 0.0;
+    uint result_at = (first_m + row) * push.n + n;
     if (START == 1u && adds) sum = bias[n];
-    uvec4 w_staged[DEPTH * LOADS];
+    float added = 0.0;
+    if (ADDS && adds) added = extra[result_at];
+    uvec4 w_staged[COLUMNS];
     vec4 a_staged[MOST_A_LOADS];
     vec4 factors[MOST_A_LOADS];
-    if (loads && tiles > 0u) {
-        FETCH_A(0u)
-        [[unroll]] for (uint slot = 0u; slot < DEPTH; ++slot)
-            if (slot < tiles) { FETCH_W(slot, slot) }
+    // The next tile of W that this loader's group has.
+    uint own_tile = loader / GROUP;
+    if (loads) {
+        if (own_tile < tiles) { FETCH_W(own_tile) }
+        if (tiles > 0u) { FETCH_A(0u) }
     }
 #ifdef NORMED
     norm_rows(first_m);
 #endif
-    uint tile = 0u;
-    for (;;) {
-        STAGE(0u)
-#if DEPTH > 1
-        STAGE(1u)
-#endif
-#if DEPTH > 2
-        STAGE(2u)
-        STAGE(3u)
-#endif
+    // Loaders are at most one tile ahead: they fill the half that the chains have left at the last barrier.
+    [[dont_unroll]] for (uint tile = 0u; tile < tiles; ++tile) {
+        if (loads) {
+            KEEP_A(tile & 1u)
+            if (tile + 1u < tiles) { FETCH_A(tile + 1u) }
+            if (tile == own_tile) {
+                KEEP_W(tile & 1u)
+                own_tile += DEPTH;
+                if (own_tile < tiles) { FETCH_W(own_tile) }
+            }
+        }
+        barrier();
+        if (adds) sum = add_tile(sum, tile & 1u, column, row, min(VECTORS, vectors - tile * VECTORS));
     }
     if (!adds) return;
-    uint at = (first_m + row) * push.n + n;
     precise float result = hlx_pos0(sum);
-    if (ADDS) result = hlx_add(result, extra[at]);
-    c[at] = result;
+    if (ADDS) result = hlx_add(result, added);
+    c[result_at] = result;
 }

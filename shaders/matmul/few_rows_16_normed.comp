@@ -3,5 +3,4 @@
 #extension GL_GOOGLE_include_directive : require
 #define NORMED
 #define COLUMNS 16
-#define DEPTH 4
 #include "few_rows.glsl"

@@ -3,5 +3,4 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define COLUMNS 8
-#define DEPTH 4
 #include "few_rows.glsl"
