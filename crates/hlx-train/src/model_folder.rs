@@ -17,7 +17,7 @@ use hlx_nn::{
 
 use hlx_text::TOKENIZER_FILE;
 
-use crate::run::RunFolder;
+use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;
 
 /// The file of a chat template beside a tokenizer.
@@ -70,7 +70,7 @@ impl Deref for Opened {
 /// As [`open`]; a run without a moving average, or what is no run, where one is wanted; a weight that the
 /// type does not reach.
 pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<Opened> {
-    if RunFolder::open_checkpoint(path).is_ok() {
+    if is_run(path)? {
         return Trained::open_as(ctx, path, opening).map(|(model, _)| model);
     }
     ensure_model(path)?;
@@ -90,6 +90,18 @@ pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<Opened> {
     })
 }
 
+/// Whether a path is that of a run or of one of its checkpoints.
+///
+/// # Errors
+/// A checkpoint that cannot be read: it is no model's folder either, whose weights nothing proves.
+pub fn is_run(path: &Path) -> Result<bool> {
+    match RunFolder::open_checkpoint(path) {
+        Ok(_) => Ok(true),
+        Err(error) if path.join(DIGESTS_FILE).is_file() => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
 fn ensure_model(path: &Path) -> Result<()> {
     ensure!(
         path.join(hlx_nn::CONFIG_FILE).is_file(),
@@ -105,7 +117,7 @@ fn ensure_model(path: &Path) -> Result<()> {
 /// # Errors
 /// A path that is none of these, a damaged file, a device without the memory.
 pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
-    if RunFolder::open_checkpoint(path).is_ok() {
+    if is_run(path)? {
         let trained = Trained::open(ctx, path, false)?;
         return Ok(trained.model);
     }

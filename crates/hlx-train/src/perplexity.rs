@@ -52,8 +52,24 @@ pub fn exp(loss: f64) -> f64 {
     }))
 }
 
-/// Windows computed at a time; no bit depends on it.
+/// Tokens of a window or of a row at most, where nobody says how many: positions of today's models go far
+/// beyond what the logits of a row have memory for.
+const USUAL_LENGTH: usize = 2048;
+
+/// Rows computed at a time at most, and their logits: 1 GiB of them. No bit depends on either.
 const BATCH: usize = 16;
+const LOGITS: usize = 1 << 28;
+
+/// The tokens of a window or of a row where nobody says how many: the model's positions, 2,048 at most.
+pub fn usual_length(model: &LanguageModel) -> usize {
+    model.max_positions().min(USUAL_LENGTH)
+}
+
+/// How many rows of `length` tokens are computed at a time: as many as bound the memory of their logits.
+pub fn rows_at_a_time(model: &LanguageModel, length: usize) -> usize {
+    let logits = length.saturating_mul(model.vocabulary()).max(1);
+    (LOGITS / logits).clamp(1, BATCH)
+}
 
 /// Measures tokens, `length` of them a window and `stride` from one to the next. Their text has `n_bytes`;
 /// without it each token is a byte.
@@ -87,7 +103,7 @@ pub fn perplexity(
     );
     let windows = windows(tokens.len(), length, stride);
     let (mut sum, mut n_tokens) = (0.0, 0);
-    for part in windows.chunks(BATCH) {
+    for part in windows.chunks(rows_at_a_time(model, length)) {
         let rows = rows(tokens, part);
         let time = rows.shape[1];
         let losses = row_losses(model, &rows)?;

@@ -8,6 +8,7 @@ mod corpus;
 mod images;
 mod images_ahead;
 mod language;
+mod prepared;
 mod rows;
 mod sizes;
 mod tokens;
@@ -26,6 +27,7 @@ use hlx_nn::{
 pub use corpus::{Corpus, Images, Tokens};
 pub use images::{ImageTask, Reading};
 pub use language::LanguageTask;
+pub use prepared::PreparedRows;
 pub use rows::{Batch, BatchSizes, RowTensors, Rows};
 pub use sizes::Sizes;
 pub use tokens::TokenTask;

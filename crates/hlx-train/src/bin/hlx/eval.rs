@@ -1,12 +1,19 @@
-//! `hlx eval`: a trained model's loss on a file, or on a folder of images.
+//! `hlx eval`: a trained model's loss on a file, or on a folder of images, and a model folder's on prepared
+//! tokens.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_nn::CausalModel;
+use hlx_text::Tokenizer;
+use hlx_train::config::RowKind;
+use hlx_train::evaluate::Evaluation;
 use hlx_train::generate::{answer_pairs, count_exact};
 use hlx_train::image_report::{report_images, write_picture};
+use hlx_train::model_folder::{self, is_run};
+use hlx_train::perplexity::{rows_at_a_time, usual_length};
 use hlx_train::run::RunFolder;
-use hlx_train::task::Task;
+use hlx_train::task::{PreparedRows, Task, Tokens};
 use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
@@ -18,11 +25,20 @@ const BATCH: usize = 16;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, or RUN/best.
+    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
+    #[arg(value_name = "MODEL")]
     run: PathBuf,
-    /// The file or the folder, of the format that the model was trained on; the run's own if left out.
+    /// The file or the folder, of the format that the model was trained on; the run's own if left out. Of a
+    /// model folder, what `hlx data prepare` wrote with its tokenizer.
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
+    /// Of a model folder, what a row of tokens is; windows if left out.
+    #[arg(long, value_name = "KIND", value_enum)]
+    rows: Option<Rows>,
+    /// Of a model folder, the predicted tokens of a row at most; the model's positions, at most 2,048, if
+    /// left out.
+    #[arg(long, value_name = "N")]
+    length: Option<usize>,
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
@@ -41,7 +57,45 @@ pub struct Arguments {
     json: bool,
 }
 
+/// What a row of tokens is, as `data.rows` of a run's configuration.
+#[derive(Clone, Copy, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Rows {
+    /// Contiguous windows, whatever documents they cross.
+    Windows,
+    /// The same, in which no position sees another document than its own.
+    SeparateWindows,
+    /// Documents behind each other, none of which sees another.
+    Packed,
+    /// One document.
+    Padded,
+}
+
+impl Rows {
+    fn kind(self) -> RowKind {
+        match self {
+            Self::Windows => RowKind::Windows,
+            Self::SeparateWindows => RowKind::SeparateWindows,
+            Self::Packed => RowKind::Packed,
+            Self::Padded => RowKind::Padded,
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let is_model = arguments.run.join(hlx_nn::CONFIG_FILE).is_file();
+    if is_model && !is_run(&arguments.run)? {
+        return arguments.evaluate_folder();
+    }
+    for (name, is_given) in [
+        ("--rows", arguments.rows.is_some()),
+        ("--length", arguments.length.is_some()),
+    ] {
+        ensure!(
+            !is_given,
+            "{name}: a run's rows are those of its configuration"
+        );
+    }
     let ctx = arguments.device.open()?;
     let opening = arguments.weights.opening();
     let parts = (opening.average, arguments.held_out);
@@ -79,22 +133,100 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{line}");
         return Ok(());
     }
-    let (over, more) = (found.over(), found.right() + &found.perplexity_text());
-    println!("loss       {:.5} over {over}{more}", found.loss);
+    print_loss(&found);
     if let Some(loss) = found.loss_with_end.filter(|_| pairs.is_some()) {
         println!("           {loss:.5} with the end bytes");
     }
     println!("samples    {}", found.n_samples);
-    if let Some((n_exact, n)) = exact {
-        println!("exact      {n_exact} of {n} answers (greedy decoding)");
-    }
+    print_exact(exact);
     if let Some(report) = images {
         print_matrix(&report);
     }
     Ok(())
 }
 
+fn print_loss(found: &Evaluation) {
+    let (over, more) = (found.over(), found.right() + &found.perplexity_text());
+    println!("loss       {:.5} over {over}{more}", found.loss);
+}
+
+fn print_exact(exact: Option<(usize, usize)>) {
+    if let Some((n_exact, n)) = exact {
+        println!("exact      {n_exact} of {n} answers (greedy decoding)");
+    }
+}
+
 impl Arguments {
+    /// Evaluates a model folder, which has no data of its own, on prepared tokens.
+    fn evaluate_folder(&self) -> Result<()> {
+        let folder = self.run.display();
+        let data = self.data.as_ref();
+        let data = data.with_context(|| format!("--data: {folder} is no run, and has no data"))?;
+        ensure!(
+            !self.held_out,
+            "--held-out: {folder} is no run, and holds no sample out"
+        );
+        ensure!(
+            self.misread.is_none(),
+            "--misread: {folder} is no classifier"
+        );
+        let tokens = Tokens::open(data)?;
+        let ctx = self.device.open()?;
+        let model = model_folder::open_as(&ctx, &self.run, self.weights.opening())?;
+        self.check_tokenizer(&tokens, model.vocabulary())?;
+        let positions = model.max_positions();
+        let length = self.length.unwrap_or_else(|| usual_length(&model));
+        ensure!(
+            (1..=positions).contains(&length),
+            "--length {length}: expected 1 to the model's {positions} positions"
+        );
+        let kind = self.rows.unwrap_or(Rows::Windows).kind();
+        let rows = PreparedRows::new(tokens, kind, length, 0.0)?;
+        let [n_rows, _] = rows.counts();
+        ensure!(n_rows > 0, "{}: holds nothing to predict", data.display());
+        let samples: Vec<usize> = (0..n_rows).collect();
+        let found = rows.evaluate(&model, &samples, rows_at_a_time(&model, length))?;
+        let exact = match self.exact {
+            true => {
+                let records = rows.records(false).context("--exact")?;
+                Some((count_exact(&model, &records)?, records.len()))
+            }
+            false => None,
+        };
+        if self.json {
+            let line = serde_json::json!({
+                "length": length, "evaluation": found,
+                "exact_answers": exact.map(|(n_exact, _)| n_exact), "answers": exact.map(|(_, n)| n),
+            });
+            println!("{line}");
+            return Ok(());
+        }
+        print_loss(&found);
+        println!("rows       {n_rows} of at most {length} tokens");
+        print_exact(exact);
+        Ok(())
+    }
+
+    /// The data's tokens must be the model's: those of its tokenizer, where one lies beside it.
+    fn check_tokenizer(&self, data: &Tokens, vocabulary: usize) -> Result<()> {
+        let (n_tokens, is_known) = data.vocabulary();
+        ensure!(
+            n_tokens <= vocabulary || !is_known,
+            "--data: its tokenizer has {n_tokens} tokens, and the model {vocabulary}"
+        );
+        let file = self.run.join(hlx_text::TOKENIZER_FILE);
+        let stated = data.shards.tokenizer_digest().filter(|_| file.is_file());
+        if let Some(stated) = stated {
+            let own = Tokenizer::open(&file)?;
+            ensure!(
+                own.digest() == stated,
+                "--data: was prepared with another tokenizer than {}",
+                file.display()
+            );
+        }
+        Ok(())
+    }
+
     fn data(&self) -> Result<PathBuf> {
         if let Some(data) = &self.data {
             return Ok(data.clone());
@@ -106,7 +238,7 @@ impl Arguments {
     /// How many inputs are answered exactly, and how many there are; `None` where there are no answers.
     fn exact_answers(&self, task: &dyn Task, samples: &[usize]) -> Result<Option<(usize, usize)>> {
         if let Some(task) = task.as_tokens() {
-            let records = task.records(self.held_out).context("--exact")?;
+            let records = task.rows.records(self.held_out).context("--exact")?;
             return Ok(Some((count_exact(&task.model, &records)?, records.len())));
         }
         let Some(task) = task.as_language().filter(|task| task.is_of_pairs()) else {

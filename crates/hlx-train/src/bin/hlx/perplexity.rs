@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use hlx_nn::CausalModel;
 use hlx_train::generate::TextModel;
-use hlx_train::perplexity::perplexity;
+use hlx_train::perplexity::{perplexity, usual_length};
 use hlx_train::run::RunFolder;
 
 use crate::DeviceArgument;
@@ -16,13 +15,14 @@ pub struct Arguments {
     /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
     model: PathBuf,
     /// The file of the text.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "text", value_name = "FILE")]
     data: PathBuf,
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
     weights: WeightsArguments,
-    /// Tokens of a window, which are bytes of a model over bytes; the model's positions if left out.
+    /// Tokens of a window, which are bytes of a model over bytes; the model's positions, at most 2,048, if
+    /// left out.
     #[arg(long, value_name = "N")]
     length: Option<usize>,
     /// Tokens from a window to the next; half of the length if left out. Fewer give more context to each
@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
     let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
-    let length = arguments.length.unwrap_or(model.model.max_positions());
+    let length = arguments.length.unwrap_or_else(|| usual_length(&model.model));
     let stride = arguments.stride.unwrap_or((length / 2).max(1));
     let n_bytes = (!model.is_of_bytes()).then_some(text.len() as u64);
     let found = perplexity(&model.model, (&tokens, n_bytes), length, stride).with_context(file)?;

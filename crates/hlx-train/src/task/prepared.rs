@@ -1,0 +1,181 @@
+//! Prepared tokens as rows in order: what a language model is evaluated on.
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_autograd::IGNORE_INDEX;
+use hlx_nn::{CausalModel, LanguageModel};
+use hlx_text::{
+    PackedDocuments, PaddedDocuments, Part, TokenBatch, TokenSamples, TokenSplit, Windows,
+};
+
+use super::Tokens;
+use super::tokens_ahead::RowLayout;
+use crate::config::RowKind;
+use crate::evaluate::{Evaluation, row_losses};
+use crate::generate::TokenRecord;
+
+/// Padded rows are rounded up to a multiple of this, so that few shapes are recorded. No bit depends on it.
+pub(super) const TIME_MULTIPLE: usize = 8;
+
+/// The rows of prepared tokens in order: first those of the part that is trained on, then those of the part
+/// that is held out.
+pub struct PreparedRows {
+    /// The tokens, and the tokenizer that made them.
+    pub data: Tokens,
+    kind: RowKind,
+    length: usize,
+    pub(super) split: TokenSplit,
+    /// The rows of each part; `None` of a part with nothing to predict.
+    in_order: [Option<Box<dyn TokenSamples>>; 2],
+}
+
+impl PreparedRows {
+    /// Cuts tokens into rows of at most `length` predicted tokens; `eval_fraction` of them, from 0 to below 1,
+    /// are the part that is held out.
+    ///
+    /// # Errors
+    /// Shards that are damaged, or a fraction out of range.
+    pub fn new(data: Tokens, kind: RowKind, length: usize, eval_fraction: f64) -> Result<Self> {
+        let split = data.shards.split(eval_fraction)?;
+        let mut rows = Self {
+            data,
+            kind,
+            length,
+            split,
+            in_order: [None, None],
+        };
+        rows.in_order = [
+            rows.of_part(&rows.split.train)?,
+            rows.of_part(&rows.split.eval)?,
+        ];
+        Ok(rows)
+    }
+
+    /// The rows of a part, if it has any.
+    fn of_part(&self, part: &Part) -> Result<Option<Box<dyn TokenSamples>>> {
+        let Part { tokens, documents } = part.clone();
+        let (shards, time) = (self.data.shards.clone(), self.length);
+        let is_empty = match self.kind {
+            RowKind::Windows | RowKind::SeparateWindows => tokens.end - tokens.start < 2,
+            RowKind::Packed | RowKind::Padded => documents.is_empty(),
+        };
+        if is_empty {
+            return Ok(None);
+        }
+        Ok(Some(match self.kind {
+            RowKind::Windows => Box::new(Windows::in_order(shards, tokens, time)?),
+            RowKind::SeparateWindows => {
+                Box::new(Windows::in_order(shards, tokens, time)?.with_separate_documents())
+            }
+            RowKind::Packed => Box::new(PackedDocuments::in_order(shards, documents, time)?),
+            RowKind::Padded => {
+                let rows = PaddedDocuments::in_order(shards, documents, time)?;
+                Box::new(rows.with_time_multiple(TIME_MULTIPLE))
+            }
+        }))
+    }
+
+    /// What becomes of a batch for a model of a vocabulary.
+    pub(super) fn layout(&self, vocabulary: usize) -> RowLayout {
+        RowLayout {
+            shards: self.data.shards.clone(),
+            kind: self.kind,
+            vocabulary,
+        }
+    }
+
+    /// What a row is.
+    pub fn kind(&self) -> RowKind {
+        self.kind
+    }
+
+    /// The predicted tokens of a row.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The rows of each part.
+    pub fn counts(&self) -> [usize; 2] {
+        let count = |rows: &Option<Box<dyn TokenSamples>>| {
+            let rows = rows.as_ref().and_then(|rows| rows.per_epoch());
+            rows.unwrap_or(0) as usize
+        };
+        [count(&self.in_order[0]), count(&self.in_order[1])]
+    }
+
+    /// The rows that begin with number `first`, of one part.
+    fn batch(&self, first: usize, rows: usize) -> Result<TokenBatch> {
+        let n_train = self.counts()[0];
+        let (part, first) = match first < n_train {
+            true => (0, first),
+            false => (1, first - n_train),
+        };
+        let samples = self.in_order[part].as_ref();
+        let samples = samples.context("the data hold nothing to predict")?;
+        Ok(samples.batch(first as u64, rows)?)
+    }
+
+    /// Computes the mean loss over the rows of these numbers, `batch_size` at a time. A row's loss does not
+    /// depend on the batch that it is in, and the rows' sums are added in the order of `samples`.
+    ///
+    /// # Errors
+    /// A token that the model does not have, shards that are damaged, and what the device reports.
+    pub fn evaluate(
+        &self,
+        model: &LanguageModel,
+        samples: &[usize],
+        batch_size: usize,
+    ) -> Result<Evaluation> {
+        let (mut sum, mut n_tokens) = (0.0, 0);
+        let (n_train, mut rest) = (self.counts()[0], samples);
+        let layout = self.layout(model.vocabulary());
+        while let Some(&first) = rest.first() {
+            // Rows that follow each other, in one part.
+            let mut rows = 1;
+            while rows < batch_size.min(rest.len())
+                && rest[rows] == first + rows
+                && rest[rows] != n_train
+            {
+                rows += 1;
+            }
+            rest = &rest[rows..];
+            let rows = layout.rows(self.batch(first, rows)?)?;
+            let losses = row_losses(model, &rows)?;
+            let time = rows.shape[1];
+            for (losses, targets) in losses.chunks(time).zip(rows.targets.chunks(time)) {
+                let counted = losses.iter().zip(targets);
+                let counted = counted.filter(|(_, target)| **target != IGNORE_INDEX);
+                n_tokens += counted.clone().count() as u64;
+                sum += counted.map(|(&loss, _)| f64::from(loss)).sum::<f64>();
+            }
+        }
+        let loss = sum / n_tokens.max(1) as f64;
+        Ok(Evaluation::of_tokens(loss, n_tokens, samples.len() as u64))
+    }
+
+    /// The documents of the part that is held out, or of all, as records: the answer is what is trained
+    /// on at a document's end, behind what is not.
+    ///
+    /// # Errors
+    /// A document that is trained on as a whole, or not at its end.
+    pub fn records(&self, held_out: bool) -> Result<Vec<TokenRecord>> {
+        let documents = match held_out {
+            true => self.split.eval.documents.clone(),
+            false => 0..self.data.shards.n_documents(),
+        };
+        let shards = &self.data.shards;
+        let record = |number| {
+            let range = shards.document(number)?;
+            let trained = shards.trained(range.clone())?;
+            let n_given = trained.iter().rposition(|is_trained| !is_trained);
+            let n_given = n_given.map_or(0, |last| last + 1);
+            ensure!(
+                (1..trained.len()).contains(&n_given),
+                "document {number} is no record of input and output"
+            );
+            let mut prompt = shards.read(range)?;
+            let answer = prompt.split_off(n_given);
+            Ok(TokenRecord { prompt, answer })
+        };
+        documents.map(record).collect()
+    }
+}
