@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::error::NnError;
 use crate::model_file::{read_config, read_weights};
 use crate::{
-    CONFIG_FILE, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext,
-    InferenceModel, KvCache, Members, Model, ModelConfig, Module, ParameterBuilder, Result,
-    Transformer, TransformerConfig, import_hugging_face, import_hugging_face_as,
+    Architecture, CONFIG_FILE, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel,
+    ForwardContext, InferenceModel, KvCache, Members, Model, ModelConfig, Module, ParameterBuilder,
+    Result, Transformer, TransformerConfig, import_hugging_face, import_hugging_face_as,
     read_hugging_face_config,
 };
 
@@ -24,6 +24,16 @@ pub enum LanguageModelConfig {
     Transformer(TransformerConfig),
     /// Of a [`CausalLm`].
     Causal(Box<CausalConfig>),
+}
+
+impl LanguageModelConfig {
+    /// The family whose names the model's files have; [`Architecture::Custom`] of a [`Transformer`].
+    pub fn architecture(&self) -> Architecture {
+        match self {
+            Self::Transformer(_) => Architecture::Custom,
+            Self::Causal(config) => config.architecture,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for LanguageModelConfig {

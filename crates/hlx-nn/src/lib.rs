@@ -69,7 +69,7 @@ pub use layers::{
     Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Mlp,
     MultiHeadAttention, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
-pub use lora::{LoraConfig, LowRank, peft_config};
+pub use lora::{LoraConfig, LowRank, PEFT_CONFIG_FILE, PEFT_FILE, peft_config, read_peft_config};
 pub use loss::{cross_entropy, mse};
 pub use model::Model;
 pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, save_model};

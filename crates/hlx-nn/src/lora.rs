@@ -6,20 +6,21 @@
 //! PyTorch's linear layers do and `B` with zeros, so that an adapter changes nothing before it is trained.
 //! [`Weights::freeze_all_but_lora`] freezes the rest.
 
+mod peft;
+
 use hlx_autograd::{Tensor, no_grad};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
 use crate::parameters::matches;
 use crate::{Init, Parameter, ParameterBuilder, Result, Weights};
 
+pub use peft::{PEFT_CONFIG_FILE, PEFT_FILE, peft_config, read_peft_config};
+
 /// The end of the names of the first factors.
 const A: &str = ".lora_A.weight";
 /// The end of the names of the second factors.
 const B: &str = ".lora_B.weight";
-/// What the files of the library PEFT put before every name.
-const PEFT_PREFIX: &str = "base_model.model.";
 
 /// Which linear layers have an adapter, and its numbers, by PEFT's names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,112 +158,6 @@ impl Weights {
             Some((layer, a, b))
         })
     }
-
-    /// The adapters as a file of the library PEFT, `adapter_model.safetensors`.
-    ///
-    /// # Errors
-    /// What the device and the format report.
-    pub fn lora_to_safetensors(&self) -> Result<Vec<u8>> {
-        self.file_of(PEFT_PREFIX, is_of_adapter)
-    }
-
-    /// The parameters that are no adapter's as a safetensors file: after [`Weights::merge_lora`], those of
-    /// a model without adapters that computes the same.
-    ///
-    /// # Errors
-    /// What the device and the format report.
-    pub fn base_to_safetensors(&self) -> Result<Vec<u8>> {
-        self.file_of("", |name| !is_of_adapter(name))
-    }
-
-    fn file_of(&self, prefix: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>> {
-        let mut tensors = Vec::new();
-        for parameter in self.parameters().iter().filter(|one| wanted(one.name())) {
-            let values = parameter.tensor()?.detach().to_vec()?;
-            let bytes: Vec<u8> = values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect();
-            tensors.push((
-                format!("{prefix}{}", parameter.name()),
-                parameter.shape(),
-                bytes,
-            ));
-        }
-        let mut views = Vec::with_capacity(tensors.len());
-        for (name, shape, bytes) in &tensors {
-            let view =
-                TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(|e| format_error(&e))?;
-            views.push((name.as_str(), view));
-        }
-        safetensors::serialize(views, None).map_err(|e| format_error(&e))
-    }
-
-    /// Reads adapters from a file of the library PEFT; nothing is written unless all of them fit.
-    ///
-    /// # Errors
-    /// [`NnError::Mismatch`] with the first tensor that is missing, of another shape or type, or of no
-    /// layer of the model.
-    pub fn load_lora(&self, bytes: &[u8]) -> Result<()> {
-        let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
-        let fail = |reason: String| Err(NnError::mismatch("adapter", reason));
-        let mut uploads = Vec::new();
-        for parameter in self
-            .parameters()
-            .iter()
-            .filter(|one| is_of_adapter(one.name()))
-        {
-            let name = format!("{PEFT_PREFIX}{}", parameter.name());
-            let Ok(view) = file.tensor(&name) else {
-                return fail(format!("{name} is missing"));
-            };
-            if view.shape() != parameter.shape() {
-                let (found, expected) = (view.shape(), parameter.shape());
-                return fail(format!("{name} has shape {found:?}, expected {expected:?}"));
-            }
-            uploads.push((parameter, crate::parameters::as_f32(&name, &view)?));
-        }
-        let is_known = |name: &str| {
-            let own = name.strip_prefix(PEFT_PREFIX);
-            own.is_some_and(|own| uploads.iter().any(|(one, _)| one.name() == own))
-        };
-        if let Some(extra) = file
-            .names()
-            .into_iter()
-            .filter(|name| !is_known(name))
-            .min()
-        {
-            return fail(format!("{extra} is of no adapter of the model"));
-        }
-        for (parameter, values) in uploads {
-            self.context()
-                .upload_f32(&parameter.tensor()?.detach().buffer()?, &values)?;
-        }
-        Ok(())
-    }
-}
-
-/// The text of PEFT's `adapter_config.json`.
-///
-/// # Errors
-/// The serialiser's message; it is not expected to fail.
-pub fn peft_config(config: &LoraConfig, weights: &Weights) -> serde_json::Result<String> {
-    let mut layers: Vec<&str> = weights.adapters().map(|(layer, ..)| layer).collect();
-    layers.sort_unstable();
-    serde_json::to_string_pretty(&serde_json::json!({
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": null,
-        "r": config.rank,
-        "lora_alpha": config.alpha,
-        "lora_dropout": 0.0,
-        "target_modules": layers,
-        "bias": "none",
-        "fan_in_fan_out": false,
-        "use_rslora": false,
-        "use_dora": false,
-        "inference_mode": true,
-    }))
 }
 
 fn format_error(error: &safetensors::SafeTensorError) -> NnError {

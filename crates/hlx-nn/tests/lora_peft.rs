@@ -3,7 +3,8 @@
 
 use hlx_autograd::Tensor;
 use hlx_nn::{
-    ForwardContext, Linear, LoraConfig, Members, Model, Module, ParameterBuilder, Result,
+    Architecture, ForwardContext, Linear, LoraConfig, Members, Model, Module, ParameterBuilder,
+    Result,
 };
 use safetensors::SafeTensors;
 
@@ -67,7 +68,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
         for name in base {
             ctx.upload_f32(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
         }
-        weights.load_lora(ADAPTER)?;
+        weights.load_lora(ADAPTER, Architecture::Custom)?;
         weights.freeze_all_but_lora()?;
         let x = Tensor::from_slice(ctx, &fixture("x"), &[4, 5])?;
         let y = net.forward(&x, &ForwardContext::eval())?;
@@ -82,7 +83,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
             let name = format!("gradient.{}", parameter.name());
             assert_close(&name, &gradient, &fixture(&name));
         }
-        let file = weights.lora_to_safetensors()?;
+        let file = weights.lora_to_safetensors(Architecture::Custom)?;
         let (ours, pefts) = (
             SafeTensors::deserialize(&file),
             SafeTensors::deserialize(ADAPTER),

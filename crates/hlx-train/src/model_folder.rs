@@ -10,9 +10,9 @@ use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
     CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
-    Model, cross_entropy, export_hugging_face, hugging_face_dtype, hugging_face_tensors,
-    import_hugging_face, is_hugging_face_folder, load_language_model, load_language_model_as,
-    save_model,
+    LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, cross_entropy, export_hugging_face,
+    hugging_face_dtype, hugging_face_tensors, import_hugging_face, is_hugging_face_folder,
+    load_language_model, load_language_model_as, read_peft_config, save_model,
 };
 
 use hlx_text::TOKENIZER_FILE;
@@ -123,6 +123,47 @@ pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
     }
     ensure_model(path)?;
     Ok(load_language_model(ctx, path)?)
+}
+
+/// Reads a model folder with an adapter of the library PEFT, and returns the adapter's numbers too.
+///
+/// # Errors
+/// As [`load_language_model`], a run, an adapter of another model, and a key of `adapter_config.json` that
+/// changes the result in a way that is not known.
+pub fn open_adapted(
+    ctx: &Context,
+    folder: &Path,
+    adapter: &Path,
+) -> Result<(Model<LanguageModel>, LoraConfig)> {
+    ensure!(
+        !is_run(folder)?,
+        "{}: is a run, expected a model's folder",
+        folder.display()
+    );
+    ensure_model(folder)?;
+    let read = |name: &str| {
+        let path = adapter.join(name);
+        fs::read(&path).with_context(|| path.display().to_string())
+    };
+    let base = load_language_model(&Context::cpu()?, folder)?;
+    let LanguageModelConfig::Causal(config) = base.config() else {
+        bail!(
+            "{}: is HLX's own transformer, expected an architecture",
+            folder.display()
+        );
+    };
+    let (numbers, tensors) = (read(PEFT_CONFIG_FILE)?, read(PEFT_FILE)?);
+    let named = || adapter.display().to_string();
+    let lora = read_peft_config(&numbers, &config).with_context(named)?;
+    let model = Model::zeroed(ctx, |b| {
+        b.with_lora(lora.clone());
+        LanguageModel::new(b, &base.config())
+    })?;
+    let weights = model.weights();
+    weights.load_base_safetensors(&base.weights().to_safetensors()?)?;
+    let loaded = weights.load_lora(&tensors, config.architecture);
+    loaded.with_context(named)?;
+    Ok((model, lora))
 }
 
 /// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the

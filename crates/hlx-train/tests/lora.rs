@@ -128,3 +128,85 @@ fn what_cannot_be_adapted_is_refused() {
     let line = place.fails(&["lora", "base", "--out", "adapter"]);
     assert!(line.ends_with("has no adapters (section [lora])"), "{line}");
 }
+
+/// A GPT-2 has queries, keys and values in one module: the adapter that is written is read again, and merges into
+/// the model as the run's own.
+#[test]
+fn an_adapter_is_written_as_peft_has_it_and_merged_into_a_model_folder() {
+    let place = Scratch::new("lora-peft");
+    place.write("config.toml", GPT2);
+    place.prepare_tokens();
+    place.succeeds(&["train", "config.toml", "--out", "base"]);
+    place.succeeds(&["export", "base", "hub"]);
+    let sets = [
+        "train.init_from=hub",
+        "lora={rank = 2, alpha = 3.0, targets = [\"*_proj\"]}",
+    ];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+    place.succeeds(&[&["train", "config.toml", "--out", "tuned"], &sets[..]].concat());
+    place.succeeds(&["lora", "tuned", "--out", "adapter"]);
+    place.succeeds(&["lora", "tuned", "--out", "own", "--merge"]);
+    let merge = ["lora", "hub", "--adapter", "adapter", "--merge", "--out"];
+    place.succeeds(&[&merge[..], &["merged"]].concat());
+    let read = |path: &str| std::fs::read(place.join(path)).expect("there");
+    assert_eq!(
+        read("merged/model.safetensors"),
+        read("own/model.safetensors")
+    );
+    assert_ne!(
+        read("merged/model.safetensors"),
+        read("hub/model.safetensors")
+    );
+    place.succeeds(&[
+        "generate",
+        "merged",
+        "--prompt",
+        "river",
+        "--max-tokens",
+        "2",
+    ]);
+
+    let line = place.fails(&[
+        "lora",
+        "tuned",
+        "--adapter",
+        "adapter",
+        "--merge",
+        "--out",
+        "x",
+    ]);
+    assert_eq!(line, "error: tuned: is a run, expected a model's folder");
+    let line = place.fails(&["lora", "hub", "--adapter", "hub", "--merge", "--out", "x"]);
+    assert!(
+        line.starts_with("error: hub/adapter_config.json: "),
+        "{line}"
+    );
+    let text = String::from_utf8(read("adapter/adapter_config.json")).expect("text");
+    let changed = text.replace("\"use_dora\": false", "\"use_dora\": true");
+    place.write("adapter/adapter_config.json", &changed);
+    assert_eq!(
+        place.fails(&[&merge[..], &["x"]].concat()),
+        "error: adapter: adapter_config.json: `use_dora` is true, which is not known here"
+    );
+}
+
+const GPT2: &str = r#"seed = 7
+
+[model]
+architecture = "gpt2"
+width = 12
+n_layers = 2
+n_heads = 2
+positions = 32
+
+[data]
+path = "tokens"
+format = "shards"
+length = 16
+
+[train]
+max_steps = 2
+batch_size = 4
+learning_rate = 0.01
+checkpoint_every = 0
+"#;

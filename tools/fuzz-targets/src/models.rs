@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hlx_nn::{
     CausalConfig, CausalLm, ExpertsConfig, LoraConfig, Model, export_hugging_face,
-    hugging_face_dtype, import_hugging_face, read_hugging_face_config,
+    hugging_face_dtype, import_hugging_face, read_hugging_face_config, read_peft_config,
 };
 use hlx_text::{ChatTemplate, Message, Tokenizer};
 use hlx_train::generate::end_tokens;
@@ -99,19 +99,23 @@ pub fn tokenizer_config(data: &[u8]) {
     let _ = end_tokens(&folder, &own);
 }
 
-/// Reads adapters, and what a checkpoint says of them.
+/// Reads adapters of PEFT, and what a checkpoint says of its own.
 pub fn adapters(data: &[u8]) {
-    let lora = LoraConfig {
-        rank: 2,
-        alpha: 4.0,
-        targets: vec!["*.q_proj".to_owned()],
-    };
-    let sizes = causal_sizes("llama2");
-    let model = Model::zeroed(cpu(), |b| {
-        b.with_lora(lora);
-        CausalLm::new(b, &sizes)
-    });
-    let _ = model.expect("a model").weights().load_lora(data);
+    for preset in ["llama2", "gpt2"] {
+        let sizes = causal_sizes(preset);
+        let lora = LoraConfig {
+            rank: 2,
+            alpha: 4.0,
+            targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
+        };
+        let model = Model::zeroed(cpu(), |b| {
+            b.with_lora(lora);
+            CausalLm::new(b, &sizes)
+        });
+        let model = model.expect("a model");
+        let _ = model.weights().load_lora(data, sizes.architecture);
+        let _ = read_peft_config(data, &sizes);
+    }
     if let Ok(read) = hlx_train::config::lora_from_bytes(data) {
         let _ = read.check();
     }

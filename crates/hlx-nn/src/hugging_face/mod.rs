@@ -14,13 +14,14 @@ use hlx_autograd::DType;
 use hlx_core::Context;
 
 use self::files::TensorFiles;
-use self::names::{Place, place_of};
 use crate::error::NnError;
 use crate::{
     Architecture, CONFIG_FILE, CausalConfig, CausalLm, InferenceModel, Model, Parameter,
     ParameterBuilder, Result,
 };
 
+pub(crate) use self::names::{Place, place_of};
+pub(crate) use self::write::to_safetensors;
 pub use self::write::{NamedTensor, export_hugging_face, hugging_face_tensors};
 
 /// Reads the shape of a model from the `config.json` of a Hugging Face folder.

@@ -4,7 +4,7 @@ use crate::Architecture;
 
 /// The place of a parameter in a tensor of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The tensor's name.
     pub name: String,
     /// The file has the matrix transposed.
@@ -14,7 +14,7 @@ pub(super) struct Place {
 }
 
 /// Returns where the parameter `name` of a model of this family is.
-pub(super) fn place_of(architecture: Architecture, name: &str) -> Place {
+pub(crate) fn place_of(architecture: Architecture, name: &str) -> Place {
     match architecture {
         Architecture::Gpt2 => gpt2(name),
         Architecture::Mixtral => whole(mixtral(name)),

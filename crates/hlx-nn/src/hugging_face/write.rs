@@ -82,7 +82,7 @@ pub fn hugging_face_tensors(
 }
 
 /// The bytes of a safetensors file of f32.
-fn to_safetensors(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
+pub(crate) fn to_safetensors(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
     let bytes = |(_, _, values): &NamedTensor| -> Vec<u8> {
         values
             .iter()

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::{
-    AdamW, AdamWConfig, ForwardContext, Model, Module, Optimizer, Transformer, TransformerConfig,
+    AdamW, AdamWConfig, Architecture, ForwardContext, Model, Module, Optimizer, Transformer,
+    TransformerConfig,
 };
 use hlx_core::Context;
+use safetensors::SafeTensors;
 
 fn config() -> LoraConfig {
     LoraConfig {
@@ -169,13 +171,13 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
     let first = model(&ctx, Some(config()))?;
     first.weights().freeze_all_but_lora()?;
     train(&first, false)?;
-    let file = first.weights().lora_to_safetensors()?;
+    let file = first.weights().lora_to_safetensors(Architecture::Custom)?;
     let names = SafeTensors::deserialize(&file).expect("reads");
     let name = "base_model.model.blocks.0.attention.qkv.lora_A.weight";
     assert_eq!(names.tensor(name).expect("it is there").shape(), [2, 8]);
     let second = model(&ctx, Some(config()))?;
     assert_ne!(second.weights().digest()?, first.weights().digest()?);
-    second.weights().load_lora(&file)?;
+    second.weights().load_lora(&file, Architecture::Custom)?;
     assert_eq!(second.weights().digest()?, first.weights().digest()?);
 
     let wider = LoraConfig {
@@ -186,7 +188,7 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         let model = model(&ctx, Some(lora))?;
         Ok(model
             .weights()
-            .load_lora(&file)
+            .load_lora(&file, Architecture::Custom)
             .expect_err("refused")
             .to_string())
     };
@@ -209,9 +211,10 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         .expect_err("refused")
         .to_string();
     assert_eq!(message, "lora: targets name no linear layer of the model");
-    let peft: serde_json::Value =
-        serde_json::from_str(&peft_config(&config(), first.weights()).expect("JSON"))
-            .expect("JSON");
+    let peft: serde_json::Value = serde_json::from_str(
+        &peft_config(&config(), first.weights(), Architecture::Custom).expect("JSON"),
+    )
+    .expect("JSON");
     assert_eq!((&peft["r"], &peft["lora_alpha"]), (&2.into(), &3.0.into()));
     assert_eq!(peft["target_modules"].as_array().expect("a list").len(), 6);
     Ok(())

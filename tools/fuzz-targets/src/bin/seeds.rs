@@ -8,7 +8,8 @@ use hlx_autograd::Tensor;
 use hlx_contract::{Encoded, own_shader, pipeline_example};
 use hlx_core::Context;
 use hlx_nn::{
-    CausalLm, LoraConfig, Model, OptimizerState, Transformer, export_hugging_face, save_model,
+    CausalLm, LoraConfig, Model, OptimizerState, Transformer, export_hugging_face, peft_config,
+    save_model,
 };
 use hlx_store::{Dtype, Store};
 use hlx_text::{BpeTrainer, Document, ShardOptions, ShardWriter, Tokenizer, WordCounts};
@@ -45,7 +46,7 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let lora = LoraConfig {
         rank: 2,
         alpha: 4.0,
-        targets: vec!["*.q_proj".to_owned()],
+        targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
     };
     for preset in ["gpt2", "gemma3", "qwen3_moe"] {
         let sizes = fuzz_targets::causal_sizes(preset);
@@ -73,15 +74,17 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let settings = r#"{"bos_token": "t", "eos_token": {"content": "r"}, "eos_token_id": [1, 3],
         "chat_template": "{{ bos_token }}{{ messages[0].content }}"}"#;
     seed("tokenizer_config", "settings", settings.as_bytes())?;
-    let adapted = Model::new(&ctx, 1, |b| {
-        b.with_lora(lora.clone());
-        CausalLm::new(b, &sizes)
-    })?;
-    seed(
-        "adapters",
-        "peft",
-        &adapted.weights().lora_to_safetensors()?,
-    )?;
+    for (preset, name) in [("llama2", "peft"), ("gpt2", "peft_gpt2")] {
+        let sizes = fuzz_targets::causal_sizes(preset);
+        let adapted = Model::new(&ctx, 1, |b| {
+            b.with_lora(lora.clone());
+            CausalLm::new(b, &sizes)
+        })?;
+        let (weights, family) = (adapted.weights(), sizes.architecture);
+        seed("adapters", name, &weights.lora_to_safetensors(family)?)?;
+        let text = peft_config(&lora, weights, family)?;
+        seed("adapters", &format!("{name}_config"), text.as_bytes())?;
+    }
     seed("adapters", "lora", &serde_json::to_vec(&lora)?)?;
     let mut monitor = Monitor::default();
     monitor.step(true);

@@ -1,0 +1,419 @@
+//! Adapters in the files of the library PEFT, under the names of a family's modules.
+//!
+//! A family may have several of HLX's layers in one module: GPT-2's `c_attn` is queries, keys and values. PEFT
+//! has one adapter a module. Those of n layers are written as one of rank n r: its `A` is theirs below each
+//! other, and its `B` has theirs as blocks on the diagonal, zeros elsewhere, so that the product is exactly
+//! theirs; `rank_pattern` and `alpha_pattern` name the module. A module's adapter of rank r is read too: each
+//! layer has its `A` then, and its own rows of `B`.
+
+use std::collections::BTreeMap;
+
+use safetensors::tensor::SafeTensors;
+use serde_json::{Map, Value, json};
+
+use super::{LoraConfig, format_error, is_of_adapter};
+use crate::error::NnError;
+use crate::hugging_face::{NamedTensor, Place, place_of, to_safetensors};
+use crate::{Architecture, CausalConfig, CausalLm, Parameter, ParameterBuilder, Result, Weights};
+
+/// PEFT's file of an adapter's tensors.
+pub const PEFT_FILE: &str = "adapter_model.safetensors";
+/// PEFT's file of an adapter's numbers.
+pub const PEFT_CONFIG_FILE: &str = "adapter_config.json";
+
+/// What PEFT's files put before every name.
+const PREFIX: &str = "base_model.model.";
+
+/// Keys of `adapter_config.json` that change nothing of a saved adapter's result.
+const WITHOUT_EFFECT: [&str; 13] = [
+    "auto_mapping",
+    "base_model_name_or_path",
+    "ensure_weight_tying",
+    "fan_in_fan_out",
+    "inference_mode",
+    "lora_dropout",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    "runtime_config",
+    "task_type",
+];
+
+/// The adapters of one module of a family.
+struct ModuleAdapter<'a> {
+    /// The names of its tensors, without PEFT's prefix.
+    names: [String; 2],
+    /// The layers that are a part of it and have an adapter: the part's number, and both factors.
+    layers: Vec<(usize, &'a Parameter, &'a Parameter)>,
+    /// The parts that the module has.
+    n_parts: usize,
+}
+
+impl ModuleAdapter<'_> {
+    /// The module's name.
+    fn module(&self) -> &str {
+        let [a, _] = &self.names;
+        a.strip_suffix(super::A).unwrap_or(a)
+    }
+
+    /// The rank of each layer's adapter, and what it reads and writes.
+    fn extents(&self) -> Result<[usize; 3]> {
+        let of = |(_, a, b): &(usize, &Parameter, &Parameter)| {
+            [a.shape()[0], a.shape()[1], b.shape()[0]]
+        };
+        let mut all = self.layers.iter().map(of);
+        let first = all.next().unwrap_or_default();
+        match all.all(|one| one == first) {
+            true => Ok(first),
+            false => {
+                let reason = format!("the parts of {} have different extents", self.module());
+                Err(NnError::mismatch("adapter", reason))
+            }
+        }
+    }
+
+    /// The rank of the module's adapter in files that are written.
+    fn rank(&self, rank: usize) -> usize {
+        rank * self.layers.len()
+    }
+
+    /// The module's factors.
+    fn joined(&self) -> Result<[NamedTensor; 2]> {
+        let [rank, input, output] = self.extents()?;
+        let whole = self.rank(rank);
+        let mut joined_a = Vec::with_capacity(whole * input);
+        let mut joined_b = vec![0.0; self.n_parts * output * whole];
+        for (place, &(part, a, b)) in self.layers.iter().enumerate() {
+            joined_a.extend(a.tensor()?.detach().to_vec()?);
+            let rows = b.tensor()?.detach().to_vec()?;
+            let into = joined_b[part * output * whole..].chunks_mut(whole);
+            for (row, own) in into.zip(rows.chunks(rank)) {
+                row[place * rank..(place + 1) * rank].copy_from_slice(own);
+            }
+        }
+        let [a, b] = self.names.each_ref().map(|name| format!("{PREFIX}{name}"));
+        Ok([
+            (a, vec![whole, input], joined_a),
+            (b, vec![self.n_parts * output, whole], joined_b),
+        ])
+    }
+
+    /// Each layer's factors out of a file's.
+    fn parts(&self, file: &SafeTensors<'_>) -> Result<Vec<(&Parameter, Vec<f32>)>> {
+        let [rank, input, output] = self.extents()?;
+        let (a, a_shape) = read(file, &self.names[0])?;
+        let (mut left, b_shape) = read(file, &self.names[1])?;
+        let whole = match a_shape[..] {
+            [whole, _] if whole == self.rank(rank) => whole,
+            _ => rank,
+        };
+        let rows = self.n_parts * output;
+        for (name, shape, expected) in [
+            (&self.names[0], a_shape, [whole, input]),
+            (&self.names[1], b_shape, [rows, whole]),
+        ] {
+            if shape != expected {
+                let reason = format!("{PREFIX}{name} has shape {shape:?}, expected {expected:?}");
+                return Err(NnError::mismatch("adapter", reason));
+            }
+        }
+        let mut parts = Vec::with_capacity(2 * self.layers.len());
+        for (place, &(part, own_a, own_b)) in self.layers.iter().enumerate() {
+            let first = if whole == rank { 0 } else { place * rank };
+            parts.push((own_a, a[first * input..(first + rank) * input].to_vec()));
+            let mut block = Vec::with_capacity(output * rank);
+            for row in left[part * output * whole..].chunks_mut(whole).take(output) {
+                let own = &mut row[first..first + rank];
+                block.extend_from_slice(own);
+                own.fill(0.0);
+            }
+            parts.push((own_b, block));
+        }
+        if left.iter().any(|&value| value != 0.0) {
+            let reason = format!(
+                "{PREFIX}{} of rank {whole} is not made of {} adapters of rank {rank}",
+                self.module(),
+                self.layers.len()
+            );
+            return Err(NnError::mismatch("adapter", reason));
+        }
+        Ok(parts)
+    }
+}
+
+/// A tensor of a file and its shape.
+fn read(file: &SafeTensors<'_>, name: &str) -> Result<(Vec<f32>, Vec<usize>)> {
+    let name = format!("{PREFIX}{name}");
+    let Ok(view) = file.tensor(&name) else {
+        return Err(NnError::mismatch("adapter", format!("{name} is missing")));
+    };
+    let values = crate::parameters::as_f32(&name, &view)?;
+    if let Some(reason) = crate::parameters::non_finite(&name, view.dtype(), view.data()) {
+        return Err(NnError::mismatch("adapter", reason));
+    }
+    Ok((values, view.shape().to_vec()))
+}
+
+impl Weights {
+    /// The adapters by the modules of a family, in the order of declaration.
+    fn module_adapters(&self, architecture: Architecture) -> Vec<ModuleAdapter<'_>> {
+        let mut modules: Vec<ModuleAdapter<'_>> = Vec::new();
+        for (_, a, b) in self.adapters() {
+            let [of_a, of_b] = [a, b].map(|one| place_of(architecture, one.name()));
+            let (part, n_parts) = of_a.part;
+            match modules
+                .iter_mut()
+                .rev()
+                .find(|one| one.names[0] == of_a.name)
+            {
+                Some(module) => module.layers.push((part, a, b)),
+                None => modules.push(ModuleAdapter {
+                    names: [of_a.name, of_b.name],
+                    layers: vec![(part, a, b)],
+                    n_parts,
+                }),
+            }
+        }
+        modules
+    }
+
+    /// The adapters as a file of the library PEFT, `adapter_model.safetensors`, under the names of a family's
+    /// modules; of [`Architecture::Custom`] under HLX's own.
+    ///
+    /// # Errors
+    /// What the device and the format report.
+    pub fn lora_to_safetensors(&self, architecture: Architecture) -> Result<Vec<u8>> {
+        let modules = self.module_adapters(architecture);
+        let tensors = modules.iter().map(ModuleAdapter::joined);
+        to_safetensors(&tensors.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Reads adapters from a file of the library PEFT for a model of a family; nothing is written unless all
+    /// of them fit.
+    ///
+    /// # Errors
+    /// [`NnError::Mismatch`] with the first tensor that is missing, not finite, of another shape or type, or
+    /// of no layer of the model, and a module's adapter that its layers' cannot express.
+    pub fn load_lora(&self, bytes: &[u8], architecture: Architecture) -> Result<()> {
+        let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
+        let modules = self.module_adapters(architecture);
+        let uploads = modules.iter().map(|module| module.parts(&file));
+        let uploads = uploads.collect::<Result<Vec<_>>>()?;
+        let is_known = |name: &str| {
+            let own = name.strip_prefix(PREFIX).unwrap_or_default();
+            modules
+                .iter()
+                .any(|module| module.names.iter().any(|one| one == own))
+        };
+        let names = file.names().into_iter();
+        if let Some(extra) = names.filter(|name| !is_known(name)).min() {
+            let reason = format!("{extra} is of no adapter of the model");
+            return Err(NnError::mismatch("adapter", reason));
+        }
+        for (parameter, values) in uploads.into_iter().flatten() {
+            let place = parameter.tensor()?.detach().buffer()?;
+            self.context().upload_f32(&place, &values)?;
+        }
+        Ok(())
+    }
+
+    /// The parameters that are no adapter's as a safetensors file: after [`Weights::merge_lora`], those of
+    /// a model without adapters that computes the same.
+    ///
+    /// # Errors
+    /// What the device and the format report.
+    pub fn base_to_safetensors(&self) -> Result<Vec<u8>> {
+        let base = self.parameters().iter();
+        let base = base.filter(|one| !is_of_adapter(one.name()));
+        let named = base.map(|one| {
+            let values = one.tensor()?.detach().to_vec()?;
+            Ok((one.name().to_owned(), one.shape().to_vec(), values))
+        });
+        to_safetensors(&named.collect::<Result<Vec<_>>>()?)
+    }
+}
+
+/// The text of PEFT's `adapter_config.json` beside [`Weights::lora_to_safetensors`].
+///
+/// # Errors
+/// The serialiser's message; it is not expected to fail.
+pub fn peft_config(
+    config: &LoraConfig,
+    weights: &Weights,
+    architecture: Architecture,
+) -> serde_json::Result<String> {
+    let modules = weights.module_adapters(architecture);
+    let mut names: Vec<&str> = modules.iter().map(ModuleAdapter::module).collect();
+    names.sort_unstable();
+    let (mut ranks, mut alphas) = (Map::new(), Map::new());
+    for module in modules.iter().filter(|module| module.layers.len() > 1) {
+        let n_layers = module.layers.len();
+        ranks.insert(module.module().to_owned(), json!(module.rank(config.rank)));
+        let alpha = config.alpha * n_layers as f64;
+        alphas.insert(module.module().to_owned(), json!(alpha));
+    }
+    serde_json::to_string_pretty(&json!({
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": null,
+        "r": config.rank,
+        "lora_alpha": config.alpha,
+        "rank_pattern": ranks,
+        "alpha_pattern": alphas,
+        "lora_dropout": 0.0,
+        "target_modules": names,
+        "bias": "none",
+        // GPT-2's matrices are [in, out].
+        "fan_in_fan_out": architecture == Architecture::Gpt2,
+        "use_rslora": false,
+        "use_dora": false,
+        "inference_mode": true,
+    }))
+}
+
+/// Reads PEFT's `adapter_config.json` for a model of a shape: the rank, alpha, and the layers that its
+/// `target_modules` name.
+///
+/// # Errors
+/// [`NnError::Mismatch`] for bytes that are no such file, modules that are none of the model, and a key that
+/// changes the result in a way that is not known here.
+///
+/// ```
+/// use hlx_nn::{CausalConfig, read_peft_config};
+///
+/// let mut config = CausalConfig::preset("gpt2").expect("a preset");
+/// (config.n_layers, config.vocabulary) = (1, 100);
+/// let text = br#"{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["c_attn"]}"#;
+/// let lora = read_peft_config(text, &config)?;
+/// assert_eq!((lora.rank, lora.alpha, lora.targets.len()), (4, 8.0, 3));
+/// assert_eq!(lora.targets[0], "model.layers.0.self_attn.q_proj");
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+pub fn read_peft_config(text: &[u8], config: &CausalConfig) -> Result<LoraConfig> {
+    read_config(text, config).map_err(|reason| NnError::mismatch(PEFT_CONFIG_FILE, reason))
+}
+
+fn read_config(text: &[u8], config: &CausalConfig) -> Result<LoraConfig, String> {
+    let keys: Map<String, Value> = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+    let missing = |name: &str| format!("`{name}` is missing or no number");
+    let rank = keys.get("r").and_then(Value::as_u64);
+    let rank = rank.ok_or_else(|| missing("r"))? as usize;
+    let alpha = keys.get("lora_alpha").and_then(Value::as_f64);
+    let alpha = alpha.ok_or_else(|| missing("lora_alpha"))?;
+    if keys.get("peft_type").and_then(Value::as_str) != Some("LORA") {
+        return Err("`peft_type` is not LORA".to_owned());
+    }
+    let layers = layers_of(config).map_err(|error| error.to_string())?;
+    let targets = targets_of(&keys, &layers)?;
+    let mut joined: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, place) in layers.iter().filter(|(layer, _)| targets.contains(layer)) {
+        *joined.entry(&place.name).or_default() += 1;
+    }
+    for (name, value) in [("rank_pattern", rank as f64), ("alpha_pattern", alpha)] {
+        check_pattern(&keys, name, value, &joined)?;
+    }
+    let known = [
+        "r",
+        "lora_alpha",
+        "target_modules",
+        "rank_pattern",
+        "alpha_pattern",
+    ];
+    for (name, value) in &keys {
+        let is_known = known.contains(&name.as_str()) || WITHOUT_EFFECT.contains(&name.as_str());
+        let is_usual = match name.as_str() {
+            "bias" => value == "none",
+            // Others begin by changing the model itself.
+            "init_lora_weights" => value == true || value == "gaussian" || value == "orthogonal",
+            _ => false,
+        };
+        if !is_known && !is_usual && !is_neutral(value) {
+            return Err(format!("`{name}` is {value}, which is not known here"));
+        }
+    }
+    let lora = LoraConfig {
+        rank,
+        alpha,
+        targets,
+    };
+    lora.check().map_err(|error| error.to_string())?;
+    Ok(lora)
+}
+
+/// Whether a key's value is that of a key that is left out.
+fn is_neutral(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.is_empty(),
+        Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The layers of a model with a matrix, and the modules of its family that they are.
+fn layers_of(config: &CausalConfig) -> Result<Vec<(String, Place)>> {
+    let mut builder = ParameterBuilder::new();
+    CausalLm::new(&mut builder, config)?;
+    let parameters = builder.declared_parameters();
+    let of_layer = |one: &Parameter| {
+        let layer = one.name().strip_suffix(".weight")?;
+        let mut place = place_of(config.architecture, one.name());
+        place.name = place.name.strip_suffix(".weight")?.to_owned();
+        (one.shape().len() == 2).then(|| (layer.to_owned(), place))
+    };
+    Ok(parameters.iter().filter_map(of_layer).collect())
+}
+
+/// The layers that `target_modules` names, each entry by a module's whole name or its last parts.
+fn targets_of(
+    keys: &Map<String, Value>,
+    layers: &[(String, Place)],
+) -> Result<Vec<String>, String> {
+    let found = keys.get("target_modules").unwrap_or(&Value::Null);
+    let entries = found.as_array().map(|all| all.iter().map(Value::as_str));
+    let entries: Option<Vec<&str>> = entries.and_then(Iterator::collect);
+    let Some(entries) = entries else {
+        return Err(format!(
+            "`target_modules` is {found}, expected a list of names"
+        ));
+    };
+    let names = |entry: &str, module: &str| {
+        let before = module.strip_suffix(entry);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let chosen = |place: &Place| entries.iter().any(|entry| names(entry, &place.name));
+    let unknown = |entry: &&&str| !layers.iter().any(|(_, place)| names(entry, &place.name));
+    if let Some(entry) = entries.iter().find(unknown) {
+        return Err(format!(
+            "`target_modules` names {entry}, which the model does not have"
+        ));
+    }
+    let layers = layers.iter().filter(|(_, place)| chosen(place));
+    Ok(layers.map(|(layer, _)| layer.clone()).collect())
+}
+
+/// Of patterns those alone are known that [`peft_config`] writes: a module of several layers has as many
+/// times the rank and alpha.
+fn check_pattern(
+    keys: &Map<String, Value>,
+    name: &str,
+    value: f64,
+    joined: &BTreeMap<&str, usize>,
+) -> Result<(), String> {
+    let pattern = keys.get(name).filter(|pattern| !is_neutral(pattern));
+    let Some(pattern) = pattern else {
+        return Ok(());
+    };
+    let entries = pattern.as_object().into_iter().flatten();
+    let is_written = |(module, found): (&String, &Value)| {
+        let parts = joined.get(module.as_str()).copied().unwrap_or(0);
+        found.as_f64() == Some(value * parts as f64)
+    };
+    match pattern.is_object() && entries.map(is_written).all(|is_written| is_written) {
+        true => Ok(()),
+        false => Err(format!("`{name}` is {pattern}, which is not known here")),
+    }
+}
