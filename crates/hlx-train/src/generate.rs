@@ -3,6 +3,7 @@
 
 mod answers;
 mod growing;
+mod settings;
 mod stop;
 mod text;
 mod tokens;
@@ -16,8 +17,9 @@ use crate::sample::Sampling;
 
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
 use growing::Growing;
+pub use settings::{check_settings, end_tokens};
 use stop::Stops;
-pub use text::{TextModel, end_tokens, write_texts};
+pub use text::{TextModel, write_texts};
 pub use tokens::{Held, TokenGeneration, generate_held, generate_tokens};
 
 /// How to generate.

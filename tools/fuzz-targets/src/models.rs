@@ -8,8 +8,9 @@ use hlx_nn::{
     hugging_face_dtype, import_hugging_face, read_hugging_face_config, read_peft_config,
 };
 use hlx_text::{ChatTemplate, Message, Tokenizer};
-use hlx_train::generate::end_tokens;
+use hlx_train::generate::{check_settings, end_tokens};
 use hlx_train::run::Monitor;
+use hlx_train::sample::Sampling;
 
 use crate::files::cpu;
 use crate::scratch;
@@ -97,6 +98,7 @@ pub fn tokenizer_config(data: &[u8]) {
         }
     }
     let _ = end_tokens(&folder, &own);
+    let _ = check_settings(&folder, &Sampling::default());
 }
 
 /// Reads adapters of PEFT, and what a checkpoint says of its own.

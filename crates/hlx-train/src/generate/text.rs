@@ -1,24 +1,21 @@
 //! Text from a model with a tokenizer: tokens in and out, streamed, with texts and tokens that end it.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use hlx_core::Context;
 use hlx_nn::{CONFIG_FILE, CausalModel, LanguageModel};
 use hlx_text::{TOKENIZER_FILE, Tokenizer};
-use serde_json::Value;
 
 use super::growing::Growing;
+use super::settings::{check_settings, end_tokens};
 use super::stop::Stops;
 use super::tokens::{Held, TokenGeneration, generate_held, generate_tokens};
 use crate::config::Format;
 use crate::model_folder::{self, Opened, Opening};
 use crate::run::RunFolder;
+use crate::sample::Sampling;
 use crate::trained::Trained;
-
-/// The files of a model folder that may name tokens which end a text.
-const END_FILES: [&str; 2] = ["generation_config.json", CONFIG_FILE];
 
 /// A language model with its tokenizer.
 #[derive(Debug)]
@@ -66,6 +63,22 @@ impl TextModel {
             model,
             tokenizer,
         })
+    }
+
+    /// As [`TextModel::open`], to write texts with: the folder's settings of generation must be known
+    /// ([`check_settings`]).
+    ///
+    /// # Errors
+    /// As [`TextModel::open`] and [`check_settings`].
+    pub fn open_to_write(
+        ctx: &Context,
+        path: &Path,
+        opening: Opening,
+        sampling: &Sampling,
+    ) -> Result<Self> {
+        let run = RunFolder::open_checkpoint(path).map(|(run, _)| run.path().to_owned());
+        check_settings(&run.unwrap_or_else(|_| path.to_owned()), sampling)?;
+        Self::open(ctx, path, opening)
     }
 
     /// Whether its tokens are bytes.
@@ -172,29 +185,4 @@ fn open_tokenizer(folder: &Path) -> Result<Tokenizer> {
         folder.display()
     );
     Ok(Tokenizer::open(folder)?)
-}
-
-/// The tokens that end a text: the tokenizer's own, and those that `generation_config.json` and `config.json`
-/// of a folder name.
-///
-/// # Errors
-/// A file that is no JSON.
-pub fn end_tokens(folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
-    let mut tokens: Vec<u32> = tokenizer.specials().eos.into_iter().collect();
-    for name in END_FILES {
-        let path = folder.join(name);
-        if !path.is_file() {
-            continue;
-        }
-        let file = || path.display().to_string();
-        let bytes = fs::read(&path).with_context(file)?;
-        let json: Value = serde_json::from_slice(&bytes).with_context(file)?;
-        let named = &json["eos_token_id"];
-        let several = named.as_array().into_iter().flatten();
-        let ids = several.chain(Some(named)).filter_map(Value::as_u64);
-        tokens.extend(ids.filter_map(|id| u32::try_from(id).ok()));
-    }
-    tokens.sort_unstable();
-    tokens.dedup();
-    Ok(tokens)
 }

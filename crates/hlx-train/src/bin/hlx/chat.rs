@@ -40,7 +40,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "a conversation needs a terminal; hlx generate answers a prompt without one"
     );
     let ctx = arguments.device.open()?;
-    let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
+    let model = TextModel::open_to_write(
+        &ctx,
+        &arguments.model,
+        arguments.weights.opening(),
+        &sampling,
+    )?;
     let folder = || arguments.model.display().to_string();
     let conversation = Conversation::new(&model, arguments.system.as_deref());
     let mut conversation = conversation.with_context(folder)?;

@@ -72,7 +72,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let sampling = arguments.drawing.sampling()?;
     let prompts = arguments.all_prompts()?;
     let ctx = arguments.device.open()?;
-    let source = Source::open(&ctx, &arguments.model, arguments.weights.opening())?;
+    let source = Source::open(
+        &ctx,
+        &arguments.model,
+        arguments.weights.opening(),
+        &sampling,
+    )?;
     let mut out = std::io::stdout().lock();
     if prompts.len() == 1 && arguments.samples == 1 && !arguments.json {
         // The bytes as they are: a cut through a character is the terminal's to show. A closed pipe
@@ -111,14 +116,17 @@ enum Source {
 }
 
 impl Source {
-    fn open(ctx: &Context, path: &Path, opening: Opening) -> Result<Self> {
+    fn open(ctx: &Context, path: &Path, opening: Opening, sampling: &Sampling) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
         Ok(match run {
             Ok(config) if config.data.format != Format::Shards => {
                 let (model, config) = Trained::open_as(ctx, path, opening)?;
                 Self::Bytes(Box::new(model), config.data.format)
             }
-            _ => Self::Tokens(Box::new(TextModel::open(ctx, path, opening)?)),
+            _ => {
+                let text = TextModel::open_to_write(ctx, path, opening, sampling)?;
+                Self::Tokens(Box::new(text))
+            }
         })
     }
 

@@ -1,0 +1,152 @@
+//! What a folder's files say of generation.
+
+mod common;
+
+use common::{Scratch, text};
+use serde_json::{Value, json};
+
+const CONFIG: &str = r#"seed = 7
+
+[model]
+architecture = "llama3"
+width = 16
+n_layers = 1
+n_heads = 4
+n_kv_heads = 2
+feed_forward_width = 24
+positions = 64
+
+[data]
+path = "tokens"
+format = "shards"
+length = 16
+
+[train]
+max_steps = 3
+batch_size = 4
+learning_rate = 0.01
+checkpoint_every = 0
+"#;
+
+const WRITE: [&str; 6] = [
+    "generate",
+    "hub",
+    "--prompt",
+    "the river",
+    "--max-tokens",
+    "8",
+];
+
+/// A folder with a model in Hugging Face's form (`hub`).
+fn place(name: &str) -> Scratch {
+    let place = Scratch::new(name);
+    place.write("config.toml", CONFIG);
+    place.prepare_tokens();
+    place.succeeds(&["train", "config.toml", "--out", "run"]);
+    place.succeeds(&["export", "run", "hub"]);
+    place
+}
+
+fn settings(place: &Scratch, settings: &Value) {
+    place.write("hub/generation_config.json", &settings.to_string());
+}
+
+#[test]
+fn an_end_token_is_a_number_or_a_list_of_numbers() {
+    let place = place("generation-ends");
+    let written = place.succeeds(&WRITE);
+    for ends in [json!(null), json!(279), json!([278, 279]), json!([])] {
+        settings(&place, &json!({"eos_token_id": ends}));
+        assert_eq!(place.succeeds(&WRITE), written, "{ends}");
+    }
+    // Every token ends the text before it begins.
+    let all: Vec<u32> = (0..280).collect();
+    settings(&place, &json!({"eos_token_id": all}));
+    assert_eq!(place.succeeds(&WRITE), "\n");
+    for ends in [
+        json!("</s>"),
+        json!(-1),
+        json!(2.5),
+        json!(1_u64 << 32),
+        json!({"id": 2}),
+        json!([2, "</s>"]),
+        json!([[2]]),
+        json!(true),
+    ] {
+        settings(&place, &json!({"eos_token_id": ends}));
+        let expected = format!(
+            "error: hub/generation_config.json: `eos_token_id` is {ends}, expected a token's number \
+             or a list of them"
+        );
+        assert_eq!(place.fails(&WRITE), expected);
+    }
+    place.write("hub/generation_config.json", "[]");
+    let line = place.fails(&WRITE);
+    assert_eq!(line, "error: hub/generation_config.json: is no object");
+
+    // config.json may name them too.
+    settings(&place, &json!({}));
+    let config = std::fs::read(place.join("hub/config.json")).expect("read");
+    let mut config: Value = serde_json::from_slice(&config).expect("an object");
+    config["eos_token_id"] = "</s>".into();
+    place.write("hub/config.json", &config.to_string());
+    let line = place.fails(&WRITE);
+    assert!(
+        line.starts_with("error: hub/config.json: `eos_token_id` is \"</s>\""),
+        "{line}"
+    );
+}
+
+#[test]
+fn settings_that_change_a_text_and_are_not_known_are_refused_by_name() {
+    let place = place("generation-settings");
+    let written = place.succeeds(&WRITE);
+    let usual = json!({
+        "num_beams": 1, "min_length": 0, "guidance_scale": 1.0, "typical_p": 1.0, "suppress_tokens": [],
+        "bad_words_ids": null, "token_healing": false, "length_penalty": 1.2, "max_length": 4,
+        "temperature": 0.6, "top_p": 0.9, "transformers_version": "5.23.0", "pad_token_id": 3,
+        "sequence_bias": {}, "cache_implementation": "hybrid",
+    });
+    settings(&place, &usual);
+    assert_eq!(place.succeeds(&WRITE), written);
+    for (name, value) in [
+        ("num_beams", json!(4)),
+        ("min_length", json!(5)),
+        ("no_repeat_ngram_size", json!(3)),
+        ("suppress_tokens", json!([3])),
+        ("forced_bos_token_id", json!(0)),
+        ("stop_strings", json!("river")),
+        ("typical_p", json!(0.9)),
+        ("token_healing", json!(true)),
+        ("exponential_decay_length_penalty", json!([5, 1.1])),
+    ] {
+        settings(&place, &json!({name: value}));
+        let expected = format!(
+            "error: hub/generation_config.json: `{name}` is {value}, which is not known here"
+        );
+        assert_eq!(place.fails(&WRITE), expected);
+    }
+    // A loss has no such settings.
+    place.succeeds(&["perplexity", "hub", "--data", "a.txt", "--length", "16"]);
+
+    // What the options stand for is said where it is not done.
+    settings(
+        &place,
+        &json!({"do_sample": true, "repetition_penalty": 1.2}),
+    );
+    let told = |more: &[&str]| {
+        let output = place
+            .hlx(&[&WRITE[..], more].concat())
+            .output()
+            .expect("starts");
+        assert!(output.status.success());
+        text(&output.stderr)
+    };
+    let plain = told(&[]);
+    assert_eq!(plain.lines().count(), 2, "{plain}");
+    assert!(plain.contains("`do_sample` is true") && plain.contains("`repetition_penalty` is 1.2"));
+    assert_eq!(
+        told(&["--temperature", "1", "--repetition-penalty", "1.2"]),
+        ""
+    );
+}
