@@ -153,6 +153,7 @@ fn rows(tokens: &[u32], windows: &[Window]) -> Rows {
         dtype: DType::U32,
         inputs: vec![0; windows.len() * time],
         documents: None,
+        lengths: None,
         target_shape: shape,
         targets: vec![IGNORE_INDEX; windows.len() * time],
         n_empty: 0,

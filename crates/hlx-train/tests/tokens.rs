@@ -319,11 +319,6 @@ fn a_mixture_of_experts_is_trained_with_its_balance_loss() {
         line.ends_with("1 is less than a shard of 2, which train.router_balance needs whole"),
         "{line}"
     );
-    let line = refused("data.rows=padded");
-    assert!(
-        line.contains("train.router_balance: padding would count"),
-        "{line}"
-    );
     place.write("config.toml", CONFIG);
     let line = place.fails(&["train", "config.toml", "--set", "train.router_balance=0.1"]);
     assert!(

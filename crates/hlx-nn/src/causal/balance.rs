@@ -10,16 +10,21 @@ use crate::Result;
 /// shard's tokens have, with c_e the choices of expert e and p_e the sum of its scores, the loss is
 /// `E / R^2 sum_e c_e p_e`: `load_balancing_loss_func` of Hugging Face's Mixtral, of the shard's tokens
 /// (Fedus and others 2021, arXiv:2101.03961, equations 4 to 6). The choices have no gradient.
+///
+/// Of samples that are padded on the right `counted` is \[B, T, 1\], 1 for a token and 0 for padding, which is
+/// in no sum. The sums over a sample's tokens come first, those over a shard's samples second: padding adds
+/// zeros behind a sample's last term, which change no bit. A shard without a token has a loss of 0.
 pub(super) fn balance_loss(
     scores: &[Tensor],
+    counted: Option<&Tensor>,
     per_token: usize,
     shards: usize,
 ) -> Result<Option<Tensor>> {
     let mut sums: Option<[Tensor; 2]> = None;
     for scores in scores {
         let of_layer = [
-            by_shard(&chosen(scores, per_token)?, shards)?,
-            by_shard(scores, shards)?,
+            by_shard(&chosen(scores, per_token)?, counted, shards)?,
+            by_shard(scores, counted, shards)?,
         ];
         sums = Some(match sums {
             None => of_layer,
@@ -30,10 +35,15 @@ pub(super) fn balance_loss(
         return Ok(None);
     };
     let experts = choices.shape()[1];
-    let rows = scores.len() * first.n_elements() / experts / shards;
-    let factor = experts as f64 / (rows as f64 * rows as f64);
     let losses = choices.mul(&sums)?.sum_dim(&[-1], false)?;
-    Ok(Some(losses.scale(factor as f32)?))
+    let Some(counted) = counted else {
+        let rows = scores.len() * first.n_elements() / experts / shards;
+        let factor = experts as f64 / (rows as f64 * rows as f64);
+        return Ok(Some(losses.scale(factor as f32)?));
+    };
+    let tokens = by_shard(counted, None, shards)?.reshape(&[shards])?;
+    let rows = tokens.scale(scores.len() as f32)?.maximum(1.0)?;
+    Ok(Some(losses.scale(experts as f32)?.div(rows.square()?)?))
 }
 
 /// 1 where an expert is chosen, else 0; without gradient.
@@ -45,8 +55,12 @@ fn chosen(scores: &Tensor, per_token: usize) -> Result<Tensor> {
 }
 
 /// The sum of each shard's rows: \[B, T, E\] to \[shards, E\].
-fn by_shard(rows: &Tensor, shards: usize) -> Result<Tensor> {
+fn by_shard(rows: &Tensor, counted: Option<&Tensor>, shards: usize) -> Result<Tensor> {
     let experts = rows.shape()[rows.rank() - 1];
+    let rows = match counted {
+        Some(counted) => rows.mul(counted)?.sum_dim(&[1], false)?,
+        None => rows.clone(),
+    };
     let each = rows.n_elements() / experts / shards;
     Ok(rows
         .reshape(&[shards, each, experts])?
@@ -74,14 +88,26 @@ mod tests {
             .collect()
     }
 
-    /// `load_balancing_loss_func` in f64, of the tokens of some samples.
-    fn expected(samples: std::ops::Range<usize>) -> f64 {
+    /// The tokens of each sample that are no padding.
+    const LENGTHS: [usize; 4] = [2, 0, 3, 1];
+
+    fn counted(ctx: &hlx_core::Context) -> Result<Tensor> {
+        let row = |length: usize| (0..SHAPE[1]).map(move |at| f32::from(u8::from(at < length)));
+        let counted: Vec<f32> = LENGTHS.into_iter().flat_map(row).collect();
+        Ok(Tensor::from_slice(ctx, &counted, &[SHAPE[0], SHAPE[1], 1])?)
+    }
+
+    /// `load_balancing_loss_func` in f64, of the first `lengths` tokens of some samples.
+    fn expected(samples: std::ops::Range<usize>, lengths: [usize; 4]) -> f64 {
         let [_, time, experts] = SHAPE;
         let (mut choices, mut sums, mut rows) = (vec![0.0; experts], vec![0.0; experts], 0.0);
         for layer in 0..LAYERS {
             let logits = logits(layer);
-            let own = &logits[samples.start * time * experts..samples.end * time * experts];
-            for row in own.chunks(experts) {
+            let own = samples.clone().flat_map(|sample| {
+                let first = sample * time * experts;
+                logits[first..first + lengths[sample] * experts].chunks(experts)
+            });
+            for row in own {
                 let exps: Vec<f64> = row.iter().map(|&x| f64::from(x).exp()).collect();
                 let total: f64 = exps.iter().sum();
                 let mut order: Vec<usize> = (0..experts).collect();
@@ -98,7 +124,11 @@ mod tests {
             .zip(sums)
             .map(|(c, s)| c / rows * s / rows)
             .sum();
-        product * experts as f64
+        if rows == 0.0 {
+            0.0
+        } else {
+            product * experts as f64
+        }
     }
 
     #[test]
@@ -110,18 +140,19 @@ mod tests {
             });
             let scores = scores.collect::<Result<Vec<Tensor>>>()?;
             for shards in [1, 2, 4] {
-                let losses = balance_loss(&scores, 2, shards)?.expect("experts");
-                assert_eq!(losses.shape(), [shards]);
-                let each = SHAPE[0] / shards;
-                for (shard, loss) in losses.to_vec()?.into_iter().enumerate() {
-                    let expected = expected(shard * each..(shard + 1) * each);
-                    assert!(
-                        (f64::from(loss) - expected).abs() < 1e-6,
-                        "{loss} {expected}"
-                    );
+                for (counted, lengths) in [(None, [SHAPE[1]; 4]), (Some(counted(ctx)?), LENGTHS)] {
+                    let losses = balance_loss(&scores, counted.as_ref(), 2, shards)?;
+                    let losses = losses.expect("experts");
+                    assert_eq!(losses.shape(), [shards]);
+                    let each = SHAPE[0] / shards;
+                    for (shard, loss) in losses.to_vec()?.into_iter().enumerate() {
+                        let expected = expected(shard * each..(shard + 1) * each, lengths);
+                        let error = (f64::from(loss) - expected).abs();
+                        assert!(error < 1e-6, "{loss} {expected}");
+                    }
                 }
             }
-            assert!(balance_loss(&[], 2, 1)?.is_none());
+            assert!(balance_loss(&[], None, 2, 1)?.is_none());
         }
         Ok(())
     }
@@ -131,15 +162,17 @@ mod tests {
         let ctx = hlx_core::testing::cpu()?;
         let inputs = (0..LAYERS).map(|layer| Ok(Tensor::from_slice(&ctx, &logits(layer), &SHAPE)?));
         let inputs = inputs.collect::<Result<Vec<Tensor>>>()?;
-        let loss = |x: &[Tensor]| {
-            let scores = x
-                .iter()
-                .map(Tensor::softmax)
-                .collect::<Result<Vec<_>, _>>()?;
-            let losses = balance_loss(&scores, 2, 2).expect("a loss");
-            Ok(losses.expect("experts"))
-        };
-        gradcheck("balance_loss", &inputs, loss, &GradCheck::default())?;
+        for counted in [None, Some(counted(&ctx)?)] {
+            let loss = |x: &[Tensor]| {
+                let scores = x
+                    .iter()
+                    .map(Tensor::softmax)
+                    .collect::<Result<Vec<_>, _>>()?;
+                let losses = balance_loss(&scores, counted.as_ref(), 2, 2).expect("a loss");
+                Ok(losses.expect("experts"))
+            };
+            gradcheck("balance_loss", &inputs, loss, &GradCheck::default())?;
+        }
         Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! The module of today's architectures.
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{DType, Tensor};
 use hlx_core::Context;
 
 use super::balance::balance_loss;
 use super::block::Block;
 use super::norm::Norm;
+use super::pass::{shape_of, unfitting};
 use super::{CacheStep, CausalConfig, CausalInput, CausalModel, KvCache, Pass, Positions};
 use crate::error::NnError;
 use crate::layers::{Dropout, Embedding, Linear};
@@ -109,6 +110,17 @@ impl CausalLm {
     /// The shape.
     pub fn config(&self) -> &CausalConfig {
         &self.config
+    }
+
+    /// 1 for each of the first `lengths` tokens of a row, 0 for the padding behind them: \[B, T, 1\].
+    fn tokens(&self, input: &CausalInput<'_>, lengths: &Tensor) -> Result<Tensor> {
+        let (batch, time) = shape_of(input.ids, self.config.max_positions)?;
+        if lengths.shape() != [batch] {
+            return Err(unfitting("lengths", lengths, format!("[{batch}]")));
+        }
+        let places = self.counted.tensor()?.narrow(0, 0, time)?;
+        let is_token = places.lt(lengths.reshape(&[batch, 1])?)?;
+        Ok(is_token.to_dtype(DType::F32)?.reshape(&[batch, time, 1])?)
     }
 
     /// Computes the logits of a pass.
@@ -220,7 +232,10 @@ impl CausalModel for CausalLm {
         let pass = Pass::of_input(input, context, &self.counted.tensor()?)?;
         let mut pass = pass.keeping_scores();
         let logits = self.compute(input.ids, input.rows, &mut pass)?;
-        let balance = balance_loss(pass.scores(), experts.per_token, context.shards())?;
+        let counted = input.lengths.map(|lengths| self.tokens(input, lengths));
+        let counted = counted.transpose()?;
+        let (scores, shards) = (pass.scores(), context.shards());
+        let balance = balance_loss(scores, counted.as_ref(), experts.per_token, shards)?;
         Ok((logits, balance))
     }
 

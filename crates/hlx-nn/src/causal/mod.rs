@@ -41,6 +41,9 @@ pub struct CausalInput<'a> {
     pub positions: Option<&'a Tensor>,
     /// The places b T + t whose logits are wanted, ids \[n\]; all if left out.
     pub rows: Option<&'a Tensor>,
+    /// Of rows that are padded on the right, how many tokens each has, ids \[B\]: what follows does not count
+    /// in the balance loss ([`CausalModel::logits_and_balance`]).
+    pub lengths: Option<&'a Tensor>,
 }
 
 impl<'a> CausalInput<'a> {
@@ -51,6 +54,7 @@ impl<'a> CausalInput<'a> {
             documents: None,
             positions: None,
             rows: None,
+            lengths: None,
         }
     }
 }
@@ -103,7 +107,8 @@ pub trait CausalModel: Module {
     /// E times the sum over the experts of the share of their choices and their mean score, as
     /// `load_balancing_loss_func` of Hugging Face's `transformers`. Training adds their mean over the shards
     /// of the whole batch, times a coefficient
-    /// ([`ExpertsConfig::balance_coefficient`]), to the loss. Padding counts.
+    /// ([`ExpertsConfig::balance_coefficient`]), to the loss. What is behind a row's
+    /// [`lengths`](CausalInput::lengths) does not count, and how much there is of it changes no bit.
     ///
     /// # Errors
     /// As [`CausalModel::logits`], and [`NnError::MicroBatches`](crate::NnError::MicroBatches) for a pass

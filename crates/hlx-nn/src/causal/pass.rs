@@ -142,7 +142,7 @@ pub(super) fn shape_of(ids: &Tensor, limit: usize) -> Result<(usize, usize)> {
     }
 }
 
-fn unfitting(argument: &'static str, found: &Tensor, expected: String) -> NnError {
+pub(super) fn unfitting(argument: &'static str, found: &Tensor, expected: String) -> NnError {
     NnError::Shape {
         op: "causal model",
         argument,

@@ -2,7 +2,7 @@
 
 use hlx_nn::ClassifierKind;
 
-use super::{Config, DataSection, Format, ModelSection, RowKind, TrainSection};
+use super::{Config, DataSection, Format, ModelSection, TrainSection};
 
 /// A value that may not be: its key and why.
 pub(super) struct Fault {
@@ -83,8 +83,7 @@ impl Config {
         at_least_one("data.length", length as u64)
     }
 
-    /// The balance loss is of a shard's tokens, so that these must be in one pass and none may be padding,
-    /// of which there is as much as the micro-batch's longest row needs.
+    /// The balance loss is of a shard's tokens, so that these must be in one pass.
     fn check_router_balance(&self) -> Checked {
         let key = "train.router_balance";
         let Some(coefficient) = self.train.router_balance else {
@@ -97,12 +96,6 @@ impl Config {
         };
         if experts.is_none() {
             return fault(key, "the model has no experts");
-        }
-        if self.data.format != Format::Shards || self.data.rows() == RowKind::Padded {
-            return fault(
-                key,
-                "padding would count, expected data.format shards and data.rows other than padded",
-            );
         }
         let (micro, shard) = (
             self.micro_batch_size(),

@@ -36,6 +36,8 @@ pub struct TokenRows {
     pub ids: Vec<u32>,
     /// Bytes predicted, or [`IGNORE_INDEX`].
     pub targets: Vec<u32>,
+    /// Of each row, the bytes read that are no padding.
+    pub lengths: Vec<u32>,
     /// Missing samples at the front.
     pub n_empty: usize,
 }
@@ -123,6 +125,10 @@ impl TokenRows {
             time,
             ids,
             targets,
+            lengths: samples
+                .iter()
+                .map(|sample| sample.map_or(0, |sample| sample.time() as u32))
+                .collect(),
             n_empty: samples.iter().take_while(|sample| sample.is_none()).count(),
         }
     }

@@ -1,10 +1,13 @@
 //! The language model over rows of bytes.
 
 use anyhow::Result;
-use hlx_autograd::DType;
-use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Module, Parameter, Weights};
+use hlx_autograd::{DType, Tensor};
+use hlx_nn::{
+    CausalModel, ForwardContext, LanguageModel, LanguageModelConfig, Model, Module, Parameter,
+    Weights,
+};
 
-use super::{Batch, BatchSizes, Rows, Sizes, Task};
+use super::{Batch, BatchSizes, RowTensors, Rows, Sizes, Task};
 use crate::config::SampleSection;
 use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows};
 use crate::evaluate::{Evaluation, evaluate};
@@ -18,6 +21,8 @@ pub struct LanguageTask {
     pub data: Dataset,
     /// Where training reads a text; its fixed windows if left out.
     pub windows: Option<RandomWindows>,
+    /// Whether the balance loss of experts is trained on.
+    pub is_balanced: bool,
 }
 
 impl LanguageTask {
@@ -82,7 +87,14 @@ impl Task for LanguageTask {
         let positions = self.model.max_positions();
         let micro_batches = rows
             .chunks(micro_batch_size)
-            .map(|part| TokenRows::of(part, positions).into())
+            .map(|part| {
+                let rows = TokenRows::of(part, positions);
+                let lengths = self.is_balanced.then(|| rows.lengths.clone());
+                Rows {
+                    lengths,
+                    ..rows.into()
+                }
+            })
             .collect();
         let chosen = || rows.iter().flatten();
         Ok(Batch {
@@ -90,6 +102,14 @@ impl Task for LanguageTask {
             n_targets: chosen().map(Sample::n_targets).sum(),
             n_inputs: chosen().map(Sample::time).sum(),
         })
+    }
+
+    fn forward_with_balance(
+        &self,
+        rows: &RowTensors,
+        context: &ForwardContext,
+    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
+        self.model.logits_and_balance(&rows.input(), context)
     }
 
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
@@ -156,6 +176,7 @@ impl From<TokenRows> for Rows {
             dtype: DType::U32,
             inputs: rows.ids,
             documents: None,
+            lengths: None,
             target_shape: shape,
             targets: rows.targets,
             n_empty: rows.n_empty,

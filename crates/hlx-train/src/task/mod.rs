@@ -183,6 +183,7 @@ pub fn make(
                 model,
                 data,
                 windows,
+                is_balanced: config.train.router_balance.is_some(),
             })
         }
         Corpus::Shards(data) => {

@@ -74,12 +74,13 @@ impl PreparedRows {
         }))
     }
 
-    /// What becomes of a batch for a model of a vocabulary.
-    pub(super) fn layout(&self, vocabulary: usize) -> RowLayout {
+    /// What becomes of a batch for a model of a vocabulary, padded rows with their lengths or without.
+    pub(super) fn layout(&self, vocabulary: usize, has_lengths: bool) -> RowLayout {
         RowLayout {
             shards: self.data.shards.clone(),
             kind: self.kind,
             vocabulary,
+            has_lengths,
         }
     }
 
@@ -127,7 +128,7 @@ impl PreparedRows {
     ) -> Result<Evaluation> {
         let (mut sum, mut n_tokens) = (0.0, 0);
         let (n_train, mut rest) = (self.counts()[0], samples);
-        let layout = self.layout(model.vocabulary());
+        let layout = self.layout(model.vocabulary(), false);
         while let Some(&first) = rest.first() {
             // Rows that follow each other, in one part.
             let mut rows = 1;

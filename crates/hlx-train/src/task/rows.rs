@@ -36,6 +36,9 @@ pub struct Rows {
     pub inputs: Vec<u32>,
     /// Of rows of several documents, the column where each input's begins, in the inputs' extents.
     pub documents: Option<Vec<u32>>,
+    /// Of rows that are padded on the right, how many inputs of each are no padding, where the loss depends on
+    /// it.
+    pub lengths: Option<Vec<u32>>,
     /// The targets' extents, samples first.
     pub target_shape: Vec<usize>,
     /// The classes to predict, or [`IGNORE_INDEX`](hlx_autograd::IGNORE_INDEX).
@@ -65,9 +68,12 @@ impl Rows {
             .view_as(self.dtype, self.inputs.len())?;
         let documents = self.documents.as_ref();
         let documents = documents.map(|columns| Tensor::ids(ctx, columns, &self.shape));
+        let lengths = self.lengths.as_ref();
+        let lengths = lengths.map(|lengths| Tensor::ids(ctx, lengths, &[lengths.len()]));
         Ok(RowTensors {
             inputs: Tensor::from_buffer(ctx, inputs, &self.shape)?.with_samples(0)?,
             documents: documents.transpose()?,
+            lengths: lengths.transpose()?,
             targets: Tensor::ids(ctx, &self.targets, &self.target_shape)?,
         })
     }
@@ -78,8 +84,13 @@ impl Rows {
     /// What the device reports.
     pub fn upload(&self, ctx: &Context, tensors: &RowTensors) -> Result<()> {
         ctx.upload_u32(&tensors.inputs.buffer()?, &self.inputs)?;
-        if let Some((tensor, columns)) = tensors.documents.as_ref().zip(self.documents.as_ref()) {
-            ctx.upload_u32(&tensor.buffer()?, columns)?;
+        for (tensor, words) in [
+            (&tensors.documents, &self.documents),
+            (&tensors.lengths, &self.lengths),
+        ] {
+            if let Some((tensor, words)) = tensor.as_ref().zip(words.as_ref()) {
+                ctx.upload_u32(&tensor.buffer()?, words)?;
+            }
         }
         Ok(ctx.upload_u32(&tensors.targets.buffer()?, &self.targets)?)
     }
@@ -92,6 +103,8 @@ pub struct RowTensors {
     pub inputs: Tensor,
     /// Of rows of several documents, where each input's begins.
     pub documents: Option<Tensor>,
+    /// Of padded rows, how many inputs of each are no padding.
+    pub lengths: Option<Tensor>,
     /// The classes to predict.
     pub targets: Tensor,
 }
@@ -113,6 +126,7 @@ impl RowTensors {
     pub fn input(&self) -> CausalInput<'_> {
         CausalInput {
             documents: self.documents.as_ref(),
+            lengths: self.lengths.as_ref(),
             ..CausalInput::new(&self.inputs)
         }
     }

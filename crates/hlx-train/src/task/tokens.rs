@@ -26,6 +26,8 @@ pub struct TokenTask {
     /// The rows that it is evaluated on.
     pub rows: PreparedRows,
     seed: u64,
+    /// Whether the balance loss of experts is trained on.
+    is_balanced: bool,
     /// Threads that make the rows of training.
     workers: usize,
     /// The rows of training, without end; `None` where nothing is trained on.
@@ -47,6 +49,7 @@ impl TokenTask {
             model,
             rows: PreparedRows::new(data, kind, length, config.data.eval_fraction)?,
             seed: config.seed,
+            is_balanced: config.train.router_balance.is_some(),
             workers: config.data.workers(),
             ahead: None,
         })
@@ -102,7 +105,7 @@ impl Task for TokenTask {
                 Box::new(rows.with_time_multiple(TIME_MULTIPLE))
             }
         };
-        let layout = self.rows.layout(self.model.vocabulary());
+        let layout = self.rows.layout(self.model.vocabulary(), self.is_balanced);
         self.ahead = Some(TokensAhead::new(drawn, layout, self.workers));
         Ok(())
     }

@@ -20,6 +20,8 @@ pub(super) struct RowLayout {
     pub kind: RowKind,
     /// The model's.
     pub vocabulary: usize,
+    /// Whether padded rows have their lengths.
+    pub has_lengths: bool,
 }
 
 impl RowLayout {
@@ -43,6 +45,7 @@ impl RowLayout {
             dtype: DType::U32,
             inputs: batch.ids,
             documents,
+            lengths: (self.has_lengths && self.kind == RowKind::Padded).then_some(batch.lengths),
             target_shape: shape,
             targets: batch.targets,
             n_empty: 0,
@@ -163,6 +166,7 @@ mod tests {
             shards,
             kind: RowKind::Windows,
             vocabulary: 40,
+            has_lengths: true,
         };
         Ok(TokensAhead::new(Box::new(drawn), layout, workers))
     }

@@ -1,0 +1,152 @@
+//! The balance loss of experts over rows of different lengths: padding is in no sum and changes no bit.
+
+use hlx_autograd::{IGNORE_INDEX, Tensor};
+use hlx_core::Context;
+use hlx_nn::{
+    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext, GradientTree,
+    MicroBatchPlan, Model, Result, cross_entropy,
+};
+
+const LENGTHS: [usize; 8] = [3, 7, 1, 5, 0, 6, 2, 4];
+const SHARDS: usize = 4;
+
+fn model(ctx: &Context) -> Result<Model<CausalLm>> {
+    let config = CausalConfig {
+        vocabulary: 37,
+        width: 24,
+        n_layers: 2,
+        n_heads: 4,
+        n_kv_heads: 2,
+        head_width: 8,
+        max_positions: 32,
+        experts: Some(ExpertsConfig {
+            n_experts: 5,
+            per_token: 2,
+            width: 12,
+            renormalised: true,
+            balance_coefficient: 0.01,
+            dense_layers: Vec::new(),
+        }),
+        ..CausalConfig::preset("qwen3_moe").expect("a preset")
+    };
+    Model::new(ctx, 3, |b| CausalLm::new(b, &config))
+}
+
+fn token(sample: usize, at: usize) -> u32 {
+    ((sample * 31 + at * 17 + sample * at) % 37) as u32
+}
+
+/// Samples as rows of `time` tokens, padded on the right by the id 9: ids, targets and lengths.
+fn rows(ctx: &Context, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
+    let laid = |shift: usize, padding: u32| -> Result<Tensor> {
+        let row = |&sample: &usize| {
+            let token = move |at| match at < LENGTHS[sample] {
+                true => token(sample, at + shift),
+                false => padding,
+            };
+            (0..time).map(token)
+        };
+        let words: Vec<u32> = samples.iter().flat_map(row).collect();
+        Ok(Tensor::ids(ctx, &words, &[samples.len(), time])?.with_samples(0)?)
+    };
+    let lengths = samples.iter().map(|&sample| LENGTHS[sample] as u32);
+    let lengths = Tensor::ids(ctx, &lengths.collect::<Vec<_>>(), &[samples.len()])?;
+    Ok([laid(0, 9)?, laid(1, IGNORE_INDEX)?, lengths])
+}
+
+/// The balance losses of samples, each a shard.
+fn balances(model: &Model<CausalLm>, samples: &[usize], time: usize) -> Result<Vec<f32>> {
+    let ctx = model.weights().context();
+    let [ids, _, lengths] = rows(ctx, samples, time)?;
+    let input = CausalInput {
+        lengths: Some(&lengths),
+        ..CausalInput::new(&ids)
+    };
+    let context = ForwardContext::train(ctx, 7)?.with_shards(samples.len(), false);
+    let (_, balance) = model.logits_and_balance(&input, &context)?;
+    Ok(balance.expect("experts").to_vec()?)
+}
+
+#[test]
+fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
+    for ctx in hlx_core::testing::contexts() {
+        let model = model(ctx)?;
+        let all: Vec<usize> = (0..LENGTHS.len()).collect();
+        let together = balances(&model, &all, 9)?;
+        assert_eq!(balances(&model, &all, 31)?, together);
+        for (sample, &found) in together.iter().enumerate() {
+            let length = LENGTHS[sample];
+            if length == 0 {
+                assert_eq!(found, 0.0);
+                continue;
+            }
+            let [ids, ..] = rows(ctx, &[sample], length)?;
+            let context = ForwardContext::train(ctx, 7)?;
+            let (_, alone) = model.logits_and_balance(&CausalInput::new(&ids), &context)?;
+            let alone = alone.expect("experts").to_vec()?[0];
+            // Its factor is rounded once, not thrice.
+            assert!(
+                (found - alone).abs() <= 3e-7 * alone,
+                "{sample}: {found} {alone}"
+            );
+        }
+        let [ids, _, lengths] = rows(ctx, &[0, 1], 9)?;
+        let short = lengths.narrow(0, 0, 1)?;
+        let input = CausalInput {
+            lengths: Some(&short),
+            ..CausalInput::new(&ids)
+        };
+        let error = model.logits_and_balance(&input, &ForwardContext::train(ctx, 7)?);
+        assert_eq!(
+            error.expect_err("refused").to_string(),
+            "causal model: lengths has shape [1], expected [2]"
+        );
+    }
+    Ok(())
+}
+
+/// The digest of the gradients of a batch in micro-batches, each padded to its longest row and `more`.
+fn gradient(model: &Model<CausalLm>, micro: usize, more: usize) -> Result<String> {
+    let weights = model.weights();
+    let ctx = weights.context();
+    let batch = LENGTHS.len();
+    let plan = MicroBatchPlan::new(batch, micro, SHARDS)?;
+    let mut tree = GradientTree::new(weights, &plan)?;
+    let n_targets: usize = LENGTHS.iter().sum();
+    let scale = Tensor::from_slice(ctx, &[1.0 / n_targets as f32], &[1])?;
+    let context = ForwardContext::train(ctx, 7)?;
+    let context = context.with_shards(micro * SHARDS / batch, false);
+    for pass in &plan.passes {
+        let samples: Vec<usize> = (pass.first_sample..pass.first_sample + micro).collect();
+        let longest = samples.iter().map(|&sample| LENGTHS[sample]).max();
+        let [ids, targets, lengths] = rows(ctx, &samples, longest.unwrap_or(1) + more)?;
+        let input = CausalInput {
+            lengths: Some(&lengths),
+            ..CausalInput::new(&ids)
+        };
+        let (logits, balance) = model.logits_and_balance(&input, &context)?;
+        let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+        let balance = balance.expect("experts").sum()?;
+        let balance = balance.scale(0.5 / SHARDS as f32)?.reshape(loss.shape())?;
+        loss.add(&balance)?.backward_with(&pass.plan)?;
+        if let Some(level) = pass.level {
+            tree.push(weights, level)?;
+        }
+    }
+    tree.finish(weights)?;
+    weights.digest_of(&[("", weights.gradients()?)])
+}
+
+#[test]
+fn gradients_do_not_depend_on_how_much_padding_there_is() -> Result<()> {
+    let mut expected = None;
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = model(&ctx)?;
+        for (micro, more) in [(8, 0), (4, 0), (2, 9)] {
+            let digest = gradient(&model, micro, more)?;
+            let expected = expected.get_or_insert_with(|| digest.clone());
+            assert_eq!(&digest, expected, "{micro} {more} {}", ctx.info());
+        }
+    }
+    Ok(())
+}
