@@ -12,7 +12,8 @@
 //!
 //! Chains and launches come one after the other; bytes may move meanwhile, and the floor takes the larger.
 //!
-//! Besides, the time to the first token: from the ids of the whole prompt on the host to the logits behind it.
+//! Two lines have the download too: of the logits, and of the likeliest token alone. The last one is the time to
+//! the first token: from the ids of the whole prompt on the host to the logits behind it.
 
 use anyhow::{Context as _, Result, bail};
 use hlx_autograd::{DType, Tensor, no_grad};
@@ -239,6 +240,23 @@ impl Generation {
         Ok((ms, step.n_launches()))
     }
 
+    /// Milliseconds of a token and the next one's logits, or itself where the likeliest is taken, on the host.
+    fn token_ms(&self, seconds: f64, is_likeliest: bool) -> Result<f64> {
+        let (rows, tokens) = (self.shape.rows, self.shape.tokens);
+        let (mut cache, ids) = (self.cache()?, vec![1; rows]);
+        let mut step = TokenStep::new(&*self.model);
+        in_a_row(&self.ctx, seconds, |count| {
+            (0..count).try_for_each(|_| {
+                cache.truncate(&vec![tokens - 1; rows])?;
+                match is_likeliest {
+                    true => drop(step.likeliest(&ids, &mut cache)?.to_ids()?),
+                    false => drop(step.logits(&ids, &mut cache)?.to_vec()?),
+                }
+                Ok(())
+            })
+        })
+    }
+
     /// The products of a step alone, each waiting for those before it as in the step.
     fn products(&self) -> Result<()> {
         let weight = |name: &str| -> Result<Tensor> {
@@ -367,6 +385,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         n_launches
     );
     line("step", step_ms, detail);
+    for (what, is_likeliest) in [("logits", false), ("likeliest", true)] {
+        let ms = generation.token_ms(seconds, is_likeliest)?;
+        line(what, ms, format!("{}, on the host", tokens(ms)));
+    }
     let first_ms = generation.first_ms(seconds)?;
     let prompt = (shape.rows * shape.tokens) as f64;
     line(

@@ -47,7 +47,7 @@ mod transformer;
 
 pub use causal::{
     Architecture, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig,
-    FeedForwardKind, KvCache, NormKind, Positions, RopeScaling, Rotary, TokenStep,
+    FeedForwardKind, KvCache, NormKind, Positions, RopeScaling, Rotary, TokenStep, likeliest,
 };
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use error::NnError;

@@ -41,6 +41,11 @@ impl Default for Sampling {
 }
 
 impl Sampling {
+    /// Whether the id of the largest logit is always chosen ([`greedy`]).
+    pub fn is_greedy(&self) -> bool {
+        self.temperature == 0.0 && self.repetition_penalty == 1.0
+    }
+
     /// Returns the id chosen from `logits` as draw `index` of text `stream`, which has the ids `before`
     /// already. The steps are in the order of the `transformers` library: penalty, temperature, `top_k`,
     /// `top_p`, `min_p`.

@@ -1,8 +1,13 @@
-//! What a folder's files say of generation.
+//! What a folder's files say of generation, and tokens that are the likeliest.
 
 mod common;
 
 use common::{Scratch, text};
+use hlx_autograd::{Tensor, no_grad};
+use hlx_nn::{CausalInput, CausalModel, ForwardContext, LanguageModel};
+use hlx_train::generate::{TokenGeneration, generate_tokens};
+use hlx_train::model_folder;
+use hlx_train::sample::{Sampling, greedy};
 use serde_json::{Value, json};
 
 const CONFIG: &str = r#"seed = 7
@@ -149,4 +154,53 @@ fn settings_that_change_a_text_and_are_not_known_are_refused_by_name() {
         told(&["--temperature", "1", "--repetition-penalty", "1.2"]),
         ""
     );
+}
+
+/// The likeliest tokens by whole passes, searched on the host.
+fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
+    let ctx = model.context().expect("built");
+    let mut ids = prompt.to_vec();
+    for _ in 0..n {
+        let held = &ids[ids.len().saturating_sub(model.max_positions())..];
+        let input = Tensor::ids(&ctx, held, &[1, held.len()]).expect("made");
+        let all = || model.logits(&CausalInput::new(&input), &ForwardContext::eval());
+        let logits = no_grad(all).expect("computed").to_vec().expect("downloads");
+        ids.push(greedy(&logits[logits.len() - model.vocabulary()..]) as u32);
+    }
+    ids.split_off(prompt.len())
+}
+
+/// With a cache, in a batch, behind the model's positions, on every device, the text is that of a search on the
+/// host. The model's embedding has equal rows, so that logits are equal too.
+#[test]
+fn the_likeliest_tokens_are_those_of_a_search_on_the_host() {
+    let place = place("generation-greedy");
+    let prompts = [vec![5, 9, 2], vec![1], vec![7, 7, 7, 7, 7, 7, 3]];
+    let mut texts = Vec::new();
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = model_folder::open(&ctx, &place.join("hub")).expect("opens");
+        let weights = model.weights();
+        let table = weights.get("model.embed_tokens.weight").expect("there");
+        let table = table.tensor().expect("built").detach();
+        let mut rows = table.to_vec().expect("downloads");
+        // Token 2 k + 1 is token 2 k: of the two, the first is taken.
+        for pair in rows.chunks_mut(2 * 16) {
+            let (first, second) = pair.split_at_mut(16);
+            second.copy_from_slice(first);
+        }
+        let buffer = table.buffer().expect("a buffer");
+        ctx.upload_f32(&buffer, &rows).expect("uploads");
+        let options = TokenGeneration {
+            slides: true,
+            ..TokenGeneration::new(66, Sampling::default(), Vec::new())
+        };
+        let found = generate_tokens(&model, &prompts, &options, &mut |_, _| Ok(false));
+        let found = found.expect("generates");
+        for (prompt, found) in prompts.iter().zip(&found) {
+            assert_eq!(*found, searched(&model, prompt, 66), "{}", ctx.info());
+            assert!(found.iter().all(|id| id % 2 == 0), "{found:?}");
+        }
+        texts.push(found);
+    }
+    assert!(texts.iter().all(|text| *text == texts[0]));
 }

@@ -22,7 +22,7 @@ pub(crate) use config::MAX_LAYERS;
 pub use config::{Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions};
 pub use lm::CausalLm;
 pub use rotary::{RopeScaling, Rotary};
-pub use token_step::TokenStep;
+pub use token_step::{TokenStep, likeliest};
 
 pub(crate) use cache::HeadSteps;
 pub(crate) use pass::Pass;

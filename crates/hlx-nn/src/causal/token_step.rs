@@ -7,10 +7,36 @@ use super::cache::refused;
 use super::{CausalModel, KvCache};
 use crate::Result;
 
+/// The likeliest token of each row of logits \[n, V\], ids \[n\]: the place of the largest, of equal ones the
+/// first, as a search from the first on finds it. A row with a NaN has no likeliest token, and an id of V or
+/// above.
+///
+/// ```
+/// use hlx_autograd::Tensor;
+/// use hlx_core::Context;
+///
+/// let ctx = Context::open("cpu")?;
+/// let logits = Tensor::from_slice(&ctx, &[1.0, 3.0, 3.0, f32::NAN, 2.0, 1.0], &[2, 3])?;
+/// let ids = hlx_nn::likeliest(&logits)?.to_ids()?;
+/// assert_eq!((ids[0], ids[1] >= 3), (1, true));
+/// # Ok::<(), hlx_nn::NnError>(())
+/// ```
+///
+/// # Errors
+/// No logits, and what the device reports.
+pub fn likeliest(logits: &Tensor) -> Result<Tensor> {
+    let (largest, places) = logits.detach().max_dim(-1, false)?;
+    let vocabulary = logits.shape().last().copied().unwrap_or(0);
+    // A vocabulary is far below 2^24: the number is exact.
+    let vocabulary = Tensor::full(logits.context(), &[], vocabulary as f32, DType::U32)?;
+    let behind = largest.isnan()?.to_dtype(DType::U32)?.mul(&vocabulary)?;
+    Ok(places.add(&behind)?)
+}
+
 /// Appends one token to each sequence of a cache and computes the logits of the next one, with the bits of
 /// [`CausalModel::logits_cached`]. The launches are recorded for the first token and replayed for those after
 /// it: where tokens go is read on the device, so that one recording serves every length up to the cache's
-/// capacity. A cache of other sequences ([`KvCache::keep`]) is recorded anew.
+/// capacity. A cache of other sequences ([`KvCache::keep`]), and another result, is recorded anew.
 ///
 /// ```
 /// use hlx_autograd::{Tensor, no_grad};
@@ -42,8 +68,10 @@ pub struct TokenStep<'m> {
 struct Recorded {
     graph: Graph,
     places: Places,
-    /// \[B, V\].
-    logits: Tensor,
+    /// Whether the result is the likeliest token.
+    is_likeliest: bool,
+    /// Logits \[B, V\], or ids \[B\].
+    result: Tensor,
     /// The memory of the cache that it appends to.
     cache: Buffer,
 }
@@ -86,23 +114,28 @@ impl Recorded {
     fn new(
         model: &dyn CausalModel,
         cache: &KvCache,
-        memory: &Buffer,
+        (memory, is_likeliest): (&Buffer, bool),
         ctx: &Context,
     ) -> Result<Self> {
         let batch = cache.lengths().len();
         let places = Places::new(ctx, batch)?;
         let ids = places.ids(ctx, 0, &[batch, 1])?;
         let [first, lengths] = [places.ids(ctx, 1, &[batch])?, places.ids(ctx, 2, &[batch])?];
-        let (graph, logits) = no_grad(|| {
+        let (graph, result) = no_grad(|| {
             ctx.record(|| {
                 let step = cache.step_of(first, lengths)?;
-                Ok::<_, crate::NnError>(model.logits_of_step(&ids, None, step)?.flatten(0, 1)?)
+                let logits = model.logits_of_step(&ids, None, step)?.flatten(0, 1)?;
+                match is_likeliest {
+                    true => likeliest(&logits),
+                    false => Ok(logits),
+                }
             })
         })?;
         Ok(Self {
             graph,
             places,
-            logits,
+            is_likeliest,
+            result,
             cache: memory.clone(),
         })
     }
@@ -130,19 +163,34 @@ impl<'m> TokenStep<'m> {
     /// # Errors
     /// As [`CausalModel::logits_cached`].
     pub fn logits(&mut self, ids: &[u32], cache: &mut KvCache) -> Result<Tensor> {
+        self.replay(ids, cache, false)
+    }
+
+    /// As [`TokenStep::logits`], but returns the [likeliest](likeliest) tokens alone, ids \[B\]: a word for
+    /// each sequence is downloaded then, and not its logits.
+    ///
+    /// # Errors
+    /// As [`CausalModel::logits_cached`].
+    pub fn likeliest(&mut self, ids: &[u32], cache: &mut KvCache) -> Result<Tensor> {
+        self.replay(ids, cache, true)
+    }
+
+    fn replay(&mut self, ids: &[u32], cache: &mut KvCache, is_likeliest: bool) -> Result<Tensor> {
         let Some((ctx, memory)) = cache.memory() else {
             return Err(refused("the cache has no layers".to_owned()));
         };
-        let is_of_cache = |recorded: &Recorded| recorded.cache.overlaps(&memory);
-        let recorded = match self.recorded.take().filter(is_of_cache) {
+        let fits = |recorded: &Recorded| {
+            recorded.cache.overlaps(&memory) && recorded.is_likeliest == is_likeliest
+        };
+        let recorded = match self.recorded.take().filter(fits) {
             Some(recorded) => recorded,
-            None => Recorded::new(self.model, cache, &memory, &ctx)?,
+            None => Recorded::new(self.model, cache, (&memory, is_likeliest), &ctx)?,
         };
         let recorded = self.recorded.insert(recorded);
         let new = vec![1; ids.len()];
         let first = cache.advance((ids.len(), 1), &new, self.model.max_positions())?;
         recorded.places.upload(&ctx, ids, &first)?;
         recorded.graph.replay()?;
-        Ok(recorded.logits.clone())
+        Ok(recorded.result.clone())
     }
 }

@@ -1,15 +1,21 @@
 //! Tokens from a model with a cache: each prompt in one pass, then one token of every sequence a pass, which
-//! is recorded once and replayed.
+//! is recorded once and replayed. Where the likeliest token is always taken, it is found on the device, and a word
+//! for each sequence is downloaded instead of its logits.
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Context;
-use hlx_nn::{CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, TokenStep};
+use hlx_nn::{
+    CausalInput, CausalModel, ForwardContext, KvCache, LanguageModel, TokenStep, likeliest,
+};
 
 use crate::sample::Sampling;
 
 /// Sequences computed at a time; no bit depends on it.
 const BATCH: usize = 32;
+
+const NAN_LOGITS: &str =
+    "the model's logits are NaN: its weights are damaged, or the run has diverged";
 
 /// How tokens are generated.
 #[derive(Clone, Debug)]
@@ -48,6 +54,14 @@ struct Sequence {
     stream: u32,
     ids: Vec<u32>,
     n_prompt: usize,
+}
+
+/// What is known of a sequence's next token.
+enum Next {
+    /// The logits that it is drawn from.
+    Logits(Vec<f32>),
+    /// The token itself.
+    Token(u32),
 }
 
 /// Goes on from several prompts at once and returns the tokens behind each, in the prompts' order; of
@@ -195,12 +209,13 @@ fn finish(
     let mut step = TokenStep::new(model);
     let mut done = Vec::new();
     for draw in 0..options.max_tokens as u32 {
-        let logits = next_logits((ctx, model), &cached, &mut step, cache)?;
-        let slid_logits = window_logits((ctx, model), &sliding)?;
+        let is_greedy = options.sampling.is_greedy();
+        let next = next_tokens((ctx, model), &cached, (&mut step, cache), is_greedy)?;
+        let next_of_sliding = next_of_windows((ctx, model), &sliding, is_greedy)?;
         let (mut kept, mut outgrown) = (Vec::new(), Vec::new());
         let mut going = Vec::with_capacity(cached.len());
-        for (row, (mut one, logits)) in cached.into_iter().zip(logits).enumerate() {
-            let ended = one.advance(&logits, draw, options, take)?;
+        for (row, (mut one, next)) in cached.into_iter().zip(next).enumerate() {
+            let ended = one.advance(next, draw, options, take)?;
             match (ended, fits(&one)) {
                 (false, true) => {
                     kept.push(row);
@@ -210,8 +225,9 @@ fn finish(
                 _ => done.push(one),
             }
         }
-        for (mut one, logits) in std::mem::take(&mut sliding).into_iter().zip(slid_logits) {
-            match one.advance(&logits, draw, options, take)? {
+        let slid = std::mem::take(&mut sliding).into_iter();
+        for (mut one, next) in slid.zip(next_of_sliding) {
+            match one.advance(next, draw, options, take)? {
                 true => done.push(one),
                 false => sliding.push(one),
             }
@@ -234,13 +250,18 @@ impl Sequence {
     /// Draws the next token; returns whether the sequence has ended.
     fn advance(
         &mut self,
-        logits: &[f32],
+        next: Next,
         draw: u32,
         options: &TokenGeneration,
         take: &mut dyn FnMut(usize, u32) -> Result<bool>,
     ) -> Result<bool> {
-        let sampling = &options.sampling;
-        let id = sampling.choose(logits, &self.ids, self.stream, draw) as u32;
+        let id = match next {
+            Next::Token(id) => id,
+            Next::Logits(logits) => {
+                let sampling = &options.sampling;
+                sampling.choose(&logits, &self.ids, self.stream, draw) as u32
+            }
+        };
         if options.stop_tokens.contains(&id) {
             return Ok(true);
         }
@@ -249,11 +270,12 @@ impl Sequence {
     }
 }
 
-/// The logits of the next token of sequences that the positions do not hold, of their ends by themselves.
-fn window_logits(
+/// The next tokens of sequences that the positions do not hold, of their ends by themselves.
+fn next_of_windows(
     (ctx, model): (&Context, &LanguageModel),
     sequences: &[Sequence],
-) -> Result<Vec<Vec<f32>>> {
+    is_greedy: bool,
+) -> Result<Vec<Next>> {
     if sequences.is_empty() {
         return Ok(Vec::new());
     }
@@ -267,27 +289,36 @@ fn window_logits(
         rows: Some(&last),
         ..CausalInput::new(&ids)
     };
-    rows_of(model, &model.logits(&input, &ForwardContext::eval())?)
+    let logits = model.logits(&input, &ForwardContext::eval())?;
+    next_of(model, &logits, is_greedy)
 }
 
-/// Logits \[n, V\] row by row.
-fn rows_of(model: &LanguageModel, logits: &Tensor) -> Result<Vec<Vec<f32>>> {
+/// What logits \[n, V\] say of the next tokens.
+fn next_of(model: &LanguageModel, logits: &Tensor, is_greedy: bool) -> Result<Vec<Next>> {
+    if is_greedy {
+        return tokens_of(model, &likeliest(logits)?);
+    }
     let logits = logits.to_vec()?;
-    ensure!(
-        !logits.iter().any(|logit| logit.is_nan()),
-        "the model's logits are NaN: its weights are damaged, or the run has diverged"
-    );
+    ensure!(!logits.iter().any(|logit| logit.is_nan()), NAN_LOGITS);
     let rows = logits.chunks(model.vocabulary());
-    Ok(rows.map(<[f32]>::to_vec).collect())
+    Ok(rows.map(|row| Next::Logits(row.to_vec())).collect())
 }
 
-/// Appends what a cache does not have of each sequence, and returns the logits of its next token.
-fn next_logits(
+/// Ids that [`likeliest`] has found.
+fn tokens_of(model: &LanguageModel, ids: &Tensor) -> Result<Vec<Next>> {
+    let ids = ids.to_ids()?;
+    let has = |&id: &u32| (id as usize) < model.vocabulary();
+    ensure!(ids.iter().all(has), NAN_LOGITS);
+    Ok(ids.into_iter().map(Next::Token).collect())
+}
+
+/// Appends what a cache does not have of each sequence, and returns its next token.
+fn next_tokens(
     (ctx, model): (&Context, &LanguageModel),
     sequences: &[Sequence],
-    step: &mut TokenStep<'_>,
-    cache: &mut KvCache,
-) -> Result<Vec<Vec<f32>>> {
+    (step, cache): (&mut TokenStep<'_>, &mut KvCache),
+    is_greedy: bool,
+) -> Result<Vec<Next>> {
     if sequences.is_empty() {
         return Ok(Vec::new());
     }
@@ -299,7 +330,11 @@ fn next_logits(
         .collect();
     let counts: Vec<usize> = new.iter().map(|new| new.len()).collect();
     if counts.iter().all(|&count| count == 1) {
-        return rows_of(model, &step.logits(&new.concat(), cache)?);
+        let ids = new.concat();
+        return match is_greedy {
+            true => tokens_of(model, &step.likeliest(&ids, cache)?),
+            false => next_of(model, &step.logits(&ids, cache)?, false),
+        };
     }
     let (batch, time) = (new.len(), counts.iter().copied().max().unwrap_or(1));
     let mut ids = vec![0; batch * time];
@@ -313,5 +348,5 @@ fn next_logits(
     let ids = Tensor::ids(ctx, &ids, &[batch, time])?.with_samples(0)?;
     let last = Tensor::ids(ctx, &last, &[batch])?;
     let logits = model.logits_cached(&ids, &counts, Some(&last), cache)?;
-    rows_of(model, &logits)
+    next_of(model, &logits, is_greedy)
 }
