@@ -4,41 +4,16 @@ mod common;
 
 use std::fs;
 
-use common::Scratch;
+use common::{SMALL_MODEL, Scratch};
 use serde_json::Value;
-
-const CONFIG: &str = r#"seed = 7
-
-[model]
-architecture = "qwen3"
-width = 16
-n_layers = 1
-n_heads = 4
-n_kv_heads = 2
-feed_forward_width = 24
-positions = 4096
-
-[data]
-path = "pairs"
-format = "shards"
-rows = "windows"
-length = 24
-
-[train]
-max_steps = 3
-batch_size = 4
-learning_rate = 0.01
-checkpoint_every = 0
-"#;
 
 /// A folder with prepared tokens, a run (`run`), and its model in Hugging Face's form (`hub`) and in
 /// HLX's (`mine`).
 fn place(name: &str) -> Scratch {
-    let place = Scratch::new(name);
-    place.write("config.toml", CONFIG);
-    place.prepare_tokens();
-    place.succeeds(&["train", "config.toml", "--out", "run"]);
-    place.succeeds(&["export", "run", "hub"]);
+    let config = SMALL_MODEL.replace("positions = 64", "positions = 4096");
+    let config = config.replace("length = 16", "length = 24");
+    let config = config.replace("path = \"tokens\"", "path = \"pairs\"");
+    let place = Scratch::exported(name, &config);
     place.succeeds(&["import", "hub", "--out", "mine"]);
     place
 }

@@ -2,36 +2,13 @@
 
 mod common;
 
-use common::{Scratch, text};
+use common::{SMALL_MODEL, Scratch, text};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_nn::{CausalInput, CausalModel, ForwardContext, LanguageModel};
 use hlx_train::generate::{TokenGeneration, generate_tokens};
 use hlx_train::model_folder;
 use hlx_train::sample::{Sampling, greedy};
 use serde_json::{Value, json};
-
-const CONFIG: &str = r#"seed = 7
-
-[model]
-architecture = "llama3"
-width = 16
-n_layers = 1
-n_heads = 4
-n_kv_heads = 2
-feed_forward_width = 24
-positions = 64
-
-[data]
-path = "tokens"
-format = "shards"
-length = 16
-
-[train]
-max_steps = 3
-batch_size = 4
-learning_rate = 0.01
-checkpoint_every = 0
-"#;
 
 const WRITE: [&str; 6] = [
     "generate",
@@ -42,23 +19,13 @@ const WRITE: [&str; 6] = [
     "8",
 ];
 
-/// A folder with a model in Hugging Face's form (`hub`).
-fn place(name: &str) -> Scratch {
-    let place = Scratch::new(name);
-    place.write("config.toml", CONFIG);
-    place.prepare_tokens();
-    place.succeeds(&["train", "config.toml", "--out", "run"]);
-    place.succeeds(&["export", "run", "hub"]);
-    place
-}
-
 fn settings(place: &Scratch, settings: &Value) {
     place.write("hub/generation_config.json", &settings.to_string());
 }
 
 #[test]
 fn an_end_token_is_a_number_or_a_list_of_numbers() {
-    let place = place("generation-ends");
+    let place = Scratch::exported("generation-ends", SMALL_MODEL);
     let written = place.succeeds(&WRITE);
     for ends in [json!(null), json!(279), json!([278, 279]), json!([])] {
         settings(&place, &json!({"eos_token_id": ends}));
@@ -104,7 +71,7 @@ fn an_end_token_is_a_number_or_a_list_of_numbers() {
 
 #[test]
 fn settings_that_change_a_text_and_are_not_known_are_refused_by_name() {
-    let place = place("generation-settings");
+    let place = Scratch::exported("generation-settings", SMALL_MODEL);
     let written = place.succeeds(&WRITE);
     let usual = json!({
         "num_beams": 1, "min_length": 0, "guidance_scale": 1.0, "typical_p": 1.0, "suppress_tokens": [],
@@ -174,7 +141,7 @@ fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
 /// host. The model's embedding has equal rows, so that logits are equal too.
 #[test]
 fn the_likeliest_tokens_are_those_of_a_search_on_the_host() {
-    let place = place("generation-greedy");
+    let place = Scratch::exported("generation-greedy", SMALL_MODEL);
     let prompts = [vec![5, 9, 2], vec![1], vec![7, 7, 7, 7, 7, 7, 3]];
     let mut texts = Vec::new();
     for ctx in hlx_core::testing::own_contexts() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, overrides, proof};
+use common::{SMALL_MODEL, Scratch, overrides, proof};
 use hlx_core::Context;
 use hlx_train::config::Config;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
@@ -133,11 +133,9 @@ fn what_cannot_be_adapted_is_refused() {
 /// the model as the run's own.
 #[test]
 fn an_adapter_is_written_as_peft_has_it_and_merged_into_a_model_folder() {
-    let place = Scratch::new("lora-peft");
-    place.write("config.toml", GPT2);
-    place.prepare_tokens();
-    place.succeeds(&["train", "config.toml", "--out", "base"]);
-    place.succeeds(&["export", "base", "hub"]);
+    let config = SMALL_MODEL.replace("qwen3", "gpt2");
+    let config = config.replace("n_kv_heads = 2", "n_kv_heads = 4");
+    let place = Scratch::exported("lora-peft", &config);
     let sets = [
         "train.init_from=hub",
         "lora={rank = 2, alpha = 3.0, targets = [\"*_proj\"]}",
@@ -189,24 +187,3 @@ fn an_adapter_is_written_as_peft_has_it_and_merged_into_a_model_folder() {
         "error: adapter: adapter_config.json: `use_dora` is true, which is not known here"
     );
 }
-
-const GPT2: &str = r#"seed = 7
-
-[model]
-architecture = "gpt2"
-width = 12
-n_layers = 2
-n_heads = 2
-positions = 32
-
-[data]
-path = "tokens"
-format = "shards"
-length = 16
-
-[train]
-max_steps = 2
-batch_size = 4
-learning_rate = 0.01
-checkpoint_every = 0
-"#;

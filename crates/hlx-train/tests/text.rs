@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Scratch;
+use common::{SMALL_MODEL, Scratch};
 use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_io::{load_safetensors, save_npy, save_safetensors};
@@ -14,41 +14,8 @@ use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
 use hlx_train::model_folder::Opening;
 use hlx_train::sample::{Sampling, greedy};
 
-const CONFIG: &str = r#"seed = 7
-
-[model]
-architecture = "qwen3"
-width = 16
-n_layers = 1
-n_heads = 4
-n_kv_heads = 2
-feed_forward_width = 24
-positions = 64
-
-[data]
-path = "tokens"
-format = "shards"
-length = 16
-
-[train]
-max_steps = 3
-batch_size = 4
-learning_rate = 0.01
-checkpoint_every = 0
-"#;
-
 const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}\
                         {% if add_generation_prompt %}assistant:{% endif %}";
-
-/// A folder with a trained run (`run`) and the same model in Hugging Face's form (`hub`).
-fn place(name: &str) -> Scratch {
-    let place = Scratch::new(name);
-    place.write("config.toml", CONFIG);
-    place.prepare_tokens();
-    place.succeeds(&["train", "config.toml", "--out", "run"]);
-    place.succeeds(&["export", "run", "hub"]);
-    place
-}
 
 fn open(place: &Scratch, ctx: &Context, model: &str) -> TextModel {
     TextModel::open(ctx, &place.join(model), Opening::default()).expect("opens")
@@ -82,7 +49,7 @@ fn uncached(text: &TextModel, prompt: &[u32], n: usize) -> Vec<u32> {
 
 #[test]
 fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
-    let place = place("text");
+    let place = Scratch::exported("text", SMALL_MODEL);
     let prompts = ["the river", "light", "it's lighter than the last one, 12"];
     let mut texts = Vec::new();
     for ctx in hlx_core::testing::own_contexts() {
@@ -126,7 +93,7 @@ fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
 
 #[test]
 fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
-    let place = place("text-ends");
+    let place = Scratch::exported("text-ends", SMALL_MODEL);
     let ctx = hlx_core::testing::cpu().expect("opens");
     let text = open(&place, &ctx, "run");
     let ids = [text.encode("the river of").expect("encodes")];
@@ -171,7 +138,7 @@ fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
 
 #[test]
 fn a_conversation_is_laid_out_by_the_template_and_remembered() {
-    let place = place("chat");
+    let place = Scratch::exported("chat", SMALL_MODEL);
     place.write("hub/chat_template.jinja", TEMPLATE);
     let ctx = hlx_core::testing::cpu().expect("opens");
     let text = open(&place, &ctx, "hub");
@@ -255,7 +222,7 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
 
 #[test]
 fn the_program_writes_and_says_what_it_cannot() {
-    let place = place("text-program");
+    let place = Scratch::exported("text-program", SMALL_MODEL);
     let write = |model: &str| {
         let options = ["--max-tokens", "6", "--temperature", "1", "--seed", "2"];
         place.succeeds(&[&["generate", model, "--prompt", "the river"], &options[..]].concat())
@@ -322,7 +289,7 @@ fn the_program_writes_and_says_what_it_cannot() {
 /// has it by itself.
 #[test]
 fn matrices_in_16_bits_give_the_text_of_the_rounded_model() {
-    let place = place("text-dtype");
+    let place = Scratch::exported("text-dtype", SMALL_MODEL);
     place.succeeds(&["import", "hub", "--out", "mine"]);
     let options = "--prompt river --max-tokens 12 --temperature 1 --seed 4";
     let options: Vec<&str> = options.split(' ').collect();
@@ -393,7 +360,7 @@ fn store_in(place: &Scratch, dtype: DType) {
 /// A model that knows its records by heart answers all of them; one that does not, few or none.
 #[test]
 fn exact_answers_are_counted_over_records_held_out_and_all() {
-    let place = place("exact");
+    let place = Scratch::exported("exact", SMALL_MODEL);
     let sets = [
         "data.path=pairs",
         "data.rows=padded",

@@ -37,6 +37,30 @@ log_every = 2
 checkpoint_every = 0
 "#;
 
+/// A small model of tokens, three steps of it on those of [`Scratch::prepare_tokens`].
+pub const SMALL_MODEL: &str = r#"seed = 7
+
+[model]
+architecture = "qwen3"
+width = 16
+n_layers = 1
+n_heads = 4
+n_kv_heads = 2
+feed_forward_width = 24
+positions = 64
+
+[data]
+path = "tokens"
+format = "shards"
+length = 16
+
+[train]
+max_steps = 3
+batch_size = 4
+learning_rate = 0.01
+checkpoint_every = 0
+"#;
+
 /// A folder of its own for a test, removed when the test ends.
 pub struct Scratch {
     pub path: PathBuf,
@@ -81,6 +105,16 @@ impl Scratch {
             let prepare = ["data", "prepare", "--tokenizer", "tokenizer.json"];
             self.succeeds(&[&prepare[..], &["-o", out, from]].concat());
         }
+    }
+
+    /// A folder with prepared tokens, a trained run (`run`) and the same model in Hugging Face's form (`hub`).
+    pub fn exported(name: &str, config: &str) -> Self {
+        let place = Self::new(name);
+        place.write("config.toml", config);
+        place.prepare_tokens();
+        place.succeeds(&["train", "config.toml", "--out", "run"]);
+        place.succeeds(&["export", "run", "hub"]);
+        place
     }
 
     /// Trains in this process, in the folder `out`.
