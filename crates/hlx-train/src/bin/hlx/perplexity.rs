@@ -40,7 +40,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
     let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
-    let length = arguments.length.unwrap_or_else(|| usual_length(&model.model));
+    let length = arguments
+        .length
+        .unwrap_or_else(|| usual_length(&model.model));
     let stride = arguments.stride.unwrap_or((length / 2).max(1));
     let n_bytes = (!model.is_of_bytes()).then_some(text.len() as u64);
     let found = perplexity(&model.model, (&tokens, n_bytes), length, stride).with_context(file)?;
