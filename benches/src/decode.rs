@@ -23,7 +23,7 @@ use hlx_kernels::reduce::column_sum;
 use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
 use hlx_proof::peak::measure;
 
-use crate::measure::{Ready, in_a_row};
+use crate::measure::{Ready, in_a_row, keeping_unread};
 use crate::profile::profile_text;
 use crate::work::Maker;
 
@@ -352,7 +352,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let bytes = (generation.model.n_bytes() + shape.cached_bytes()) as f64;
     let bytes_ms = bytes / peak.bytes * 1e3;
     let floor = (chains_ms + launches_ms).max(bytes_ms);
-    let (products, ()) = no_grad(|| ctx.record(|| generation.products()))?;
+    let (products, ()) = no_grad(|| keeping_unread(&ctx)?.record(|| generation.products()))?;
     let products_ms = timed(&ctx, seconds, &products)?;
     drop(products);
     let (step_ms, n_launches) = generation.step_ms(seconds)?;

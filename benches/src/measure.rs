@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, DeviceKind, Graph};
+use hlx_core::{Context, CoreError, DeviceKind, Graph, Tuning};
 
 use crate::cases::Case;
 use crate::statistics::median;
@@ -80,6 +80,7 @@ impl Ready {
                 (0..count).try_for_each(|_| training.step())
             }),
             Self::Launches(launches) => {
+                let ctx = &keeping_unread(ctx)?;
                 let (graph, ()) = ctx.record(&*launches)?;
                 let once = in_a_row(ctx, seconds / 10.0, |count| replay(&graph, count))?;
                 // Short runs are recorded many at once, or the host's submissions would count.
@@ -90,6 +91,17 @@ impl Ready {
             }
         }
     }
+}
+
+/// A handle whose recordings keep launches whose results nobody reads: those that are measured drop them.
+///
+/// # Errors
+/// As [`Context::with_tuning`].
+pub fn keeping_unread(ctx: &Context) -> Result<Context, CoreError> {
+    ctx.with_tuning(Tuning {
+        skips_unread: false,
+        ..ctx.tuning().clone()
+    })
 }
 
 /// Runs until the device is at its usual speed.
@@ -127,6 +139,7 @@ fn clocked_runs(
 /// Times of single runs by the device's timestamps. Runs of several launches are recorded one by
 /// one: in one recording those of two runs might change places.
 fn stamped_runs(ctx: &Context, launches: &Launches, runs: usize) -> Result<Vec<f64>> {
+    let ctx = &keeping_unread(ctx)?;
     let record = |count: usize| ctx.record(|| (0..count).try_for_each(|_| launches()));
     let stamped = || -> Result<Vec<f64>> {
         let (graph, ()) = record(1)?;

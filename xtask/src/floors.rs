@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 9] = [
         "underflow",
     ],
     &["memory"],
-    &["fusion", "launch", "timing", "view"],
+    &["fusion", "launch", "timing", "unread", "view"],
     &["cpu_stream", "vulkan"],
     &["context", "graph"],
     &["dispatch", "peak"],

@@ -19,6 +19,7 @@ use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, Launch, check_bindings};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
 use crate::probe_report::ProbeReport;
+use crate::recording::RecordingOptions;
 use crate::timing::{TimingCollector, TimingReport, Work};
 use crate::tuning::Tuning;
 use crate::vulkan::{Pace, VulkanStream};
@@ -309,7 +310,9 @@ impl Context {
     /// still held keeps its own, also after the graph is dropped; the others share what all graphs
     /// work in. On a Vulkan device launches that do not depend on each other run side by side.
     /// Chains of element-wise launches become one launch each ([`Tuning::chains`]), and what only
-    /// they read is not stored. The graph owns the buffers from outside that its launches use. Uploads, downloads
+    /// they read is not stored. Launches are left out whose results nobody reads: buffers of the graph
+    /// without a handle at the end, which no later launch reads that is needed itself
+    /// ([`Tuning::skips_unread`]). The graph owns the buffers from outside that its launches use. Uploads, downloads
     /// and replays inside are errors, and so is whatever another thread does on this context
     /// meanwhile.
     ///
@@ -322,9 +325,13 @@ impl Context {
         if !self.is_recording() {
             self.prepare_flags()?;
         }
+        let options = RecordingOptions {
+            joins: self.tuning.chains,
+            skips_unread: self.tuning.skips_unread,
+        };
         match self.stream() {
-            Stream::Vulkan(stream) => stream.begin_recording(self.pace(), self.tuning.chains)?,
-            Stream::Cpu(stream) => stream.begin_recording(self.tuning.chains)?,
+            Stream::Vulkan(stream) => stream.begin_recording(self.pace(), options)?,
+            Stream::Cpu(stream) => stream.begin_recording(options)?,
         }
         self.changes().clear();
         let guard = RecordingGuard(self);

@@ -14,8 +14,9 @@ use crate::memory::{
     BlockMemory, BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, MemoryStatistics,
     PlannedMemory, TensorPool,
 };
-use crate::recording::RecordingThread;
+use crate::recording::{RecordingOptions, RecordingThread};
 use crate::timing::{TimingCollector, Work};
+use crate::unread::needed;
 use crate::view::{Access, View};
 
 /// The stream. Its lock is held while a launch runs, so that no two touch the memory at once.
@@ -36,8 +37,7 @@ struct State {
 /// A graph being recorded; its buffers get their places when it ends.
 struct Recording {
     thread: RecordingThread,
-    /// Whether chains of launches are joined.
-    fuses: bool,
+    options: RecordingOptions,
     plan: Arc<MemoryPlan>,
     launches: Vec<Recorded>,
     /// The buffers from outside, by block and first word. The graph owns them.
@@ -83,13 +83,18 @@ impl Recording {
         self.launches.push(launch);
     }
 
-    /// Joins what can be joined, and gives each buffer its place; those whose handles are still held
+    /// Drops what nobody reads, joins what can be joined, and gives each buffer its place; those whose handles are still held
     /// get it in `pool`.
     fn finish(self, pool: &Arc<TensorPool>) -> Result<CpuGraph, CoreError> {
-        let launches = match self.fuses {
-            true => joined(self.launches, &self.plan.dropped()),
-            false => self.launches,
-        };
+        let (mut launches, dropped) = (self.launches, self.plan.dropped());
+        if self.options.skips_unread {
+            let views = launches.iter().map(|launch| launch.views.as_slice());
+            let mut needed = needed(&views.collect::<Vec<_>>(), &dropped).into_iter();
+            launches.retain(|_| needed.next().unwrap_or(true));
+        }
+        if self.options.joins {
+            launches = joined(launches, &dropped);
+        }
         let mut lifetimes = Lifetimes::new();
         for (at, launch) in launches.iter().enumerate() {
             for view in &launch.views {
@@ -321,11 +326,11 @@ impl CpuStream {
     }
 
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
-    pub fn begin_recording(&self, fuses: bool) -> Result<(), CoreError> {
+    pub fn begin_recording(&self, options: RecordingOptions) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
         state.recording = Some(Recording {
             thread: RecordingThread::current(),
-            fuses,
+            options,
             plan: MemoryPlan::new(Arc::clone(&self.source)),
             launches: Vec::new(),
             inputs: HashMap::new(),

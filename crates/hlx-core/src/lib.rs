@@ -35,6 +35,7 @@ mod timing;
 mod tuning;
 #[doc(hidden)] // For the code that `multiversion!` makes.
 pub mod underflow;
+mod unread;
 mod view;
 mod vulkan;
 

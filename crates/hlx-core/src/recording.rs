@@ -1,8 +1,18 @@
-//! Which thread records a graph: its launches are the graph's, and no other thread may launch.
+//! What a recording is told: which thread records, as its launches are the graph's and no other thread may
+//! launch, and what the graph does with launches.
 
 use std::thread::{ThreadId, current};
 
 use crate::error::CoreError;
+
+/// What a graph does with the launches recorded for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordingOptions {
+    /// Chains of element-wise launches are joined.
+    pub joins: bool,
+    /// Launches whose results nobody reads are left out.
+    pub skips_unread: bool,
+}
 
 /// The thread that is recording a graph on a stream.
 ///

@@ -25,6 +25,9 @@ pub struct Tuning {
     pub maps: MapTuning,
     /// Whether chains of element-wise launches are joined when a graph is recorded.
     pub chains: bool,
+    /// Whether a recorded graph leaves out launches whose results nobody reads. Measurements of launches that
+    /// drop their results turn it off.
+    pub skips_unread: bool,
     /// Kernels that hold rows in registers; empty, or rows longer than the last entry: rows are
     /// read once for each pass. Software drivers would compile the unrolled kernels for minutes.
     pub held_rows: Vec<RowCut>,
@@ -198,6 +201,7 @@ impl Tuning {
                 },
             },
             chains: true,
+            skips_unread: true,
             held_rows: if gpu { held_rows() } else { Vec::new() },
             streamed_rows: streamed_rows(gpu),
             columns: columns(gpu, &[(1023, 8), (usize::MAX, 16)]),

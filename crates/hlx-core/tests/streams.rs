@@ -3,7 +3,7 @@
 mod vector_add;
 
 use hlx_core::testing::{left_out, own_contexts as contexts, vulkan_contexts};
-use hlx_core::{Binding, CoreError, Launch};
+use hlx_core::{Binding, CoreError, Launch, Tuning};
 use vector_add::add;
 
 #[test]
@@ -153,6 +153,43 @@ fn a_graph_computes_what_its_launches_in_order_do() {
         };
         let (recorded, eager) = (run(true).expect("runs"), run(false).expect("runs"));
         assert_eq!(recorded, eager, "{}", ctx.info());
+    }
+}
+
+#[test]
+fn launches_whose_results_nobody_reads_are_no_part_of_a_graph() {
+    for ctx in contexts() {
+        let input = ctx.buffer_f32(&[1.0; 100]).expect("buffer");
+        let outside = ctx.buffer_f32(&[0.0; 100]).expect("buffer");
+        let body = || -> Result<_, CoreError> {
+            let (read, in_part, kept) = (ctx.alloc(100)?, ctx.alloc(100)?, ctx.alloc(100)?);
+            let (unread, after) = (ctx.alloc(100)?, ctx.alloc(100)?);
+            add(&ctx, &input, &input.clone(), &read)?;
+            ctx.copy(&read, &in_part)?;
+            // Two launches after each other that only they themselves read, and a fill of what they wrote.
+            add(&ctx, &read, &input, &unread)?;
+            add(&ctx, &unread, &read, &after)?;
+            ctx.fill(&unread, 0)?;
+            add(&ctx, &in_part, &input, &kept)?;
+            ctx.copy(&kept, &outside)?;
+            // A part of a buffer that is read, and one that is not.
+            ctx.fill(&in_part.slice(64, 36)?, 7.0_f32.to_bits())?;
+            ctx.fill(&in_part.slice(0, 64)?, 0)?;
+            ctx.copy(&in_part.slice(64, 36)?, &outside.slice(64, 36)?)?;
+            Ok(kept)
+        };
+        let tuning = Tuning {
+            skips_unread: false,
+            ..ctx.tuning().clone()
+        };
+        let all = ctx.with_tuning(tuning).expect("a tuning");
+        let (whole, _) = all.record(body).expect("recorded");
+        let (graph, kept) = ctx.record(body).expect("recorded");
+        assert_eq!((whole.len(), graph.len()), (10, 6), "{}", ctx.info());
+        graph.replay().expect("replayed");
+        let expected = [vec![3.0; 64], vec![7.0; 36]].concat();
+        assert_eq!(ctx.download_f32(&kept).expect("kept"), vec![3.0; 100]);
+        assert_eq!(ctx.download_f32(&outside).expect("outside"), expected);
     }
 }
 

@@ -15,7 +15,9 @@ use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, Fusable, Node, Planned, fuse};
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
+use crate::recording::RecordingOptions;
 use crate::timing::Work;
+use crate::unread::needed;
 use crate::view::{Access, View};
 
 /// The launches of a graph.
@@ -23,8 +25,7 @@ pub(super) struct Recording {
     device: Arc<VulkanDevice>,
     pace: Pace,
     timing: bool,
-    /// Whether chains of launches are joined.
-    fuses: bool,
+    options: RecordingOptions,
     operations: Vec<Operation>,
     /// Places the buffers that the graph allocates.
     plan: Arc<MemoryPlan>,
@@ -61,13 +62,13 @@ impl Recording {
         device: &Arc<VulkanDevice>,
         source: &Arc<BlockSource>,
         pace: Pace,
-        (timing, fuses): (bool, bool),
+        (timing, options): (bool, RecordingOptions),
     ) -> Self {
         Self {
             device: Arc::clone(device),
             pace,
             timing,
-            fuses,
+            options,
             operations: Vec::new(),
             plan: MemoryPlan::new(Arc::clone(source)),
             inputs: HashMap::new(),
@@ -160,6 +161,13 @@ impl Recording {
         });
     }
 
+    /// Drops the operations whose results nobody reads.
+    fn skip_unread(&mut self) {
+        let arguments = self.operations.iter().map(|op| op.arguments.as_slice());
+        let mut needed = needed(&arguments.collect::<Vec<_>>(), &self.plan.dropped()).into_iter();
+        self.operations.retain(|_| needed.next().unwrap_or(true));
+    }
+
     /// Joins chains of launches.
     fn join(&mut self) -> Result<(), CoreError> {
         let accesses = self.accesses();
@@ -219,7 +227,10 @@ impl Recording {
     /// Writes the graph; buffers whose handles are still held get their place in `pool`.
     pub fn finish(mut self, pool: &Arc<TensorPool>) -> Result<Finished, CoreError> {
         let recorded = self.operations.len();
-        if self.fuses {
+        if self.options.skips_unread {
+            self.skip_unread();
+        }
+        if self.options.joins {
             self.join()?;
         }
         let (order, levels) = schedule(&self.accesses());

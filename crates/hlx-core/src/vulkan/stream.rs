@@ -20,7 +20,7 @@ use crate::error::CoreError;
 use crate::fusion::Fusable;
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, PlannedMemory, TensorPool};
-use crate::recording::RecordingThread;
+use crate::recording::{RecordingOptions, RecordingThread};
 use crate::timing::{TimingCollector, Work};
 use crate::view::View;
 
@@ -242,9 +242,9 @@ impl VulkanStream {
     }
 
     /// Starts a graph: this thread's launches go to it until it ends or is abandoned.
-    pub fn begin_recording(&self, pace: Pace, fuses: bool) -> Result<(), CoreError> {
+    pub fn begin_recording(&self, pace: Pace, options: RecordingOptions) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("record")?;
-        let options = (state.timing, fuses);
+        let options = (state.timing, options);
         let recording = Recording::new(&self.device, &self.source, pace, options);
         state.recording = Some((RecordingThread::current(), recording));
         Ok(())
