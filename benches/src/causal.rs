@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
+use hlx_autograd::Recompute;
 use hlx_core::{Context, TimingReport};
 use hlx_nn::{Architecture, CausalConfig, CausalLm, Model};
 use hlx_proof::peak::{Peak, measure};
@@ -36,9 +37,12 @@ pub struct Arguments {
     /// Tokens of a sequence.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=32_768))]
     tokens: u32,
-    /// Compute the inside of each block again on the way back, which takes less memory.
+    /// Compute the inside of each block but attention again on the way back, which takes less memory.
     #[arg(long)]
     recompute: bool,
+    /// With --recompute, compute attention again too.
+    #[arg(long, requires = "recompute")]
+    recompute_attention: bool,
     /// Steps in a row, timed together.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
@@ -97,7 +101,7 @@ struct Case {
     model: CausalConfig,
     batch: usize,
     tokens: usize,
-    recompute: bool,
+    recompute: Option<Recompute>,
     steps: usize,
 }
 
@@ -119,7 +123,12 @@ impl Case {
             model,
             batch: arguments.batch as usize,
             tokens,
-            recompute: arguments.recompute,
+            recompute: arguments
+                .recompute
+                .then_some(match arguments.recompute_attention {
+                    true => Recompute::All,
+                    false => Recompute::AllButAttention,
+                }),
             steps: arguments.steps as usize,
         })
     }
@@ -164,7 +173,7 @@ impl Case {
             ("tied", usize::from(model.tied_output)),
             ("batch", self.batch),
             ("tokens", self.tokens),
-            ("recompute", usize::from(self.recompute)),
+            ("recompute", usize::from(self.recompute.is_some())),
             ("steps", self.steps),
         ];
         let numbers = numbers.map(|(key, number)| format!("{key}={number}"));
@@ -282,7 +291,7 @@ fn in_turns(
         model: case.name.clone(),
         batch: case.batch,
         tokens: case.tokens,
-        recompute: case.recompute,
+        recompute: case.recompute.is_some(),
         steps: case.steps * rounds as usize,
         ms: median(&times),
         bytes: ctx.held_bytes() as f64,
@@ -342,7 +351,7 @@ mod tests {
 
     use super::*;
 
-    fn quick(recompute: bool) -> Case {
+    fn quick(recompute: Option<Recompute>) -> Case {
         Case {
             name: "quick".to_owned(),
             model: model_of("quick").expect("a model"),
@@ -356,18 +365,24 @@ mod tests {
     #[test]
     fn steps_are_measured_and_recomputation_keeps_the_loss() -> Result<()> {
         for ctx in hlx_core::testing::own_contexts() {
-            let mut losses = Vec::new();
-            for case in [quick(false), quick(true)] {
+            let (mut losses, mut launches) = (Vec::new(), Vec::new());
+            let (all, most) = (Some(Recompute::All), Some(Recompute::AllButAttention));
+            for case in [quick(None), quick(all), quick(most)] {
                 let mut training = training_of(&ctx, &case)?;
                 training.step()?;
                 let first = training.loss()?;
                 assert!((first - 512_f32.ln()).abs() < 0.5, "{first}");
                 let row = in_turns(&ctx, &mut training, None, &case, 2)?;
                 assert!(row.ms > 0.0 && row.bytes > 0.0 && row.tflops > 0.0);
-                assert_eq!((row.steps, row.recompute), (4, case.recompute));
+                assert_eq!((row.steps, row.recompute), (4, case.recompute.is_some()));
                 losses.push(training.loss()?.to_bits());
+                launches.push(training.launches());
             }
-            assert_eq!(losses[0], losses[1]);
+            assert_eq!(losses, [losses[0]; 3]);
+            assert!(
+                launches[0] < launches[2] && launches[2] < launches[1],
+                "{launches:?}"
+            );
         }
         Ok(())
     }
@@ -377,7 +392,7 @@ mod tests {
         let case = Case {
             model: model_of("qwen3-0.6b").context("a model")?,
             tokens: 1024,
-            ..quick(false)
+            ..quick(None)
         };
         // 596 million parameters, of which norms have 0.07.
         assert!(
@@ -407,6 +422,6 @@ mod tests {
         let expected = "causal class=qwen3 vocabulary=512 width=64 layers=2 heads=4 kv_heads=2 \
                         head_width=32 feed_forward=96 tied=1 batch=4 tokens=32 recompute=1 steps=2 \
                         mode=tf32";
-        assert_eq!(quick(true).request("tf32"), expected);
+        assert_eq!(quick(Some(Recompute::All)).request("tf32"), expected);
     }
 }

@@ -4,7 +4,7 @@
 use std::any::Any;
 
 use anyhow::{Context as _, Result};
-use hlx_autograd::Tensor;
+use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_nn::{
@@ -130,22 +130,22 @@ impl Training {
             Configuration::Language(sizes, batch) => {
                 let model = Model::new(ctx, 1, |b| Transformer::new(b, sizes))?;
                 let uploads = tokens(ctx, sizes.vocabulary, [*batch, sizes.positions])?;
-                Self::record(ctx, model, uploads, false)
+                Self::record(ctx, model, uploads, None)
             }
             Configuration::Images(sizes, batch) => {
                 let model = Model::new(ctx, 1, |b| Ok(ResNet::new(b, sizes)))?;
-                Self::record(ctx, model, images(ctx, *batch)?, false)
+                Self::record(ctx, model, images(ctx, *batch)?, None)
             }
         }
     }
 
-    /// Records the step of a model that reads the first upload and whose targets are the second; with
-    /// `recompute` the inside of each block is computed again on the way back.
+    /// Records the step of a model that reads the first upload and whose targets are the second; what
+    /// `recompute` says of each block is computed again on the way back.
     pub(crate) fn record<M: Module + 'static>(
         ctx: &Context,
         model: Model<M>,
         uploads: [(Tensor, Vec<u32>); 2],
-        recompute: bool,
+        recompute: Option<Recompute>,
     ) -> Result<Self> {
         let config = AdamWConfig {
             clip_norm: Some(1.0),

@@ -44,6 +44,7 @@ mod gradcheck;
 mod hook;
 mod in_place;
 mod input;
+mod kept;
 mod ops;
 mod samples;
 mod saved;
@@ -63,7 +64,8 @@ pub use hook::Hook;
 pub use input::{GradientSource, Input};
 pub use ops::{
     AttentionSpec, BatchNormOptions, ConvOptions, CrossEntropyOptions, DropoutMask, ExpertChoices,
-    Index, LossReduction, Operand, Padding, PoolOptions, Recurrence, Rounding, RunningStatistics,
+    Index, LossReduction, Operand, Padding, PoolOptions, Recompute, Recurrence, Rounding,
+    RunningStatistics,
 };
 pub use samples::{Batch, Samples};
 pub use tape::{enable_grad, gradients_enabled, no_grad};

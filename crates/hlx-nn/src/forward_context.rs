@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hlx_autograd::{DropoutMask, Tensor};
+use hlx_autograd::{DropoutMask, Recompute, Tensor};
 use hlx_core::{Buffer, Context};
 
 use crate::{Members, Module, Parameter, Result};
@@ -16,7 +16,7 @@ pub struct ForwardContext {
     training: Option<Arc<Training>>,
     shards: usize,
     is_part_of_shard: bool,
-    recomputes: bool,
+    recompute: Option<Recompute>,
 }
 
 /// The numbers of a training pass.
@@ -40,7 +40,7 @@ impl ForwardContext {
             training: None,
             shards: 1,
             is_part_of_shard: false,
-            recomputes: false,
+            recompute: None,
         }
     }
 
@@ -74,16 +74,16 @@ impl ForwardContext {
         self
     }
 
-    /// Says whether a training pass saves the input of each block of the model alone, and computes the
-    /// rest once more when it goes backward: less memory, more time, the same bits.
+    /// Says what a training pass computes once more when it goes backward, instead of saving it: of each
+    /// block of the model all or all but attention, or nothing. Less memory, more time, the same bits.
     #[must_use]
-    pub fn with_recomputation(mut self, recomputes: bool) -> Self {
-        self.recomputes = recomputes && self.training.is_some();
+    pub fn with_recomputation(mut self, recompute: Option<Recompute>) -> Self {
+        self.recompute = recompute.filter(|_| self.training.is_some());
         self
     }
 
     /// Applies a block of a model to the residual stream; where the pass recomputes
-    /// ([`ForwardContext::with_recomputation`]), by [`Tensor::checkpoint`]. `block` computes it with the
+    /// ([`ForwardContext::with_recomputation`]), by [`Tensor::checkpoint_with`]. `block` computes it with the
     /// context that it is given.
     ///
     /// # Errors
@@ -94,17 +94,17 @@ impl ForwardContext {
         x: &Tensor,
         block: impl Fn(&M, &Tensor, &Self) -> Result<Tensor> + Send + 'static,
     ) -> Result<Tensor> {
-        if !self.recomputes {
+        let Some(recompute) = self.recompute else {
             return block(module, x, self);
-        }
+        };
         let members = module.members();
         let (module, context) = (module.clone(), self.clone());
-        recomputed(x, &members, move |x| block(&module, x, &context))
+        recomputed(recompute, x, &members, move |x| block(&module, x, &context))
     }
 
-    /// Whether blocks are recomputed ([`ForwardContext::with_recomputation`]).
-    pub(crate) fn recomputes(&self) -> bool {
-        self.recomputes
+    /// What of a block is recomputed ([`ForwardContext::with_recomputation`]).
+    pub(crate) fn recompute(&self) -> Option<Recompute> {
+        self.recompute
     }
 
     /// Moves the dropout counter to a step and to the number that this pass's first sample has in the
@@ -167,13 +167,15 @@ impl ForwardContext {
     }
 }
 
-/// Computes `body`, which uses the parameters of `members`, and again for the backward pass.
+/// Computes `body`, which uses the parameters of `members`, and what `recompute` says again for the backward
+/// pass.
 pub(crate) fn recomputed(
+    recompute: Recompute,
     x: &Tensor,
     members: &Members,
     body: impl Fn(&Tensor) -> Result<Tensor> + Send + 'static,
 ) -> Result<Tensor> {
     let parameters = members.parameters.iter().map(Parameter::tensor);
     let parameters = parameters.collect::<Result<Vec<Tensor>>>()?;
-    x.checkpoint(&parameters.iter().collect::<Vec<_>>(), body)
+    x.checkpoint_with(recompute, &parameters.iter().collect::<Vec<_>>(), body)
 }

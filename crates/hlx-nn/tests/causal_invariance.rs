@@ -1,7 +1,7 @@
 //! What must not change the bits of a causal model: micro-batches, tied weights among them, recording,
 //! the device; and what its cache must give.
 
-use hlx_autograd::{BackwardPlan, Tensor, no_grad};
+use hlx_autograd::{BackwardPlan, Recompute, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
     Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext,
@@ -134,11 +134,18 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
     for ctx in hlx_core::testing::own_contexts() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
         let saving = ForwardContext::train(&ctx, 77)?;
-        let recomputing = saving.clone().with_recomputation(true);
         for (micro, shards) in [(8, 4), (2, 1)] {
             let saved = gradient_in(&model, &saving, micro, shards)?;
-            let again = gradient_in(&model, &recomputing, micro, shards)?;
-            assert_eq!(again, saved, "{micro} {shards} {}", ctx.info());
+            for recompute in [Recompute::All, Recompute::AllButAttention] {
+                let recomputing = saving.clone().with_recomputation(Some(recompute));
+                let again = gradient_in(&model, &recomputing, micro, shards)?;
+                assert_eq!(
+                    again,
+                    saved,
+                    "{recompute:?} {micro} {shards} {}",
+                    ctx.info()
+                );
+            }
         }
     }
     Ok(())
@@ -176,7 +183,11 @@ fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
 }
 
 /// Computes the gradient of cross-entropy and balance loss, both of four shards, in passes.
-fn balanced_gradient(model: &Model<CausalLm>, micro: usize, recomputes: bool) -> Result<String> {
+fn balanced_gradient(
+    model: &Model<CausalLm>,
+    micro: usize,
+    recompute: Option<Recompute>,
+) -> Result<String> {
     const SHARDS: usize = 4;
     let weights = model.weights();
     let ctx = weights.context();
@@ -185,7 +196,7 @@ fn balanced_gradient(model: &Model<CausalLm>, micro: usize, recomputes: bool) ->
     let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
     let context = ForwardContext::train(ctx, 77)?
         .with_shards(micro * SHARDS / BATCH, micro < BATCH / SHARDS)
-        .with_recomputation(recomputes);
+        .with_recomputation(recompute);
     for pass in &plan.passes {
         let samples = pass.first_sample..pass.first_sample + micro;
         context.set_counter(5, pass.first_sample as u32)?;
@@ -217,13 +228,13 @@ fn the_balance_loss_has_the_same_gradient_in_any_whole_shards() -> Result<()> {
     let mut expected = None;
     for ctx in hlx_core::testing::own_contexts() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
-        for (micro, recomputes) in [(8, false), (2, false), (4, true)] {
-            let digest = balanced_gradient(&model, micro, recomputes)?;
+        for (micro, recompute) in [(8, None), (2, None), (4, Some(Recompute::AllButAttention))] {
+            let digest = balanced_gradient(&model, micro, recompute)?;
             let expected = expected.get_or_insert_with(|| digest.clone());
-            assert_eq!(&digest, expected, "{micro} {recomputes} {}", ctx.info());
+            assert_eq!(&digest, expected, "{micro} {recompute:?} {}", ctx.info());
         }
         assert_ne!(expected, Some(gradient(&model, 8, 4)?));
-        let error = balanced_gradient(&model, 1, false).expect_err("half a shard");
+        let error = balanced_gradient(&model, 1, None).expect_err("half a shard");
         let reason =
             "micro-batches: the balance loss of experts needs passes that hold whole shards";
         assert_eq!(error.to_string(), reason);
@@ -366,12 +377,12 @@ fn packed_documents_have_the_bits_of_documents_alone() -> Result<()> {
 fn gradient_of_rows<M: CausalModel>(
     model: &Model<M>,
     rows: &[&[usize]],
-    recomputes: bool,
+    recompute: Option<Recompute>,
 ) -> Result<String> {
     let weights = model.weights();
     let ctx = weights.context();
     let scale = Tensor::from_slice(ctx, &[0.1], &[1])?;
-    let context = ForwardContext::train(ctx, 0)?.with_recomputation(recomputes);
+    let context = ForwardContext::train(ctx, 0)?.with_recomputation(recompute);
     let mut first = 0;
     for (row_idx, documents) in rows.iter().enumerate() {
         let time: usize = documents.iter().sum();
@@ -406,18 +417,21 @@ fn packed_documents_have_the_gradient_of_documents_one_after_the_other() -> Resu
         tied_output: false,
         ..small("qwen3")
     };
+    let all = Some(Recompute::All);
     for ctx in hlx_core::testing::own_contexts() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &free))?;
         let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
-        let packed = gradient(&[&[4, 33, 5]], false)?;
-        assert_eq!(packed, gradient(&[&[4], &[33], &[5]], false)?);
-        assert_eq!(packed, gradient(&[&[4, 33, 5]], true)?);
-        assert_ne!(packed, gradient(&[&[42]], false)?);
+        let packed = gradient(&[&[4, 33, 5]], None)?;
+        assert_eq!(packed, gradient(&[&[4], &[33], &[5]], None)?);
+        assert_eq!(packed, gradient(&[&[4, 33, 5]], all)?);
+        let most = Some(Recompute::AllButAttention);
+        assert_eq!(packed, gradient(&[&[4, 33, 5]], most)?);
+        assert_ne!(packed, gradient(&[&[42]], None)?);
         let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;
         let gradient = |rows: &[&[usize]], again| gradient_of_rows(&model, rows, again);
-        let packed = gradient(&[&[4, 33, 5]], false)?;
-        assert_eq!(packed, gradient(&[&[4, 33], &[5]], false)?);
-        assert_eq!(packed, gradient(&[&[4, 33, 5]], true)?);
+        let packed = gradient(&[&[4, 33, 5]], None)?;
+        assert_eq!(packed, gradient(&[&[4, 33], &[5]], None)?);
+        assert_eq!(packed, gradient(&[&[4, 33, 5]], all)?);
     }
     Ok(())
 }

@@ -88,9 +88,10 @@ fn recomputation_changes_no_bit() {
     for ctx in hlx_core::testing::own_contexts() {
         let place = Scratch::new("recompute");
         let saved = place.train(&ctx, "saved", &["train.max_steps=3"]);
-        for micro in [8, 2] {
+        for (micro, attention) in [(8, false), (2, false), (4, true)] {
             let micro = format!("train.micro_batch_size={micro}");
-            let sets = ["train.max_steps=3", "train.recompute=true", &micro];
+            let again = format!("train.recompute_attention={attention}");
+            let sets = ["train.max_steps=3", "train.recompute=true", &micro, &again];
             let recomputed = place.train(&ctx, &micro, &sets);
             assert_eq!(proof(&recomputed.digests), proof(&saved.digests));
         }

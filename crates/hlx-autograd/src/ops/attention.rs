@@ -12,7 +12,7 @@ use hlx_kernels::attention::ranged::{
 };
 
 use crate::saved::Saved;
-use crate::{Gradient, Result, Tensor};
+use crate::{Gradient, Result, Tensor, kept};
 
 pub use spec::AttentionSpec;
 use spec::SavedLimits;
@@ -103,14 +103,17 @@ impl Attended {
             query_ranges: &ranges,
             counter: counter.as_ref(),
         };
-        let o = ctx.alloc(q.n_elements())?;
-        let stats = ctx.alloc(2 * attention.batch * attention.heads * attention.queries)?;
         // Where documents begin, blocks of keys differ from query to query.
         let forward = match attention.is_of_few_queries(ctx) && spec.documents.is_none() {
             true => few_queries_attention_forward,
             false => ranged_attention_forward,
         };
-        forward(ctx, &inputs, &o, &stats, &attention)?;
+        let [o, stats] = kept::results(|| {
+            let o = ctx.alloc(q.n_elements())?;
+            let stats = ctx.alloc(2 * attention.batch * attention.heads * attention.queries)?;
+            forward(ctx, &inputs, &o, &stats, &attention)?;
+            Ok([o, stats])
+        })?;
         let output = Saved::kept(o.clone(), format!("{:?} of attention", q.shape()));
         Ok(Self {
             attention,

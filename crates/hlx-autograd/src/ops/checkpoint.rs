@@ -3,11 +3,22 @@
 use std::fmt::Display;
 
 use crate::error::AutogradError;
+use crate::kept::{self, Kept};
 use crate::tape::{Rule, enable_grad, no_grad};
 use crate::{Result, Tensor};
 
 /// The operation's name.
 const OP: &str = "checkpoint";
+
+/// What the backward pass computes again of what [`Tensor::checkpoint_with`] is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    /// All of it: nothing is saved.
+    All,
+    /// All but attention, whose work grows with the square of the sequence: its output \[B, T, H, D\] and two
+    /// numbers a query and head are saved.
+    AllButAttention,
+}
 
 impl Tensor {
     /// Applies `body` to this tensor and saves nothing of what it computes: the backward pass computes it
@@ -32,14 +43,44 @@ impl Tensor {
         parameters: &[&Tensor],
         body: impl Fn(&Tensor) -> Result<Tensor, E> + Send + 'static,
     ) -> Result<Tensor, E> {
-        let y = no_grad(|| body(self))?;
+        self.checkpoint_with(Recompute::All, parameters, body)
+    }
+
+    /// As [`Tensor::checkpoint`], and saves what `recompute` leaves out.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    #[doc = example!(
+        "let q = Tensor::randn(&ctx, &[1, 4, 2, 8], 1)?.with_gradient();",
+        "let y = q.checkpoint_with(Recompute::AllButAttention, &[], |q| {",
+        "    q.attention(q, q, &AttentionSpec::causal())",
+        "})?;",
+        "y.sum()?.backward()?;",
+        "let again = q.grad().unwrap().to_vec()?;",
+        "q.zero_grad();",
+        "q.attention(&q, &q, &AttentionSpec::causal())?.sum()?.backward()?;",
+        "assert_eq!(q.grad().unwrap().to_vec()?, again);"
+    )]
+    pub fn checkpoint_with<E: From<AutogradError> + Display>(
+        &self,
+        recompute: Recompute,
+        parameters: &[&Tensor],
+        body: impl Fn(&Tensor) -> Result<Tensor, E> + Send + 'static,
+    ) -> Result<Tensor, E> {
+        let run = || no_grad(|| body(self));
+        let (y, kept) = match recompute {
+            Recompute::All => (kept::plain(run), Kept::new()),
+            Recompute::AllButAttention => kept::first(run),
+        };
+        let y = y?;
         let x = self.clone();
         let inputs = [&[self], parameters].concat();
         // The operations of the second time have the newest numbers of the tape, and their inputs the
         // old ones: the pass goes on with them next, and in the order of a tape that had them.
         let rule = || {
             Rule::Once(Box::new(move |pass, dy| {
-                let again = enable_grad(|| body(&x)).map_err(|error| AutogradError::Argument {
+                let again = kept::second(kept, || enable_grad(|| body(&x)));
+                let again = again.map_err(|error| AutogradError::Argument {
                     op: OP,
                     reason: error.to_string(),
                 })?;

@@ -45,6 +45,7 @@ mod unary;
 
 pub use attention::AttentionSpec;
 pub use batch_norm::{BatchNormOptions, RunningStatistics};
+pub use checkpoint::Recompute;
 pub use class_loss::CrossEntropyOptions;
 pub use conv::ConvOptions;
 pub use dropout::DropoutMask;

@@ -90,14 +90,14 @@ impl<'a> Pass<'a> {
         x: &Tensor,
         forward: impl Fn(&B, &Tensor, &mut Pass<'_>) -> Result<Tensor> + Send + 'static,
     ) -> Result<Tensor> {
-        if !self.context.recomputes() {
+        let Some(recompute) = self.context.recompute() else {
             return forward(block, x, self);
-        }
+        };
         let (members, block, context) = (members(block), block.clone(), self.context.clone());
         let (positions, documents) = (self.positions.clone(), self.documents.clone());
         let keeps_scores = self.scores.is_some();
         // What is recomputed is one tensor: the router's scores come behind the stream.
-        let joined = recomputed(x, &members, move |x| {
+        let joined = recomputed(recompute, x, &members, move |x| {
             let mut pass = Pass {
                 context: &context,
                 positions: positions.clone(),

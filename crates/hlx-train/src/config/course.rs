@@ -1,6 +1,8 @@
 //! The keys of `[train]` that decide how a run is watched over: skipped steps, moving averages, frozen
 //! parameters, early stopping, the best checkpoint.
 
+use hlx_autograd::Recompute;
+
 use super::check::{Checked, fault, within};
 use super::{Config, TrainSection};
 
@@ -11,6 +13,14 @@ impl TrainSection {
     /// Steps in a row that may be skipped before the run ends.
     pub fn max_skips(&self) -> u64 {
         self.max_skips.unwrap_or(MAX_SKIPS)
+    }
+
+    /// What of each block the backward pass computes once more.
+    pub fn recomputes(&self) -> Option<Recompute> {
+        self.recompute.then_some(match self.recompute_attention {
+            true => Recompute::All,
+            false => Recompute::AllButAttention,
+        })
     }
 
     /// Whether evaluations read the moving average of the parameters.
@@ -51,6 +61,12 @@ impl Config {
                 train.evaluate_average.is_some(),
                 train.ema_decay.is_some(),
                 "is of train.ema_decay",
+            ),
+            (
+                "train.recompute_attention",
+                train.recompute_attention,
+                train.recompute,
+                "is of train.recompute",
             ),
             (
                 "train.min_delta",
@@ -109,7 +125,7 @@ mod tests {
         for free in [
             "patience = 3\nmin_delta = 0.01",
             "save_best = true",
-            "recompute = true",
+            "recompute = true\nrecompute_attention = true",
             "tensorboard = false",
             "[sample]\nprompts = [\"a\"]\ntemperature = 0.5",
         ] {
@@ -145,6 +161,10 @@ mod tests {
             (
                 "evaluate_average = true",
                 "train.evaluate_average: is of train.ema_decay",
+            ),
+            (
+                "recompute_attention = true",
+                "train.recompute_attention: is of train.recompute",
             ),
             (
                 "ema_decay = 1.0",

@@ -130,9 +130,13 @@ pub struct TrainSection {
     /// Whether evaluations and samples read the moving average; they do if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluate_average: Option<bool>,
-    /// Whether the backward pass computes the inside of each block once more: less memory, the same bits.
+    /// Whether the backward pass computes the inside of each block but attention once more: less memory, the
+    /// same bits.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recompute: bool,
+    /// Whether it then computes attention once more, too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub recompute_attention: bool,
     /// Ends the run after so many evaluations in a row without an improvement of the held-out loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,

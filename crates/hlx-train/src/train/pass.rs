@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use hlx_autograd::Tensor;
+use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Context, Graph};
@@ -26,8 +26,8 @@ pub(super) struct PassGraphs {
     ctx: Context,
     seed: u64,
     label_smoothing: f32,
-    /// Whether the inside of each block is computed again on the way back.
-    recompute: bool,
+    /// What of each block is computed again on the way back.
+    recompute: Option<Recompute>,
     /// One over the targets of the whole batch.
     scale: Tensor,
     /// The chains over the shards that a pass holds.
@@ -81,7 +81,7 @@ impl PassGraphs {
             ctx: ctx.clone(),
             seed: config.seed,
             label_smoothing: config.train.label_smoothing as f32,
-            recompute: config.train.recompute,
+            recompute: config.train.recomputes(),
             scale: Tensor::from_slice(ctx, &[1.0], &[1])?,
             losses: ctx.alloc(config.shards())?,
             balance: Balance::new(ctx, config)?,

@@ -9,7 +9,7 @@ use super::spec::weight_dropout;
 use super::{Attended, AttentionSpec, OP};
 use crate::ops::DropoutMask;
 use crate::saved::Saved;
-use crate::{DType, Gradient, Result, Tensor};
+use crate::{DType, Gradient, Result, Tensor, kept};
 
 /// The widest head of the kernels for packed causal attention.
 const WIDEST_PACKED: usize = 128;
@@ -85,13 +85,18 @@ impl Tensor {
         } = shape;
         let ctx = self.context();
         let out_shape = [batch, time, heads * head_width];
-        let o = ctx.alloc(out_shape.iter().product())?;
-        let stats = ctx.alloc(batch * heads * time * 2)?;
         let qkv = self.buffer()?;
-        match dropout.as_ref().map(dropped_weights) {
-            None => attention_forward(ctx, &qkv, &o, &stats, &shape)?,
-            Some(dropped) => dropped_attention_forward(ctx, &qkv, &o, &stats, &shape, &dropped)?,
-        }
+        let [o, stats] = kept::results(|| {
+            let o = ctx.alloc(out_shape.iter().product())?;
+            let stats = ctx.alloc(batch * heads * time * 2)?;
+            match dropout.as_ref().map(dropped_weights) {
+                None => attention_forward(ctx, &qkv, &o, &stats, &shape)?,
+                Some(dropped) => {
+                    dropped_attention_forward(ctx, &qkv, &o, &stats, &shape, &dropped)?;
+                }
+            }
+            Ok([o, stats])
+        })?;
         let output = Saved::kept(o.clone(), format!("{out_shape:?} of attention"));
         let (x, qkv) = (self.input(), self.keep(&qkv));
         Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
