@@ -39,7 +39,8 @@ impl<'a> Pass<'a> {
         let positions = match (input.positions, input.documents) {
             (Some(positions), _) => positions.clone(),
             (None, Some(documents)) => counted.sub(documents)?,
-            (None, None) => counted,
+            // Each layer's rotary positions read them, which takes them one behind the other.
+            (None, None) => counted.contiguous()?,
         };
         Ok(Self {
             context,
