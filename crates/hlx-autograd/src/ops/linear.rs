@@ -150,7 +150,7 @@ fn saved(weight: &Tensor) -> Result<Saved> {
     Ok(weight.keep(&weight.buffer()?))
 }
 
-/// The addition of a residual in a product's epilogue.
+/// The addition of a residual, or of an earlier gradient, in a product's epilogue.
 pub(super) fn residual_epilogue(residual: Option<&Buffer>) -> Epilogue<'_> {
     residual.map_or(Epilogue::None, Epilogue::Add)
 }
@@ -258,7 +258,11 @@ impl Tensor {
                 return Ok(());
             }
             let dx = pass.context().alloc(x.n_elements())?;
-            map.backward_input(pass.context(), &dy, &dx, rows, Epilogue::None)?;
+            // What has reached x from others, as of several projections of one input.
+            let earlier = pass.take_pending(&x).map(|earlier| earlier.buffer());
+            let earlier = earlier.transpose()?;
+            let sum = residual_epilogue(earlier.as_ref());
+            map.backward_input(pass.context(), &dy, &dx, rows, sum)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(linear.with_samples_of(samples))
