@@ -19,7 +19,7 @@ use crate::KernelError;
 use crate::columns::Columns;
 use crate::error::check_len;
 use crate::lanes::{check_rows, rows_a_task};
-use crate::rows::{RowArg, Rows};
+use crate::rows::{RESIDUAL_ID, RowArg, Rows, add_residual};
 
 mod cpu;
 #[cfg(test)]
@@ -118,9 +118,6 @@ pub fn layer_norm_backward_input_add(
     launch_backward_input(ctx, x, weight, stats, dy, Some(residual), dx, rows, cols)
 }
 
-/// The constant of both backward shaders that says whether there is a gradient to add to.
-const RESIDUAL_ID: u32 = 4;
-
 #[allow(clippy::too_many_arguments)] // As above.
 fn launch_backward_input(
     ctx: &Context,
@@ -166,7 +163,7 @@ fn launch_backward_input(
             .for_each(|(x, stats, dy, residual, dx)| {
                 cpu::backward_input_rows(x, weight, stats, dy, dx);
                 if adds {
-                    cpu::add_residual(residual, dx);
+                    add_residual(residual, dx);
                 }
             });
     })

@@ -16,7 +16,7 @@ use crate::KernelError;
 use crate::columns::Columns;
 use crate::error::check_len;
 use crate::lanes::{self, check_rows, rows_a_task};
-use crate::rows::{RowArg, Rows};
+use crate::rows::{RESIDUAL_ID, RowArg, Rows, add_residual};
 
 #[cfg(test)]
 mod tests;
@@ -89,13 +89,49 @@ pub fn rms_norm_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
+    launch_backward_input(ctx, x, weight, stats, dy, None, dx, rows, cols)
+}
+
+/// As [`rms_norm_backward_input`], plus another gradient of x, such as a residual's:
+/// `dx = residual + ..`, the bits of an addition after it.
+///
+/// # Errors
+/// As [`rms_norm_forward`].
+#[allow(clippy::too_many_arguments)] // As above.
+pub fn rms_norm_backward_input_add(
+    ctx: &Context,
+    x: &Buffer,
+    weight: &Buffer,
+    stats: &Buffer,
+    dy: &Buffer,
+    residual: &Buffer,
+    dx: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    launch_backward_input(ctx, x, weight, stats, dy, Some(residual), dx, rows, cols)
+}
+
+#[allow(clippy::too_many_arguments)] // As above.
+fn launch_backward_input(
+    ctx: &Context,
+    x: &Buffer,
+    weight: &Buffer,
+    stats: &Buffer,
+    dy: &Buffer,
+    residual: Option<&Buffer>,
+    dx: &Buffer,
+    rows: usize,
+    cols: usize,
+) -> Result<(), KernelError> {
+    let adds = residual.is_some();
     let kernel = Rows {
         name: "rms_norm_backward_input",
         streamed: &backward_input::SHADER,
         held: &backward_input_held::SHADER,
         rows,
         cols,
-        constants: &[],
+        constants: &[(RESIDUAL_ID, u32::from(adds))],
         parameters: &[],
     };
     let args = [
@@ -103,19 +139,27 @@ pub fn rms_norm_backward_input(
         RowArg::Columns("weight", weight),
         RowArg::PerRow("stats", Binding::Read(stats), 1),
         RowArg::Rows("dy", Binding::Read(dy)),
+        // Without a residual the binding is not read; any buffer of its length will do.
+        RowArg::Rows("residual", Binding::Read(residual.unwrap_or(dy))),
         RowArg::Rows("dx", Binding::Write(dx)),
     ];
     kernel.launch(ctx, &args, move |b| {
-        let ([x, weight, stats, dy], [dx]) = b.split();
+        let ([x, weight, stats, dy, residual], [dx]) = b.split();
         let rows = rows_a_task(cols);
         (
             x.par_chunks(rows * cols),
             stats.par_chunks(rows),
             dy.par_chunks(rows * cols),
+            residual.par_chunks(rows * cols),
             dx.par_chunks_mut(rows * cols),
         )
             .into_par_iter()
-            .for_each(|(x, stats, dy, dx)| backward_rows(x, weight, stats, dy, dx));
+            .for_each(|(x, stats, dy, residual, dx)| {
+                backward_rows(x, weight, stats, dy, dx);
+                if adds {
+                    add_residual(residual, dx);
+                }
+            });
     })
 }
 

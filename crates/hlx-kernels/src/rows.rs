@@ -9,6 +9,9 @@ use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, groups_1d}
 use crate::error::{KernelError, check_len};
 use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows};
 
+/// The constant of the norms' backward shaders that says whether there is a gradient to add to.
+pub(crate) const RESIDUAL_ID: u32 = 4;
+
 /// An argument of a row kernel, with its name for errors.
 #[derive(Clone, Copy)]
 pub(crate) enum RowArg<'a> {
@@ -75,5 +78,14 @@ impl Rows<'_> {
             groups: held.map_or(streamed_groups, |cut| cut.groups(rows)),
         };
         Ok(ctx.launch(launch, body)?)
+    }
+}
+
+multiversion! {
+    /// `dx = residual + dx`, while a task's rows are still in the cache.
+    pub(crate) fn add_residual(residual: &[f32], dx: &mut [f32]) {
+        for (dx, residual) in dx.iter_mut().zip(residual) {
+            *dx += residual;
+        }
     }
 }

@@ -18,6 +18,9 @@ use hlx_kernels::layer_norm::{
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_with};
 use hlx_kernels::reduce::{column_sum, row_max, row_sum, sum};
 use hlx_kernels::reduce_axes::{Reduction, reduce};
+use hlx_kernels::rms_norm::{
+    rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_forward,
+};
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 use hlx_kernels::testing::{TestMemory, contexts, ids, normal, run_on_each, values};
 use hlx_kernels::{KernelError, Layout, Operand};
@@ -90,6 +93,26 @@ fn held_rows_have_the_bits_of_streamed_ones() {
             layer_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
             Ok(vec![y, stats, dx])
         });
+        let [x, dy] = [5, 6].map(|seed| normal(seed, rows * cols));
+        let outputs = |ctx: &Context, mem: &mut TestMemory| -> Outputs {
+            let (x, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+            let weight = &mem.input(ctx, &normal(3, cols))?;
+            let around = &mem.input(ctx, &normal(4, rows * cols))?;
+            let outs: Result<Vec<Buffer>, CoreError> =
+                (0..4).map(|_| mem.output(ctx, rows * cols)).collect();
+            let (outs, stats) = (outs?, mem.output(ctx, rows)?);
+            let [y, dx, sum, apart] = &outs[..] else {
+                return Ok(outs);
+            };
+            rms_norm_forward(ctx, &x, weight, y, &stats, rows, cols, 1e-5)?;
+            rms_norm_backward_input(ctx, &x, weight, &stats, &dy, dx, rows, cols)?;
+            rms_norm_backward_input_add(ctx, &x, weight, &stats, &dy, around, sum, rows, cols)?;
+            add(ctx, around, dx, apart)?;
+            let words = |buffer: &Buffer| ctx.download_f32(buffer);
+            assert_eq!(words(sum)?, words(apart)?, "{}", ctx.info());
+            Ok([outs, vec![stats]].concat())
+        };
+        same_bits("rms_norm", &[change], outputs);
     }
 }
 

@@ -1,6 +1,9 @@
 //! RMS normalisation over the last dimensions, with gain.
 
-use hlx_kernels::rms_norm::{rms_norm_backward_input, rms_norm_backward_weight, rms_norm_forward};
+use hlx_kernels::rms_norm::{
+    rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
+    rms_norm_forward,
+};
 
 use super::normal::Norm;
 use crate::{DType, Gradient, Result, Tensor};
@@ -114,8 +117,16 @@ impl Tensor {
             }
             let dx = pass.context().alloc(x.len())?;
             if rows > 0 {
-                let (ctx, w) = (pass.context(), w.values()?);
-                rms_norm_backward_input(ctx, &x, &w, &stats, &dy, &dx, rows, columns)?;
+                // The gradient around the branch, of x + branch(norm(x)).
+                let around = pass.take_pending(x_place).map(|around| around.buffer());
+                let around = around.transpose()?;
+                let (ctx, w, x) = (pass.context(), &w.values()?, &x);
+                match &around {
+                    None => rms_norm_backward_input(ctx, x, w, &stats, &dy, &dx, rows, columns)?,
+                    Some(around) => rms_norm_backward_input_add(
+                        ctx, x, w, &stats, &dy, around, &dx, rows, columns,
+                    )?,
+                }
             }
             pass.add(x_place, Gradient::owned(dx))
         })

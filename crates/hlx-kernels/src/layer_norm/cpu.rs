@@ -59,15 +59,6 @@ multiversion! {
     }
 }
 
-multiversion! {
-    /// `dx = residual + dx`, while a task's rows are still in the cache.
-    pub fn add_residual(residual: &[f32], dx: &mut [f32]) {
-        for (dx, residual) in dx.iter_mut().zip(residual) {
-            *dx += residual;
-        }
-    }
-}
-
 /// Columns of one chain's registers: two arrays of four AVX-512 registers.
 const BLOCK: usize = 64;
 

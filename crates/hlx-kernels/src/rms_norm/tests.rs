@@ -76,6 +76,29 @@ fn agrees_with_f64_on_every_device() {
 }
 
 #[test]
+fn a_gradient_around_the_norm_is_added_as_by_an_addition() {
+    for (shards, per, cols) in SHAPES {
+        let rows = shards * per;
+        let [x, weight, dy] = data(values, rows, cols);
+        let around = normal(9, rows * cols);
+        let got = run_everywhere("rms_norm_backward_input_add", |ctx, mem| {
+            let (x, weight) = (mem.input(ctx, &x)?, mem.input(ctx, &weight)?);
+            let (dy, around) = (mem.input(ctx, &dy)?, mem.input(ctx, &around)?);
+            let stats = mem.input(ctx, &vec![1.5; rows])?;
+            let (dx, sum) = (mem.output(ctx, rows * cols)?, mem.output(ctx, rows * cols)?);
+            rms_norm_backward_input(ctx, &x, &weight, &stats, &dy, &dx, rows, cols)?;
+            let (w, a) = (&weight, &around);
+            rms_norm_backward_input_add(ctx, &x, w, &stats, &dy, a, &sum, rows, cols)?;
+            Ok(vec![dx, sum])
+        });
+        for ((dx, around), sum) in got[0].iter().zip(&around).zip(&got[1]) {
+            let expected = hlx_core::cpu::with_flush(|| around + dx);
+            assert!(expected.to_bits() == sum.to_bits() || expected.is_nan() && sum.is_nan());
+        }
+    }
+}
+
+#[test]
 fn awkward_values_have_equal_bits() {
     for (shards, per, cols) in SHAPES {
         run_all(&data(values, shards * per, cols), shards, per, cols);
