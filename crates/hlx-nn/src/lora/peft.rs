@@ -407,12 +407,12 @@ fn check_pattern(
     let Some(pattern) = pattern else {
         return Ok(());
     };
-    let entries = pattern.as_object().into_iter().flatten();
+    let mut entries = pattern.as_object().into_iter().flatten();
     let is_written = |(module, found): (&String, &Value)| {
         let parts = joined.get(module.as_str()).copied().unwrap_or(0);
         found.as_f64() == Some(value * parts as f64)
     };
-    match pattern.is_object() && entries.map(is_written).all(|is_written| is_written) {
+    match pattern.is_object() && entries.all(is_written) {
         true => Ok(()),
         false => Err(format!("`{name}` is {pattern}, which is not known here")),
     }
