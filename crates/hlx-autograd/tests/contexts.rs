@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hlx_autograd::{
     Activation, AttentionSpec, BackwardPlan, BatchNormOptions, ConvOptions, CrossEntropyOptions,
-    DType, ExpertChoices, Gradient, LossReduction, Recurrence, Result, Tensor,
+    DType, ExpertChoices, Gradient, LossReduction, Recompute, Recurrence, Result, Tensor,
 };
 use hlx_core::Context;
 
@@ -142,6 +142,9 @@ const CASES: [Case; 62] = [
         x.matrix.repeat_interleave_by(&y.ids, 0)
     }),
     ("checkpoint", ["checkpoint", "an input"], |x, y| x.matrix.checkpoint(&[&y.row], Tensor::square)),
+    ("checkpoint_with", ["checkpoint", "an input"], |x, y| {
+        x.matrix.checkpoint_with(Recompute::AllButAttention, &[&y.row], Tensor::square)
+    }),
     ("lstm_scan", ["lstm_scan", "weight"], |x, y| {
         let weight = y.row.unsqueeze(1)?;
         Ok(x.matrix.unsqueeze(0)?.lstm_scan(recurrence(&weight), None)?.0)
