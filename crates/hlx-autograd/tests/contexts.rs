@@ -55,7 +55,7 @@ const TARGET: &str = "the target";
 const MEAN: LossReduction = LossReduction::Mean;
 
 #[rustfmt::skip] // A line a case.
-const CASES: [Case; 62] = [
+const CASES: [Case; 63] = [
     ("add", ["add", RIGHT], |x, y| x.matrix.add(&y.matrix)),
     ("sub", ["sub", RIGHT], |x, y| x.matrix.sub(&y.matrix)),
     ("mul", ["mul", RIGHT], |x, y| x.matrix.mul(&y.matrix)),
