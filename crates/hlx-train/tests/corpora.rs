@@ -96,6 +96,12 @@ fn a_killed_preparation_goes_on_and_leaves_the_same_files() {
         child.wait().expect("waited for");
         assert!(kills < 60, "no progress");
     }
+    // A kill behind the index leaves these, which the next call removes.
+    for left in ["killed/progress.json", "killed/lock"] {
+        fs::write(place.join(left), "").expect("written");
+    }
+    let text = place.fails(&prepare("killed"));
+    assert!(text.contains("holds token shards already"), "{text}");
     let files = |folder: &str| {
         let root = place.join(folder);
         let all = contents(&root).into_iter();

@@ -1,7 +1,7 @@
 //! How far a preparation is: what a killed one goes on from.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hlx_core::digest::sha256_hex;
@@ -47,6 +47,7 @@ impl State {
         let wrong = |reason: &str| Err(TextError::file(&folder, reason));
         let failed = |error: std::io::Error| TextError::file(&folder, error);
         if folder.join(INDEX_FILE).exists() {
+            remove_leftovers(&folder).map_err(failed)?;
             return wrong("holds token shards already");
         }
         fs::create_dir_all(&folder).map_err(failed)?;
@@ -118,6 +119,23 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Removes what a kill between the index and [`State::finish`] left.
+fn remove_leftovers(folder: &Path) -> std::io::Result<()> {
+    let Ok(lock) = File::open(folder.join(LOCK_FILE)) else {
+        return Ok(());
+    };
+    if lock.try_lock().is_err() {
+        return Ok(());
+    }
+    for name in [STATE_FILE, LOCK_FILE] {
+        match fs::remove_file(folder.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A digest of everything that decides the shards' bytes; the number of threads is none of it.
