@@ -32,6 +32,7 @@ pub mod elementwise;
 pub mod embedding;
 pub mod experts;
 pub mod indexing;
+pub mod integer;
 pub mod interpolate;
 pub mod lanes;
 pub mod layer_norm;

@@ -1,0 +1,9 @@
+// Push constants of integer/product, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub m: u32,
+    pub n: u32,
+    pub words: u32,
+}

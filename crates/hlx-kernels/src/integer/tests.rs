@@ -1,0 +1,242 @@
+//! Every device against the definition in f64 and 64-bit integers.
+
+use super::*;
+use crate::testing::{elements_of, normal, run_everywhere, values};
+
+/// Rows of very different sizes, of zeros, of one huge value, of the smallest normal numbers, and of odd lengths.
+fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
+    let mut x = normal(seed, rows * k);
+    for (row, x) in x.chunks_mut(k.max(1)).enumerate() {
+        match row % 7 {
+            1 => x.iter_mut().for_each(|x| *x *= 1e-20),
+            2 => x.fill(0.0),
+            3 => x[k / 2] = 3e38,
+            4 => x
+                .iter_mut()
+                .for_each(|x| *x = f32::MIN_POSITIVE.copysign(*x)),
+            5 => x[0] = -0.0,
+            _ => {}
+        }
+    }
+    x
+}
+
+/// The integers of a row and its exponent, by f64.
+fn reference(row: &[f32], width: Width) -> (Vec<i64>, i32) {
+    let top = row.iter().fold(0.0_f32, |top, x| top.max(x.abs()));
+    if row.iter().any(|x| !x.is_finite()) {
+        return (vec![0; row.len()], NO_EXPONENT);
+    }
+    if top < f32::MIN_POSITIVE {
+        return (vec![0; row.len()], 0);
+    }
+    // The largest e with which the largest number still has the digits.
+    let scaled = |x: f32, e: i32| (f64::from(x) * 2.0_f64.powi(e)).round_ties_even() as i64;
+    let mut e = -130;
+    while scaled(top, e + 1) <= i64::from(width.largest()) {
+        e += 1;
+    }
+    (row.iter().map(|&x| scaled(x, e)).collect(), e)
+}
+
+/// The sum of all terms as the law turns it into a float.
+fn expected(a: &(Vec<i64>, i32), b: &(Vec<i64>, i32), bias: Option<f32>) -> f32 {
+    if a.1 == NO_EXPONENT || b.1 == NO_EXPONENT {
+        return f32::NAN;
+    }
+    let sum = |part: fn(i64) -> i64| -> i32 {
+        let terms = a.0.iter().zip(&b.0);
+        let sum: i64 = terms.map(|(&a, &b)| part(a) * b).sum();
+        i32::try_from(sum).expect("it fits")
+    };
+    let high = sum(|q| (q + 128) >> 8) as f32;
+    let low = sum(|q| q - ((q + 128) >> 8) * 256) as f32;
+    let v = high.mul_add(256.0, low);
+    let mut value = f64::from(v) * 2.0_f64.powi(-(a.1 + b.1));
+    if value.abs() < f64::from(f32::MIN_POSITIVE) {
+        value = 0.0;
+    }
+    let value = value as f32 + 0.0;
+    bias.map_or(value, |bias| value + bias + 0.0)
+}
+
+fn product_everywhere(
+    a: &[f32],
+    b: &[f32],
+    bias: Option<&[f32]>,
+    [m, n, k]: [usize; 3],
+) -> Vec<f32> {
+    let (of_a, of_b) = (
+        Preparation::new(m, k, Width::Wide),
+        Preparation::new(n, k, Width::Narrow),
+    );
+    let got = run_everywhere(&format!("integer_product {m} {n} {k}"), |ctx, mem| {
+        let mut prepared = |x: &[f32], of: &Preparation| {
+            let x = mem.input(ctx, x)?;
+            let digits = mem.output_of(ctx, DType::I8, of.digits_len())?;
+            let exponents = mem.output_of(ctx, DType::I32, of.rows)?;
+            prepare(ctx, &x, [&digits, &exponents], of)?;
+            Ok::<_, KernelError>([digits, exponents])
+        };
+        let (a, b) = (prepared(a, &of_a)?, prepared(b, &of_b)?);
+        let bias = match bias {
+            Some(bias) => Some(mem.input(ctx, bias)?),
+            None => None,
+        };
+        let c = mem.output(ctx, m * n)?;
+        let shape = IntegerProduct { m, n, k };
+        integer_product(ctx, a.each_ref(), b.each_ref(), bias.as_ref(), &c, &shape)?;
+        let [a, a_exponents] = a;
+        Ok(vec![c, a, a_exponents])
+    });
+    let (digits, exponents) = (
+        elements_of::<i8>(&got[1], of_a.digits_len()),
+        elements_of::<i32>(&got[2], m),
+    );
+    for (row, x) in a.chunks(k.max(1)).enumerate().take(m) {
+        let (integers, e) = reference(x, Width::Wide);
+        assert_eq!(exponents[row], e, "row {row}");
+        for (i, q) in integers.iter().enumerate() {
+            let at = row * of_a.padded() + i;
+            let [high, low] = [digits[at], digits[m * of_a.padded() + at]].map(i64::from);
+            assert_eq!(256 * high + low, *q, "row {row}, {i}: {}", x[i]);
+        }
+    }
+    got[0].clone()
+}
+
+fn check(a: &[f32], b: &[f32], bias: Option<&[f32]>, [m, n, k]: [usize; 3]) {
+    let c = product_everywhere(a, b, bias, [m, n, k]);
+    let lines = |x: &[f32], width| -> Vec<_> {
+        x.chunks(k.max(1))
+            .map(|row| reference(row, width))
+            .collect()
+    };
+    let (a, b) = (lines(a, Width::Wide), lines(b, Width::Narrow));
+    for (at, found) in c.iter().enumerate() {
+        let (row, column) = (at / n, at % n);
+        let expected = expected(&a[row], &b[column], bias.map(|bias| bias[column]));
+        let same = found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan());
+        assert!(
+            same,
+            "[{m} {n} {k}] {row}, {column}: {found:e}, expected {expected:e}"
+        );
+    }
+}
+
+#[test]
+fn products_are_the_definition_on_every_device() {
+    for shape in [
+        [1, 1, 1],
+        [3, 5, 31],
+        [17, 16, 32],
+        [16, 33, 33],
+        [20, 9, 200],
+        [7, 40, 1_031],
+    ] {
+        let [m, n, k] = shape;
+        let (a, b) = (awkward(1, m, k), awkward(2, n, k));
+        check(&a, &b, None, shape);
+        check(&a, &b, Some(&values(3, n)), shape);
+    }
+}
+
+#[test]
+fn rows_with_nan_and_infinity_give_nan() {
+    let [m, n, k] = [4, 3, 40];
+    let (mut a, mut b) = (normal(1, m * k), normal(2, n * k));
+    a[k + 7] = f32::NAN;
+    a[2 * k] = f32::NEG_INFINITY;
+    b[k + 39] = f32::INFINITY;
+    check(&a, &b, None, [m, n, k]);
+}
+
+#[test]
+fn the_largest_digits_of_the_longest_sum_fit() {
+    let k = MOST_TERMS;
+    // Integers of 32,639 and -32,639, and of 127: the upper digits sum to 127 127 k.
+    let a: Vec<f32> = (0..2 * k)
+        .map(|i| if i < k { 32_639.0 } else { -32_639.0 })
+        .collect();
+    // Lower digits of -128: 32,512 - 128 = 32,384 = 126 256 + 128.
+    let b = vec![127.0; k];
+    check(&a, &b, None, [2, 1, k]);
+    let a: Vec<f32> = (0..k)
+        .map(|i| if i == 0 { 32_639.0 } else { 32_384.0 })
+        .collect();
+    check(&a, &b, None, [1, 1, k]);
+}
+
+#[test]
+fn columns_are_prepared_as_the_rows_of_the_transpose() {
+    let (rows, k) = (37, 61);
+    let x = awkward(5, rows, k);
+    let turned: Vec<f32> = (0..k * rows)
+        .map(|at| x[at % rows * k + at / rows])
+        .collect();
+    for width in [Width::Wide, Width::Narrow] {
+        let prepared = |x: &[f32], of: Preparation| {
+            run_everywhere(&format!("prepare {of:?}"), |ctx, mem| {
+                let x = mem.input(ctx, x)?;
+                let digits = mem.output_of(ctx, DType::I8, of.digits_len())?;
+                let exponents = mem.output_of(ctx, DType::I32, rows)?;
+                prepare(ctx, &x, [&digits, &exponents], &of)?;
+                Ok(vec![digits, exponents])
+            })
+        };
+        let bits = |outputs: Vec<Vec<f32>>| -> Vec<Vec<u32>> {
+            outputs
+                .iter()
+                .map(|words| cast_slice(words).to_vec())
+                .collect()
+        };
+        let of_rows = bits(prepared(&x, Preparation::new(rows, k, width)));
+        let of_columns = bits(prepared(&turned, Preparation::of_columns(rows, k, width)));
+        assert_eq!(of_rows, of_columns);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_a_line() {
+    let ctx = &hlx_core::testing::cpu().expect("the CPU device");
+    let of = |dtype, len| ctx.alloc_typed(dtype, len).expect("memory");
+    let (x, digits, exponents) = (of(DType::F32, 8), of(DType::I8, 64), of(DType::I32, 1));
+    let refused = |x: &Buffer, of: &Preparation| {
+        let refused = prepare(ctx, x, [&digits, &exponents], of);
+        refused.expect_err("it is refused").to_string()
+    };
+    let wide = Preparation::new(1, 8, Width::Wide);
+    assert_eq!(
+        refused(
+            &x,
+            &Preparation {
+                k: MOST_TERMS + 1,
+                ..wide
+            }
+        ),
+        "prepare_integers: k is 131073, expected at most 131072: a longer sum may not fit 32 bits"
+    );
+    let text = refused(
+        &x,
+        &Preparation {
+            row_stride: 9,
+            k: 9,
+            ..wide
+        },
+    );
+    assert_eq!(
+        text,
+        "prepare_integers: x has 8 elements, its rows end at 9"
+    );
+    let text = refused(&exponents, &wide);
+    assert_eq!(text, "prepare_integers: x has dtype i32, expected f32");
+    let c = of(DType::F32, 1);
+    let shape = IntegerProduct { m: 1, n: 1, k: 8 };
+    let operand = [&digits, &exponents];
+    let text = integer_product(ctx, operand, operand, None, &c, &shape);
+    let text = text.expect_err("it is refused").to_string();
+    assert_eq!(
+        text,
+        "integer_product: b's digits has 64 elements, expected 32"
+    );
+}

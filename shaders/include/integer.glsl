@@ -1,0 +1,51 @@
+// The `integer` arithmetic (docs/numerics.md): numbers of a row as integers times a power of two of the row.
+#ifndef HLX_INTEGER_GLSL
+#define HLX_INTEGER_GLSL
+
+// The exponent of a row with a NaN or an infinity.
+const int HLX_NO_EXPONENT = 0x7fffffff;
+
+// A number's magnitude, which orders as an unsigned integer; a subnormal counts as zero.
+uint hlx_magnitude(float x) {
+    uint bits = floatBitsToUint(x) & 0x7fffffffu;
+    return bits < 0x00800000u ? 0u : bits;
+}
+
+// e of a row by its largest magnitude: the numbers times 2^e are integers of 16 bits in two digits (wide), or of
+// 8, after rounding.
+int hlx_row_exponent(uint top, bool wide) {
+    if (top == 0u) return 0;
+    if (top >= 0x7f800000u) return HLX_NO_EXPONENT;
+    int exponent = int(top >> 23) - 127;
+    uint significand = (top & 0x007fffffu) | 0x00800000u;
+    int largest = wide ? 14 : 6;
+    return largest - exponent - (significand >= (wide ? 0x00feff00u : 0x00ff0000u) ? 1 : 0);
+}
+
+// x 2^e to the nearest integer, ties to even; x's magnitude is at most the row's.
+int hlx_quantised(float x, int e) {
+    uint bits = floatBitsToUint(x);
+    int exponent = int((bits >> 23) & 255u) + e;
+    // Below 2^-126 it rounds to zero, as does every zero and subnormal.
+    if ((bits & 0x7f800000u) == 0u || exponent <= 0) return 0;
+    precise float scaled = uintBitsToFloat((bits & 0x807fffffu) | uint(exponent) << 23);
+    // The addition rounds where the unit is 1.
+    const float UNIT = 12582912.0;
+    return int(floatBitsToUint(hlx_add(scaled, UNIT))) - int(floatBitsToUint(UNIT));
+}
+
+// An integer as the float that rounds once: of its upper and its lower 16 bits, which are exact.
+float hlx_float_of_sum(int s) {
+    return hlx_fma(float(s >> 16), 65536.0, float(s & 0xffff));
+}
+
+// v 2^-e, where v is no subnormal, NaN or infinity: what is tiny becomes +0, what is large an infinity.
+float hlx_scaled_down(float v, int e) {
+    uint bits = floatBitsToUint(v);
+    int exponent = int((bits >> 23) & 255u) - e;
+    if ((bits & 0x7f800000u) == 0u || exponent <= 0) return 0.0;
+    if (exponent >= 255) return uintBitsToFloat((bits & 0x80000000u) | 0x7f800000u);
+    return uintBitsToFloat((bits & 0x807fffffu) | uint(exponent) << 23);
+}
+
+#endif
