@@ -107,22 +107,19 @@ fn a_run_is_resumed_verified_and_evaluated_by_the_program() {
         )
     });
     assert!(measured, "{metrics:?}");
-    let line = place.succeeds(&["eval", "whole", "--data", ".", "--json"]);
+    let line = place.succeeds(&["eval", "whole", "--json"]);
     let found: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(found["evaluation"]["n_samples"], 58);
+    let text = place.fails(&["eval", "whole", "--data", "."]);
+    assert!(
+        text.contains("--data: the run's samples are drawn"),
+        "{text}"
+    );
     // The end report is of the 11 images held out; so is an evaluation of them alone.
     let table = std::fs::read_to_string(place.join("whole/confusion.txt")).expect("reads");
     assert!(table.ends_with(" of 11\n"), "{table}");
     assert!(std::fs::read(place.join("whole/misread.png")).is_ok_and(|png| png.len() > 100));
-    let held_out = [
-        "eval",
-        "whole",
-        "--data",
-        ".",
-        "--held-out",
-        "--misread",
-        "a.png",
-    ];
+    let held_out = ["eval", "whole", "--held-out", "--misread", "a.png"];
     let text = place.succeeds(&held_out);
     assert!(text.contains(&table), "{text}");
     let picture = std::fs::read(place.join("a.png")).expect("reads");

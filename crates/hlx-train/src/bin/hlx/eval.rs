@@ -228,11 +228,16 @@ impl Arguments {
     }
 
     fn data(&self) -> Result<PathBuf> {
-        if let Some(data) = &self.data {
-            return Ok(data.clone());
-        }
         let (folder, _) = RunFolder::open_checkpoint(&self.run)?;
-        Ok(PathBuf::from(folder.config()?.data.path))
+        let of_run = folder.config()?.data;
+        let Some(data) = &self.data else {
+            return Ok(PathBuf::from(of_run.path));
+        };
+        ensure!(
+            of_run.format.has_path(),
+            "--data: the run's samples are drawn, and lie in no file"
+        );
+        Ok(data.clone())
     }
 
     /// How many inputs are answered exactly, and how many there are; `None` where there are no answers.
