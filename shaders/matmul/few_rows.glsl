@@ -11,7 +11,7 @@
 // because lanes that load side by side along k add up side by side along n.
 //
 // The program is short on purpose: a launch of some microseconds begins with reading it. With the loop over
-// tiles unrolled by DEPTH it was four times as long.
+// tiles unrolled by DEPTH it was two to three times as long.
 //
 // The including file defines COLUMNS. It may define what A goes through when it is loaded, in place of a launch
 // before the product:
