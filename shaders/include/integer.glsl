@@ -34,9 +34,11 @@ int hlx_quantised(float x, int e) {
     return int(floatBitsToUint(hlx_add(scaled, UNIT))) - int(floatBitsToUint(UNIT));
 }
 
-// An integer as the float that rounds once: of its upper and its lower 16 bits, which are exact.
-float hlx_float_of_sum(int s) {
-    return hlx_fma(float(s >> 16), 65536.0, float(s & 0xffff));
+// The whole sum 256 high + low as a float, rounded once: of its upper 16 bits and the 24 below, which are exact.
+float hlx_float_of_sums(int high, int low) {
+    int upper = high + (low >> 8);
+    int rest = (upper & 0xffff) << 8 | (low & 0xff);
+    return hlx_fma(float(upper >> 16), 16777216.0, float(rest));
 }
 
 // v 2^-e, where v is no subnormal, NaN or infinity: what is tiny becomes +0, what is large an infinity.

@@ -1,6 +1,6 @@
 // The product of prepared operands in plain integer arithmetic, for every device: C[m, n] from the exact sums
 //   S_hi = sum_k hi(a[m, k]) b[n, k], S_lo = sum_k lo(a[m, k]) b[n, k],
-// as fma(S_hi, 256, S_lo) 2^-(e_a[m] + e_b[n]), -0 to +0, then bias[n] is added. A row with a NaN or an infinity
+// as the float nearest to 256 S_hi + S_lo, times 2^-(e_a[m] + e_b[n]), -0 to +0, then bias[n] is added. A row with a NaN or an infinity
 // gives NaN. a: [2, M, words], b: [N, words] (prepare.comp); C: [M, N]. 16 x 16 results a workgroup.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -69,7 +69,7 @@ void main() {
     if (row >= push.m || column >= push.n) return;
     int of_a = a_exponents[row];
     int of_b = b_exponents[column];
-    precise float v = hlx_fma(hlx_float_of_sum(high), 256.0, hlx_float_of_sum(low));
+    precise float v = hlx_float_of_sums(high, low);
     precise float result = hlx_pos0(hlx_scaled_down(v, of_a == HLX_NO_EXPONENT ? 0 : of_a + of_b));
     if (of_a == HLX_NO_EXPONENT || of_b == HLX_NO_EXPONENT) result = uintBitsToFloat(HLX_NAN);
     if (HAS_BIAS) result = hlx_pos0(hlx_add(result, bias[column]));

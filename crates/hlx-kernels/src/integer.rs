@@ -5,8 +5,8 @@
 //! ([`Width::Narrow`]). [`integer_product`] multiplies a wide operand with a narrow one. Each result has one
 //! definition, whatever instructions compute its sums:
 //!
-//! `C[m, n] = fma(S_hi, 256, S_lo) 2^-(e_a[m] + e_b[n])`, with `S_hi` and `S_lo` the sums over k of the upper and
-//! the lower digits of `a[m, k]` times `b[n, k]`; then -0 becomes +0, and a bias is added. A row with a NaN or an
+//! `C[m, n] = f32(S) 2^-(e_a[m] + e_b[n])`, with `S` the exact sum over k of `a[m, k] b[n, k]`, which is rounded
+//! once, to nearest, ties to even; then -0 becomes +0, and a bias is added. A row with a NaN or an
 //! infinity gives NaN. Below 2^-126 a result is +0, above the largest float an infinity.
 
 mod law;

@@ -74,9 +74,11 @@ pub fn digits(q: i32) -> [i8; 2] {
     [((q + 128) >> 8) as i8, q as i8]
 }
 
-/// An integer as the float nearest to it, ties to even.
-pub fn float_of_sum(s: i32) -> f32 {
-    arith::fma((s >> 16) as f32, 65_536.0, (s & 0xffff) as f32)
+/// The whole sum `256 high + low`, ties to even: of its upper 16 bits and the 24 below, which are exact.
+pub fn float_of_sums([high, low]: [i32; 2]) -> f32 {
+    let upper = high + (low >> 8);
+    let rest = (upper & 0xffff) << 8 | (low & 0xff);
+    arith::fma((upper >> 16) as f32, 16_777_216.0, rest as f32)
 }
 
 /// `v 2^-e`, where v is no subnormal, NaN or infinity: what is tiny becomes +0, what is large an infinity.
@@ -94,12 +96,11 @@ pub fn scaled_down(v: f32, e: i32) -> f32 {
 }
 
 /// An element of a product from its exact sums and the exponents of its row and column.
-pub fn result([high, low]: [i32; 2], [of_a, of_b]: [i32; 2]) -> f32 {
+pub fn result(sums: [i32; 2], [of_a, of_b]: [i32; 2]) -> f32 {
     if of_a == NO_EXPONENT || of_b == NO_EXPONENT {
         return f32::from_bits(0x7fc0_0000);
     }
-    let sum = arith::fma(float_of_sum(high), 256.0, float_of_sum(low));
-    arith::pos0(scaled_down(sum, of_a + of_b))
+    arith::pos0(scaled_down(float_of_sums(sums), of_a + of_b))
 }
 
 #[cfg(test)]
@@ -174,15 +175,18 @@ mod tests {
 
     #[test]
     fn every_sum_becomes_the_nearest_float() {
-        for base in [0_i64, 1 << 24, 1 << 25, 1 << 30, (1 << 31) - 70_000] {
-            for near in -66_000..66_000 {
-                let Ok(s) = i32::try_from(base + near) else {
-                    continue;
-                };
-                assert_eq!(float_of_sum(s).to_bits(), (s as f32).to_bits(), "{s}");
+        let largest = [127 * 127 * 131_072, 128 * 127 * 131_072 - 1];
+        for base in [0_i32, 1 << 16, 1 << 20, 1 << 24, 1 << 30, largest[0]] {
+            for (step, other) in [(1, 0), (7, largest[1]), (7, -largest[1]), (1, 1 << 24)] {
+                for near in (-33_000..=0).step_by(step) {
+                    for sums in [[base + near, other], [-base - near, other], [near, base + near]] {
+                        let exact = i64::from(sums[0]) * 256 + i64::from(sums[1]);
+                        let found = float_of_sums(sums);
+                        assert_eq!(found.to_bits(), (exact as f32).to_bits(), "{sums:?}");
+                    }
+                }
             }
         }
-        assert_eq!(float_of_sum(i32::MIN), i32::MIN as f32);
     }
 
     #[test]

@@ -44,14 +44,8 @@ fn expected(a: &(Vec<i64>, i32), b: &(Vec<i64>, i32), bias: Option<f32>) -> f32 
     if a.1 == NO_EXPONENT || b.1 == NO_EXPONENT {
         return f32::NAN;
     }
-    let sum = |part: fn(i64) -> i64| -> i32 {
-        let terms = a.0.iter().zip(&b.0);
-        let sum: i64 = terms.map(|(&a, &b)| part(a) * b).sum();
-        i32::try_from(sum).expect("it fits")
-    };
-    let high = sum(|q| (q + 128) >> 8) as f32;
-    let low = sum(|q| q - ((q + 128) >> 8) * 256) as f32;
-    let v = high.mul_add(256.0, low);
+    let terms = a.0.iter().zip(&b.0);
+    let v = terms.map(|(&a, &b)| a * b).sum::<i64>() as f32;
     let mut value = f64::from(v) * 2.0_f64.powi(-(a.1 + b.1));
     if value.abs() < f64::from(f32::MIN_POSITIVE) {
         value = 0.0;
