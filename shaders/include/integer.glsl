@@ -34,6 +34,19 @@ int hlx_quantised(float x, int e) {
     return int(floatBitsToUint(hlx_add(scaled, UNIT))) - int(floatBitsToUint(UNIT));
 }
 
+// The lower and the upper digits of four numbers, a word each; the lower ones are those of a narrow operand.
+uint hlx_lower_digits(vec4 x, int e) {
+    uint word = 0u;
+    for (uint j = 0u; j < 4u; ++j) word |= (uint(hlx_quantised(x[j], e)) & 255u) << (8u * j);
+    return word;
+}
+
+uint hlx_upper_digits(vec4 x, int e) {
+    uint word = 0u;
+    for (uint j = 0u; j < 4u; ++j) word |= (uint((hlx_quantised(x[j], e) + 128) >> 8) & 255u) << (8u * j);
+    return word;
+}
+
 // The whole sum 256 high + low as a float, rounded once: of its upper 16 bits and the 24 below, which are exact.
 float hlx_float_of_sums(int high, int low) {
     int upper = high + (low >> 8);
@@ -48,6 +61,12 @@ float hlx_scaled_down(float v, int e) {
     if ((bits & 0x7f800000u) == 0u || exponent <= 0) return 0.0;
     if (exponent >= 255) return uintBitsToFloat((bits & 0x80000000u) | 0x7f800000u);
     return uintBitsToFloat((bits & 0x807fffffu) | uint(exponent) << 23);
+}
+
+// An element of a product from its rounded sum and the exponents of its row and column.
+float hlx_result_of_sum(float sum, int of_a, int of_b) {
+    if (of_a == HLX_NO_EXPONENT || of_b == HLX_NO_EXPONENT) return uintBitsToFloat(HLX_NAN);
+    return hlx_pos0(hlx_scaled_down(sum, of_a + of_b));
 }
 
 #endif

@@ -1,77 +1,65 @@
-// The product of prepared operands in plain integer arithmetic, for every device: C[m, n] from the exact sums
-//   S_hi = sum_k hi(a[m, k]) b[n, k], S_lo = sum_k lo(a[m, k]) b[n, k],
-// as the float nearest to 256 S_hi + S_lo, times 2^-(e_a[m] + e_b[n]), -0 to +0, then bias[n] is added. A row with a NaN or an infinity
-// gives NaN. a: [2, M, words], b: [N, words] (prepare.comp); C: [M, N]. 16 x 16 results a workgroup.
+// The product of prepared operands (finish.glsl) in plain integer arithmetic, for every device: 16 x 64 results a
+// workgroup, four of neighbouring columns a thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "../include/arith.glsl"
-#include "../include/integer.glsl"
+#extension GL_EXT_control_flow_attributes : require
+#include "finish.glsl"
 
 layout(local_size_x = 256) in;
 
-layout(constant_id = 0) const bool HAS_BIAS = false;
+const uint ROWS = 16u;
+const uint COLUMNS = 64u;
+// Units of a row that are in shared memory at a time.
+const uint STEP = 2u;
 
-layout(push_constant) uniform Push {
-    uint m;
-    uint n;
-    uint words;  // a multiple of 8
-} push;
-
-layout(set = 0, binding = 0) readonly restrict buffer A { uint a[]; };
-layout(set = 0, binding = 1) readonly restrict buffer AExponents { int a_exponents[]; };
-layout(set = 0, binding = 2) readonly restrict buffer B { uint b[]; };
-layout(set = 0, binding = 3) readonly restrict buffer BExponents { int b_exponents[]; };
-layout(set = 0, binding = 4) readonly restrict buffer Bias { float bias[]; };
-layout(set = 0, binding = 5) writeonly restrict buffer C { float c[]; };
-
-const uint SIDE = 16u;
-// Words of a row that are in shared memory at a time.
-const uint STEP = 8u;
-
-// Upper digits of a, its lower ones, and b.
-shared uint tiles[3][SIDE][STEP + 1u];
+// Rows of a's upper digits, of its lower ones, and of b; one unit of padding.
+shared uvec4 tile[(2u * ROWS + COLUMNS) * (STEP + 1u)];
 
 int digit(uint word, uint j) { return bitfieldExtract(int(word), int(8u * j), 8); }
 
+int dot_of(uvec4 x, uvec4 y) {
+    int sum = 0;
+    for (uint word = 0u; word < 4u; ++word)
+        for (uint j = 0u; j < 4u; ++j) sum += digit(x[word], j) * digit(y[word], j);
+    return sum;
+}
+
 void main() {
-    uint across = (push.n + SIDE - 1u) / SIDE;
-    uint y = gl_LocalInvocationID.x / SIDE;
-    uint x = gl_LocalInvocationID.x % SIDE;
-    uint first_row = hlx_group() / across * SIDE;
-    uint first_column = hlx_group() % across * SIDE;
-    if (first_row >= push.m) return;
-    int high = 0;
-    int low = 0;
-    for (uint first = 0u; first < push.words; first += STEP) {
-        for (uint at = gl_LocalInvocationID.x; at < 3u * SIDE * STEP; at += 256u) {
-            uint part = at / (SIDE * STEP);
-            uint line = at / STEP % SIDE;
-            uint word = first + at % STEP;
-            uint row = min(first_row + line, push.m - 1u);
-            uint column = min(first_column + line, push.n - 1u);
-            tiles[part][line][at % STEP] = part == 2u ? b[column * push.words + word]
-                                                      : a[(part * push.m + row) * push.words + word];
+    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
+    uint down = (push.m + ROWS - 1u) / ROWS;
+    uint product = hlx_group() / (across * down);
+    if (product >= push.batch) return;
+    uint first_m = hlx_group() / across % down * ROWS;
+    uint first_n = hlx_group() % across * COLUMNS;
+    uint y = gl_LocalInvocationIndex / 16u;
+    uint x = gl_LocalInvocationIndex % 16u * 4u;
+    ivec4 high = ivec4(0);
+    ivec4 low = ivec4(0);
+    for (uint first = 0u; first < push.units; first += STEP) {
+        for (uint at = gl_LocalInvocationIndex; at < (2u * ROWS + COLUMNS) * STEP; at += 256u) {
+            uint line = at / STEP;
+            uint unit = first + at % STEP;
+            if (line < 2u * ROWS) {
+                uint row = line / ROWS * push.batch * push.m + product * push.m + min(first_m + line % ROWS, push.m - 1u);
+                tile[line * (STEP + 1u) + at % STEP] = a[row * push.units + unit];
+            } else {
+                uint column = product * push.n + min(first_n + line - 2u * ROWS, push.n - 1u);
+                tile[line * (STEP + 1u) + at % STEP] = b[column * push.units + unit];
+            }
         }
         barrier();
         for (uint i = 0u; i < STEP; ++i) {
-            uint of_high = tiles[0][y][i];
-            uint of_low = tiles[1][y][i];
-            uint of_b = tiles[2][x][i];
+            uvec4 of_high = tile[y * (STEP + 1u) + i];
+            uvec4 of_low = tile[(ROWS + y) * (STEP + 1u) + i];
             for (uint j = 0u; j < 4u; ++j) {
-                high += digit(of_high, j) * digit(of_b, j);
-                low += digit(of_low, j) * digit(of_b, j);
+                uvec4 of_b = tile[(2u * ROWS + x + j) * (STEP + 1u) + i];
+                high[j] += dot_of(of_high, of_b);
+                low[j] += dot_of(of_low, of_b);
             }
         }
         barrier();
     }
-    uint row = first_row + y;
-    uint column = first_column + x;
-    if (row >= push.m || column >= push.n) return;
-    int of_a = a_exponents[row];
-    int of_b = b_exponents[column];
-    precise float v = hlx_float_of_sums(high, low);
-    precise float result = hlx_pos0(hlx_scaled_down(v, of_a == HLX_NO_EXPONENT ? 0 : of_a + of_b));
-    if (of_a == HLX_NO_EXPONENT || of_b == HLX_NO_EXPONENT) result = uintBitsToFloat(HLX_NAN);
-    if (HAS_BIAS) result = hlx_pos0(hlx_add(result, bias[column]));
-    c[row * push.n + column] = result;
+    vec4 sums;
+    for (uint j = 0u; j < 4u; ++j) sums[j] = hlx_float_of_sums(high[j], low[j]);
+    finish(sums, product, first_m + y, first_n + x);
 }

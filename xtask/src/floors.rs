@@ -10,6 +10,7 @@ const FLOORS: [&[&str]; 9] = [
     &[
         "error",
         "arith",
+        "arithmetic",
         "digest",
         "dtype",
         "files",

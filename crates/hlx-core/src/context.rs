@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use pending::PendingDownload;
 
+use crate::arithmetic::Arithmetic;
 use crate::cpu_stream::CpuStream;
 use crate::device::DeviceInfo;
 use crate::dtype::DType;
@@ -32,6 +33,8 @@ pub struct Context {
     inner: Arc<Inner>,
     /// Of this handle: two handles of one device may be tuned differently.
     tuning: Arc<Tuning>,
+    /// Of this handle, as the tuning; it is a part of what its results mean.
+    arithmetic: Arithmetic,
 }
 
 /// What a context shares among its clones. Fields drop in order: the stream waits for its work
@@ -68,6 +71,7 @@ impl Context {
         let probe = ProbeReport::default();
         Self {
             tuning: Arc::new(Tuning::of(&info, true)),
+            arithmetic: Arithmetic::Portable,
             inner: Arc::new(Inner {
                 stream,
                 source,
@@ -124,7 +128,22 @@ impl Context {
         Ok(Self {
             inner: Arc::clone(&self.inner),
             tuning: Arc::new(tuning),
+            arithmetic: self.arithmetic,
         })
+    }
+
+    /// What this handle's products are computed in.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
+    }
+
+    /// Returns a handle of the same device, memory and stream whose products are computed in `arithmetic`.
+    #[must_use]
+    pub fn with_arithmetic(&self, arithmetic: Arithmetic) -> Self {
+        Self {
+            arithmetic,
+            ..self.clone()
+        }
     }
 
     /// What the start-up probe found.

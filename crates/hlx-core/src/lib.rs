@@ -9,6 +9,7 @@
 //! ([`arith`]). It knows no operation, no gradient and no model.
 
 pub mod arith;
+mod arithmetic;
 mod context;
 pub mod cpu;
 mod cpu_stream;
@@ -39,6 +40,7 @@ mod unread;
 mod view;
 mod vulkan;
 
+pub use arithmetic::{Arithmetic, IntegerPath};
 pub use context::{Context, PendingDownload};
 pub use device::{DeviceInfo, DeviceKind};
 pub use dispatch::{

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::arithmetic::IntegerPath;
 use crate::context::{Context, Stream};
 use crate::cpu_stream::CpuStream;
 use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
@@ -95,6 +96,9 @@ impl Context {
         let probed = probe::run_vulkan(&context, &device)?;
         probed.report.check(&context.info().name)?;
         let mut tuning = Tuning::of(context.info(), device.native_arithmetic());
+        if probed.matrices {
+            tuning.products.integers = IntegerPath::Matrices;
+        }
         if let Some(peak) = probed.peak {
             tuning.flops_per_second = peak.flops_per_second;
             tuning.bytes_per_second = peak.bytes_per_second;

@@ -7,6 +7,7 @@
 
 mod inputs;
 mod kept;
+mod matrices;
 mod reduction;
 
 use std::collections::BTreeMap;
@@ -124,6 +125,8 @@ pub(crate) fn run_cpu() -> ProbeReport {
 pub(crate) struct Probed {
     pub report: ProbeReport,
     pub peak: Option<Peak>,
+    /// Cooperative matrices of 8-bit integers are there, and right.
+    pub matrices: bool,
 }
 
 /// Probes a Vulkan device, or reads what an earlier probe of it found, and sets its modes.
@@ -147,16 +150,21 @@ pub(crate) fn run_vulkan(
             Probed {
                 report: kept.report,
                 peak: kept.peak,
+                matrices: kept.matrices,
             }
         }
         None => {
-            let (modes, report) = probe(context, device)?;
+            let (modes, report, matrices) = probe(context, device)?;
             let hardware = device.info.kind == DeviceKind::VulkanGpu;
             let peak = match report.passed() && hardware {
                 true => Some(peak::measure(context)?),
                 false => None,
             };
-            let probed = Probed { report, peak };
+            let probed = Probed {
+                report,
+                peak,
+                matrices,
+            };
             if probed.report.passed() {
                 kept::write(device, modes, &probed);
             }
@@ -167,7 +175,11 @@ pub(crate) fn run_vulkan(
     Ok(probed)
 }
 
-fn probe(context: &Context, device: &Arc<VulkanDevice>) -> Result<(Modes, ProbeReport), CoreError> {
+/// The device's modes, the report, and whether it has matrices of 8-bit integers.
+fn probe(
+    context: &Context,
+    device: &Arc<VulkanDevice>,
+) -> Result<(Modes, ProbeReport, bool), CoreError> {
     let mut report = ProbeReport::default();
     let inputs = Inputs::new();
     let mut buffers = Vec::with_capacity(3);
@@ -207,7 +219,8 @@ fn probe(context: &Context, device: &Arc<VulkanDevice>) -> Result<(Modes, ProbeR
         }
     }
     reduction::probe(context, &mut report)?;
-    Ok((modes, report))
+    let matrices = device.lists_matrices() && matrices::probe(context, &mut report)?;
+    Ok((modes, report, matrices))
 }
 
 fn run_operation(context: &Context, inputs: &[Buffer], op: u32) -> Result<Vec<u32>, CoreError> {

@@ -1,5 +1,6 @@
 //! Tuning: what was measured on one chip, as one value of the device. It changes speed, never a bit.
 
+use crate::arithmetic::IntegerPath;
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
 
@@ -128,6 +129,8 @@ pub struct ProductTuning {
     /// Rows of C up to which these shaders compute what comes before a product too, such as a norm: each
     /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet.
     pub prologue_up_to: usize,
+    /// The instructions of products over integers; matrices only where the probe has found them right.
+    pub integers: IntegerPath,
 }
 
 /// A tile of C that a workgroup computes.
@@ -336,6 +339,7 @@ impl ProductTuning {
             few_rows_split_up_to: if cpu { 0 } else { 64 },
             few_rows_wide_from: 16 * processors,
             prologue_up_to: if cpu { 0 } else { 4 },
+            integers: IntegerPath::Plain,
         }
     }
 }

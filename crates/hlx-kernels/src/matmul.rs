@@ -148,13 +148,9 @@ pub fn matmul_with(
         };
         return few_rows::few_rows(ctx, operands, c, shape, cut, epilogue);
     }
-    let widened;
-    let b = match dtype {
-        DType::F16 | DType::BF16 if !ctx.is_cpu() => {
-            widened = widen(ctx, b)?;
-            &widened
-        }
-        _ => b,
+    let b = &match ctx.is_cpu() {
+        true => b.clone(),
+        false => widened(ctx, b)?,
     };
     let tile = Tile::choose(ctx, shape);
     if b.dtype() == DType::F32 && gains_by_turning(ctx, shape) {
@@ -164,9 +160,15 @@ pub fn matmul_with(
     matmul_in(ctx, [a, b], bias, c, shape, tile, epilogue)
 }
 
-/// The same elements as f32. A product of many rows reads each element of B many times, so that the
-/// tiles are better off with a widened copy: 6 bytes an element, once.
-fn widen(ctx: &Context, b: &Buffer) -> Result<Buffer, KernelError> {
+/// The same elements as f32; f32 itself as it is. A product of many rows reads each element of B many times, so that
+/// the tiles are better off with a widened copy: 6 bytes an element, once.
+///
+/// # Errors
+/// [`KernelError::Argument`] for another type than f32, f16 and bf16.
+pub fn widened(ctx: &Context, b: &Buffer) -> Result<Buffer, KernelError> {
+    if b.dtype() == DType::F32 {
+        return Ok(b.clone());
+    }
     let widened = ctx.alloc(b.len())?;
     let layout = Layout::contiguous(&[b.len()])?;
     let operand = Operand {

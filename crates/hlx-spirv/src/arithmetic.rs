@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rspirv::spirv::{Decoration, Op};
+use rspirv::spirv::{CooperativeMatrixOperands, Decoration, Op};
 
 use crate::{Instruction, read, string, words};
 
@@ -50,8 +50,10 @@ impl Module {
                 self.no_contraction.insert(*id);
             }
             (Some(Op::TypeFloat), [id, ..]) => _ = self.float_types.insert(*id),
-            (Some(Op::TypeVector | Op::TypeMatrix), [id, element, ..])
-                if self.float_types.contains(element) =>
+            (
+                Some(Op::TypeVector | Op::TypeMatrix | Op::TypeCooperativeMatrixKHR),
+                [id, element, ..],
+            ) if self.float_types.contains(element) =>
             {
                 self.float_types.insert(*id);
             }
@@ -121,6 +123,15 @@ fn judge(module: &Module, instruction: &Instruction) -> Option<String> {
     const ATOMIC_EXCHANGE: u16 = 229;
     if instruction.opcode == ATOMIC_EXCHANGE && !module.is_float(instruction) {
         return None;
+    }
+    const MATRIX_MULTIPLY_ADD: u16 = Op::CooperativeMatrixMulAddKHR as u16;
+    if instruction.opcode == MATRIX_MULTIPLY_ADD && !module.is_float(instruction) {
+        // Type, result, three matrices; then a mask, if there is one.
+        let mask = instruction.words.get(5).copied().unwrap_or(0);
+        let saturates = mask & CooperativeMatrixOperands::SATURATING_ACCUMULATION_KHR.bits() != 0;
+        return saturates.then(|| {
+            "OpCooperativeMatrixMulAddKHR: saturates: the order of its sums shows".to_owned()
+        });
     }
     forbidden(instruction.opcode).map(|(op, reason)| format!("{op}: {reason}"))
 }
@@ -294,6 +305,19 @@ mod tests {
                 "{found:?}"
             );
         }
+        // A matrix of floats is summed in an order of the device's; one of integers has none, unless it saturates.
+        let of_floats: (u16, &[u32]) = (4456, &[40, 1, 0, 0, 0, 0]);
+        let of_integers: (u16, &[u32]) = (4456, &[40, 2, 0, 0, 0, 0]);
+        let product: (u16, &[u32]) = (4459, &[40, 51, 60, 61, 62]);
+        let saturating: (u16, &[u32]) = (4459, &[40, 51, 60, 61, 62, 0x10]);
+        let bytes = |matrix, product| {
+            let words = assemble(&[(22, &[1, 32]), (21, &[2, 32, 0]), matrix, product]);
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            check("m.spv", &bytes)
+        };
+        assert_eq!(bytes(of_floats, product).len(), 1);
+        assert_eq!(bytes(of_integers, product), Vec::<String>::new());
+        assert!(bytes(of_integers, saturating)[0].ends_with("the order of its sums shows"));
         // Integer addition, comparison, selection, an integer reduction and a shuffle are fine.
         let fine: [(u16, &[u32]); 5] = [
             (128, &[2, 51, 60, 61]),

@@ -1,10 +1,11 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Arithmetic, Buffer, Context};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
-use super::matmul::weight_gradient;
+use super::integer::{self, Sizes};
+use super::matmul::WeightGradient;
 use crate::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
@@ -23,6 +24,8 @@ pub(super) struct SavedAffine {
     bias: Option<Input>,
     /// The weight's values, where a gradient of the input is computed.
     values: Option<Saved>,
+    /// Of the forward pass.
+    arithmetic: Arithmetic,
     k: usize,
     n: usize,
 }
@@ -67,6 +70,7 @@ impl<'a> Affine<'a> {
             weight: self.weight.input(),
             bias: self.bias.map(Tensor::input),
             values: input_gradient.then(|| saved(self.weight)).transpose()?,
+            arithmetic: self.weight.context().arithmetic(),
             k: self.k,
             n: self.n,
         })
@@ -86,12 +90,16 @@ impl<'a> Affine<'a> {
         rows: usize,
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
+        let (weight, bias) = (self.weight.buffer()?, self.bias.map(Tensor::buffer));
+        let bias = bias.transpose()?;
+        if ctx.arithmetic() == Arithmetic::Integer {
+            let (parameters, sizes) = ((&weight, bias.as_ref()), Sizes { rows, k: self.k, n: self.n });
+            return Ok(integer::forward(ctx, x, parameters, y, sizes, epilogue)?);
+        }
         let product = MatMul {
             trans_b: true,
             ..MatMul::new(rows, self.n, self.k)
         };
-        let (weight, bias) = (self.weight.buffer()?, self.bias.map(Tensor::buffer));
-        let bias = bias.transpose()?;
         Ok(matmul_with(
             ctx,
             x,
@@ -123,8 +131,13 @@ impl SavedAffine {
         let Some(x) = x.filter(|_| self.weight.requires_grad()) else {
             return Ok(());
         };
-        let (left, right) = ((dy, self.n), (&x.values()?, self.k));
-        weight_gradient(pass, &self.weight, left, right, rows, batch)
+        let gradient = WeightGradient {
+            arithmetic: self.arithmetic,
+            left: (dy, self.n),
+            right: (&x.values()?, self.k),
+            rows,
+        };
+        gradient.add_to(pass, &self.weight, batch)
     }
 
     /// Computes dx = dy W, and what follows it; nothing where it was saved without values.
@@ -136,12 +149,16 @@ impl SavedAffine {
         rows: usize,
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
-        let product = MatMul::new(rows, self.k, self.n);
-        if let Some(weight) = &self.values {
-            let weight = &weight.values()?;
-            matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?;
+        let Some(weight) = &self.values else {
+            return Ok(());
+        };
+        let weight = &weight.values()?;
+        if self.arithmetic == Arithmetic::Integer {
+            let sizes = Sizes { rows, k: self.k, n: self.n };
+            return Ok(integer::input_gradient(ctx, dy, weight, dx, sizes, epilogue)?);
         }
-        Ok(())
+        let product = MatMul::new(rows, self.k, self.n);
+        Ok(matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
-use hlx_kernels::broadcast_shape;
+use hlx_core::{ALIGNMENT_WORDS, Arithmetic, Buffer, Context};
+use hlx_kernels::{KernelError, broadcast_shape};
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
 
+use super::integer;
 use crate::samples::Samples;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
@@ -267,46 +268,87 @@ fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
 pub(super) fn weight_gradient(
     pass: &mut Backward<'_>,
     weight: &Input,
-    (left, m): (&Buffer, usize),
-    (right, n): (&Buffer, usize),
+    left: (&Buffer, usize),
+    right: (&Buffer, usize),
     rows: usize,
     batch: Batch,
 ) -> Result<()> {
-    let shards = pass.shards();
-    // Windows of single shards are bound by themselves.
-    let are_windows = [m, n].map(|width| (rows / shards * width).is_multiple_of(ALIGNMENT_WORDS));
-    if are_windows == [true; 2]
-        && shards.is_power_of_two()
-        && shards > 1
-        && m * n >= pass.context().tuning().shards_in_turn_from
-        && let Some(out) = pass.open_sum(weight, batch)?
-    {
-        let turns = ShardsInTurn {
-            ctx: pass.context(),
-            left: (left, m),
-            right: (right, n),
-            per_shard: rows / shards,
-        };
-        let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc(m * n));
-        return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
+    let gradient = WeightGradient {
+        arithmetic: Arithmetic::Portable,
+        left,
+        right,
+        rows,
+    };
+    gradient.add_to(pass, weight, batch)
+}
+
+/// A weight's gradient leftᵀ right, \[M, N\], of operands with their widths.
+pub(super) struct WeightGradient<'a> {
+    /// In the integer arithmetic, the left operand is the wide one.
+    pub arithmetic: Arithmetic,
+    pub left: (&'a Buffer, usize),
+    pub right: (&'a Buffer, usize),
+    pub rows: usize,
+}
+
+impl WeightGradient<'_> {
+    /// Adds the sum over all shards up: each is a product of its own, and they are added pairwise.
+    pub fn add_to(&self, pass: &mut Backward<'_>, weight: &Input, batch: Batch) -> Result<()> {
+        let shards = pass.shards();
+        let [m, n] = [self.left.1, self.right.1];
+        let per_shard = self.rows / shards;
+        // Windows of single shards are bound by themselves.
+        let are_windows = [m, n].map(|width| (per_shard * width).is_multiple_of(ALIGNMENT_WORDS));
+        if are_windows == [true; 2]
+            && shards.is_power_of_two()
+            && shards > 1
+            && m * n >= pass.context().tuning().shards_in_turn_from
+            && let Some(out) = pass.open_sum(weight, batch)?
+        {
+            let turns = ShardsInTurn {
+                ctx: pass.context(),
+                gradient: self,
+                per_shard,
+            };
+            let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc(m * n));
+            return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
+        }
+        pass.parameter(weight, batch, |ctx, target, shards| {
+            let of = [shards, self.rows / shards];
+            let (out, accumulate) = (&target.buffer, target.accumulate);
+            self.of_shards(ctx, self.left.0, self.right.0, of, out, accumulate)
+        })
     }
-    pass.parameter(weight, batch, |ctx, target, shards| {
-        let per_shard = rows / shards;
+
+    /// The partial sums of shards, \[shards, M, N\], from their rows.
+    fn of_shards(
+        &self,
+        ctx: &Context,
+        left: &Buffer,
+        right: &Buffer,
+        [shards, per_shard]: [usize; 2],
+        out: &Buffer,
+        accumulate: bool,
+    ) -> Result<(), KernelError> {
+        let [m, n] = [self.left.1, self.right.1];
+        if self.arithmetic == Arithmetic::Integer {
+            let (dy, x) = ((left, m), (right, n));
+            return integer::weight_gradient(ctx, dy, x, [shards, per_shard], out, accumulate);
+        }
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {
             trans_a: true,
-            accumulate: target.accumulate,
+            accumulate,
             ..strided(shards, [m, n, per_shard], strides)
         };
-        matmul(ctx, left, right, None, &target.buffer, &product)
-    })
+        matmul(ctx, left, right, None, out, &product)
+    }
 }
 
-/// A weight's gradient whose shards are computed one after the other: leftᵀ right over the rows of each.
+/// A weight's gradient whose shards are computed one after the other.
 struct ShardsInTurn<'a> {
     ctx: &'a Context,
-    left: (&'a Buffer, usize),
-    right: (&'a Buffer, usize),
+    gradient: &'a WeightGradient<'a>,
     per_shard: usize,
 }
 
@@ -327,12 +369,9 @@ impl ShardsInTurn<'_> {
             let len = self.per_shard * width;
             buffer.slice(shard * len, len)
         };
-        let (left, right) = (window(self.left)?, window(self.right)?);
-        let product = MatMul {
-            trans_a: true,
-            ..MatMul::new(self.left.1, self.right.1, self.per_shard)
-        };
-        Ok(matmul(self.ctx, &left, &right, None, out, &product)?)
+        let (left, right) = (window(self.gradient.left)?, window(self.gradient.right)?);
+        let of = [1, self.per_shard];
+        Ok(self.gradient.of_shards(self.ctx, &left, &right, of, out, false)?)
     }
 }
 

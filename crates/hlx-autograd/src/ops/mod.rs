@@ -19,6 +19,7 @@ mod frame;
 mod group_norm;
 mod index;
 mod indexing;
+mod integer;
 mod join;
 mod layer_norm;
 mod linear;

@@ -13,9 +13,21 @@ impl Tensor {
         others: impl IntoIterator<Item = (&'static str, Option<&'a Tensor>)>,
     ) -> Result<()> {
         for (argument, other) in others {
-            let Some(other) = other.filter(|other| !other.context().is_same(self.context())) else {
+            let Some(other) = other else {
                 continue;
             };
+            let [found, expected] = [other, self].map(|x| x.context().arithmetic());
+            if found != expected {
+                return Err(AutogradError::Arithmetic {
+                    op,
+                    argument,
+                    found,
+                    expected,
+                });
+            }
+            if other.context().is_same(self.context()) {
+                continue;
+            }
             return Err(AutogradError::Context {
                 op,
                 argument,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::matrices::MATRICES;
 use super::reduction::ROW_SUM;
 use super::{ARITHMETIC, Probed};
 use crate::device::DeviceKind;
@@ -21,12 +22,14 @@ pub(super) struct Kept {
     pub report: ProbeReport,
     /// Of hardware alone: software drivers have no time-out.
     pub peak: Option<Peak>,
+    pub matrices: bool,
 }
 
 /// Where a device's result is cached: named by device, driver, and the probe's own shaders.
 fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
     let mut modules = ARITHMETIC.bytes().to_vec();
     modules.extend_from_slice(ROW_SUM.bytes());
+    modules.extend_from_slice(MATRICES.bytes());
     modules.extend_from_slice(device.info.driver.as_bytes());
     let digest = sha256_hex(&modules);
     Some(files::cache_dir()?.join(format!(
@@ -55,6 +58,7 @@ pub(super) fn write(device: &VulkanDevice, modes: Modes, probed: &Probed) {
         native_flush: modes.native_flush,
         report: probed.report.clone(),
         peak: probed.peak,
+        matrices: probed.matrices,
     };
     let written = serde_json::to_vec_pretty(&kept)
         .map_err(std::io::Error::other)

@@ -17,6 +17,7 @@ use vulkano::memory::{
     DeviceMemory, MemoryAllocateInfo, MemoryMapInfo, MemoryPropertyFlags, ResourceMemory,
 };
 
+use super::matrices;
 use super::pipeline::PipelineStore;
 use super::{instance, translate, translate_validated};
 use crate::device::{DeviceInfo, DeviceKind};
@@ -294,6 +295,11 @@ impl VulkanDevice {
         modes.is_some_and(|modes| modes.native_fma != 0 && modes.native_flush != 0)
     }
 
+    /// Whether cooperative matrices of 8-bit integers are listed, and so enabled; the probe tries them.
+    pub fn lists_matrices(&self) -> bool {
+        self.device.enabled_features().cooperative_matrix
+    }
+
     /// What one launch may bind and be given.
     pub fn limits(&self) -> Limits {
         let properties = self.device.physical_device().properties();
@@ -440,7 +446,7 @@ fn create_device(
     let by_window = !robust_pipelines
         && physical.supported_extensions().ext_robustness2
         && supported.robust_buffer_access2;
-    let features = DeviceFeatures {
+    let mut features = DeviceFeatures {
         shader_float64: supported.shader_float64,
         shader_int64: supported.shader_int64,
         pipeline_robustness: robust_pipelines,
@@ -448,13 +454,16 @@ fn create_device(
         robust_buffer_access2: by_window,
         ..DeviceFeatures::empty()
     };
-    let extensions = DeviceExtensions {
+    let mut extensions = DeviceExtensions {
         ext_pipeline_robustness: robust_pipelines,
         ext_robustness2: by_window,
         khr_portability_subset: physical.supported_extensions().khr_portability_subset,
         ext_memory_budget: physical.supported_extensions().ext_memory_budget,
         ..DeviceExtensions::empty()
     };
+    if matrices::listed(physical) {
+        matrices::enable(&mut extensions, &mut features);
+    }
     let create_info = DeviceCreateInfo {
         queue_create_infos: vec![QueueCreateInfo {
             queue_family_index: family,

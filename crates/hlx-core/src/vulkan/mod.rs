@@ -6,6 +6,7 @@ mod descriptors;
 mod device;
 mod hazards;
 mod instance;
+mod matrices;
 mod pace;
 mod pipeline;
 mod recorded;

@@ -3,7 +3,8 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Push {
+    pub batch: u32,
     pub m: u32,
     pub n: u32,
-    pub words: u32,
+    pub units: u32,
 }

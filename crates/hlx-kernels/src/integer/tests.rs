@@ -1,7 +1,11 @@
 //! Every device against the definition in f64 and 64-bit integers.
 
 use super::*;
-use crate::testing::{elements_of, normal, run_everywhere, values};
+use hlx_core::{Context, IntegerPath};
+
+use super::law::NO_EXPONENT;
+use crate::matmul::Epilogue;
+use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
 
 /// Rows of very different sizes, of zeros, of one huge value, of the smallest normal numbers, and of odd lengths.
 fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
@@ -19,6 +23,33 @@ fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
         }
     }
     x
+}
+
+fn prepared(
+    ctx: &Context,
+    mem: &mut TestMemory,
+    x: &[f32],
+    of: Preparation,
+) -> Result<Prepared, KernelError> {
+    let x = mem.input(ctx, x)?;
+    let prepared = Prepared {
+        digits: mem.output_of(ctx, DType::I8, of.digits_len())?,
+        exponents: mem.output_of(ctx, DType::I32, of.rows())?,
+        of,
+    };
+    prepare(ctx, &x, &prepared)?;
+    Ok(prepared)
+}
+
+/// A handle whose products of integers take no instructions but plain ones.
+fn plainly(ctx: &Context) -> Context {
+    let mut tuning = ctx.tuning().clone();
+    tuning.products.integers = IntegerPath::Plain;
+    ctx.with_tuning(tuning).expect("a tuning")
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
 }
 
 /// The integers of a row and its exponent, by f64.
@@ -54,6 +85,7 @@ fn expected(a: &(Vec<i64>, i32), b: &(Vec<i64>, i32), bias: Option<f32>) -> f32 
     bias.map_or(value, |bias| value + bias + 0.0)
 }
 
+/// The product by the path that the device takes, and by plain integers: one result.
 fn product_everywhere(
     a: &[f32],
     b: &[f32],
@@ -61,28 +93,27 @@ fn product_everywhere(
     [m, n, k]: [usize; 3],
 ) -> Vec<f32> {
     let (of_a, of_b) = (
-        Preparation::new(m, k, Width::Wide),
-        Preparation::new(n, k, Width::Narrow),
+        Preparation::of_rows(m, k, Width::Wide),
+        Preparation::of_rows(n, k, Width::Narrow),
     );
     let got = run_everywhere(&format!("integer_product {m} {n} {k}"), |ctx, mem| {
-        let mut prepared = |x: &[f32], of: &Preparation| {
-            let x = mem.input(ctx, x)?;
-            let digits = mem.output_of(ctx, DType::I8, of.digits_len())?;
-            let exponents = mem.output_of(ctx, DType::I32, of.rows)?;
-            prepare(ctx, &x, [&digits, &exponents], of)?;
-            Ok::<_, KernelError>([digits, exponents])
-        };
-        let (a, b) = (prepared(a, &of_a)?, prepared(b, &of_b)?);
+        let a = prepared(ctx, mem, a, of_a)?;
+        let b = prepared(ctx, mem, b, of_b)?;
         let bias = match bias {
             Some(bias) => Some(mem.input(ctx, bias)?),
             None => None,
         };
-        let c = mem.output(ctx, m * n)?;
-        let shape = IntegerProduct { m, n, k };
-        integer_product(ctx, a.each_ref(), b.each_ref(), bias.as_ref(), &c, &shape)?;
-        let [a, a_exponents] = a;
-        Ok(vec![c, a, a_exponents])
+        let shape = IntegerProduct::new(m, n, k);
+        let mut outputs = Vec::new();
+        for ctx in [ctx, &plainly(ctx)] {
+            let c = mem.output(ctx, m * n)?;
+            integer_product(ctx, [&a, &b], bias.as_ref(), &c, &shape, Epilogue::None)?;
+            outputs.push(c);
+        }
+        Ok([outputs, vec![a.digits, a.exponents]].concat())
     });
+    assert_eq!(bits(&got[0]), bits(&got[1]), "{m} {n} {k}: two paths");
+    let got = &got[1..];
     let (digits, exponents) = (
         elements_of::<i8>(&got[1], of_a.digits_len()),
         elements_of::<i32>(&got[2], m),
@@ -163,29 +194,26 @@ fn the_largest_digits_of_the_longest_sum_fit() {
 
 #[test]
 fn columns_are_prepared_as_the_rows_of_the_transpose() {
-    let (rows, k) = (37, 61);
-    let x = awkward(5, rows, k);
-    let turned: Vec<f32> = (0..k * rows)
-        .map(|at| x[at % rows * k + at / rows])
+    let [outer, columns, k] = [3, 37, 161];
+    let x = awkward(5, outer * columns, k);
+    let turned: Vec<f32> = (0..x.len())
+        .map(|at| {
+            let (matrix, i, column) = (at / (k * columns), at / columns % k, at % columns);
+            x[(matrix * columns + column) * k + i]
+        })
         .collect();
     for width in [Width::Wide, Width::Narrow] {
-        let prepared = |x: &[f32], of: Preparation| {
+        let of = |x: &[f32], of: Preparation| {
             run_everywhere(&format!("prepare {of:?}"), |ctx, mem| {
-                let x = mem.input(ctx, x)?;
-                let digits = mem.output_of(ctx, DType::I8, of.digits_len())?;
-                let exponents = mem.output_of(ctx, DType::I32, rows)?;
-                prepare(ctx, &x, [&digits, &exponents], &of)?;
-                Ok(vec![digits, exponents])
+                let prepared = prepared(ctx, mem, x, of)?;
+                Ok(vec![prepared.digits, prepared.exponents])
             })
         };
-        let bits = |outputs: Vec<Vec<f32>>| -> Vec<Vec<u32>> {
-            outputs
-                .iter()
-                .map(|words| cast_slice(words).to_vec())
-                .collect()
+        let words = |outputs: Vec<Vec<f32>>| -> Vec<Vec<u32>> {
+            outputs.iter().map(|words| bits(words)).collect()
         };
-        let of_rows = bits(prepared(&x, Preparation::new(rows, k, width)));
-        let of_columns = bits(prepared(&turned, Preparation::of_columns(rows, k, width)));
+        let of_rows = words(of(&x, Preparation::of_rows(outer * columns, k, width)));
+        let of_columns = words(of(&turned, Preparation::of_columns(outer, k, columns, width)));
         assert_eq!(of_rows, of_columns);
     }
 }
@@ -194,43 +222,91 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
 fn what_does_not_fit_is_refused_in_a_line() {
     let ctx = &hlx_core::testing::cpu().expect("the CPU device");
     let of = |dtype, len| ctx.alloc_typed(dtype, len).expect("memory");
-    let (x, digits, exponents) = (of(DType::F32, 8), of(DType::I8, 64), of(DType::I32, 1));
-    let refused = |x: &Buffer, of: &Preparation| {
-        let refused = prepare(ctx, x, [&digits, &exponents], of);
+    let prepared = |of_what: Preparation| Prepared {
+        digits: of(DType::I8, of_what.digits_len()),
+        exponents: of(DType::I32, of_what.rows()),
+        of: of_what,
+    };
+    let x = of(DType::F32, 8);
+    let wide = prepared(Preparation::of_rows(1, 8, Width::Wide));
+    let refused = |x: &Buffer, to: &Prepared| {
+        let refused = prepare(ctx, x, to);
         refused.expect_err("it is refused").to_string()
     };
-    let wide = Preparation::new(1, 8, Width::Wide);
+    let long = Prepared {
+        of: Preparation::of_rows(1, MOST_TERMS + 1, Width::Wide),
+        ..wide.clone()
+    };
     assert_eq!(
-        refused(
-            &x,
-            &Preparation {
-                k: MOST_TERMS + 1,
-                ..wide
-            }
-        ),
+        refused(&x, &long),
         "prepare_integers: k is 131073, expected at most 131072: a longer sum may not fit 32 bits"
     );
-    let text = refused(
-        &x,
-        &Preparation {
-            row_stride: 9,
-            k: 9,
-            ..wide
-        },
-    );
+    let nine = prepared(Preparation::of_rows(1, 9, Width::Wide));
     assert_eq!(
-        text,
-        "prepare_integers: x has 8 elements, its rows end at 9"
+        refused(&x, &nine),
+        "prepare_integers: x has 8 elements, expected 9"
     );
-    let text = refused(&exponents, &wide);
+    let text = refused(&wide.exponents, &wide);
     assert_eq!(text, "prepare_integers: x has dtype i32, expected f32");
     let c = of(DType::F32, 1);
-    let shape = IntegerProduct { m: 1, n: 1, k: 8 };
-    let operand = [&digits, &exponents];
-    let text = integer_product(ctx, operand, operand, None, &c, &shape);
-    let text = text.expect_err("it is refused").to_string();
+    let shape = IntegerProduct::new(1, 1, 8);
+    let text = integer_product(ctx, [&wide, &wide], None, &c, &shape, Epilogue::None);
     assert_eq!(
-        text,
-        "integer_product: b's digits has 64 elements, expected 32"
+        text.expect_err("it is refused").to_string(),
+        "integer_product: b's digits has 128 elements, expected 64"
     );
+    let narrow = prepared(Preparation::of_rows(1, 8, Width::Narrow));
+    let shape = IntegerProduct {
+        accumulate: true,
+        ..shape
+    };
+    let text = integer_product(ctx, [&wide, &narrow], None, &c, &shape, Epilogue::Scale(2.0));
+    assert_eq!(
+        text.expect_err("it is refused").to_string(),
+        "integer_product: an epilogue and accumulate exclude each other"
+    );
+}
+
+#[test]
+fn batches_and_what_is_added_are_the_products_alone() {
+    let [batch, m, n, k] = [3, 70, 133, 150];
+    let (x, y, extra) = (
+        awkward(1, batch * m, k),
+        awkward(2, batch * n, k),
+        normal(3, batch * m * n),
+    );
+    let got = run_everywhere("integer_product in a batch", |ctx, mem| {
+        let a = prepared(ctx, mem, &x, Preparation::of_rows(batch * m, k, Width::Wide))?;
+        let b = prepared(ctx, mem, &y, Preparation::of_rows(batch * n, k, Width::Narrow))?;
+        let extra = mem.input(ctx, &extra)?;
+        let all = IntegerProduct {
+            batch,
+            ..IntegerProduct::new(m, n, k)
+        };
+        let mut outputs = Vec::new();
+        for ctx in [ctx, &plainly(ctx)] {
+            let sums = [0, 1, 2].map(|_| mem.output(ctx, batch * m * n));
+            let [c, added, accumulated] = sums;
+            let (c, added, accumulated) = (c?, added?, accumulated?);
+            integer_product(ctx, [&a, &b], None, &c, &all, Epilogue::None)?;
+            integer_product(ctx, [&a, &b], None, &added, &all, Epilogue::Add(&extra))?;
+            ctx.copy(&extra, &accumulated)?;
+            let onto = IntegerProduct {
+                accumulate: true,
+                ..all
+            };
+            integer_product(ctx, [&a, &b], None, &accumulated, &onto, Epilogue::None)?;
+            outputs.extend([c, added, accumulated]);
+        }
+        Ok(outputs)
+    });
+    let parts = x.chunks(m * k).zip(y.chunks(n * k));
+    let alone = parts.flat_map(|(x, y)| product_everywhere(x, y, None, [m, n, k]));
+    let alone: Vec<f32> = alone.collect();
+    let added: Vec<f32> = alone.iter().zip(&extra).map(|(c, r)| c + r).collect();
+    for outputs in got.chunks(3) {
+        assert_eq!(bits(&outputs[0]), bits(&alone));
+        assert_eq!(bits(&outputs[1]), bits(&added));
+        assert_eq!(bits(&outputs[2]), bits(&added));
+    }
 }

@@ -148,7 +148,7 @@ impl Epilogue<'_> {
     }
 
     /// Runs the product and then the epilogue, each as launches of its own.
-    pub(super) fn separately(
+    pub(crate) fn separately(
         &self,
         ctx: &Context,
         c: &Buffer,

@@ -1,4 +1,4 @@
-// Push constants of integer/prepare, by `cargo xtask shaders` from its module.
+// Push constants of integer/prepare_rows, by `cargo xtask shaders` from its module.
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -6,6 +6,4 @@ pub struct Push {
     pub rows: u32,
     pub k: u32,
     pub words: u32,
-    pub row_stride: u32,
-    pub k_stride: u32,
 }

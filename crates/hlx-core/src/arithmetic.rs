@@ -1,0 +1,88 @@
+//! What a context's products are computed in: a part of what a result means, unlike tuning.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::CoreError;
+
+/// The arithmetic of products, a value of each handle of a context ([`crate::Context::with_arithmetic`]).
+///
+/// Either gives the same bits on every device, and the two give different ones (`docs/numerics.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arithmetic {
+    /// Chains of fused multiply-adds in f32, in a written order.
+    #[default]
+    Portable,
+    /// Products of layers over integers of 16 and 8 bits, whose sums are exact; the rest as portable.
+    Integer,
+}
+
+impl Arithmetic {
+    /// The name that a configuration gives it: `portable` or `integer`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Integer => "integer",
+        }
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Arithmetic {
+    type Err = CoreError;
+
+    fn from_str(text: &str) -> Result<Self, CoreError> {
+        match text {
+            "portable" => Ok(Self::Portable),
+            "integer" => Ok(Self::Integer),
+            _ => Err(CoreError::invalid(
+                "arithmetic",
+                format!("it is `{text}`, expected portable or integer"),
+            )),
+        }
+    }
+}
+
+/// The instructions that sum products of integers. All give the same bits; a device takes the fastest that its
+/// probe has found right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntegerPath {
+    /// Multiplications and additions of 32 bits, on every device; on the CPU its vector instructions.
+    Plain,
+    /// Cooperative matrices of 8-bit integers, 16 x 16 x 32.
+    Matrices,
+}
+
+impl fmt::Display for IntegerPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain integers",
+            Self::Matrices => "matrices of 8-bit integers, 16 x 16 x 32",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for arithmetic in [Arithmetic::Portable, Arithmetic::Integer] {
+            assert_eq!(arithmetic.name().parse::<Arithmetic>().ok(), Some(arithmetic));
+        }
+        let error = "bf16".parse::<Arithmetic>().expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "arithmetic: it is `bf16`, expected portable or integer"
+        );
+    }
+}

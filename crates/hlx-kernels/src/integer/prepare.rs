@@ -1,0 +1,247 @@
+//! From numbers to the integers of a product's operand.
+
+use bytemuck::cast_slice_mut;
+use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_bytes};
+use rayon::prelude::*;
+
+use super::law::{NO_EXPONENT, Width, digits, magnitude, quantised, row_exponent};
+use super::{GRANULE, check_dtype, check_terms};
+use crate::KernelError;
+use crate::error::{check_len, check_that};
+
+shader!(rows_shader, "integer/prepare_rows");
+shader!(columns_shader, "integer/prepare_columns");
+
+const NAME: &str = "prepare_integers";
+/// Rows of a workgroup.
+const ROWS: usize = 8;
+/// Columns that a workgroup may have, the most first.
+const WIDTHS: [usize; 3] = [32, 16, 8];
+
+/// What an operand's rows are: each has an exponent of its own and is summed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// Matrices one behind the other.
+    outer: usize,
+    /// Rows of all of them.
+    rows: usize,
+    /// Elements of a row, at most [`super::MOST_TERMS`].
+    k: usize,
+    /// The rows are the matrices' columns.
+    of_columns: bool,
+    /// The integers' bits.
+    width: Width,
+}
+
+impl Preparation {
+    /// The rows of a matrix \[rows, k\].
+    pub const fn of_rows(rows: usize, k: usize, width: Width) -> Self {
+        Self {
+            outer: 1,
+            rows,
+            k,
+            of_columns: false,
+            width,
+        }
+    }
+
+    /// The columns of matrices \[outer, k, columns\]: `outer * columns` rows of `k`.
+    pub const fn of_columns(outer: usize, k: usize, columns: usize, width: Width) -> Self {
+        Self {
+            outer,
+            rows: outer * columns,
+            k,
+            of_columns: true,
+            width,
+        }
+    }
+
+    /// The number of rows.
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements of a row of digits.
+    pub const fn padded(&self) -> usize {
+        self.k.div_ceil(GRANULE) * GRANULE
+    }
+
+    /// Elements of the digits, i8: `[planes, rows, padded k]`.
+    pub const fn digits_len(&self) -> usize {
+        self.width.planes() * self.rows * self.padded()
+    }
+
+    const fn columns(&self) -> usize {
+        self.rows / if self.outer == 0 { 1 } else { self.outer }
+    }
+
+    /// Where element i of a row lies.
+    fn at(&self, row: usize, i: usize) -> usize {
+        match self.of_columns {
+            false => row * self.k + i,
+            true => {
+                let columns = self.columns();
+                (row / columns * self.k + i) * columns + row % columns
+            }
+        }
+    }
+}
+
+/// An operand as integers: its digits and exponents.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// i8, `[planes, rows, padded k]`: the upper digits of wide rows first.
+    pub digits: Buffer,
+    /// i32, `[rows]`.
+    pub exponents: Buffer,
+    /// What the rows are.
+    pub of: Preparation,
+}
+
+impl Prepared {
+    /// Allocates an operand and prepares it from `x`, as [`prepare`].
+    ///
+    /// # Errors
+    /// As [`prepare`], and if there is no memory.
+    pub fn new(ctx: &Context, x: &Buffer, of: Preparation) -> Result<Self, KernelError> {
+        let prepared = Self {
+            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: ctx.alloc_typed(DType::I32, of.rows)?,
+            of,
+        };
+        prepare(ctx, x, &prepared)?;
+        Ok(prepared)
+    }
+}
+
+/// Writes the integers of rows and their exponents: `x` is f32, as `to.of` says.
+///
+/// # Errors
+/// If a buffer has another type or length, `k` is past [`super::MOST_TERMS`], or the launch fails.
+pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+    let s = to.of;
+    check_terms(NAME, s.k)?;
+    check_dtype(NAME, "x", x, DType::F32)?;
+    check_dtype(NAME, "digits", &to.digits, DType::I8)?;
+    check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
+    check_len(NAME, "x", x, s.rows * s.k)?;
+    check_len(NAME, "digits", &to.digits, s.digits_len())?;
+    check_len(NAME, "exponents", &to.exponents, s.rows)?;
+    check_that(NAME, u32::try_from(s.rows * s.k).is_ok(), || {
+        format!(
+            "x has {} elements, expected at most {}",
+            s.rows * s.k,
+            u32::MAX
+        )
+    })?;
+    if s.rows == 0 {
+        return Ok(());
+    }
+    match s.of_columns {
+        true => prepare_columns(ctx, x, to),
+        false => prepare_rows(ctx, x, to),
+    }
+}
+
+fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+    let s = to.of;
+    let push = rows_shader::Push {
+        rows: s.rows as u32,
+        k: s.k as u32,
+        words: (s.padded() / 4) as u32,
+    };
+    let vectors = (1, u32::from(s.k.is_multiple_of(4)));
+    launch(
+        ctx,
+        &rows_shader::SHADER,
+        [wide(&s), vectors],
+        push_bytes(&push),
+        s.rows.div_ceil(ROWS),
+        (x, to),
+    )
+}
+
+fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+    let s = to.of;
+    let push = columns_shader::Push {
+        outer: s.outer as u32,
+        k: s.k as u32,
+        columns: s.columns() as u32,
+        words: (s.padded() / 4) as u32,
+    };
+    let groups = |width: usize| s.outer * s.columns().div_ceil(width);
+    // As many columns as leave every processor two workgroups.
+    let fills = |width: &usize| groups(*width) >= 2 * ctx.tuning().processors;
+    let width = WIDTHS.into_iter().find(fills).unwrap_or(WIDTHS[2]);
+    launch(
+        ctx,
+        &columns_shader::SHADER,
+        [wide(&s), (1, width as u32)],
+        push_bytes(&push),
+        groups(width),
+        (x, to),
+    )
+}
+
+/// The constant WIDE.
+fn wide(s: &Preparation) -> (u32, u32) {
+    (0, u32::from(s.width == Width::Wide))
+}
+
+fn launch(
+    ctx: &Context,
+    shader: &'static Shader,
+    specialization: [(u32, u32); 2],
+    push: &[u8],
+    groups: usize,
+    (x, to): (&Buffer, &Prepared),
+) -> Result<(), KernelError> {
+    let s = to.of;
+    let launch = Launch {
+        name: NAME,
+        shader,
+        specialization: &specialization,
+        bindings: &[
+            Binding::Read(x),
+            Binding::Write(&to.digits),
+            Binding::Write(&to.exponents),
+        ],
+        push,
+        groups: groups_1d(groups),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [digits, exponents]) = bindings.split::<1, 2>();
+        let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
+        prepare_on_cpu(x, digits, &mut cast_slice_mut(exponents)[..s.rows], &s);
+    })?;
+    Ok(())
+}
+
+fn prepare_on_cpu(x: &[f32], to: &mut [i8], exponents: &mut [i32], s: &Preparation) {
+    exponents
+        .par_iter_mut()
+        .enumerate()
+        .for_each(|(row, exponent)| {
+            let top = (0..s.k).map(|i| magnitude(x[s.at(row, i)])).max();
+            *exponent = row_exponent(top.unwrap_or(0), s.width);
+        });
+    if s.padded() == 0 {
+        return;
+    }
+    to.par_chunks_mut(s.padded())
+        .enumerate()
+        .for_each(|(line, to)| {
+            let (plane, row) = (line / s.rows, line % s.rows);
+            let exponent = exponents[row];
+            for (i, to) in to.iter_mut().enumerate() {
+                let q = match i < s.k && exponent != NO_EXPONENT {
+                    true => quantised(x[s.at(row, i)], exponent),
+                    false => 0,
+                };
+                *to = match s.width {
+                    Width::Wide => digits(q)[plane],
+                    Width::Narrow => q as i8,
+                };
+            }
+        });
+}

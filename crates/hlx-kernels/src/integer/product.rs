@@ -1,0 +1,233 @@
+//! Products of prepared operands.
+
+use bytemuck::cast_slice;
+use hlx_core::{
+    Binding, Buffer, Context, DType, IntegerPath, Launch, Shader, Work, arith, groups_1d,
+    push_bytes,
+};
+use rayon::prelude::*;
+
+use super::law::{Width, result};
+use super::prepare::{Preparation, Prepared};
+use super::{check_dtype, check_terms};
+use crate::KernelError;
+use crate::error::{check_len, check_that};
+use crate::matmul::Epilogue;
+
+shader!(plain_shader, "integer/product");
+shader!(matrices_shader, "integer/product_matrices");
+
+use plain_shader::Push;
+
+const NAME: &str = "integer_product";
+
+/// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegerProduct {
+    /// Products side by side.
+    pub batch: usize,
+    /// Rows of an A and of a C.
+    pub m: usize,
+    /// Rows of a B, columns of a C.
+    pub n: usize,
+    /// Terms of a sum, at most [`super::MOST_TERMS`].
+    pub k: usize,
+    /// C is added to what it holds.
+    pub accumulate: bool,
+}
+
+impl IntegerProduct {
+    /// One product, which overwrites C.
+    pub const fn new(m: usize, n: usize, k: usize) -> Self {
+        Self {
+            batch: 1,
+            m,
+            n,
+            k,
+            accumulate: false,
+        }
+    }
+}
+
+/// What is added to results at the end: the shaders' constant ADDS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Adds {
+    Nothing = 0,
+    Extra = 1,
+    Stored = 2,
+}
+
+/// Computes products of prepared operands, A wide with `batch * m` rows and B narrow with `batch * n`, and what
+/// follows: `bias`, `[n]`, or nothing; then an epilogue over C, `[batch, m, n]`, with the bits of its own launch.
+///
+/// # Errors
+/// If a buffer has another type or length, an operand other rows, `k` is past [`super::MOST_TERMS`], `accumulate`
+/// comes with an epilogue, or a launch fails.
+pub fn integer_product(
+    ctx: &Context,
+    [a, b]: [&Prepared; 2],
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    shape: &IntegerProduct,
+    epilogue: Epilogue<'_>,
+) -> Result<(), KernelError> {
+    check(a, b, bias, c, shape)?;
+    if shape.batch * shape.m * shape.n == 0 {
+        return Ok(());
+    }
+    let plain = matches!(epilogue, Epilogue::None);
+    check_that(NAME, plain || !shape.accumulate, || {
+        "an epilogue and accumulate exclude each other".to_owned()
+    })?;
+    match epilogue {
+        Epilogue::None if shape.accumulate => launch(ctx, [a, b], bias, c, shape, (Adds::Stored, c)),
+        Epilogue::None => launch(ctx, [a, b], bias, c, shape, (Adds::Nothing, c)),
+        Epilogue::Add(r) => {
+            check_len(NAME, "r", r, c.len())?;
+            launch(ctx, [a, b], bias, c, shape, (Adds::Extra, r))
+        }
+        other => other.separately(ctx, c, false, |c| {
+            launch(ctx, [a, b], bias, c, shape, (Adds::Nothing, c))
+        }),
+    }
+}
+
+fn check(
+    a: &Prepared,
+    b: &Prepared,
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    s: &IntegerProduct,
+) -> Result<(), KernelError> {
+    check_terms(NAME, s.k)?;
+    let of_a = Preparation::of_rows(s.batch * s.m, s.k, Width::Wide);
+    let of_b = Preparation::of_rows(s.batch * s.n, s.k, Width::Narrow);
+    for (names, operand, of) in [
+        (["a's digits", "a's exponents"], a, of_a),
+        (["b's digits", "b's exponents"], b, of_b),
+    ] {
+        check_dtype(NAME, names[0], &operand.digits, DType::I8)?;
+        check_dtype(NAME, names[1], &operand.exponents, DType::I32)?;
+        check_len(NAME, names[0], &operand.digits, of.digits_len())?;
+        check_len(NAME, names[1], &operand.exponents, of.rows())?;
+    }
+    check_dtype(NAME, "c", c, DType::F32)?;
+    check_len(NAME, "c", c, s.batch * s.m * s.n)?;
+    if let Some(bias) = bias {
+        check_dtype(NAME, "bias", bias, DType::F32)?;
+        check_len(NAME, "bias", bias, s.n)?;
+    }
+    let units = of_a.digits_len().max(of_b.digits_len()) / 16;
+    let largest = units.max(s.batch * s.m * s.n);
+    check_that(NAME, u32::try_from(largest).is_ok(), || {
+        format!("an operand is past {} elements", u32::MAX)
+    })
+}
+
+/// A shader of products and the results of its workgroups.
+fn shader_of(path: IntegerPath) -> (&'static Shader, [usize; 2]) {
+    match path {
+        IntegerPath::Plain => (&plain_shader::SHADER, [16, 64]),
+        IntegerPath::Matrices => (&matrices_shader::SHADER, [64, 128]),
+    }
+}
+
+fn launch(
+    ctx: &Context,
+    [a, b]: [&Prepared; 2],
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    shape: &IntegerProduct,
+    (adds, extra): (Adds, &Buffer),
+) -> Result<(), KernelError> {
+    let s = *shape;
+    let padded = Preparation::of_rows(s.m, s.k, Width::Narrow).padded();
+    let push = Push {
+        batch: s.batch as u32,
+        m: s.m as u32,
+        n: s.n as u32,
+        units: (padded / 16) as u32,
+    };
+    let (shader, [rows, columns]) = shader_of(ctx.tuning().products.integers);
+    // What is not read is bound to a buffer that is read anyway.
+    let unread = &a.exponents;
+    let to = match adds {
+        Adds::Stored => Binding::ReadWrite(c),
+        _ => Binding::Write(c),
+    };
+    let launch = Launch {
+        name: NAME,
+        shader,
+        specialization: &[
+            (0, u32::from(bias.is_some())),
+            (1, adds as u32),
+            (2, u32::from(s.n.is_multiple_of(4))),
+        ],
+        bindings: &[
+            Binding::Read(&a.digits),
+            Binding::Read(&a.exponents),
+            Binding::Read(&b.digits),
+            Binding::Read(&b.exponents),
+            Binding::Read(bias.unwrap_or(unread)),
+            Binding::Read(if adds == Adds::Extra { extra } else { unread }),
+            to,
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(s.batch * s.m.div_ceil(rows) * s.n.div_ceil(columns)),
+    };
+    let work = Work {
+        flops: 2 * (s.batch * s.m * s.n * s.k) as u64,
+        ..launch.work()
+    };
+    let has_bias = bias.is_some();
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([a, a_exponents, b, b_exponents, bias, extra], [c]) = bindings.split::<6, 1>();
+        let operands = Operands {
+            digits: [cast_slice(a), cast_slice(b)],
+            exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
+            bias: has_bias.then_some(bias),
+            padded,
+        };
+        c[..s.batch * s.m * s.n]
+            .par_chunks_mut(s.n)
+            .enumerate()
+            .for_each(|(row, c)| {
+                for (column, c) in c.iter_mut().enumerate() {
+                    let v = operands.element(&s, row, column);
+                    *c = match adds {
+                        Adds::Nothing => v,
+                        Adds::Extra => arith::add(v, extra[row * s.n + column]),
+                        Adds::Stored => arith::add(v, *c),
+                    };
+                }
+            });
+    })?;
+    Ok(())
+}
+
+/// Operands on the CPU.
+struct Operands<'a> {
+    digits: [&'a [i8]; 2],
+    exponents: [&'a [i32]; 2],
+    bias: Option<&'a [f32]>,
+    padded: usize,
+}
+
+impl Operands<'_> {
+    /// An element of C with its bias; `row` counts the rows of all products.
+    fn element(&self, s: &IntegerProduct, row: usize, column: usize) -> f32 {
+        let [a, b] = self.digits;
+        let at = row / s.m * s.n + column;
+        let of_b = &b[at * self.padded..][..self.padded];
+        let sums = [row, s.batch * s.m + row].map(|line| {
+            let of_a = &a[line * self.padded..][..self.padded];
+            let terms = of_a.iter().zip(of_b);
+            terms.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+        });
+        let v = result(sums, [self.exponents[0][row], self.exponents[1][at]]);
+        match self.bias {
+            Some(bias) => arith::pos0(arith::add(v, bias[column])),
+            None => v,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+// The product of prepared operands (finish.glsl) by cooperative matrices of 8-bit integers: 64 x 128 results a
+// workgroup, 32 x 64 a subgroup, as 2 x 4 matrices of 16 x 16 for either digit of a. Both digits share the loads of
+// b: a step of 32 terms reads 4 KiB of shared memory for 131,072 multiply-adds.
+//
+// 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#include "finish.glsl"
+
+#define THREADS 128u
+#define ROWS 64u
+#define COLUMNS 128u
+// Of a subgroup, and of the matrices.
+#define OWN_ROWS 32u
+#define OWN_COLUMNS 64u
+#define SIDE 16u
+#define DEPTH 32u
+#define DOWN (OWN_ROWS / SIDE)
+#define ACROSS (OWN_COLUMNS / SIDE)
+
+layout(local_size_x = THREADS) in;
+
+// Units of 16 digits of a row in shared memory, and from row to row: with one of padding, eight rows lie in
+// different banks.
+const uint STEP = 4u;
+const uint STRIDE = STEP + 1u;
+const uint LINES = 2u * ROWS + COLUMNS;
+const uint LOADS = LINES * STEP / THREADS;
+// Results on their way out: 16 rows of each subgroup.
+const uint RESULT_STRIDE = OWN_COLUMNS / 4u + 1u;
+const uint OWN_RESULTS = SIDE * RESULT_STRIDE;
+
+shared uvec4 tile[LINES * STRIDE];
+
+#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE, DEPTH, gl_MatrixUseA>
+#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE, gl_MatrixUseB>
+#define Sums coopmat<int, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>
+
+// The units of a step that a thread loads. Rows past an edge repeat the last one, and are not stored.
+#define FETCH(step)                                                                        \
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                          \
+        uint line = (gl_LocalInvocationIndex + l * THREADS) / STEP;                         \
+        uint unit = (step) * STEP + gl_LocalInvocationIndex % STEP;                         \
+        if (l * THREADS / STEP < 2u * ROWS) {                                               \
+            uint row = line / ROWS * push.batch * push.m + product * push.m                 \
+                + min(first_m + line % ROWS, push.m - 1u);                                  \
+            staged[l] = a[row * push.units + unit];                                         \
+        } else {                                                                            \
+            uint column = product * push.n + min(first_n + line - 2u * ROWS, push.n - 1u);  \
+            staged[l] = b[column * push.units + unit];                                      \
+        }                                                                                   \
+    }
+
+// Workgroups that follow each other share rows of a, or columns of b, in blocks of eight rows of tiles.
+uvec2 place(uint group, uint down, uint across) {
+    const uint TALL = 8u;
+    uint first = group / (TALL * across) * TALL;
+    uint tall = min(TALL, down - first);
+    uint within = group % (TALL * across);
+    return uvec2(first + within % tall, within / tall);
+}
+
+void main() {
+    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
+    uint down = (push.m + ROWS - 1u) / ROWS;
+    uint product = hlx_group() / (across * down);
+    if (product >= push.batch) return;
+    uvec2 own = place(hlx_group() % (across * down), down, across);
+    uint first_m = own.x * ROWS;
+    uint first_n = own.y * COLUMNS;
+    uint own_m = gl_SubgroupID / (COLUMNS / OWN_COLUMNS) * OWN_ROWS;
+    uint own_n = gl_SubgroupID % (COLUMNS / OWN_COLUMNS) * OWN_COLUMNS;
+
+    Sums high[DOWN * ACROSS];
+    Sums low[DOWN * ACROSS];
+    [[unroll]] for (uint i = 0u; i < DOWN * ACROSS; ++i) {
+        high[i] = Sums(0);
+        low[i] = Sums(0);
+    }
+    uvec4 staged[LOADS];
+    uint steps = push.units / STEP;
+    if (steps > 0u) { FETCH(0u) }
+    [[dont_unroll]] for (uint step = 0u; step < steps; ++step) {
+        [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
+            uint at = gl_LocalInvocationIndex + l * THREADS;
+            tile[at / STEP * STRIDE + at % STEP] = staged[l];
+        }
+        barrier();
+        if (step + 1u < steps) { FETCH(step + 1u) }
+        [[unroll]] for (uint k = 0u; k < STEP; k += DEPTH / 16u) {
+            Right right[ACROSS];
+            [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
+                coopMatLoad(right[j], tile, (2u * ROWS + own_n + j * SIDE) * STRIDE + k, STRIDE,
+                            gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
+                Left left;
+                coopMatLoad(left, tile, (own_m + i * SIDE) * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
+                    high[i * ACROSS + j] = coopMatMulAdd(left, right[j], high[i * ACROSS + j]);
+                coopMatLoad(left, tile, (ROWS + own_m + i * SIDE) * STRIDE + k, STRIDE,
+                            gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
+                    low[i * ACROSS + j] = coopMatMulAdd(left, right[j], low[i * ACROSS + j]);
+            }
+        }
+        barrier();
+    }
+    // An element's place in a matrix is the driver's, but the same in every matrix of a kind: sums become floats in
+    // place, and pass through shared memory to where their row and column are known.
+    uint results = gl_SubgroupID * OWN_RESULTS;
+    [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
+        [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {
+            Sums bits = high[i * ACROSS + j];
+            [[unroll]] for (uint e = 0u; e < bits.length(); ++e)
+                bits[e] = floatBitsToInt(hlx_float_of_sums(bits[e], low[i * ACROSS + j][e]));
+            coopMatStore(bits, tile, results + j * (SIDE / 4u), RESULT_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        }
+        barrier();
+        [[unroll]] for (uint at = gl_LocalInvocationIndex % 32u; at < SIDE * OWN_COLUMNS / 4u; at += 32u) {
+            uint row = at / (OWN_COLUMNS / 4u);
+            uint column = at % (OWN_COLUMNS / 4u);
+            vec4 sums = uintBitsToFloat(tile[results + row * RESULT_STRIDE + column]);
+            finish(sums, product, first_m + own_m + i * SIDE + row, first_n + own_n + column * 4u);
+        }
+        barrier();
+    }
+}
