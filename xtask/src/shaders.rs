@@ -115,7 +115,10 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
             command.args(["--target-env", "vulkan1.2"]).arg(&module);
             match command::capture(&shader.name, &mut command) {
                 Err(message) if message.contains(UNKNOWN_MATRICES) => {
-                    eprintln!("xtask: {}: this spirv-val is too old for its matrices", shader.name);
+                    eprintln!(
+                        "xtask: {}: this spirv-val is too old for its matrices",
+                        shader.name
+                    );
                 }
                 found => wrong.extend(found.err()),
             }

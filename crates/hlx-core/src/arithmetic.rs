@@ -77,7 +77,10 @@ mod tests {
     #[test]
     fn names_are_read_back() {
         for arithmetic in [Arithmetic::Portable, Arithmetic::Integer] {
-            assert_eq!(arithmetic.name().parse::<Arithmetic>().ok(), Some(arithmetic));
+            assert_eq!(
+                arithmetic.name().parse::<Arithmetic>().ok(),
+                Some(arithmetic)
+            );
         }
         let error = "bf16".parse::<Arithmetic>().expect_err("unknown");
         assert_eq!(

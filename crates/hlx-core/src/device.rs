@@ -46,8 +46,6 @@ pub struct DeviceInfo {
     pub processors: u32,
     /// The subgroup's size; the vector width in words on the CPU.
     pub subgroup_size: u32,
-    /// The arithmetic it computes in.
-    pub arithmetic: &'static str,
     /// Driver and device ids that key caches.
     pub cache_key: String,
 }
@@ -112,7 +110,6 @@ pub(crate) fn cpu_info() -> DeviceInfo {
             crate::cpu::SimdLevel::Avx2 => 8,
             crate::cpu::SimdLevel::Avx512 => 16,
         },
-        arithmetic: "portable",
         cache_key: format!("cpu-{}", level.name()),
     }
 }

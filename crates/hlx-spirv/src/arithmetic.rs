@@ -53,8 +53,7 @@ impl Module {
             (
                 Some(Op::TypeVector | Op::TypeMatrix | Op::TypeCooperativeMatrixKHR),
                 [id, element, ..],
-            ) if self.float_types.contains(element) =>
-            {
+            ) if self.float_types.contains(element) => {
                 self.float_types.insert(*id);
             }
             _ => {}

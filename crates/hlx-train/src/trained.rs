@@ -33,6 +33,7 @@ impl Trained {
     pub fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
         let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
         let config = folder.config()?;
+        let ctx = &ctx.with_arithmetic(config.arithmetic);
         ensure!(
             config.data.format.is_language(),
             "{}: classifies images, expected a language model",
@@ -65,6 +66,7 @@ impl Trained {
             return Ok((Opened::Whole(trained.model), trained.config));
         }
         let trained = Self::open(&Context::cpu()?, path, opening.average)?;
+        let ctx = &ctx.with_arithmetic(trained.config.arithmetic);
         let declare = task::language(&trained.config, trained.model.config());
         let weights = trained.model.weights();
         let model = InferenceModel::rounded(ctx, dtype, weights, declare)?;
@@ -92,6 +94,7 @@ pub fn open_task(
         config.data.eval_fraction = 0.0;
     }
     let corpus = Corpus::load(data_path, &config)?;
+    let ctx = &ctx.with_arithmetic(config.arithmetic);
     let task = task::make(ctx, &config, corpus, Some(&checkpoint))?;
     if average {
         load_average(&checkpoint, task.weights())?;

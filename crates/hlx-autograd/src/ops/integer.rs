@@ -26,7 +26,14 @@ pub(super) fn forward(
     let weight = widened(ctx, weight)?;
     let a = Prepared::new(ctx, x, Preparation::of_rows(rows, k, Width::Wide))?;
     let b = Prepared::new(ctx, &weight, Preparation::of_rows(n, k, Width::Narrow))?;
-    integer_product(ctx, [&a, &b], bias, y, &IntegerProduct::new(rows, n, k), epilogue)
+    integer_product(
+        ctx,
+        [&a, &b],
+        bias,
+        y,
+        &IntegerProduct::new(rows, n, k),
+        epilogue,
+    )
 }
 
 /// Computes dx = dy W: dy is wide, with an exponent a row; W narrow, with one a column.
@@ -42,7 +49,14 @@ pub(super) fn input_gradient(
     let a = Prepared::new(ctx, dy, Preparation::of_rows(rows, n, Width::Wide))?;
     let b = Preparation::of_columns(1, n, k, Width::Narrow);
     let b = Prepared::new(ctx, &weight, b)?;
-    integer_product(ctx, [&a, &b], None, dx, &IntegerProduct::new(rows, k, n), epilogue)
+    integer_product(
+        ctx,
+        [&a, &b],
+        None,
+        dx,
+        &IntegerProduct::new(rows, k, n),
+        epilogue,
+    )
 }
 
 /// Computes dW = dyᵀ x of each shard, \[shards, M, N\]: dy is wide and x narrow, both with an exponent a column and

@@ -93,7 +93,14 @@ impl<'a> Affine<'a> {
         let (weight, bias) = (self.weight.buffer()?, self.bias.map(Tensor::buffer));
         let bias = bias.transpose()?;
         if ctx.arithmetic() == Arithmetic::Integer {
-            let (parameters, sizes) = ((&weight, bias.as_ref()), Sizes { rows, k: self.k, n: self.n });
+            let (parameters, sizes) = (
+                (&weight, bias.as_ref()),
+                Sizes {
+                    rows,
+                    k: self.k,
+                    n: self.n,
+                },
+            );
             return Ok(integer::forward(ctx, x, parameters, y, sizes, epilogue)?);
         }
         let product = MatMul {
@@ -154,8 +161,14 @@ impl SavedAffine {
         };
         let weight = &weight.values()?;
         if self.arithmetic == Arithmetic::Integer {
-            let sizes = Sizes { rows, k: self.k, n: self.n };
-            return Ok(integer::input_gradient(ctx, dy, weight, dx, sizes, epilogue)?);
+            let sizes = Sizes {
+                rows,
+                k: self.k,
+                n: self.n,
+            };
+            return Ok(integer::input_gradient(
+                ctx, dy, weight, dx, sizes, epilogue,
+            )?);
         }
         let product = MatMul::new(rows, self.k, self.n);
         Ok(matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?)

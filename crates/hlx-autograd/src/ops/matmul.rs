@@ -1,9 +1,9 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
 use hlx_core::{ALIGNMENT_WORDS, Arithmetic, Buffer, Context};
-use hlx_kernels::{KernelError, broadcast_shape};
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
+use hlx_kernels::{KernelError, broadcast_shape};
 
 use super::integer;
 use crate::samples::Samples;
@@ -371,7 +371,9 @@ impl ShardsInTurn<'_> {
         };
         let (left, right) = (window(self.gradient.left)?, window(self.gradient.right)?);
         let of = [1, self.per_shard];
-        Ok(self.gradient.of_shards(self.ctx, &left, &right, of, out, false)?)
+        Ok(self
+            .gradient
+            .of_shards(self.ctx, &left, &right, of, out, false)?)
     }
 }
 

@@ -153,7 +153,6 @@ fn describe(physical: &PhysicalDevice, index: usize) -> DeviceInfo {
         max_push_constant_bytes: properties.max_push_constants_size,
         processors: processors(properties, kind),
         subgroup_size: properties.subgroup_size.unwrap_or(0),
-        arithmetic: "portable",
         cache_key: format!(
             "{:08x}-{:08x}-{:08x}-{uuid}",
             properties.vendor_id, properties.device_id, properties.driver_version

@@ -179,7 +179,11 @@ mod tests {
         for base in [0_i32, 1 << 16, 1 << 20, 1 << 24, 1 << 30, largest[0]] {
             for (step, other) in [(1, 0), (7, largest[1]), (7, -largest[1]), (1, 1 << 24)] {
                 for near in (-33_000..=0).step_by(step) {
-                    for sums in [[base + near, other], [-base - near, other], [near, base + near]] {
+                    for sums in [
+                        [base + near, other],
+                        [-base - near, other],
+                        [near, base + near],
+                    ] {
                         let exact = i64::from(sums[0]) * 256 + i64::from(sums[1]);
                         let found = float_of_sums(sums);
                         assert_eq!(found.to_bits(), (exact as f32).to_bits(), "{sums:?}");

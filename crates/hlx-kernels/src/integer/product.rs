@@ -80,7 +80,9 @@ pub fn integer_product(
         "an epilogue and accumulate exclude each other".to_owned()
     })?;
     match epilogue {
-        Epilogue::None if shape.accumulate => launch(ctx, [a, b], bias, c, shape, (Adds::Stored, c)),
+        Epilogue::None if shape.accumulate => {
+            launch(ctx, [a, b], bias, c, shape, (Adds::Stored, c))
+        }
         Epilogue::None => launch(ctx, [a, b], bias, c, shape, (Adds::Nothing, c)),
         Epilogue::Add(r) => {
             check_len(NAME, "r", r, c.len())?;

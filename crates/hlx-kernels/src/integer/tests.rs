@@ -213,7 +213,10 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
             outputs.iter().map(|words| bits(words)).collect()
         };
         let of_rows = words(of(&x, Preparation::of_rows(outer * columns, k, width)));
-        let of_columns = words(of(&turned, Preparation::of_columns(outer, k, columns, width)));
+        let of_columns = words(of(
+            &turned,
+            Preparation::of_columns(outer, k, columns, width),
+        ));
         assert_eq!(of_rows, of_columns);
     }
 }
@@ -260,7 +263,14 @@ fn what_does_not_fit_is_refused_in_a_line() {
         accumulate: true,
         ..shape
     };
-    let text = integer_product(ctx, [&wide, &narrow], None, &c, &shape, Epilogue::Scale(2.0));
+    let text = integer_product(
+        ctx,
+        [&wide, &narrow],
+        None,
+        &c,
+        &shape,
+        Epilogue::Scale(2.0),
+    );
     assert_eq!(
         text.expect_err("it is refused").to_string(),
         "integer_product: an epilogue and accumulate exclude each other"
@@ -276,8 +286,18 @@ fn batches_and_what_is_added_are_the_products_alone() {
         normal(3, batch * m * n),
     );
     let got = run_everywhere("integer_product in a batch", |ctx, mem| {
-        let a = prepared(ctx, mem, &x, Preparation::of_rows(batch * m, k, Width::Wide))?;
-        let b = prepared(ctx, mem, &y, Preparation::of_rows(batch * n, k, Width::Narrow))?;
+        let a = prepared(
+            ctx,
+            mem,
+            &x,
+            Preparation::of_rows(batch * m, k, Width::Wide),
+        )?;
+        let b = prepared(
+            ctx,
+            mem,
+            &y,
+            Preparation::of_rows(batch * n, k, Width::Narrow),
+        )?;
         let extra = mem.input(ctx, &extra)?;
         let all = IntegerProduct {
             batch,

@@ -2,6 +2,7 @@
 //! the layers that compute them one by one.
 
 use hlx_autograd::Tensor;
+use hlx_core::Arithmetic;
 use hlx_kernels::matmul::{Epilogue, MatMul, Prologue, matmul_after};
 
 use crate::layers::Linear;
@@ -10,10 +11,11 @@ use crate::{Parameter, Result};
 /// An RMS norm that multiplies by its gain: the gain, and what is added under the root.
 pub(super) type PlainNorm = (Tensor, f32);
 
-/// Whether a pass over x \[.., C\] has so few rows that the products here are one launch each.
+/// Whether a pass over x, in the portable arithmetic, \[.., C\] has so few rows that the products here are one launch each.
 pub(super) fn is_of_few_rows(x: &Tensor) -> bool {
     let width = x.shape().last().copied().unwrap_or(1);
-    x.n_elements() <= x.context().tuning().products.prologue_up_to * width
+    let portable = x.context().arithmetic() == Arithmetic::Portable;
+    portable && x.n_elements() <= x.context().tuning().products.prologue_up_to * width
 }
 
 /// Applies linear layers without adapters to the norm of x, side by side in the last dimension: as one product

@@ -1,5 +1,6 @@
 //! What a configuration's values may be.
 
+use hlx_core::Arithmetic;
 use hlx_nn::ClassifierKind;
 
 use super::{Config, DataSection, Format, ModelSection, TrainSection};
@@ -63,7 +64,7 @@ impl Config {
         }
         self.check_row_length()?;
         self.train.check()?;
-        self.check_shards_of_norms()?;
+        self.check_whole_shards()?;
         self.check_router_balance()?;
         self.check_optimizer()?;
         self.check_schedule()?;
@@ -110,21 +111,23 @@ impl Config {
         Ok(())
     }
 
-    /// A batch norm has the statistics of a shard, so that its samples must be in one pass.
-    fn check_shards_of_norms(&self) -> Checked {
+    /// Both a batch norm and the gradients of the integer arithmetic have something of a whole shard, statistics
+    /// or exponents, so that its samples must be in one pass.
+    fn check_whole_shards(&self) -> Checked {
         let (micro, shard) = (
             self.micro_batch_size(),
             self.train.batch_size / self.shards(),
         );
-        if self.model.batch_norm && micro < shard {
-            return fault(
+        let of_norms = self.model.batch_norm.then_some("model.batch_norm needs");
+        let of_integers =
+            (self.arithmetic == Arithmetic::Integer).then_some("arithmetic = \"integer\" needs");
+        match of_norms.or(of_integers) {
+            Some(who) if micro < shard => fault(
                 "train.micro_batch_size",
-                format!(
-                    "{micro} is less than a shard of {shard}, which model.batch_norm needs whole"
-                ),
-            );
+                format!("{micro} is less than a shard of {shard}, which {who} whole"),
+            ),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

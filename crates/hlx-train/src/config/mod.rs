@@ -15,6 +15,7 @@ mod read;
 mod sample;
 mod schedule;
 
+use hlx_core::Arithmetic;
 use serde::{Deserialize, Serialize};
 
 use check::{Checked, fault};
@@ -35,6 +36,9 @@ pub struct Config {
     /// Keys every random number of the run.
     #[serde(default)]
     pub seed: u64,
+    /// What products are computed in: portable or integer.
+    #[serde(default, skip_serializing_if = "is_portable")]
+    pub arithmetic: Arithmetic,
     /// The model.
     pub model: ModelSection,
     /// The corpus.
@@ -168,6 +172,10 @@ pub struct TrainSection {
 
 // serde hands over a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_portable(arithmetic: &Arithmetic) -> bool {
+    *arithmetic == Arithmetic::Portable
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }

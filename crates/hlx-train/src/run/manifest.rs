@@ -11,7 +11,7 @@ use crate::config::Config;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The arithmetic that the bits follow: `portable`.
+    /// The arithmetic that the bits follow: `portable` or `integer`.
     pub arithmetic: String,
     /// [`Config::identity_digest`].
     pub config: String,
@@ -56,14 +56,9 @@ impl Manifest {
     ///
     /// # Errors
     /// As [`Config::identity_digest`].
-    pub fn new(
-        ctx: &Context,
-        config: &Config,
-        data: &str,
-        n_parameters: u64,
-    ) -> anyhow::Result<Self> {
+    pub fn new(config: &Config, data: &str, n_parameters: u64) -> anyhow::Result<Self> {
         Ok(Self {
-            arithmetic: ctx.info().arithmetic.to_owned(),
+            arithmetic: config.arithmetic.name().to_owned(),
             config: config.identity_digest()?,
             data: data.to_owned(),
             n_parameters,

@@ -58,6 +58,7 @@ impl Engine {
         corpus: Corpus,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(Self, Progress)> {
+        let ctx = &ctx.with_arithmetic(config.arithmetic);
         if let Some(checkpoint) = checkpoint {
             check_corpus(checkpoint, corpus.digest())?;
         }

@@ -235,7 +235,7 @@ fn write_manifest(
 ) -> Result<()> {
     let n_parameters = engine.weights().n_elements() as u64;
     let (ctx, config, data) = (&engine.ctx, &engine.config, engine.task.digest());
-    let mut manifest = Manifest::new(ctx, config, data, n_parameters)?;
+    let mut manifest = Manifest::new(config, data, n_parameters)?;
     manifest.stretches = before.map_or_else(Vec::new, |before| before.stretches);
     manifest.add_stretch(ctx, from_step);
     folder.write_manifest(manifest)

@@ -61,7 +61,7 @@ impl Verification {
         let folder = RunFolder::open(run)?;
         let chain = Chain::read(&folder.chain_path())?;
         let stretch = Stretch::choose(&folder, &chain, options)?;
-        let (config, corpus) = inputs(ctx, &folder, &chain, options)?;
+        let (config, corpus) = inputs(&folder, &chain, options)?;
         let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
         let (engine, progress) = Engine::new(ctx, config, corpus, base.as_ref())?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
@@ -199,22 +199,16 @@ impl Verification {
 }
 
 /// Reads the configuration and the corpus, and proves that they are the run's.
-fn inputs(
-    ctx: &Context,
-    folder: &RunFolder,
-    chain: &Chain,
-    options: &VerifyOptions,
-) -> Result<(Config, Corpus)> {
+fn inputs(folder: &RunFolder, chain: &Chain, options: &VerifyOptions) -> Result<(Config, Corpus)> {
     let mut config = folder.config()?;
     let origin = chain.origin()?;
     check_specification(chain.path(), origin.specification)?;
-    let arithmetic = ctx.info().arithmetic;
     ensure!(
-        origin.arithmetic == arithmetic,
-        "{}: the run is of arithmetic {}, {} has {arithmetic}",
+        origin.arithmetic == config.arithmetic.name(),
+        "{}: the run is of arithmetic {}, config.toml says {}",
         chain.path().display(),
         origin.arithmetic,
-        ctx.info()
+        config.arithmetic
     );
     let found = origin.digest_of(&config)?;
     ensure!(

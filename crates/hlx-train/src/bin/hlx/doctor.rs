@@ -36,6 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         match context {
             Err(error) => println!("  refused     {error}"),
             Ok(context) => {
+                println!("  integers    by {}", context.tuning().products.integers);
                 for check in &context.probe().checks {
                     let mark = if check.passed { "ok" } else { "FAILED" };
                     println!("  probe       {}: {} ({mark})", check.name, check.finding);
@@ -76,5 +77,4 @@ fn print_device(info: &DeviceInfo) {
         );
     }
     println!("  subgroup    {}", info.subgroup_size);
-    println!("  arithmetic  {}", info.arithmetic);
 }

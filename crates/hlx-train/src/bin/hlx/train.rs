@@ -222,7 +222,7 @@ impl Screen {
         if self.json {
             let head = serde_json::json!({
                 "kind": "start", "device": info.name, "selector": info.selector,
-                "arithmetic": info.arithmetic, "parameters": parameters, "train_samples": n_train,
+                "arithmetic": ctx.arithmetic(), "parameters": parameters, "train_samples": n_train,
                 "eval_samples": n_eval, "step": step, "total_steps": total,
                 "run": trainer.folder().path(),
             });
@@ -230,7 +230,7 @@ impl Screen {
         }
         self.line(&format!(
             "device   {info}, arithmetic {}{}",
-            info.arithmetic,
+            ctx.arithmetic(),
             why_cpu(ctx)
         ))?;
         self.line(&format!("model    {} parameters", with_commas(parameters)))?;
