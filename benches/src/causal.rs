@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use hlx_autograd::Recompute;
-use hlx_core::{Context, TimingReport};
+use hlx_core::{Arithmetic, Context, TimingReport};
 use hlx_nn::{Architecture, CausalConfig, CausalLm, Model};
 use hlx_proof::peak::{Peak, measure};
 
@@ -52,6 +52,9 @@ pub struct Arguments {
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
+    /// What products are computed in: portable or integer.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    arithmetic: Arithmetic,
     /// Measure PyTorch in turns.
     #[arg(long)]
     peers: bool,
@@ -188,6 +191,7 @@ impl Case {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let case = Case::of(arguments)?;
     let ctx = Context::open_from_env(&arguments.device)?;
+    let ctx = ctx.with_arithmetic(arguments.arithmetic);
     let mut facts = facts(&ctx);
     println!("{}, {}", ctx.info(), ctx.info().driver);
     let peak = measure(&ctx)?;

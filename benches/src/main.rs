@@ -11,7 +11,7 @@ use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{causal, decode, exhaustive, facts, peers, prove, report, serve, table, versus};
-use hlx_core::Context;
+use hlx_core::{Arithmetic, Context};
 use hlx_proof::peak::{Peak, measure};
 
 /// Measures kernels and training steps: their rates over at least 100 runs, and their share of
@@ -79,6 +79,9 @@ struct KernelArguments {
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
+    /// What products are computed in: portable or integer.
+    #[arg(long, value_name = "NAME", default_value_t)]
+    arithmetic: Arithmetic,
     /// Write the rows to a file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -131,6 +134,7 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     // What is wrong with the arguments is said before anything is measured.
     let old = arguments.compare.as_deref().map(Run::read).transpose()?;
     let ctx = Context::open_from_env(&arguments.device)?;
+    let ctx = ctx.with_arithmetic(arguments.arithmetic);
     let all = cases::cases(scale_of(&ctx, arguments.quick));
     let chosen = cases::select(all, arguments.kernel.as_deref())?;
     if arguments.list {

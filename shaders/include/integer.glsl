@@ -2,7 +2,9 @@
 #ifndef HLX_INTEGER_GLSL
 #define HLX_INTEGER_GLSL
 
-// The exponent of a row with a NaN or an infinity.
+// Terms of a row's piece, which has an exponent of its own.
+const uint HLX_PIECE = 4096u;
+// The exponent of a piece with a NaN or an infinity.
 const int HLX_NO_EXPONENT = 0x7fffffff;
 
 // A number's magnitude, which orders as an unsigned integer; a subnormal counts as zero.

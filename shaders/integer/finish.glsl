@@ -1,13 +1,16 @@
-// What the kernels of products over integers share: operands, and what follows a sum. C[i, m, n] of product i is
-// the sum over k of a[i, m, k] b[i, n, k], rounded once, times 2^-(e_a[i, m] + e_b[i, n]), -0 to +0; then bias[n]
-// is added, -0 to +0; then ADDS adds extra, or what C holds. A row with a NaN or an infinity gives NaN.
+// What the kernels of products over integers share: operands, and what follows a sum. Rows are cut into pieces of
+// 4,096 terms, which have exponents of their own. C[i, m, n] of product i is r_0 + r_1 + .., added in order, with
+//   r_p = (sum over the piece's k of a[i, m, k] b[i, n, k], rounded once) 2^-(e_a[i, m, p] + e_b[i, n, p]),
+// -0 to +0; then bias[n] is added, -0 to +0; then ADDS adds extra, or what C held. A piece with a NaN or an infinity
+// gives NaN.
 //
-// a: [2, batch M, units], b: [batch N, units] of 16 digits each (prepare*.comp); C: [batch, M, N].
+// a: [2, batch M, units], b: [batch N, units] of 16 digits each (prepare*.comp); exponents: [rows, pieces];
+// C: [batch, M, N].
 #include "../include/arith.glsl"
 #include "../include/integer.glsl"
 
 layout(constant_id = 0) const bool HAS_BIAS = false;
-// What is added at the end: 0 nothing, 1 extra, 2 C itself.
+// What is added at the end: 0 nothing, 1 extra, 2 C itself, which has one piece then.
 layout(constant_id = 1) const uint ADDS = 0;
 // N is a multiple of four.
 layout(constant_id = 2) const bool VECTORS = false;
@@ -29,23 +32,33 @@ layout(set = 0, binding = 5) readonly buffer ExtraVectors { vec4 extra_vectors[]
 layout(set = 0, binding = 6) buffer C { float c[]; };
 layout(set = 0, binding = 6) buffer CVectors { vec4 c_vectors[]; };
 
-float with_bias(float v, uint n) {
-    return HAS_BIAS ? hlx_pos0(hlx_add(v, bias[n])) : v;
+// Units of a piece.
+const uint PIECE = HLX_PIECE / 16u;
+
+uint pieces() { return max((push.units + PIECE - 1u) / PIECE, 1u); }
+
+// What a piece's result is added to before and after its bias: C's earlier pieces, and the end's operand.
+bool adds_earlier(uint piece) { return piece > 0u; }
+bool adds_last(uint piece) { return ADDS != 0u && piece + 1u == pieces(); }
+bool adds_bias(uint piece) { return HAS_BIAS && piece + 1u == pieces(); }
+
+// A result on its way to C, from that of its piece.
+float continued(float result, float earlier, uint piece, uint n) {
+    precise float v = result;
+    if (adds_earlier(piece)) v = hlx_add(earlier, v);
+    if (adds_bias(piece)) v = hlx_pos0(hlx_add(v, bias[n]));
+    return v;
 }
 
-// Stores four results of neighbouring columns, from their sums on; those past an edge are left out.
-void finish(vec4 sums, uint product, uint m, uint n) {
+// Stores four results of neighbouring columns of a piece; those past an edge are left out.
+void finish(vec4 results, uint piece, uint product, uint m, uint n) {
     if (m >= push.m || n >= push.n) return;
-    uint row = product * push.m + m;
-    uint at = row * push.n + n;
-    int of_a = a_exponents[row];
-    precise vec4 v;
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-        uint column = min(n + j, push.n - 1u);
-        v[j] = with_bias(hlx_result_of_sum(sums[j], of_a, b_exponents[product * push.n + column]), column);
-    }
+    uint at = (product * push.m + m) * push.n + n;
+    precise vec4 v = results;
     if (VECTORS) {
-        if (ADDS != 0u) {
+        vec4 earlier = adds_earlier(piece) ? c_vectors[at / 4u] : vec4(0.0);
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = continued(v[j], earlier[j], piece, n + j);
+        if (adds_last(piece)) {
             vec4 other = ADDS == 1u ? extra_vectors[at / 4u] : c_vectors[at / 4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = hlx_add(v[j], other[j]);
         }
@@ -54,7 +67,8 @@ void finish(vec4 sums, uint product, uint m, uint n) {
     }
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
         if (n + j >= push.n) break;
-        if (ADDS != 0u) v[j] = hlx_add(v[j], ADDS == 1u ? extra[at + j] : c[at + j]);
+        v[j] = continued(v[j], adds_earlier(piece) ? c[at + j] : 0.0, piece, n + j);
+        if (adds_last(piece)) v[j] = hlx_add(v[j], ADDS == 1u ? extra[at + j] : c[at + j]);
         c[at + j] = v[j];
     }
 }

@@ -1,6 +1,7 @@
 // The columns of matrices as integers, as prepare_rows.comp has rows: x: [outer, k, columns]; digits: [planes,
-// outer columns, words], zeros past k; exponents: [outer columns]. A workgroup has WIDTH neighbouring columns of a
-// matrix: it reads them for their largest magnitudes, and again, by tiles that turn in shared memory, for the digits.
+// outer columns, words], zeros past k; exponents: [outer columns, pieces]. A workgroup has a piece of WIDTH
+// neighbouring columns of a matrix: it reads them for their largest magnitudes, and again, by tiles that turn in shared
+// memory, for the digits.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -29,6 +30,7 @@ const uint THREADS = 256u;
 const uint STEP = 128u;
 const uint STRIDE = STEP + 1u;
 const uint AHEAD = 8u;
+const uint PIECE = HLX_PIECE;
 // Rows that the threads read together.
 const uint TALL = THREADS / WIDTH;
 
@@ -38,17 +40,21 @@ shared float tile[32u * STRIDE];
 
 void main() {
     uint blocks = (push.columns + WIDTH - 1u) / WIDTH;
-    uint outer = hlx_group() / blocks;
+    uint pieces = max((push.words + PIECE / 4u - 1u) / (PIECE / 4u), 1u);
+    uint outer = hlx_group() / blocks / pieces;
     if (outer >= push.outer) return;
-    uint first_column = hlx_group() % blocks * WIDTH;
+    uint first_column = hlx_group() / pieces % blocks * WIDTH;
+    uint piece = hlx_group() % pieces;
+    uint begin = piece * PIECE;
+    uint end = min(begin + PIECE, push.k);
     uint thread = gl_LocalInvocationIndex;
     uint column = thread % WIDTH;
     uint from = outer * push.k * push.columns + min(first_column + column, push.columns - 1u);
 
     uint top = 0u;
-    for (uint i = thread / WIDTH; i < push.k; i += AHEAD * TALL) {
+    for (uint i = begin + thread / WIDTH; i < end; i += AHEAD * TALL) {
         float v[AHEAD];
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = x[from + min(i + j * TALL, push.k - 1u) * push.columns];
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = x[from + min(i + j * TALL, end - 1u) * push.columns];
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) top = max(top, hlx_magnitude(v[j]));
     }
     tops[thread] = top;
@@ -58,11 +64,11 @@ void main() {
         for (uint i = thread; i < THREADS; i += WIDTH) top = max(top, tops[i]);
         own_exponents[thread] = hlx_row_exponent(top, WIDE);
         uint at = outer * push.columns + first_column + thread;
-        if (first_column + thread < push.columns) exponents[at] = own_exponents[thread];
+        if (first_column + thread < push.columns) exponents[at * pieces + piece] = own_exponents[thread];
     }
     barrier();
 
-    for (uint first = 0u; first < 4u * push.words; first += STEP) {
+    for (uint first = begin; first < min(begin + PIECE, 4u * push.words); first += STEP) {
         for (uint i = thread / WIDTH; i < STEP; i += AHEAD * TALL) {
             float v[AHEAD];
             [[unroll]] for (uint j = 0u; j < AHEAD; ++j)

@@ -1,6 +1,6 @@
-// The rows of a matrix as integers: an exponent a row from its largest magnitude, and the digits of every number
-// by it. x: [rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows]. Wide
-// rows have two planes, the upper digits first. 32 threads have a row, and read it twice.
+// The rows of a matrix as integers: an exponent a piece of a row from its largest magnitude, and the digits of every number
+// by it. x: [rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
+// Wide rows have two planes, the upper digits first. 32 threads have a piece of a row, and read it twice.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -29,6 +29,8 @@ const uint ROWS = 8u;
 const uint THREADS = 32u;
 // Vectors of a thread that are loaded together.
 const uint AHEAD = 4u;
+// Words of a piece.
+const uint PIECE = HLX_PIECE / 4u;
 
 shared uint tops[ROWS][THREADS];
 
@@ -44,10 +46,14 @@ vec4 load(uint row, uint i) {
 void main() {
     uint own = gl_LocalInvocationID.x / THREADS;
     uint lane = gl_LocalInvocationID.x % THREADS;
-    uint row = hlx_group() * ROWS + own;
+    uint pieces = max((push.words + PIECE - 1u) / PIECE, 1u);
+    uint at_piece = hlx_group() * ROWS + own;
+    uint row = at_piece / pieces;
+    uint first = at_piece % pieces * PIECE + lane;
+    uint end = min((at_piece % pieces + 1u) * PIECE, push.words);
     uint read_row = min(row, push.rows - 1u);
     uint top = 0u;
-    for (uint i = lane; i < push.words; i += AHEAD * THREADS) {
+    for (uint i = first; i < end; i += AHEAD * THREADS) {
         vec4 v[AHEAD];
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j)
@@ -60,14 +66,14 @@ void main() {
     if (row >= push.rows) return;
 
     int exponent = hlx_row_exponent(top, WIDE);
-    if (lane == 0u) exponents[row] = exponent;
-    for (uint i = lane; i < push.words; i += AHEAD * THREADS) {
+    if (lane == 0u) exponents[at_piece] = exponent;
+    for (uint i = first; i < end; i += AHEAD * THREADS) {
         vec4 v[AHEAD];
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
         bool zero = exponent == HLX_NO_EXPONENT;
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) {
             uint word = i + j * THREADS;
-            if (word >= push.words) break;
+            if (word >= end) break;
             uint at = row * push.words + word;
             if (WIDE) {
                 digits[at] = zero ? 0u : hlx_upper_digits(v[j], exponent);

@@ -1,13 +1,13 @@
 //! The `integer` arithmetic: products over integers, whose sums are exact in every order.
 //!
-//! A row of an operand (over the axis that is summed) becomes integers times a power of two of the row
-//! ([`prepare`]): of 16 bits, in two digits, where it carries a step's signal ([`Width::Wide`]), else of 8
-//! ([`Width::Narrow`]). [`integer_product`] multiplies a wide operand with a narrow one. Each result has one
-//! definition, whatever instructions compute its sums:
+//! A row of an operand (over the axis that is summed) is cut into pieces of 4,096 terms. A piece becomes integers
+//! times a power of two of the piece ([`prepare`]): of 16 bits, in two digits, where it carries a step's signal
+//! ([`Width::Wide`]), else of 8 ([`Width::Narrow`]). [`integer_product`] multiplies a wide operand with a narrow one.
+//! Each result has one definition, whatever instructions compute its sums:
 //!
-//! `C[m, n] = f32(S) 2^-(e_a[m] + e_b[n])`, with `S` the exact sum over k of `a[m, k] b[n, k]`, which is rounded
-//! once, to nearest, ties to even; then -0 becomes +0, and a bias is added. A row with a NaN or an infinity
-//! gives NaN. Below 2^-126 a result is +0, above the largest float an infinity.
+//! `C[m, n] = r_0 + r_1 + ..`, added in f32 in order, with `r = f32(S) 2^-(e_a[m] + e_b[n])` of a piece, and `S` the
+//! exact sum over its k of `a[m, k] b[n, k]`, which is rounded once, to nearest, ties to even; -0 becomes +0. A piece
+//! with a NaN or an infinity gives NaN. Below 2^-126 a piece's result is +0, above the largest float an infinity.
 
 mod law;
 mod prepare;
@@ -24,16 +24,11 @@ pub use law::Width;
 pub use prepare::{Preparation, Prepared, prepare};
 pub use product::{IntegerProduct, integer_product};
 
-/// The longest sum: with the largest digits it fills 32 bits.
-pub const MOST_TERMS: usize = 131_072;
+/// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
+/// what is small in a long row, such as a vocabulary's gradient, meets an exponent of its own size.
+pub const PIECE: usize = 4096;
 /// Elements that a row of digits is a multiple of; zeros fill it up.
 const GRANULE: usize = 64;
-
-fn check_terms(operation: &'static str, k: usize) -> Result<(), KernelError> {
-    check_that(operation, k <= MOST_TERMS, || {
-        format!("k is {k}, expected at most {MOST_TERMS}: a longer sum may not fit 32 bits")
-    })
-}
 
 fn check_dtype(
     operation: &'static str,

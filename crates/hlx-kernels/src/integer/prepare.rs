@@ -5,7 +5,7 @@ use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_
 use rayon::prelude::*;
 
 use super::law::{NO_EXPONENT, Width, digits, magnitude, quantised, row_exponent};
-use super::{GRANULE, check_dtype, check_terms};
+use super::{GRANULE, PIECE, check_dtype};
 use crate::KernelError;
 use crate::error::{check_len, check_that};
 
@@ -18,14 +18,14 @@ const ROWS: usize = 8;
 /// Columns that a workgroup may have, the most first.
 const WIDTHS: [usize; 3] = [32, 16, 8];
 
-/// What an operand's rows are: each has an exponent of its own and is summed over.
+/// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preparation {
     /// Matrices one behind the other.
     outer: usize,
     /// Rows of all of them.
     rows: usize,
-    /// Elements of a row, at most [`super::MOST_TERMS`].
+    /// Elements of a row.
     k: usize,
     /// The rows are the matrices' columns.
     of_columns: bool,
@@ -71,6 +71,17 @@ impl Preparation {
         self.width.planes() * self.rows * self.padded()
     }
 
+    /// Pieces of a row.
+    pub const fn pieces(&self) -> usize {
+        let pieces = self.k.div_ceil(PIECE);
+        if pieces == 0 { 1 } else { pieces }
+    }
+
+    /// Exponents, i32: `[rows, pieces]`.
+    pub const fn exponents_len(&self) -> usize {
+        self.rows * self.pieces()
+    }
+
     const fn columns(&self) -> usize {
         self.rows / if self.outer == 0 { 1 } else { self.outer }
     }
@@ -92,7 +103,7 @@ impl Preparation {
 pub struct Prepared {
     /// i8, `[planes, rows, padded k]`: the upper digits of wide rows first.
     pub digits: Buffer,
-    /// i32, `[rows]`.
+    /// i32, `[rows, pieces]`.
     pub exponents: Buffer,
     /// What the rows are.
     pub of: Preparation,
@@ -106,7 +117,7 @@ impl Prepared {
     pub fn new(ctx: &Context, x: &Buffer, of: Preparation) -> Result<Self, KernelError> {
         let prepared = Self {
             digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: ctx.alloc_typed(DType::I32, of.rows)?,
+            exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
             of,
         };
         prepare(ctx, x, &prepared)?;
@@ -117,16 +128,15 @@ impl Prepared {
 /// Writes the integers of rows and their exponents: `x` is f32, as `to.of` says.
 ///
 /// # Errors
-/// If a buffer has another type or length, `k` is past [`super::MOST_TERMS`], or the launch fails.
+/// If a buffer has another type or length, or the launch fails.
 pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
-    check_terms(NAME, s.k)?;
     check_dtype(NAME, "x", x, DType::F32)?;
     check_dtype(NAME, "digits", &to.digits, DType::I8)?;
     check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
     check_len(NAME, "x", x, s.rows * s.k)?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
-    check_len(NAME, "exponents", &to.exponents, s.rows)?;
+    check_len(NAME, "exponents", &to.exponents, s.exponents_len())?;
     check_that(NAME, u32::try_from(s.rows * s.k).is_ok(), || {
         format!(
             "x has {} elements, expected at most {}",
@@ -156,7 +166,7 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
         &rows_shader::SHADER,
         [wide(&s), vectors],
         push_bytes(&push),
-        s.rows.div_ceil(ROWS),
+        s.exponents_len().div_ceil(ROWS),
         (x, to),
     )
 }
@@ -169,7 +179,7 @@ fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), Kerne
         columns: s.columns() as u32,
         words: (s.padded() / 4) as u32,
     };
-    let groups = |width: usize| s.outer * s.columns().div_ceil(width);
+    let groups = |width: usize| s.outer * s.columns().div_ceil(width) * s.pieces();
     // As many columns as leave every processor two workgroups.
     let fills = |width: &usize| groups(*width) >= 2 * ctx.tuning().processors;
     let width = WIDTHS.into_iter().find(fills).unwrap_or(WIDTHS[2]);
@@ -212,7 +222,12 @@ fn launch(
     ctx.launch(launch, move |bindings| {
         let ([x], [digits, exponents]) = bindings.split::<1, 2>();
         let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
-        prepare_on_cpu(x, digits, &mut cast_slice_mut(exponents)[..s.rows], &s);
+        prepare_on_cpu(
+            x,
+            digits,
+            &mut cast_slice_mut(exponents)[..s.exponents_len()],
+            &s,
+        );
     })?;
     Ok(())
 }
@@ -221,8 +236,10 @@ fn prepare_on_cpu(x: &[f32], to: &mut [i8], exponents: &mut [i32], s: &Preparati
     exponents
         .par_iter_mut()
         .enumerate()
-        .for_each(|(row, exponent)| {
-            let top = (0..s.k).map(|i| magnitude(x[s.at(row, i)])).max();
+        .for_each(|(at, exponent)| {
+            let (row, first) = (at / s.pieces(), at % s.pieces() * PIECE);
+            let terms = first..s.k.min(first + PIECE);
+            let top = terms.map(|i| magnitude(x[s.at(row, i)])).max();
             *exponent = row_exponent(top.unwrap_or(0), s.width);
         });
     if s.padded() == 0 {
@@ -232,8 +249,8 @@ fn prepare_on_cpu(x: &[f32], to: &mut [i8], exponents: &mut [i32], s: &Preparati
         .enumerate()
         .for_each(|(line, to)| {
             let (plane, row) = (line / s.rows, line % s.rows);
-            let exponent = exponents[row];
             for (i, to) in to.iter_mut().enumerate() {
+                let exponent = exponents[row * s.pieces() + i / PIECE];
                 let q = match i < s.k && exponent != NO_EXPONENT {
                     true => quantised(x[s.at(row, i)], exponent),
                     false => 0,

@@ -9,8 +9,9 @@ use rayon::prelude::*;
 
 use super::law::{Width, result};
 use super::prepare::{Preparation, Prepared};
-use super::{check_dtype, check_terms};
+use super::{PIECE, check_dtype};
 use crate::KernelError;
+use crate::elementwise::add_assign;
 use crate::error::{check_len, check_that};
 use crate::matmul::Epilogue;
 
@@ -30,7 +31,7 @@ pub struct IntegerProduct {
     pub m: usize,
     /// Rows of a B, columns of a C.
     pub n: usize,
-    /// Terms of a sum, at most [`super::MOST_TERMS`].
+    /// Terms of a sum.
     pub k: usize,
     /// C is added to what it holds.
     pub accumulate: bool,
@@ -61,7 +62,7 @@ enum Adds {
 /// follows: `bias`, `[n]`, or nothing; then an epilogue over C, `[batch, m, n]`, with the bits of its own launch.
 ///
 /// # Errors
-/// If a buffer has another type or length, an operand other rows, `k` is past [`super::MOST_TERMS`], `accumulate`
+/// If a buffer has another type or length, an operand other rows, `accumulate`
 /// comes with an epilogue, or a launch fails.
 pub fn integer_product(
     ctx: &Context,
@@ -79,18 +80,21 @@ pub fn integer_product(
     check_that(NAME, plain || !shape.accumulate, || {
         "an epilogue and accumulate exclude each other".to_owned()
     })?;
+    let into = |c: &Buffer, adds: (Adds, &Buffer)| launch(ctx, [a, b], bias, c, shape, adds);
     match epilogue {
-        Epilogue::None if shape.accumulate => {
-            launch(ctx, [a, b], bias, c, shape, (Adds::Stored, c))
+        Epilogue::None if shape.accumulate && a.of.pieces() > 1 => {
+            // C cannot hold both the pieces so far and what they are added to.
+            let sums = ctx.alloc(c.len())?;
+            into(&sums, (Adds::Nothing, c))?;
+            add_assign(ctx, c, &sums)
         }
-        Epilogue::None => launch(ctx, [a, b], bias, c, shape, (Adds::Nothing, c)),
+        Epilogue::None if shape.accumulate => into(c, (Adds::Stored, c)),
+        Epilogue::None => into(c, (Adds::Nothing, c)),
         Epilogue::Add(r) => {
             check_len(NAME, "r", r, c.len())?;
-            launch(ctx, [a, b], bias, c, shape, (Adds::Extra, r))
+            into(c, (Adds::Extra, r))
         }
-        other => other.separately(ctx, c, false, |c| {
-            launch(ctx, [a, b], bias, c, shape, (Adds::Nothing, c))
-        }),
+        other => other.separately(ctx, c, false, |c| into(c, (Adds::Nothing, c))),
     }
 }
 
@@ -101,7 +105,6 @@ fn check(
     c: &Buffer,
     s: &IntegerProduct,
 ) -> Result<(), KernelError> {
-    check_terms(NAME, s.k)?;
     let of_a = Preparation::of_rows(s.batch * s.m, s.k, Width::Wide);
     let of_b = Preparation::of_rows(s.batch * s.n, s.k, Width::Narrow);
     for (names, operand, of) in [
@@ -111,7 +114,7 @@ fn check(
         check_dtype(NAME, names[0], &operand.digits, DType::I8)?;
         check_dtype(NAME, names[1], &operand.exponents, DType::I32)?;
         check_len(NAME, names[0], &operand.digits, of.digits_len())?;
-        check_len(NAME, names[1], &operand.exponents, of.rows())?;
+        check_len(NAME, names[1], &operand.exponents, of.exponents_len())?;
     }
     check_dtype(NAME, "c", c, DType::F32)?;
     check_len(NAME, "c", c, s.batch * s.m * s.n)?;
@@ -153,9 +156,10 @@ fn launch(
     let (shader, [rows, columns]) = shader_of(ctx.tuning().products.integers);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
-    let to = match adds {
-        Adds::Stored => Binding::ReadWrite(c),
-        _ => Binding::Write(c),
+    let reads_c = adds == Adds::Stored || a.of.pieces() > 1;
+    let to = match reads_c {
+        true => Binding::ReadWrite(c),
+        false => Binding::Write(c),
     };
     let launch = Launch {
         name: NAME,
@@ -220,13 +224,20 @@ impl Operands<'_> {
     fn element(&self, s: &IntegerProduct, row: usize, column: usize) -> f32 {
         let [a, b] = self.digits;
         let at = row / s.m * s.n + column;
+        let lines = [row, s.batch * s.m + row].map(|line| &a[line * self.padded..][..self.padded]);
         let of_b = &b[at * self.padded..][..self.padded];
-        let sums = [row, s.batch * s.m + row].map(|line| {
-            let of_a = &a[line * self.padded..][..self.padded];
-            let terms = of_a.iter().zip(of_b);
-            terms.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
-        });
-        let v = result(sums, [self.exponents[0][row], self.exponents[1][at]]);
+        let pieces = self.padded.div_ceil(PIECE).max(1);
+        let of_piece = |piece: usize| {
+            let terms = piece * PIECE..self.padded.min((piece + 1) * PIECE);
+            let sums = lines.map(|of_a| {
+                let terms = of_a[terms.clone()].iter().zip(&of_b[terms.clone()]);
+                terms.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+            });
+            let exponents = [(0, row), (1, at)]
+                .map(|(operand, row)| self.exponents[operand][row * pieces + piece]);
+            result(sums, exponents)
+        };
+        let v = (0..pieces).map(of_piece).reduce(arith::add).unwrap_or(0.0);
         match self.bias {
             Some(bias) => arith::pos0(arith::add(v, bias[column])),
             None => v,

@@ -1,4 +1,4 @@
-//! Golden runs: three small trainings whose digests are part of the repository.
+//! Golden runs: four small trainings whose digests are part of the repository.
 //!
 //! Between them they go through every kind of layer, dropout, clipping, accumulation over
 //! micro-batches, and the optimizers. Whoever doubts that a device gives HLX's bits can train
@@ -12,14 +12,14 @@ mod transformer;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use hlx_core::Context;
 use hlx_core::digest::TensorHasher;
+use hlx_core::{Arithmetic, Context};
 use serde::{Deserialize, Serialize};
 
 /// The digests that every device must give.
 const EXPECTED: &str = include_str!("../../golden.json");
 /// The file's number; it counts changes of what is trained.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The golden runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ const VERSION: u32 = 1;
 pub enum GoldenRun {
     /// A transformer with dropout, label smoothing, clipping, micro-batches and AdamW.
     Transformer,
+    /// The same in the integer arithmetic, whose micro-batches are whole shards.
+    Integer,
     /// A multilayer perceptron with tanh, clipping, weight decay and momentum.
     Perceptron,
     /// One weight, learnt by gradient descent: HLX's founding experiment.
@@ -35,12 +37,18 @@ pub enum GoldenRun {
 
 impl GoldenRun {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Transformer, Self::Perceptron, Self::Scalar];
+    pub const ALL: [Self; 4] = [
+        Self::Transformer,
+        Self::Integer,
+        Self::Perceptron,
+        Self::Scalar,
+    ];
 
     /// The name that the file has for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transformer => "transformer",
+            Self::Integer => "integer",
             Self::Perceptron => "perceptron",
             Self::Scalar => "scalar",
         }
@@ -52,7 +60,8 @@ impl GoldenRun {
     /// What the device reports.
     pub fn train(self, ctx: &Context) -> Result<GoldenDigests> {
         match self {
-            Self::Transformer => transformer::train(ctx),
+            Self::Transformer => transformer::train(ctx, Arithmetic::Portable),
+            Self::Integer => transformer::train(ctx, Arithmetic::Integer),
             Self::Perceptron => perceptron::train(ctx),
             Self::Scalar => scalar::train(ctx),
         }
@@ -88,6 +97,7 @@ impl GoldenDigests {
 pub struct GoldenFile {
     version: u32,
     transformer: GoldenDigests,
+    integer: GoldenDigests,
     perceptron: GoldenDigests,
     scalar: GoldenDigests,
 }
@@ -123,10 +133,11 @@ impl GoldenFile {
     }
 
     /// Makes a file of the digests of all runs, in [`GoldenRun::ALL`]'s order.
-    pub fn new([transformer, perceptron, scalar]: [GoldenDigests; 3]) -> Self {
+    pub fn new([transformer, integer, perceptron, scalar]: [GoldenDigests; 4]) -> Self {
         Self {
             version: VERSION,
             transformer,
+            integer,
             perceptron,
             scalar,
         }
@@ -136,6 +147,7 @@ impl GoldenFile {
     pub fn of(&self, run: GoldenRun) -> &GoldenDigests {
         match run {
             GoldenRun::Transformer => &self.transformer,
+            GoldenRun::Integer => &self.integer,
             GoldenRun::Perceptron => &self.perceptron,
             GoldenRun::Scalar => &self.scalar,
         }

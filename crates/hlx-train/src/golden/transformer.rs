@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, Result};
 use hlx_autograd::no_grad;
-use hlx_core::Context;
+use hlx_core::{Arithmetic, Context};
 use hlx_nn::ForwardContext;
 
 use super::{GoldenDigests, logits_digest};
@@ -53,8 +53,8 @@ fn pairs() -> String {
     (0..20).map(pair).collect()
 }
 
-pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
-    let (mut engine, mut progress) = prepare(ctx)?;
+pub(super) fn train(ctx: &Context, arithmetic: Arithmetic) -> Result<GoldenDigests> {
+    let (mut engine, mut progress) = prepare(ctx, arithmetic)?;
     while progress.step < STEPS {
         engine.one_step(&mut progress)?;
         if engine.epoch_ends(&progress) {
@@ -69,8 +69,16 @@ pub(super) fn train(ctx: &Context) -> Result<GoldenDigests> {
     })
 }
 
-fn prepare(ctx: &Context) -> Result<(Engine, Progress)> {
-    let config = Config::parse(CONFIG, "golden transformer", &[])?;
+fn prepare(ctx: &Context, arithmetic: Arithmetic) -> Result<(Engine, Progress)> {
+    let overrides = match arithmetic {
+        Arithmetic::Portable => Vec::new(),
+        // The exponents of a gradient are of a shard: a pass has whole ones.
+        Arithmetic::Integer => vec![
+            "arithmetic=integer".parse()?,
+            "train.micro_batch_size=4".parse()?,
+        ],
+    };
+    let config = Config::parse(CONFIG, "golden transformer", &overrides)?;
     let positions = config.positions();
     let corpus = pairs();
     let data = Dataset::from_bytes(corpus.as_bytes(), "golden pairs", Format::Pairs, positions)?;
@@ -94,7 +102,7 @@ mod tests {
     #[test]
     fn it_learns_and_its_gradients_are_clipped() {
         let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
-        let (mut engine, mut progress) = prepare(&ctx).expect("prepares");
+        let (mut engine, mut progress) = prepare(&ctx, Arithmetic::Portable).expect("prepares");
         let mut steps = Vec::new();
         for _ in 0..STEPS {
             engine.one_step(&mut progress).expect("steps");
