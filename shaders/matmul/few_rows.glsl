@@ -6,9 +6,9 @@
 // With few rows the kernel is bound by the memory that W lies in and by the latency of a chain, which no
 // split over K may shorten. So half of a workgroup's threads load, and a thread of the other half has one
 // chain: the loads of the next DEPTH tiles of W are under way while the terms of this one are added, each by
-// one of DEPTH groups of loaders. A tile is 128 elements of each of COLUMNS rows of W. It passes through shared
-// memory as f32, so that a chain has nothing to do but its multiply-adds; the two halves are filled in turns,
-// because lanes that load side by side along k add up side by side along n.
+// one of DEPTH groups of loaders. A tile is 16 bytes x UNITS of each of COLUMNS rows of W; it passes through
+// shared memory, whose two halves are filled in turns, because lanes that load side by side along k add up side
+// by side along n.
 //
 // The program is short on purpose: a launch of some microseconds begins with reading it. With the loop over
 // tiles unrolled by DEPTH it was two to three times as long.
@@ -30,12 +30,15 @@
 
 #define LOADERS 128
 #define CHAINS 128
-// Vectors of four elements of a tile's row or column. In shared memory one of padding follows, so that
-// neighbouring columns lie in other banks.
-#define VECTORS 32u
-#define STRIDE (VECTORS + 1u)
-// The most vectors of A that a loader has: 16 rows.
-#define MOST_A_LOADS 4
+// Units of 16 bytes of a tile's column. In shared memory one of padding follows, so that neighbouring columns lie
+// in other banks.
+#define UNITS 32u
+#define COLUMN_UNITS (UNITS + 1u)
+// Groups of loaders, the loaders of one, and the units of a tile that each of them has: COLUMNS.
+#define DEPTH 4u
+#define GROUP (LOADERS / DEPTH)
+// The most vectors of A that a loader has: 16 rows of 256 terms.
+#define MOST_A_LOADS 8
 
 layout(local_size_x = LOADERS + CHAINS) in;
 
@@ -70,16 +73,14 @@ layout(set = 0, binding = 5) readonly restrict buffer Gain { vec4 gain[]; };
 layout(set = 0, binding = 5) readonly restrict buffer Up { vec4 up[]; };
 #endif
 
-// W is loaded in units of 16 bytes: so many vectors.
-const uint UNIT = W_TYPE == HLX_F32 ? 1u : 2u;
-const uint UNITS = VECTORS / UNIT;
-// Groups of loaders, the loaders of one, and the units of a tile that each of them has: COLUMNS.
-const uint DEPTH = W_TYPE == HLX_F32 ? 4u : 8u;
-const uint GROUP = LOADERS / DEPTH;
-const uint A_LOADS = (ROWS * VECTORS + LOADERS - 1u) / LOADERS;
+// Vectors of A that belong to a unit of W, and to a tile.
+const uint A_UNIT = W_TYPE == HLX_F32 ? 1u : 2u;
+const uint A_TILE = A_UNIT * UNITS;
+const uint A_ROW = A_TILE + 1u;
+const uint A_LOADS = (ROWS * A_TILE + LOADERS - 1u) / LOADERS;
 
-shared vec4 w_tile[2u * COLUMNS * STRIDE];
-shared vec4 a_tile[2u * ROWS * STRIDE];
+shared uvec4 w_tile[2u * COLUMNS * COLUMN_UNITS];
+shared vec4 a_tile[2u * ROWS * A_ROW];
 
 // The lower or the upper 16 bits of a word as the float of the same value. A subnormal bf16 stays one: the
 // multiply-add takes it for zero.
@@ -89,48 +90,57 @@ float widened(uint word, uint half_idx) {
     return uintBitsToFloat(hlx_widen(W_TYPE, word, half_idx));
 }
 
-// The elements of a vector of a unit.
-vec4 widened4(uvec4 unit, uint vector) {
-    if (W_TYPE == HLX_F32) return uintBitsToFloat(unit);
-    uvec2 words = vector == 0u ? unit.xy : unit.zw;
-    return vec4(widened(words.x, 0u), widened(words.x, 1u), widened(words.y, 0u), widened(words.y, 1u));
-}
-
-float add_vector(float acc, vec4 x, vec4 y) {
+// The terms of a unit, whose elements lie behind each other along k.
+float add_unit(float acc, uvec4 unit, vec4 x0, vec4 x1) {
     precise float sum = acc;
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = hlx_fma(x[i], y[i], sum);
+    if (W_TYPE == HLX_F32) {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i)
+            sum = hlx_fma(x0[i], uintBitsToFloat(unit[i]), sum);
+    } else {
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            uint at = 2u * (i & 1u);
+            sum = hlx_fma(i < 2u ? x0[at] : x1[at], widened(unit[i], 0u), sum);
+            sum = hlx_fma(i < 2u ? x0[at + 1u] : x1[at + 1u], widened(unit[i], 1u), sum);
+        }
+    }
     return sum;
 }
 
-// Four vectors of a row and of a column.
-#define LOAD_VECTORS(x, y, first)                                                        \
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {                                           \
-        x[i] = a_tile[a_first + (first) + i];                                             \
-        y[i] = w_tile[w_first + (first) + i];                                             \
+// Two units of a column, and what belongs to them of a row: the second vectors are of 16-bit weights alone.
+#define LOAD_UNITS(unit, x0, x1, first)                                                  \
+    [[unroll]] for (uint i = 0u; i < 2u; ++i) {                                           \
+        unit[i] = w_tile[w_first + (first) + i];                                          \
+        x0[i] = a_tile[a_first + A_UNIT * ((first) + i)];                                 \
+        x1[i] = a_tile[a_first + A_UNIT * ((first) + i) + A_UNIT - 1u];                   \
     }
 
-// A chain goes on over `vectors` vectors of a half of shared memory. Four are loaded while the terms of four
-// others are added, so that no term waits for shared memory.
-float add_tile(float acc, uint half_idx, uint column, uint row, uint vectors) {
+// A chain goes on over `units` units of a half of shared memory. Two units are loaded while the terms of
+// two others are added, so that no term waits for shared memory.
+float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
     precise float sum = acc;
-    uint w_first = (half_idx * COLUMNS + column) * STRIDE;
-    uint a_first = (half_idx * ROWS + row) * STRIDE;
-    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u && vectors == VECTORS) {
-        vec4 x[4];
-        vec4 y[4];
-        LOAD_VECTORS(x, y, 0u)
-        [[dont_unroll]] for (uint v = 0u; v < VECTORS; v += 8u) {
-            vec4 next_x[4];
-            vec4 next_y[4];
-            LOAD_VECTORS(next_x, next_y, v + 4u)
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = add_vector(sum, x[i], y[i]);
-            // The last turn loads the first vectors again instead of branching.
-            LOAD_VECTORS(x, y, (v + 8u) % VECTORS)
-            [[unroll]] for (uint i = 0u; i < 4u; ++i) sum = add_vector(sum, next_x[i], next_y[i]);
+    uint w_first = (half_idx * COLUMNS + column) * COLUMN_UNITS;
+    uint a_first = (half_idx * ROWS + row) * A_ROW;
+    if (HLX_NATIVE_FMA != 0u && HLX_NATIVE_FLUSH != 0u && units == UNITS) {
+        uvec4 unit[2];
+        vec4 x0[2];
+        vec4 x1[2];
+        LOAD_UNITS(unit, x0, x1, 0u)
+        [[dont_unroll]] for (uint u = 0u; u < UNITS; u += 4u) {
+            uvec4 next_unit[2];
+            vec4 next_x0[2];
+            vec4 next_x1[2];
+            LOAD_UNITS(next_unit, next_x0, next_x1, u + 2u)
+            [[unroll]] for (uint i = 0u; i < 2u; ++i) sum = add_unit(sum, unit[i], x0[i], x1[i]);
+            // The last turn loads the first units again instead of branching.
+            LOAD_UNITS(unit, x0, x1, (u + 4u) % UNITS)
+            [[unroll]] for (uint i = 0u; i < 2u; ++i)
+                sum = add_unit(sum, next_unit[i], next_x0[i], next_x1[i]);
         }
     } else {
-        for (uint v = 0u; v < vectors; ++v)
-            sum = add_vector(sum, a_tile[a_first + v], w_tile[w_first + v]);
+        for (uint u = 0u; u < units; ++u) {
+            uint a_at = a_first + A_UNIT * u;
+            sum = add_unit(sum, w_tile[w_first + u], a_tile[a_at], a_tile[a_at + A_UNIT - 1u]);
+        }
     }
     return sum;
 }
@@ -140,23 +150,21 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint vectors) {
     [[unroll]] for (uint l = 0u; l < COLUMNS; ++l) {                                      \
         uint at = loader % GROUP + l * GROUP;                                             \
         uint column = min(first_n + at / UNITS, push.n - 1u);                             \
-        uint unit = min((tile) * UNITS + at % UNITS, vectors / UNIT - 1u);                \
-        w_staged[l] = w[column * (vectors / UNIT) + unit];                                \
+        uint unit = min((tile) * UNITS + at % UNITS, k_units - 1u);                       \
+        w_staged[l] = w[column * k_units + unit];                                         \
     }
 // They go into a half of shared memory.
 #define KEEP_W(half_idx)                                                                 \
     [[unroll]] for (uint l = 0u; l < COLUMNS; ++l) {                                      \
         uint at = loader % GROUP + l * GROUP;                                             \
-        uint first = ((half_idx) * COLUMNS + at / UNITS) * STRIDE + at % UNITS * UNIT;    \
-        [[unroll]] for (uint vector = 0u; vector < UNIT; ++vector)                        \
-            w_tile[first + vector] = widened4(w_staged[l], vector);                       \
+        w_tile[((half_idx) * COLUMNS + at / UNITS) * COLUMN_UNITS + at % UNITS] = w_staged[l]; \
     }
 
 // What a vector of A is multiplied by.
 #ifdef NORMED
 #define FETCH_FACTOR(l, row, vector) factors[l] = gain[vector];
 #elif defined(GATED)
-#define FETCH_FACTOR(l, row, vector) factors[l] = up[(row) * vectors + (vector)];
+#define FETCH_FACTOR(l, row, vector) factors[l] = up[(row) * A_UNIT * k_units + (vector)];
 #else
 #define FETCH_FACTOR(l, row, vector)
 #endif
@@ -164,9 +172,9 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint vectors) {
 #define FETCH_A(tile)                                                                    \
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
-        uint vector = min((tile) * VECTORS + at % VECTORS, vectors - 1u);                 \
-        uint a_row = min(first_m + min(at / VECTORS, ROWS - 1u), push.m - 1u);            \
-        a_staged[l] = a[a_row * vectors + vector];                                        \
+        uint vector = min((tile) * A_TILE + at % A_TILE, A_UNIT * k_units - 1u);          \
+        uint a_row = min(first_m + min(at / A_TILE, ROWS - 1u), push.m - 1u);             \
+        a_staged[l] = a[a_row * A_UNIT * k_units + vector];                               \
         FETCH_FACTOR(l, a_row, vector)                                                    \
     }
 
@@ -245,9 +253,9 @@ vec4 prepared4(vec4 x, vec4 factor, uint row) {
 #define KEEP_A(half_idx)                                                                 \
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {                                      \
         uint at = loader + l * LOADERS;                                                   \
-        if (at < ROWS * VECTORS)                                                          \
-            a_tile[((half_idx) * ROWS + at / VECTORS) * STRIDE + at % VECTORS] =          \
-                prepared4(a_staged[l], factors[l], at / VECTORS);                         \
+        if (at < ROWS * A_TILE)                                                           \
+            a_tile[((half_idx) * ROWS + at / A_TILE) * A_ROW + at % A_TILE] =             \
+                prepared4(a_staged[l], factors[l], at / A_TILE);                          \
     }
 
 void main() {
@@ -257,8 +265,8 @@ void main() {
     uint first_m = group % row_tiles * ROWS;
     uint first_n = group / row_tiles * COLUMNS;
     if (first_n >= push.n) return;
-    uint vectors = push.k / 4u;
-    uint tiles = (vectors + VECTORS - 1u) / VECTORS;
+    uint k_units = push.k / (4u * A_UNIT);
+    uint tiles = (k_units + UNITS - 1u) / UNITS;
 
     uint loader = gl_LocalInvocationIndex;
     bool loads = loader < LOADERS;
@@ -300,7 +308,7 @@ void main() {
             }
         }
         barrier();
-        if (adds) sum = add_tile(sum, tile & 1u, column, row, min(VECTORS, vectors - tile * VECTORS));
+        if (adds) sum = add_tile(sum, tile & 1u, column, row, min(UNITS, k_units - tile * UNITS));
     }
     if (!adds) return;
     precise float result = hlx_pos0(sum);

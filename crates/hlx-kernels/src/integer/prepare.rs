@@ -1,7 +1,9 @@
 //! From numbers to the integers of a product's operand.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_bytes};
+use hlx_core::{
+    Binding, Buffer, Context, DType, DeviceKind, Launch, Shader, groups_1d, push_bytes,
+};
 use rayon::prelude::*;
 
 use super::law::{NO_EXPONENT, Width, digits, magnitude, quantised, row_exponent};
@@ -15,8 +17,12 @@ shader!(columns_shader, "integer/prepare_columns");
 const NAME: &str = "prepare_integers";
 /// Rows of a workgroup.
 const ROWS: usize = 8;
-/// Columns that a workgroup may have, the most first.
+/// Threads of a workgroup that prepares columns, and columns that it may have, the most first.
+const THREADS: usize = 256;
 const WIDTHS: [usize; 3] = [32, 16, 8];
+/// Numbers that a thread of it may hold in registers, and the number for none.
+const HELD: [usize; 3] = [32, 64, 128];
+const HELD_NONE: usize = 8;
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +159,15 @@ pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelErr
     }
 }
 
+/// A kernel that prepares, as it is launched for a shape.
+struct Kernel<'a> {
+    name: &'static str,
+    shader: &'static Shader,
+    specialization: &'a [(u32, u32)],
+    push: &'a [u8],
+    groups: usize,
+}
+
 fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     let push = rows_shader::Push {
@@ -160,15 +175,14 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
         k: s.k as u32,
         words: (s.padded() / 4) as u32,
     };
-    let vectors = (1, u32::from(s.k.is_multiple_of(4)));
-    launch(
-        ctx,
-        &rows_shader::SHADER,
-        [wide(&s), vectors],
-        push_bytes(&push),
-        s.exponents_len().div_ceil(ROWS),
-        (x, to),
-    )
+    let kernel = Kernel {
+        name: "prepare_integer_rows",
+        shader: &rows_shader::SHADER,
+        specialization: &[wide(&s), (1, u32::from(s.k.is_multiple_of(4)))],
+        push: push_bytes(&push),
+        groups: s.exponents_len().div_ceil(ROWS),
+    };
+    launch(ctx, kernel, x, to)
 }
 
 fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
@@ -180,17 +194,27 @@ fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), Kerne
         words: (s.padded() / 4) as u32,
     };
     let groups = |width: usize| s.outer * s.columns().div_ceil(width) * s.pieces();
-    // As many columns as leave every processor two workgroups.
-    let fills = |width: &usize| groups(*width) >= 2 * ctx.tuning().processors;
+    // As many columns as leave every processor four workgroups.
+    let fills = |width: &usize| groups(*width) >= 4 * ctx.tuning().processors;
     let width = WIDTHS.into_iter().find(fills).unwrap_or(WIDTHS[2]);
-    launch(
-        ctx,
-        &columns_shader::SHADER,
-        [wide(&s), (1, width as u32)],
-        push_bytes(&push),
-        groups(width),
-        (x, to),
-    )
+    // Software drivers would compile the unrolled kernels for long.
+    let numbers = match ctx.info().kind {
+        DeviceKind::VulkanGpu => s.k.min(PIECE) * width / THREADS,
+        _ => usize::MAX,
+    };
+    let held = HELD.into_iter().find(|&held| numbers <= held);
+    let kernel = Kernel {
+        name: "prepare_integer_columns",
+        shader: &columns_shader::SHADER,
+        specialization: &[
+            wide(&s),
+            (1, width as u32),
+            (2, held.unwrap_or(HELD_NONE) as u32),
+        ],
+        push: push_bytes(&push),
+        groups: groups(width),
+    };
+    launch(ctx, kernel, x, to)
 }
 
 /// The constant WIDE.
@@ -198,36 +222,25 @@ fn wide(s: &Preparation) -> (u32, u32) {
     (0, u32::from(s.width == Width::Wide))
 }
 
-fn launch(
-    ctx: &Context,
-    shader: &'static Shader,
-    specialization: [(u32, u32); 2],
-    push: &[u8],
-    groups: usize,
-    (x, to): (&Buffer, &Prepared),
-) -> Result<(), KernelError> {
+fn launch(ctx: &Context, kernel: Kernel<'_>, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     let launch = Launch {
-        name: NAME,
-        shader,
-        specialization: &specialization,
+        name: kernel.name,
+        shader: kernel.shader,
+        specialization: kernel.specialization,
         bindings: &[
             Binding::Read(x),
             Binding::Write(&to.digits),
             Binding::Write(&to.exponents),
         ],
-        push,
-        groups: groups_1d(groups),
+        push: kernel.push,
+        groups: groups_1d(kernel.groups),
     };
     ctx.launch(launch, move |bindings| {
         let ([x], [digits, exponents]) = bindings.split::<1, 2>();
         let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
-        prepare_on_cpu(
-            x,
-            digits,
-            &mut cast_slice_mut(exponents)[..s.exponents_len()],
-            &s,
-        );
+        let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
+        prepare_on_cpu(x, digits, exponents, &s);
     })?;
     Ok(())
 }

@@ -11,12 +11,15 @@ use super::law::{Width, result};
 use super::prepare::{Preparation, Prepared};
 use super::{PIECE, check_dtype};
 use crate::KernelError;
+use crate::activation::Activation;
 use crate::elementwise::add_assign;
 use crate::error::{check_len, check_that};
 use crate::matmul::Epilogue;
 
 shader!(plain_shader, "integer/product");
 shader!(matrices_shader, "integer/product_matrices");
+shader!(activation_shader, "integer/product_matrices_activation");
+shader!(slope_shader, "integer/product_matrices_slope");
 
 use plain_shader::Push;
 
@@ -50,12 +53,31 @@ impl IntegerProduct {
     }
 }
 
-/// What is added to results at the end: the shaders' constant ADDS.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Adds {
-    Nothing = 0,
-    Extra = 1,
-    Stored = 2,
+/// What follows a result on its way to C.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Nothing,
+    /// The result is added to this.
+    Add(&'a Buffer),
+    /// It is added to what C holds.
+    Stored,
+    /// f of it goes here; in the launch itself by matrices alone, of rows of one piece.
+    Activation(Activation, &'a Buffer),
+    /// f' at what C holds times it, likewise.
+    Slope(Activation),
+}
+
+impl End<'_> {
+    /// The shaders' constants ADDS and KIND.
+    fn specialization(self) -> [(u32, u32); 2] {
+        let (adds, kind) = match self {
+            Self::Nothing => (0, 0),
+            Self::Add(_) => (1, 0),
+            Self::Stored => (2, 0),
+            Self::Activation(kind, _) | Self::Slope(kind) => (0, kind as u32),
+        };
+        [(1, adds), (3, kind)]
+    }
 }
 
 /// Computes products of prepared operands, A wide with `batch * m` rows and B narrow with `batch * n`, and what
@@ -80,21 +102,28 @@ pub fn integer_product(
     check_that(NAME, plain || !shape.accumulate, || {
         "an epilogue and accumulate exclude each other".to_owned()
     })?;
-    let into = |c: &Buffer, adds: (Adds, &Buffer)| launch(ctx, [a, b], bias, c, shape, adds);
+    let into = |c: &Buffer, end: End<'_>| launch(ctx, [a, b], bias, c, shape, end);
+    let one_piece = a.of.pieces() == 1;
+    let fuses = one_piece && ctx.tuning().products.integers == IntegerPath::Matrices;
     match epilogue {
-        Epilogue::None if shape.accumulate && a.of.pieces() > 1 => {
+        Epilogue::None if shape.accumulate && !one_piece => {
             // C cannot hold both the pieces so far and what they are added to.
             let sums = ctx.alloc(c.len())?;
-            into(&sums, (Adds::Nothing, c))?;
+            into(&sums, End::Nothing)?;
             add_assign(ctx, c, &sums)
         }
-        Epilogue::None if shape.accumulate => into(c, (Adds::Stored, c)),
-        Epilogue::None => into(c, (Adds::Nothing, c)),
+        Epilogue::None if shape.accumulate => into(c, End::Stored),
+        Epilogue::None => into(c, End::Nothing),
         Epilogue::Add(r) => {
             check_len(NAME, "r", r, c.len())?;
-            into(c, (Adds::Extra, r))
+            into(c, End::Add(r))
         }
-        other => other.separately(ctx, c, false, |c| into(c, (Adds::Nothing, c))),
+        Epilogue::Activation { kind, out } if fuses => {
+            check_len(NAME, "out", out, c.len())?;
+            into(c, End::Activation(kind, out))
+        }
+        Epilogue::ActivationBackward(kind) if fuses => into(c, End::Slope(kind)),
+        other => other.separately(ctx, c, false, |c| into(c, End::Nothing)),
     }
 }
 
@@ -130,11 +159,14 @@ fn check(
 }
 
 /// A shader of products and the results of its workgroups.
-fn shader_of(path: IntegerPath) -> (&'static Shader, [usize; 2]) {
-    match path {
-        IntegerPath::Plain => (&plain_shader::SHADER, [16, 64]),
-        IntegerPath::Matrices => (&matrices_shader::SHADER, [64, 128]),
-    }
+fn shader_of(path: IntegerPath, end: End<'_>) -> (&'static Shader, [usize; 2]) {
+    let shader = match (path, end) {
+        (IntegerPath::Plain, _) => return (&plain_shader::SHADER, [16, 64]),
+        (IntegerPath::Matrices, End::Activation(..)) => &activation_shader::SHADER,
+        (IntegerPath::Matrices, End::Slope(_)) => &slope_shader::SHADER,
+        (IntegerPath::Matrices, _) => &matrices_shader::SHADER,
+    };
+    (shader, [64, 128])
 }
 
 fn launch(
@@ -143,7 +175,7 @@ fn launch(
     bias: Option<&Buffer>,
     c: &Buffer,
     shape: &IntegerProduct,
-    (adds, extra): (Adds, &Buffer),
+    end: End<'_>,
 ) -> Result<(), KernelError> {
     let s = *shape;
     let padded = Preparation::of_rows(s.m, s.k, Width::Narrow).padded();
@@ -153,21 +185,28 @@ fn launch(
         n: s.n as u32,
         units: (padded / 16) as u32,
     };
-    let (shader, [rows, columns]) = shader_of(ctx.tuning().products.integers);
+    let (shader, [rows, columns]) = shader_of(ctx.tuning().products.integers, end);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
-    let reads_c = adds == Adds::Stored || a.of.pieces() > 1;
-    let to = match reads_c {
-        true => Binding::ReadWrite(c),
-        false => Binding::Write(c),
+    let extra = match end {
+        End::Add(r) => Binding::Read(r),
+        End::Activation(_, out) => Binding::Write(out),
+        _ => Binding::Read(unread),
     };
+    let to = match end {
+        End::Stored | End::Slope(_) => Binding::ReadWrite(c),
+        _ if a.of.pieces() > 1 => Binding::ReadWrite(c),
+        _ => Binding::Write(c),
+    };
+    let [adds, kind] = end.specialization();
     let launch = Launch {
         name: NAME,
         shader,
         specialization: &[
             (0, u32::from(bias.is_some())),
-            (1, adds as u32),
+            adds,
             (2, u32::from(s.n.is_multiple_of(4))),
+            kind,
         ],
         bindings: &[
             Binding::Read(&a.digits),
@@ -175,7 +214,7 @@ fn launch(
             Binding::Read(&b.digits),
             Binding::Read(&b.exponents),
             Binding::Read(bias.unwrap_or(unread)),
-            Binding::Read(if adds == Adds::Extra { extra } else { unread }),
+            extra,
             to,
         ],
         push: push_bytes(&push),
@@ -186,6 +225,7 @@ fn launch(
         ..launch.work()
     };
     let has_bias = bias.is_some();
+    let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
     ctx.launch_counted(launch, work, move |bindings| {
         let ([a, a_exponents, b, b_exponents, bias, extra], [c]) = bindings.split::<6, 1>();
         let operands = Operands {
@@ -200,10 +240,10 @@ fn launch(
             .for_each(|(row, c)| {
                 for (column, c) in c.iter_mut().enumerate() {
                     let v = operands.element(&s, row, column);
-                    *c = match adds {
-                        Adds::Nothing => v,
-                        Adds::Extra => arith::add(v, extra[row * s.n + column]),
-                        Adds::Stored => arith::add(v, *c),
+                    *c = match (adds_extra, adds_stored) {
+                        (true, _) => arith::add(v, extra[row * s.n + column]),
+                        (_, true) => arith::add(v, *c),
+                        _ => v,
                     };
                 }
             });

@@ -4,6 +4,7 @@ use super::*;
 use hlx_core::{Context, IntegerPath};
 
 use super::law::NO_EXPONENT;
+use crate::activation::Activation;
 use crate::matmul::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
 
@@ -323,6 +324,15 @@ fn batches_and_what_is_added_are_the_products_alone() {
             };
             integer_product(ctx, [&a, &b], None, &accumulated, &onto, Epilogue::None)?;
             outputs.extend([c, added, accumulated]);
+            let [before, after, slope] = [0, 1, 2].map(|_| mem.output(ctx, batch * m * n));
+            let (before, after, slope) = (before?, after?, slope?);
+            let kind = Activation::Gelu;
+            let activated = Epilogue::Activation { kind, out: &after };
+            integer_product(ctx, [&a, &b], None, &before, &all, activated)?;
+            ctx.copy(&extra, &slope)?;
+            let backward = Epilogue::ActivationBackward(kind);
+            integer_product(ctx, [&a, &b], None, &slope, &all, backward)?;
+            outputs.extend([before, after, slope]);
         }
         Ok(outputs)
     });
@@ -330,9 +340,12 @@ fn batches_and_what_is_added_are_the_products_alone() {
     let alone = parts.flat_map(|(x, y)| product_everywhere(x, y, None, [m, n, k]));
     let alone: Vec<f32> = alone.collect();
     let added: Vec<f32> = alone.iter().zip(&extra).map(|(c, r)| c + r).collect();
-    for outputs in got.chunks(3) {
+    for (outputs, plainly) in got.chunks(6).zip(std::iter::repeat(&got[6..])) {
         assert_eq!(bits(&outputs[0]), bits(&alone));
         assert_eq!(bits(&outputs[1]), bits(&added));
         assert_eq!(bits(&outputs[2]), bits(&added));
+        assert_eq!(bits(&outputs[3]), bits(&alone));
+        assert_eq!(bits(&outputs[4]), bits(&plainly[4]), "an activation");
+        assert_eq!(bits(&outputs[5]), bits(&plainly[5]), "its slope");
     }
 }

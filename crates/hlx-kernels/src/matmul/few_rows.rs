@@ -25,8 +25,9 @@ const CHAINS: usize = 128;
 const SPLIT_TILE: usize = 64;
 /// Bytes of shared memory that a row's norm takes at most.
 const NORM_BYTES: usize = 4 * (128 + 32 + 8 + 1);
-/// Bytes of a row or column of a tile in shared memory: 32 vectors of four, and one of padding.
-const TILE_BYTES: usize = 16 * 33;
+/// 16-byte units of a column that a workgroup loads at a time, and in shared memory, with padding.
+const UNITS: usize = 32;
+const COLUMN_UNITS: usize = UNITS + 1;
 
 /// How a product is cut: columns of C a workgroup, for as many rows as its chains suffice for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +63,15 @@ impl Cut {
     pub fn fits(self, s: &MatMul, weight: DType, shared_memory_bytes: usize) -> bool {
         let unit = unit_of(weight);
         let plain = s.batch == 1 && !s.trans_a && s.trans_b && !s.accumulate;
-        plain && s.k > 0 && s.k.is_multiple_of(unit) && self.shared_bytes(s) <= shared_memory_bytes
+        plain
+            && s.k > 0
+            && s.k.is_multiple_of(unit)
+            && self.shared_bytes(s, weight) <= shared_memory_bytes
     }
 
-    fn shared_bytes(self, s: &MatMul) -> usize {
-        2 * TILE_BYTES * (self.columns() + s.m.min(self.rows()))
+    fn shared_bytes(self, s: &MatMul, weight: DType) -> usize {
+        let a_row = UNITS * unit_of(weight) / 4 + 1;
+        2 * 16 * (self.columns() * COLUMN_UNITS + s.m.min(self.rows()) * a_row)
     }
 
     /// The rows of a workgroup.
@@ -75,8 +80,8 @@ impl Cut {
     }
 
     /// Whether what comes before the product fits into a device's shared memory too.
-    pub fn takes_prologue(self, ctx: &Context, s: &MatMul) -> bool {
-        let bytes = self.shared_bytes(s) + s.m * NORM_BYTES;
+    pub fn takes_prologue(self, ctx: &Context, s: &MatMul, weight: DType) -> bool {
+        let bytes = self.shared_bytes(s, weight) + s.m * NORM_BYTES;
         s.m <= ctx.tuning().products.prologue_up_to
             && bytes <= ctx.info().shared_memory_bytes as usize
     }

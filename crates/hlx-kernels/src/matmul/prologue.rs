@@ -132,7 +132,7 @@ pub fn matmul_after(
     })?;
     epilogue.check(NAME, c, shape)?;
     let cut = Cut::choose(ctx, shape, b.dtype());
-    if let Some(cut) = cut.filter(|cut| cut.takes_prologue(ctx, shape)) {
+    if let Some(cut) = cut.filter(|cut| cut.takes_prologue(ctx, shape, b.dtype())) {
         let operands = Operands {
             a,
             b,

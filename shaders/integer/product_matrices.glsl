@@ -1,0 +1,194 @@
+// The product of prepared operands (finish.glsl) by cooperative matrices of 8-bit integers: 64 x 128 results a
+// workgroup, 32 x 64 a subgroup, as 2 x 4 matrices of 16 x 16 for either digit of a. Both digits share the loads of
+// b: a step of 32 terms reads 4 KiB of shared memory for 131,072 multiply-adds.
+//
+// 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile.
+//
+// With ACTIVATED (finish.glsl) results pass through shared memory, as at an edge: an activation is long, and stands
+// once in a loop.
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#include "finish.glsl"
+
+#define THREADS 128u
+#define ROWS 64u
+#define COLUMNS 128u
+// Of a subgroup, and of the matrices.
+#define OWN_ROWS 32u
+#define OWN_COLUMNS 64u
+#define SIDE 16u
+#define DEPTH 32u
+#define DOWN (OWN_ROWS / SIDE)
+#define ACROSS (OWN_COLUMNS / SIDE)
+
+layout(local_size_x = THREADS) in;
+
+// Units of 16 digits of a row in shared memory, and from row to row: with one of padding, eight rows lie in
+// different banks.
+const uint STEP = 4u;
+const uint STRIDE = STEP + 1u;
+const uint LINES = 2u * ROWS + COLUMNS;
+const uint LOADS = LINES * STEP / THREADS;
+// Results on their way out: 16 rows of each subgroup.
+const uint RESULT_STRIDE = OWN_COLUMNS / 4u + 1u;
+const uint OWN_RESULTS = SIDE * RESULT_STRIDE;
+
+shared uvec4 tile[LINES * STRIDE];
+shared int exponents[ROWS + COLUMNS];
+
+// As the words of matrices.
+layout(set = 0, binding = 4) readonly buffer BiasBits { int bias_bits[]; };
+#ifndef ACTIVATED
+layout(set = 0, binding = 5) readonly buffer ExtraBits { int extra_bits[]; };
+#endif
+layout(set = 0, binding = 6) buffer CBits { int c_bits[]; };
+
+#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE, DEPTH, gl_MatrixUseA>
+#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE, gl_MatrixUseB>
+#define Sums coopmat<int, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>
+
+// The units of a step that a thread loads. Rows past an edge repeat the last one, and are not stored.
+#define FETCH(step)                                                                        \
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                          \
+        uint line = (gl_LocalInvocationIndex + l * THREADS) / STEP;                         \
+        uint unit = (step) * STEP + gl_LocalInvocationIndex % STEP;                         \
+        if (l * THREADS / STEP < 2u * ROWS) {                                               \
+            uint row = line / ROWS * push.batch * push.m + product * push.m                 \
+                + min(first_m + line % ROWS, push.m - 1u);                                  \
+            staged[l] = a[row * push.units + unit];                                         \
+        } else {                                                                            \
+            uint column = product * push.n + min(first_n + line - 2u * ROWS, push.n - 1u);  \
+            staged[l] = b[column * push.units + unit];                                      \
+        }                                                                                   \
+    }
+
+// Workgroups that follow each other share rows of a, or columns of b, in blocks of eight rows of tiles.
+uvec2 place(uint group, uint down, uint across) {
+    const uint TALL = 8u;
+    uint first = group / (TALL * across) * TALL;
+    uint tall = min(TALL, down - first);
+    uint within = group % (TALL * across);
+    return uvec2(first + within % tall, within / tall);
+}
+
+int added(int x, int y, bool is_bias) {
+    precise float sum = hlx_add(intBitsToFloat(x), intBitsToFloat(y));
+    return floatBitsToInt(is_bias ? hlx_pos0(sum) : sum);
+}
+
+void main() {
+    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
+    uint down = (push.m + ROWS - 1u) / ROWS;
+    uint product = hlx_group() / (across * down);
+    if (product >= push.batch) return;
+    uvec2 own = place(hlx_group() % (across * down), down, across);
+    uint first_m = own.x * ROWS;
+    uint first_n = own.y * COLUMNS;
+    uint own_m = gl_SubgroupID / (COLUMNS / OWN_COLUMNS) * OWN_ROWS;
+    uint own_n = gl_SubgroupID % (COLUMNS / OWN_COLUMNS) * OWN_COLUMNS;
+    uint results = gl_SubgroupID * OWN_RESULTS;
+#ifdef ACTIVATED
+    const bool is_whole = false;
+#else
+    // Matrices go to C as they are.
+    bool is_whole = VECTORS && pieces() == 1u && first_m + ROWS <= push.m && first_n + COLUMNS <= push.n;
+#endif
+
+    for (uint piece = 0u; piece < pieces(); ++piece) {
+        Sums high[DOWN * ACROSS];
+        Sums low[DOWN * ACROSS];
+        [[unroll]] for (uint i = 0u; i < DOWN * ACROSS; ++i) {
+            high[i] = Sums(0);
+            low[i] = Sums(0);
+        }
+        uvec4 staged[LOADS];
+        uint steps = min((piece + 1u) * PIECE, push.units) / STEP;
+        if (piece * PIECE < push.units) { FETCH(piece * PIECE / STEP) }
+        [[dont_unroll]] for (uint step = piece * PIECE / STEP; step < steps; ++step) {
+            [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
+                uint at = gl_LocalInvocationIndex + l * THREADS;
+                tile[at / STEP * STRIDE + at % STEP] = staged[l];
+            }
+            barrier();
+            if (step + 1u < steps) { FETCH(step + 1u) }
+            [[unroll]] for (uint k = 0u; k < STEP; k += DEPTH / 16u) {
+                Right right[ACROSS];
+                [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
+                    coopMatLoad(right[j], tile, (2u * ROWS + own_n + j * SIDE) * STRIDE + k, STRIDE,
+                                gl_CooperativeMatrixLayoutColumnMajor);
+                [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
+                    Left left;
+                    coopMatLoad(left, tile, (own_m + i * SIDE) * STRIDE + k, STRIDE,
+                                gl_CooperativeMatrixLayoutRowMajor);
+                    [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
+                        high[i * ACROSS + j] = coopMatMulAdd(left, right[j], high[i * ACROSS + j]);
+                    coopMatLoad(left, tile, (ROWS + own_m + i * SIDE) * STRIDE + k, STRIDE,
+                                gl_CooperativeMatrixLayoutRowMajor);
+                    [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
+                        low[i * ACROSS + j] = coopMatMulAdd(left, right[j], low[i * ACROSS + j]);
+                }
+            }
+            barrier();
+        }
+
+        // The exponents of the workgroup's rows and columns. A place in a matrix is the driver's, but the same in
+        // every matrix of a kind: with a stride of zero, each element meets that of its row or column.
+        for (uint at = gl_LocalInvocationIndex; at < ROWS + COLUMNS; at += THREADS) {
+            uint row = product * push.m + min(first_m + at, push.m - 1u);
+            uint column = product * push.n + min(first_n + at - ROWS, push.n - 1u);
+            exponents[at] = at < ROWS ? a_exponents[row * pieces() + piece] : b_exponents[column * pieces() + piece];
+        }
+        barrier();
+        uint corner = (product * push.m + first_m + own_m) * push.n + first_n + own_n;
+        [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
+            Sums of_rows;
+            coopMatLoad(of_rows, exponents, own_m + i * SIDE, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {
+                Sums of_columns;
+                coopMatLoad(of_columns, exponents, ROWS + own_n + j * SIDE, 0u, gl_CooperativeMatrixLayoutRowMajor);
+                Sums bits = high[i * ACROSS + j];
+                [[unroll]] for (uint e = 0u; e < bits.length(); ++e) {
+                    float sum = hlx_float_of_sums(bits[e], low[i * ACROSS + j][e]);
+                    bits[e] = floatBitsToInt(hlx_result_of_sum(sum, of_rows[e], of_columns[e]));
+                }
+#ifndef ACTIVATED
+                if (is_whole) {
+                    uint at = corner + i * SIDE * push.n + j * SIDE;
+                    if (HAS_BIAS) {
+                        Sums other;
+                        coopMatLoad(other, bias_bits, first_n + own_n + j * SIDE, 0u, gl_CooperativeMatrixLayoutRowMajor);
+                        [[unroll]] for (uint e = 0u; e < bits.length(); ++e)
+                            bits[e] = added(bits[e], other[e], true);
+                    }
+                    if (adds_last(piece)) {
+                        Sums other;
+                        if (ADDS == 1u) coopMatLoad(other, extra_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                        else coopMatLoad(other, c_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                        [[unroll]] for (uint e = 0u; e < bits.length(); ++e)
+                            bits[e] = added(bits[e], other[e], false);
+                    }
+                    coopMatStore(bits, c_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                    continue;
+                }
+#endif
+                coopMatStore(bits, tile, results + j * (SIDE / 4u), RESULT_STRIDE,
+                             gl_CooperativeMatrixLayoutRowMajor);
+            }
+            if (is_whole) continue;
+            // At an edge and with several pieces, results pass through shared memory to where their row and
+            // column are known.
+            subgroupBarrier();
+            [[dont_unroll]] for (uint at = gl_LocalInvocationIndex % 32u; at < SIDE * OWN_COLUMNS / 4u; at += 32u) {
+                uint row = at / (OWN_COLUMNS / 4u);
+                uint column = at % (OWN_COLUMNS / 4u);
+                vec4 of_row = uintBitsToFloat(tile[results + row * RESULT_STRIDE + column]);
+                finish(of_row, piece, product, first_m + own_m + i * SIDE + row, first_n + own_n + column * 4u);
+            }
+            subgroupBarrier();
+        }
+        barrier();
+    }
+}
