@@ -24,29 +24,36 @@ int hlx_row_exponent(uint top, bool wide) {
     return largest - exponent - (significand >= (wide ? 0x00feff00u : 0x00ff0000u) ? 1 : 0);
 }
 
-// x 2^e to the nearest integer, ties to even; x's magnitude is at most the row's.
-int hlx_quantised(float x, int e) {
-    uint bits = floatBitsToUint(x);
-    int exponent = int((bits >> 23) & 255u) + e;
-    // Below 2^-126 it rounds to zero, as does every zero and subnormal.
-    if ((bits & 0x7f800000u) == 0u || exponent <= 0) return 0;
-    precise float scaled = uintBitsToFloat((bits & 0x807fffffu) | uint(exponent) << 23);
+// 2^e as two factors, for an exponent that is one.
+vec2 hlx_scale(int e) {
+    int first = e >> 1;
+    return uintBitsToFloat(uvec2(ivec2(first + 127, e - first + 127)) << 23);
+}
+
+// x 2^e to the nearest integer, ties to even, where x's magnitude is at most its piece's; scale is 2^e. Either product
+// is exact, or so small that zero is the nearest integer. 0 in a piece without an exponent.
+int hlx_quantised(float x, int e, vec2 scale) {
     // The addition rounds where the unit is 1.
     const float UNIT = 12582912.0;
-    return int(floatBitsToUint(hlx_add(scaled, UNIT))) - int(floatBitsToUint(UNIT));
+    precise float rounded = hlx_add(hlx_mul(hlx_mul(x, scale.x), scale.y), UNIT);
+    int q = int(floatBitsToUint(rounded)) - int(floatBitsToUint(UNIT));
+    return e == HLX_NO_EXPONENT ? 0 : q;
 }
 
-// The lower and the upper digits of four numbers, a word each; the lower ones are those of a narrow operand.
-uint hlx_lower_digits(vec4 x, int e) {
-    uint word = 0u;
-    for (uint j = 0u; j < 4u; ++j) word |= (uint(hlx_quantised(x[j], e)) & 255u) << (8u * j);
-    return word;
+ivec4 hlx_quantised4(vec4 x, int e, vec2 scale) {
+    ivec4 q;
+    for (uint j = 0u; j < 4u; ++j) q[j] = hlx_quantised(x[j], e, scale);
+    return q;
 }
 
-uint hlx_upper_digits(vec4 x, int e) {
-    uint word = 0u;
-    for (uint j = 0u; j < 4u; ++j) word |= (uint((hlx_quantised(x[j], e) + 128) >> 8) & 255u) << (8u * j);
-    return word;
+// The lower and the upper digits of four integers, a word each; the lower ones are those of a narrow operand.
+uint hlx_lower_digits(ivec4 q) {
+    uvec4 bytes = uvec4(q) & 255u;
+    return bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+}
+
+uint hlx_upper_digits(ivec4 q) {
+    return hlx_lower_digits((q + 128) >> 8);
 }
 
 // The whole sum 256 high + low as a float, rounded once: of its upper 16 bits and the 24 below, which are exact.

@@ -75,6 +75,21 @@ float continued(float result, float earlier, uint piece, uint n) {
     return v;
 }
 
+// Stores a result of a piece.
+void finish_one(float result, uint piece, uint at, uint n) {
+    precise float v = continued(result, adds_earlier(piece) ? c[at] : 0.0, piece, n);
+#ifdef ACTIVATED
+#ifdef WRITES_EXTRA
+    extra[at] = activation_forward(v);
+#else
+    v = activation_backward(c[at], v);
+#endif
+#else
+    if (adds_last(piece)) v = hlx_add(v, ADDS == 1u ? extra[at] : c[at]);
+#endif
+    c[at] = v;
+}
+
 // Stores four results of neighbouring columns of a piece; those past an edge are left out.
 void finish(vec4 results, uint piece, uint product, uint m, uint n) {
     if (m >= push.m || n >= push.n) return;
@@ -98,18 +113,6 @@ void finish(vec4 results, uint piece, uint product, uint m, uint n) {
         c_vectors[at / 4u] = v;
         return;
     }
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-        if (n + j >= push.n) break;
-        v[j] = continued(v[j], adds_earlier(piece) ? c[at + j] : 0.0, piece, n + j);
-#ifdef ACTIVATED
-#ifdef WRITES_EXTRA
-        extra[at + j] = activation_forward(v[j]);
-#else
-        v[j] = activation_backward(c[at + j], v[j]);
-#endif
-#else
-        if (adds_last(piece)) v[j] = hlx_add(v[j], ADDS == 1u ? extra[at + j] : c[at + j]);
-#endif
-        c[at + j] = v[j];
-    }
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        if (n + j < push.n) finish_one(v[j], piece, at + j, n + j);
 }

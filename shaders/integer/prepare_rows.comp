@@ -66,20 +66,20 @@ void main() {
     if (row >= push.rows) return;
 
     int exponent = hlx_row_exponent(top, WIDE);
+    vec2 scale = hlx_scale(exponent);
     if (lane == 0u) exponents[at_piece] = exponent;
     for (uint i = first; i < end; i += AHEAD * THREADS) {
         vec4 v[AHEAD];
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
-        bool zero = exponent == HLX_NO_EXPONENT;
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) {
             uint word = i + j * THREADS;
-            if (word >= end) break;
             uint at = row * push.words + word;
-            if (WIDE) {
-                digits[at] = zero ? 0u : hlx_upper_digits(v[j], exponent);
-                digits[push.rows * push.words + at] = zero ? 0u : hlx_lower_digits(v[j], exponent);
-            } else {
-                digits[at] = zero ? 0u : hlx_lower_digits(v[j], exponent);
+            ivec4 q = hlx_quantised4(v[j], exponent, scale);
+            if (WIDE && word < end) {
+                digits[at] = hlx_upper_digits(q);
+                digits[push.rows * push.words + at] = hlx_lower_digits(q);
+            } else if (word < end) {
+                digits[at] = hlx_lower_digits(q);
             }
         }
     }

@@ -171,23 +171,25 @@ void main() {
                             bits[e] = added(bits[e], other[e], false);
                     }
                     coopMatStore(bits, c_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
-                    continue;
                 }
 #endif
-                coopMatStore(bits, tile, results + j * (SIDE / 4u), RESULT_STRIDE,
-                             gl_CooperativeMatrixLayoutRowMajor);
+                // (A `continue` above would keep this loop from being unrolled, and all sums in memory.)
+                if (!is_whole)
+                    coopMatStore(bits, tile, results + j * (SIDE / 4u), RESULT_STRIDE,
+                                 gl_CooperativeMatrixLayoutRowMajor);
             }
-            if (is_whole) continue;
-            // At an edge and with several pieces, results pass through shared memory to where their row and
-            // column are known.
-            subgroupBarrier();
-            [[dont_unroll]] for (uint at = gl_LocalInvocationIndex % 32u; at < SIDE * OWN_COLUMNS / 4u; at += 32u) {
-                uint row = at / (OWN_COLUMNS / 4u);
-                uint column = at % (OWN_COLUMNS / 4u);
-                vec4 of_row = uintBitsToFloat(tile[results + row * RESULT_STRIDE + column]);
-                finish(of_row, piece, product, first_m + own_m + i * SIDE + row, first_n + own_n + column * 4u);
+            // At an edge and with several pieces, results pass through shared memory to where their row and column are
+            // known.
+            if (!is_whole) {
+                subgroupBarrier();
+                [[dont_unroll]] for (uint at = gl_LocalInvocationIndex % 32u; at < SIDE * OWN_COLUMNS / 4u; at += 32u) {
+                    uint row = at / (OWN_COLUMNS / 4u);
+                    uint column = at % (OWN_COLUMNS / 4u);
+                    vec4 of_row = uintBitsToFloat(tile[results + row * RESULT_STRIDE + column]);
+                    finish(of_row, piece, product, first_m + own_m + i * SIDE + row, first_n + own_n + column * 4u);
+                }
+                subgroupBarrier();
             }
-            subgroupBarrier();
         }
         barrier();
     }

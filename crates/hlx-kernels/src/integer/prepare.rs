@@ -1,28 +1,25 @@
 //! From numbers to the integers of a product's operand.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{
-    Binding, Buffer, Context, DType, DeviceKind, Launch, Shader, groups_1d, push_bytes,
-};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use super::law::{NO_EXPONENT, Width, digits, magnitude, quantised, row_exponent};
 use super::{GRANULE, PIECE, check_dtype};
 use crate::KernelError;
+use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
 
 shader!(rows_shader, "integer/prepare_rows");
+shader!(tops_shader, "integer/column_tops");
 shader!(columns_shader, "integer/prepare_columns");
 
 const NAME: &str = "prepare_integers";
 /// Rows of a workgroup.
 const ROWS: usize = 8;
-/// Threads of a workgroup that prepares columns, and columns that it may have, the most first.
-const THREADS: usize = 256;
-const WIDTHS: [usize; 3] = [32, 16, 8];
-/// Numbers that a thread of it may hold in registers, and the number for none.
-const HELD: [usize; 3] = [32, 64, 128];
-const HELD_NONE: usize = 8;
+/// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
+const SCANNED: [usize; 2] = [64, 128];
+const TURNED: [usize; 2] = [128, 32];
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,15 +156,6 @@ pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelErr
     }
 }
 
-/// A kernel that prepares, as it is launched for a shape.
-struct Kernel<'a> {
-    name: &'static str,
-    shader: &'static Shader,
-    specialization: &'a [(u32, u32)],
-    push: &'a [u8],
-    groups: usize,
-}
-
 fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     let push = rows_shader::Push {
@@ -175,14 +163,22 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
         k: s.k as u32,
         words: (s.padded() / 4) as u32,
     };
-    let kernel = Kernel {
+    let launch = Launch {
         name: "prepare_integer_rows",
         shader: &rows_shader::SHADER,
-        specialization: &[wide(&s), (1, u32::from(s.k.is_multiple_of(4)))],
+        specialization: &[wide(&s), vectors(s.k)],
+        bindings: &[
+            Binding::Read(x),
+            Binding::Write(&to.digits),
+            Binding::Write(&to.exponents),
+        ],
         push: push_bytes(&push),
-        groups: s.exponents_len().div_ceil(ROWS),
+        groups: groups_1d(s.exponents_len().div_ceil(ROWS)),
     };
-    launch(ctx, kernel, x, to)
+    Ok(ctx.launch(launch, move |bindings| {
+        let ([x], [digits, exponents]) = bindings.split::<1, 2>();
+        prepare_on_cpu(x, digits, exponents, &s);
+    })?)
 }
 
 fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
@@ -193,28 +189,50 @@ fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), Kerne
         columns: s.columns() as u32,
         words: (s.padded() / 4) as u32,
     };
-    let groups = |width: usize| s.outer * s.columns().div_ceil(width) * s.pieces();
-    // As many columns as leave every processor four workgroups.
-    let fills = |width: &usize| groups(*width) >= 4 * ctx.tuning().processors;
-    let width = WIDTHS.into_iter().find(fills).unwrap_or(WIDTHS[2]);
-    // Software drivers would compile the unrolled kernels for long.
-    let numbers = match ctx.info().kind {
-        DeviceKind::VulkanGpu => s.k.min(PIECE) * width / THREADS,
-        _ => usize::MAX,
-    };
-    let held = HELD.into_iter().find(|&held| numbers <= held);
-    let kernel = Kernel {
+    let tops = column_tops(ctx, x, &s, push_bytes(&push))?;
+    let groups = s.outer * s.padded().div_ceil(TURNED[0]) * s.columns().div_ceil(TURNED[1]);
+    let launch = Launch {
         name: "prepare_integer_columns",
         shader: &columns_shader::SHADER,
-        specialization: &[
-            wide(&s),
-            (1, width as u32),
-            (2, held.unwrap_or(HELD_NONE) as u32),
+        specialization: &[wide(&s), vectors(s.columns())],
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(&tops),
+            Binding::Write(&to.digits),
+            Binding::Write(&to.exponents),
         ],
         push: push_bytes(&push),
-        groups: groups(width),
+        groups: groups_1d(groups),
     };
-    launch(ctx, kernel, x, to)
+    Ok(ctx.launch(launch, move |bindings| {
+        let ([x, _], [digits, exponents]) = bindings.split::<2, 2>();
+        prepare_on_cpu(x, digits, exponents, &s);
+    })?)
+}
+
+/// The largest magnitudes of columns by pieces, u32. The CPU device finds them when it prepares.
+fn column_tops(
+    ctx: &Context,
+    x: &Buffer,
+    s: &Preparation,
+    push: &[u8],
+) -> Result<Buffer, KernelError> {
+    let tops = ctx.alloc_typed(DType::U32, s.exponents_len())?;
+    if ctx.is_cpu() {
+        return Ok(tops);
+    }
+    fill(ctx, 0.0, &tops)?;
+    let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
+    let launch = Launch {
+        name: "integer_column_tops",
+        shader: &tops_shader::SHADER,
+        specialization: &[vectors(s.columns())],
+        bindings: &[Binding::Read(x), Binding::ReadWrite(&tops)],
+        push,
+        groups: groups_1d(groups.max(1)),
+    };
+    ctx.launch(launch, |_| {})?;
+    Ok(tops)
 }
 
 /// The constant WIDE.
@@ -222,30 +240,14 @@ fn wide(s: &Preparation) -> (u32, u32) {
     (0, u32::from(s.width == Width::Wide))
 }
 
-fn launch(ctx: &Context, kernel: Kernel<'_>, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
-    let s = to.of;
-    let launch = Launch {
-        name: kernel.name,
-        shader: kernel.shader,
-        specialization: kernel.specialization,
-        bindings: &[
-            Binding::Read(x),
-            Binding::Write(&to.digits),
-            Binding::Write(&to.exponents),
-        ],
-        push: kernel.push,
-        groups: groups_1d(kernel.groups),
-    };
-    ctx.launch(launch, move |bindings| {
-        let ([x], [digits, exponents]) = bindings.split::<1, 2>();
-        let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
-        let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
-        prepare_on_cpu(x, digits, exponents, &s);
-    })?;
-    Ok(())
+/// The constant VECTORS, for rows of so many numbers in memory.
+fn vectors(numbers: usize) -> (u32, u32) {
+    (1, u32::from(numbers.is_multiple_of(4)))
 }
 
-fn prepare_on_cpu(x: &[f32], to: &mut [i8], exponents: &mut [i32], s: &Preparation) {
+fn prepare_on_cpu(x: &[f32], to: &mut [f32], exponents: &mut [f32], s: &Preparation) {
+    let to: &mut [i8] = &mut cast_slice_mut(to)[..s.digits_len()];
+    let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
     exponents
         .par_iter_mut()
         .enumerate()

@@ -3,7 +3,7 @@
 //! A batch of 8 is two shards in micro-batches of two, so that chains are continued and sums
 //! are added in the tree; the third batch of an epoch is short. The clip is below the norms.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use hlx_autograd::no_grad;
 use hlx_core::{Arithmetic, Context};
 use hlx_nn::ForwardContext;
@@ -70,14 +70,13 @@ pub(super) fn train(ctx: &Context, arithmetic: Arithmetic) -> Result<GoldenDiges
 }
 
 fn prepare(ctx: &Context, arithmetic: Arithmetic) -> Result<(Engine, Progress)> {
-    let overrides = match arithmetic {
-        Arithmetic::Portable => Vec::new(),
+    let overrides: &[&str] = match arithmetic {
+        Arithmetic::Portable => &[],
         // The exponents of a gradient are of a shard: a pass has whole ones.
-        Arithmetic::Integer => vec![
-            "arithmetic=integer".parse()?,
-            "train.micro_batch_size=4".parse()?,
-        ],
+        Arithmetic::Integer => &["arithmetic=integer", "train.micro_batch_size=4"],
     };
+    let overrides = overrides.iter().map(|text| text.parse());
+    let overrides: Vec<_> = overrides.collect::<Result<_, _>>().map_err(Error::msg)?;
     let config = Config::parse(CONFIG, "golden transformer", &overrides)?;
     let positions = config.positions();
     let corpus = pairs();

@@ -1,0 +1,30 @@
+// What the kernels that prepare columns share: the matrices, and four neighbouring numbers of them.
+#include "../include/arith.glsl"
+#include "../include/integer.glsl"
+
+// The number of columns is a multiple of four.
+layout(constant_id = 1) const bool VECTORS = false;
+
+layout(push_constant) uniform Push {
+    uint outer;
+    uint k;
+    uint columns;
+    uint words;  // of a column in a plane
+} push;
+
+layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
+layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+
+uint pieces() { return max((push.k + HLX_PIECE - 1u) / HLX_PIECE, 1u); }
+
+// Zeros past an edge.
+vec4 load(uint outer, uint row, uint column) {
+    uint at = (outer * push.k + min(row, max(push.k, 1u) - 1u)) * push.columns + column;
+    vec4 v = vec4(0.0);
+    if (VECTORS) {
+        if (column < push.columns) v = x_vectors[at / 4u];
+    } else {
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) if (column + j < push.columns) v[j] = x[at + j];
+    }
+    return row < push.k ? v : vec4(0.0);
+}
