@@ -10,9 +10,10 @@ use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_nn::{
     CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
-    LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, cross_entropy, export_hugging_face,
-    hugging_face_dtype, hugging_face_tensors, import_hugging_face, is_hugging_face_folder,
-    load_language_model, load_language_model_as, read_peft_config, save_model,
+    LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, ParameterBuilder, cross_entropy,
+    export_hugging_face, hugging_face_dtype, hugging_face_tensors, import_hugging_face,
+    is_hugging_face_folder, load_language_model, load_language_model_as, read_peft_config,
+    save_model,
 };
 
 use hlx_text::TOKENIZER_FILE;
@@ -36,12 +37,29 @@ const COMPANIONS: [&str; 5] = [
 
 /// How a model is opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Opening {
+pub struct Opening<'a> {
     /// Of a run, with the moving average of its weights.
     pub average: bool,
     /// The type that its matrices are kept in; without one, that of 16 bits in which a Hugging Face folder
-    /// stores all of them, else f32.
+    /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too.
     pub dtype: Option<DType>,
+    /// Of a model folder, the folder of an adapter of the library PEFT that is added to it.
+    pub adapter: Option<&'a Path>,
+}
+
+impl Opening<'_> {
+    /// Fails where an adapter is to be added to a run.
+    ///
+    /// # Errors
+    /// One line with the run.
+    pub fn check_run(&self, run: &Path) -> Result<()> {
+        ensure!(
+            self.adapter.is_none(),
+            "{}: is a run, expected a model's folder",
+            run.display()
+        );
+        Ok(())
+    }
 }
 
 /// A language model as it is kept in memory. It can be used as the model itself.
@@ -67,9 +85,9 @@ impl Deref for Opened {
 /// As [`open`], for inference: in 16 bits where the opening or the folder says so.
 ///
 /// # Errors
-/// As [`open`]; a run without a moving average, or what is no run, where one is wanted; a weight that the
-/// type does not reach.
-pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<Opened> {
+/// As [`open`] and [`open_adapted`]; a run without a moving average, or what is no run, where one is wanted; a
+/// weight that the type does not reach.
+pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Opened> {
     if is_run(path)? {
         return Trained::open_as(ctx, path, opening).map(|(model, _)| model);
     }
@@ -79,6 +97,9 @@ pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<Opened> {
         "{}: is no run, and has no moving average",
         path.display()
     );
+    if let Some(adapter) = opening.adapter {
+        return open_adapted_as(ctx, path, adapter, opening.dtype.unwrap_or(DType::F32));
+    }
     let dtype = match opening.dtype {
         Some(dtype) => dtype,
         None if is_hugging_face_folder(path)? => hugging_face_dtype(path)?,
@@ -164,6 +185,22 @@ pub fn open_adapted(
     let loaded = weights.load_lora(&tensors, config.architecture);
     loaded.with_context(named)?;
     Ok((model, lora))
+}
+
+/// As [`open_adapted`], with the matrices kept in a type.
+fn open_adapted_as(ctx: &Context, folder: &Path, adapter: &Path, dtype: DType) -> Result<Opened> {
+    if dtype == DType::F32 {
+        let (model, _) = open_adapted(ctx, folder, adapter)?;
+        return Ok(Opened::Whole(model));
+    }
+    let (model, lora) = open_adapted(&Context::cpu()?, folder, adapter)?;
+    let sizes = model.config();
+    let declare = |b: &mut ParameterBuilder| {
+        b.with_lora(lora);
+        LanguageModel::new(b, &sizes)
+    };
+    let rounded = InferenceModel::rounded(ctx, dtype, model.weights(), declare)?;
+    Ok(Opened::Half(rounded))
 }
 
 /// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the

@@ -58,8 +58,9 @@ impl Trained {
     /// and the run's configuration.
     ///
     /// # Errors
-    /// As [`Trained::open`], and a weight that the type does not reach.
-    pub fn open_as(ctx: &Context, path: &Path, opening: Opening) -> Result<(Opened, Config)> {
+    /// As [`Trained::open`], an adapter, which is for model folders, and a weight that the type does not reach.
+    pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<(Opened, Config)> {
+        opening.check_run(path)?;
         let dtype = opening.dtype.unwrap_or(DType::F32);
         if dtype == DType::F32 {
             let trained = Self::open(ctx, path, opening.average)?;

@@ -33,8 +33,9 @@ impl TextModel {
     ///
     /// # Errors
     /// A path that is none of these, no tokenizer beside the model, or one with more tokens than the
-    /// model; an average of a model that is no run's; a weight that the opening's type does not reach.
-    pub fn open(ctx: &Context, path: &Path, opening: Opening) -> Result<Self> {
+    /// model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
+    /// the opening's type does not reach.
+    pub fn open(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
             Ok((run, _)) => {
                 let (model, config) = Trained::open_as(ctx, path, opening)?;
@@ -73,7 +74,7 @@ impl TextModel {
     pub fn open_to_write(
         ctx: &Context,
         path: &Path,
-        opening: Opening,
+        opening: Opening<'_>,
         sampling: &Sampling,
     ) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).map(|(run, _)| run.path().to_owned());

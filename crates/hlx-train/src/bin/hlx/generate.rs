@@ -116,7 +116,7 @@ enum Source {
 }
 
 impl Source {
-    fn open(ctx: &Context, path: &Path, opening: Opening, sampling: &Sampling) -> Result<Self> {
+    fn open(ctx: &Context, path: &Path, opening: Opening<'_>, sampling: &Sampling) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
         Ok(match run {
             Ok(config) if config.data.format != Format::Shards => {

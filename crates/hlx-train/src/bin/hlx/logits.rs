@@ -8,7 +8,7 @@ use hlx_io::{load_npy, save_npy, save_safetensors};
 use hlx_train::model_folder::{self, Opening};
 
 use crate::DeviceArgument;
-use crate::weights::DtypeArgument;
+use crate::weights::{AdapterArgument, DtypeArgument};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -31,6 +31,8 @@ pub struct Arguments {
     device: DeviceArgument,
     #[command(flatten)]
     dtype: DtypeArgument,
+    #[command(flatten)]
+    adapter: AdapterArgument,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -40,6 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let opening = Opening {
             dtype,
             average: false,
+            adapter: arguments.adapter.folder(),
         };
         let model = model_folder::open_as(&ctx, &arguments.model, opening)?;
         let ids = load_npy(&ctx, &arguments.ids)?;
@@ -50,7 +53,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         dtype.is_none_or(|dtype| dtype == DType::F32),
         "--gradients: those of weights in 16 bits are not computed, leave --dtype out"
     );
-    let model = model_folder::open(&ctx, &arguments.model)?;
+    let model = match arguments.adapter.folder() {
+        Some(adapter) => model_folder::open_adapted(&ctx, &arguments.model, adapter)?.0,
+        None => model_folder::open(&ctx, &arguments.model)?,
+    };
     let ids = load_npy(&ctx, &arguments.ids)?;
     let targets = load_npy(&ctx, targets)?;
     let found = model_folder::gradients(&model, &ids, &targets)?;

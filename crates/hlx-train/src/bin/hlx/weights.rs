@@ -1,5 +1,7 @@
 //! The arguments that say which weights are read, and in which type they are kept.
 
+use std::path::{Path, PathBuf};
+
 use clap::ValueEnum;
 use hlx_autograd::DType;
 use hlx_train::model_folder::Opening;
@@ -16,9 +18,18 @@ pub struct AverageArgument {
 #[derive(clap::Args)]
 pub struct DtypeArgument {
     /// Keep the matrices in this type: the bits of the model whose matrices are rounded to it. If left out,
-    /// that of 16 bits in which a Hugging Face folder stores all of them, else f32.
+    /// that of 16 bits in which a Hugging Face folder without an adapter stores all of them, else f32.
     #[arg(long, value_name = "TYPE")]
     pub dtype: Option<MatrixType>,
+}
+
+/// An adapter that is added to a model.
+#[derive(clap::Args)]
+pub struct AdapterArgument {
+    /// Of a model folder, add an adapter of the library PEFT without merging it: the folder with
+    /// adapter_config.json and adapter_model.safetensors.
+    #[arg(long, value_name = "DIR")]
+    adapter: Option<PathBuf>,
 }
 
 /// Which weights are read, and how they are kept.
@@ -28,6 +39,8 @@ pub struct WeightsArguments {
     pub average: AverageArgument,
     #[command(flatten)]
     pub dtype: DtypeArgument,
+    #[command(flatten)]
+    pub adapter: AdapterArgument,
 }
 
 /// The types that matrices are kept in.
@@ -48,11 +61,18 @@ impl DtypeArgument {
     }
 }
 
+impl AdapterArgument {
+    pub fn folder(&self) -> Option<&Path> {
+        self.adapter.as_deref()
+    }
+}
+
 impl WeightsArguments {
-    pub fn opening(&self) -> Opening {
+    pub fn opening(&self) -> Opening<'_> {
         Opening {
             average: self.average.average,
             dtype: self.dtype.dtype(),
+            adapter: self.adapter.folder(),
         }
     }
 }
