@@ -22,6 +22,9 @@ const A: &str = ".lora_A.weight";
 /// The end of the names of the second factors.
 const B: &str = ".lora_B.weight";
 
+/// More than the width of any layer, which no rank has to exceed; the factors of a larger one only take memory.
+const MAX_RANK: usize = 1 << 16;
+
 /// Which linear layers have an adapter, and its numbers, by PEFT's names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +47,10 @@ impl LoraConfig {
         let fail = |reason: String| Err(NnError::Config { what, reason });
         if self.rank == 0 {
             return fail("rank is 0, expected at least 1".to_owned());
+        }
+        if self.rank > MAX_RANK {
+            let found = self.rank;
+            return fail(format!("rank is {found}, expected at most {MAX_RANK}"));
         }
         if !(self.alpha > 0.0 && self.alpha.is_finite()) {
             let found = self.alpha;

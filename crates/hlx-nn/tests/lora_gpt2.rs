@@ -290,6 +290,11 @@ fn keys_that_change_an_adapters_result_are_refused_by_name() -> Result<()> {
         ),
         ("r", "4".into(), "`r` is missing or no number"),
         ("r", 0.into(), "lora: rank is 0, expected at least 1"),
+        (
+            "r",
+            65_537.into(),
+            "lora: rank is 65537, expected at most 65536",
+        ),
         ("peft_type", "IA3".into(), "`peft_type` is not LORA"),
         (
             "rank_pattern",
