@@ -1,13 +1,10 @@
 //! The language model over rows of bytes.
 
 use anyhow::Result;
-use hlx_autograd::{DType, Tensor};
-use hlx_nn::{
-    CausalModel, ForwardContext, LanguageModel, LanguageModelConfig, Model, Module, Parameter,
-    Weights,
-};
+use hlx_autograd::DType;
+use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Module, Parameter, Weights};
 
-use super::{Batch, BatchSizes, RowTensors, Rows, Sizes, Task};
+use super::{Batch, BatchSizes, Rows, Sizes, Task};
 use crate::config::SampleSection;
 use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows};
 use crate::evaluate::{Evaluation, evaluate};
@@ -104,14 +101,6 @@ impl Task for LanguageTask {
         })
     }
 
-    fn forward_with_balance(
-        &self,
-        rows: &RowTensors,
-        context: &ForwardContext,
-    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
-        self.model.logits_and_balance(&rows.input(), context)
-    }
-
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
         evaluate(&self.model, &self.data, samples, batch_size)
     }
@@ -124,8 +113,8 @@ impl Task for LanguageTask {
         Some(flops_per_token(&self.model, self.model.max_positions()))
     }
 
-    fn is_language(&self) -> bool {
-        true
+    fn language_model(&self) -> Option<&LanguageModel> {
+        Some(&self.model)
     }
 
     fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {

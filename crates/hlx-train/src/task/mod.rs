@@ -20,8 +20,8 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
 use hlx_core::Context;
 use hlx_nn::{
-    CONFIG_FILE, Classifier, ForwardContext, LanguageModel, LanguageModelConfig, MODEL_FILE, Model,
-    Module, ParameterBuilder, Weights, check_finite, load_language_model,
+    CONFIG_FILE, CausalModel, Classifier, ForwardContext, LanguageModel, LanguageModelConfig,
+    MODEL_FILE, Model, Module, ParameterBuilder, Weights, check_finite, load_language_model,
 };
 
 pub use corpus::{Corpus, Images, Tokens};
@@ -96,7 +96,10 @@ pub trait Task {
         rows: &RowTensors,
         context: &ForwardContext,
     ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
-        Ok((self.forward(rows, context)?, None))
+        match self.language_model() {
+            Some(model) => model.logits_and_balance(&rows.input(), context),
+            None => Ok((self.forward(rows, context)?, None)),
+        }
     }
 
     /// Computes the mean loss over samples without dropout and smoothing, `batch_size` at a time. The
@@ -116,9 +119,14 @@ pub trait Task {
     /// The number of classes that a row of logits is over.
     fn n_classes(&self) -> usize;
 
+    /// The model, where inputs are bytes or tokens and it writes text.
+    fn language_model(&self) -> Option<&LanguageModel> {
+        None
+    }
+
     /// Whether inputs are bytes or tokens, and the model writes text.
     fn is_language(&self) -> bool {
-        false
+        self.language_model().is_some()
     }
 
     /// What a language model writes for the prompts of a section.

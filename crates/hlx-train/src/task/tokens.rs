@@ -123,14 +123,6 @@ impl Task for TokenTask {
         rows.logits_of(self.model.module(), context)
     }
 
-    fn forward_with_balance(
-        &self,
-        rows: &RowTensors,
-        context: &ForwardContext,
-    ) -> hlx_nn::Result<(Tensor, Option<Tensor>)> {
-        self.model.logits_and_balance(&rows.input(), context)
-    }
-
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
         self.rows.evaluate(&self.model, samples, batch_size)
     }
@@ -143,8 +135,8 @@ impl Task for TokenTask {
         Some(flops_per_token(&self.model, self.rows.length()))
     }
 
-    fn is_language(&self) -> bool {
-        true
+    fn language_model(&self) -> Option<&LanguageModel> {
+        Some(&self.model)
     }
 
     fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {
