@@ -1,4 +1,4 @@
-//! The balance loss of experts over padded rows: of prepared records, and of bytes.
+//! The balance loss of experts over rows that end in padding: of prepared records, packed ones, and of bytes.
 
 mod common;
 
@@ -118,4 +118,29 @@ fn padding_and_empty_samples_of_bytes_do_not_count() {
     let config = CONFIG.replace("rows = \"padded\"\n", "");
     place.write("config.toml", &config.replace("\"shards\"", "\"pairs\""));
     check(&place, &["data.path=corpus.jsonl"]);
+}
+
+/// Records of 19 to 24 predicted tokens: no two share a row of 24 or of 32, so that packed rows of either length,
+/// and padded ones, hold the same documents with more or less padding.
+#[test]
+fn padding_of_packed_documents_does_not_count() {
+    let place = Scratch::new("balance-packed");
+    place.write("config.toml", CONFIG);
+    let pair = |n: usize| {
+        let output = &"abcdefgh"[n % 5..];
+        format!("{{\"input\": \"rivers river {n:02}\", \"output\": \"{output}\"}}\n")
+    };
+    place.write("pairs.jsonl", &(0..20).map(pair).collect::<String>());
+    let prepare = "data prepare --tokenizer bytes -o pairs pairs.jsonl";
+    place.succeeds(&prepare.split(' ').collect::<Vec<_>>());
+    check(&place, &["data.rows=packed", "data.length=32"]);
+    let expected = (proof(&place.digests("whole")), balances(&place, "whole"));
+    for (out, rows) in [
+        ("short", ["data.rows=packed", "data.length=24"]),
+        ("padded", ["data.rows=padded", "data.length=32"]),
+    ] {
+        let digests = place.train(&cpu(), out, &rows).digests;
+        let found = (proof(&digests), balances(&place, out));
+        assert_eq!(found, expected, "{rows:?}");
+    }
 }

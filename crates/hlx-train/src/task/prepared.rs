@@ -74,7 +74,7 @@ impl PreparedRows {
         }))
     }
 
-    /// What becomes of a batch for a model of a vocabulary, padded rows with their lengths or without.
+    /// What becomes of a batch for a model of a vocabulary, rows that may end in padding with their lengths or without.
     pub(super) fn layout(&self, vocabulary: usize, has_lengths: bool) -> RowLayout {
         RowLayout {
             shards: self.data.shards.clone(),

@@ -20,11 +20,16 @@ pub(super) struct RowLayout {
     pub kind: RowKind,
     /// The model's.
     pub vocabulary: usize,
-    /// Whether padded rows have their lengths.
+    /// Whether rows that may end in padding have their lengths.
     pub has_lengths: bool,
 }
 
 impl RowLayout {
+    /// Whether a row of training may end in padding; windows are full.
+    fn may_be_padded(&self) -> bool {
+        matches!(self.kind, RowKind::Packed | RowKind::Padded)
+    }
+
     /// A batch as rows, whose tokens the vocabulary must have.
     pub fn rows(&self, batch: TokenBatch) -> Result<Rows> {
         let vocabulary = self.vocabulary;
@@ -45,7 +50,7 @@ impl RowLayout {
             dtype: DType::U32,
             inputs: batch.ids,
             documents,
-            lengths: (self.has_lengths && self.kind == RowKind::Padded).then_some(batch.lengths),
+            lengths: (self.has_lengths && self.may_be_padded()).then_some(batch.lengths),
             target_shape: shape,
             targets: batch.targets,
             n_empty: 0,
