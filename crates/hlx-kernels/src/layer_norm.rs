@@ -19,7 +19,7 @@ use crate::KernelError;
 use crate::columns::Columns;
 use crate::error::check_len;
 use crate::lanes::{check_rows, rows_a_task};
-use crate::rows::{RESIDUAL_ID, RowArg, Rows, add_residual};
+use crate::rows::{NormBackwardInput, RowArg, Rows};
 
 mod cpu;
 #[cfg(test)]
@@ -130,43 +130,21 @@ fn launch_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    let adds = residual.is_some();
-    let kernel = Rows {
+    let kernel = NormBackwardInput {
         name: "layer_norm_backward_input",
         streamed: &backward_input::SHADER,
         held: &backward_input_held::SHADER,
+        x,
+        weight,
+        stats,
+        n_stats: 2,
+        dy,
+        residual,
+        dx,
         rows,
         cols,
-        constants: &[(RESIDUAL_ID, u32::from(adds))],
-        parameters: &[],
     };
-    let args = [
-        RowArg::Rows("x", Binding::Read(x)),
-        RowArg::Columns("weight", weight),
-        RowArg::PerRow("stats", Binding::Read(stats), 2),
-        RowArg::Rows("dy", Binding::Read(dy)),
-        // Without a residual the binding is not read; any buffer of its length will do.
-        RowArg::Rows("residual", Binding::Read(residual.unwrap_or(dy))),
-        RowArg::Rows("dx", Binding::Write(dx)),
-    ];
-    kernel.launch(ctx, &args, move |b| {
-        let ([x, weight, stats, dy, residual], [dx]) = b.split();
-        let rows = rows_a_task(cols);
-        (
-            x.par_chunks(rows * cols),
-            stats.par_chunks(rows * 2),
-            dy.par_chunks(rows * cols),
-            residual.par_chunks(rows * cols),
-            dx.par_chunks_mut(rows * cols),
-        )
-            .into_par_iter()
-            .for_each(|(x, stats, dy, residual, dx)| {
-                cpu::backward_input_rows(x, weight, stats, dy, dx);
-                if adds {
-                    add_residual(residual, dx);
-                }
-            });
-    })
+    kernel.launch(ctx, cpu::backward_input_rows)
 }
 
 /// Computes the shards' `dweight` and `dbias`; with `accumulate` the chains go on from the stored

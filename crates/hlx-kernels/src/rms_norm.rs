@@ -16,7 +16,7 @@ use crate::KernelError;
 use crate::columns::Columns;
 use crate::error::check_len;
 use crate::lanes::{self, check_rows, rows_a_task};
-use crate::rows::{RESIDUAL_ID, RowArg, Rows, add_residual};
+use crate::rows::{NormBackwardInput, RowArg, Rows};
 
 #[cfg(test)]
 mod tests;
@@ -124,43 +124,21 @@ fn launch_backward_input(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    let adds = residual.is_some();
-    let kernel = Rows {
+    let kernel = NormBackwardInput {
         name: "rms_norm_backward_input",
         streamed: &backward_input::SHADER,
         held: &backward_input_held::SHADER,
+        x,
+        weight,
+        stats,
+        n_stats: 1,
+        dy,
+        residual,
+        dx,
         rows,
         cols,
-        constants: &[(RESIDUAL_ID, u32::from(adds))],
-        parameters: &[],
     };
-    let args = [
-        RowArg::Rows("x", Binding::Read(x)),
-        RowArg::Columns("weight", weight),
-        RowArg::PerRow("stats", Binding::Read(stats), 1),
-        RowArg::Rows("dy", Binding::Read(dy)),
-        // Without a residual the binding is not read; any buffer of its length will do.
-        RowArg::Rows("residual", Binding::Read(residual.unwrap_or(dy))),
-        RowArg::Rows("dx", Binding::Write(dx)),
-    ];
-    kernel.launch(ctx, &args, move |b| {
-        let ([x, weight, stats, dy, residual], [dx]) = b.split();
-        let rows = rows_a_task(cols);
-        (
-            x.par_chunks(rows * cols),
-            stats.par_chunks(rows),
-            dy.par_chunks(rows * cols),
-            residual.par_chunks(rows * cols),
-            dx.par_chunks_mut(rows * cols),
-        )
-            .into_par_iter()
-            .for_each(|(x, stats, dy, residual, dx)| {
-                backward_rows(x, weight, stats, dy, dx);
-                if adds {
-                    add_residual(residual, dx);
-                }
-            });
-    })
+    kernel.launch(ctx, backward_rows)
 }
 
 /// Computes the shards' `dweight`; with `accumulate` the chains go on from the stored values, otherwise

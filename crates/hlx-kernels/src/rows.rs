@@ -5,12 +5,13 @@
 //! pass (`reduce.glsl`). The reductions have one order ([`crate::lanes`]), so the bits are equal.
 
 use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, groups_1d};
+use rayon::prelude::*;
 
 use crate::error::{KernelError, check_len};
-use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows};
+use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 
 /// The constant of the norms' backward shaders that says whether there is a gradient to add to.
-pub(crate) const RESIDUAL_ID: u32 = 4;
+const RESIDUAL_ID: u32 = 4;
 
 /// An argument of a row kernel, with its name for errors.
 #[derive(Clone, Copy)]
@@ -81,9 +82,83 @@ impl Rows<'_> {
     }
 }
 
+/// The gradient of a norm's input: `dx`, or `dx` plus another gradient of x.
+pub(crate) struct NormBackwardInput<'a> {
+    /// As [`Rows::name`].
+    pub name: &'static str,
+    /// As [`Rows::streamed`].
+    pub streamed: &'static Shader,
+    /// As [`Rows::held`].
+    pub held: &'static Shader,
+    /// `[rows, cols]`, as `dy`, `residual` and `dx`.
+    pub x: &'a Buffer,
+    /// `[cols]`.
+    pub weight: &'a Buffer,
+    /// `[rows, n_stats]`, from the forward.
+    pub stats: &'a Buffer,
+    pub n_stats: usize,
+    pub dy: &'a Buffer,
+    /// What is added to the gradient.
+    pub residual: Option<&'a Buffer>,
+    /// Overwritten.
+    pub dx: &'a Buffer,
+    pub rows: usize,
+    pub cols: usize,
+}
+
+impl NormBackwardInput<'_> {
+    /// Launches the kernel; `compute` gets x, weight, stats, dy and dx of some rows on the CPU.
+    ///
+    /// # Errors
+    /// As [`Rows::launch`].
+    pub fn launch(
+        &self,
+        ctx: &Context,
+        compute: impl Fn(&[f32], &[f32], &[f32], &[f32], &mut [f32]) + Send + Sync + 'static,
+    ) -> Result<(), KernelError> {
+        let (cols, n_stats, adds) = (self.cols, self.n_stats, self.residual.is_some());
+        let kernel = Rows {
+            name: self.name,
+            streamed: self.streamed,
+            held: self.held,
+            rows: self.rows,
+            cols,
+            constants: &[(RESIDUAL_ID, u32::from(adds))],
+            parameters: &[],
+        };
+        let args = [
+            RowArg::Rows("x", Binding::Read(self.x)),
+            RowArg::Columns("weight", self.weight),
+            RowArg::PerRow("stats", Binding::Read(self.stats), n_stats),
+            RowArg::Rows("dy", Binding::Read(self.dy)),
+            // Without a residual the binding is not read; any buffer of its length will do.
+            RowArg::Rows("residual", Binding::Read(self.residual.unwrap_or(self.dy))),
+            RowArg::Rows("dx", Binding::Write(self.dx)),
+        ];
+        kernel.launch(ctx, &args, move |b| {
+            let ([x, weight, stats, dy, residual], [dx]) = b.split();
+            let rows = rows_a_task(cols);
+            (
+                x.par_chunks(rows * cols),
+                stats.par_chunks(rows * n_stats),
+                dy.par_chunks(rows * cols),
+                residual.par_chunks(rows * cols),
+                dx.par_chunks_mut(rows * cols),
+            )
+                .into_par_iter()
+                .for_each(|(x, stats, dy, residual, dx)| {
+                    compute(x, weight, stats, dy, dx);
+                    if adds {
+                        add_residual(residual, dx);
+                    }
+                });
+        })
+    }
+}
+
 multiversion! {
     /// `dx = residual + dx`, while a task's rows are still in the cache.
-    pub(crate) fn add_residual(residual: &[f32], dx: &mut [f32]) {
+    fn add_residual(residual: &[f32], dx: &mut [f32]) {
         for (dx, residual) in dx.iter_mut().zip(residual) {
             *dx += residual;
         }
