@@ -11,13 +11,14 @@ mod engine;
 mod losses;
 mod observer;
 mod pass;
+mod saving;
 mod setup;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use hlx_core::{Context, DeviceKind, SPECIFICATION};
+use hlx_core::{Context, DeviceKind};
 use hlx_nn::Weights;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
@@ -25,13 +26,12 @@ pub(crate) use engine::Engine;
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
 
-use crate::config::{Config, Format, lora_to_bytes};
+use crate::config::Config;
 use crate::data::Split;
 use crate::evaluate::Evaluation;
 use crate::run::{
-    ChainFile, Checkpoint, Digests, EvalSplit, EventFile, LORA_FILE, MONITOR_FILE, Metric,
-    MetricsFile, Monitor, Progress, Retention, RunFolder, RunLock, SCHEDULE_FILE, STATE_FILE,
-    State, schedule_state_bytes,
+    ChainFile, Digests, EvalSplit, EventFile, Metric, MetricsFile, Monitor, Progress, RunFolder,
+    RunLock,
 };
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
@@ -423,139 +423,5 @@ impl Trainer {
         }
         self.logged += paused.elapsed();
         Ok(found)
-    }
-
-    /// Saves a checkpoint of the step just done, unless there is one.
-    fn interrupt(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        if self.newest.1 == Some(self.progress.step) {
-            self.start_downloads(false, false)?;
-            self.receive(true, observer)?;
-        } else {
-            self.save_now(observer)?;
-        }
-        let outcome = self.outcome(None, None)?;
-        Ok(Outcome {
-            interrupted: true,
-            ..outcome
-        })
-    }
-
-    fn finish(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
-        let save = self.newest.1 != Some(self.progress.step);
-        self.start_downloads(false, save)?;
-        self.receive(true, observer)?;
-        // A large corpus is not read once more unless its loss was requested.
-        let is_large = matches!(
-            self.engine.config.data.format,
-            Format::Text | Format::Shards
-        );
-        let wanted = !is_large || self.engine.config.train.target_loss.is_some();
-        let train = match wanted {
-            true => Some(self.evaluate(EvalSplit::Train, observer)?),
-            false => None,
-        };
-        let held_out = if self.engine.split.eval.is_empty() {
-            None
-        } else {
-            Some(self.evaluate(EvalSplit::HeldOut, observer)?)
-        };
-        if let (Some(target), Some(train)) = (self.engine.config.train.target_loss, train) {
-            self.progress.reached_target |= train.loss <= target;
-        }
-        if save {
-            self.save(observer)?;
-        }
-        self.outcome(train, held_out)
-    }
-
-    fn outcome(&self, train: Option<Evaluation>, held_out: Option<Evaluation>) -> Result<Outcome> {
-        let newest = self.folder.newest()?;
-        let digests = newest.map(|checkpoint| checkpoint.digests);
-        Ok(Outcome {
-            step: self.progress.step,
-            epochs: self.epochs(),
-            reached_target: self.progress.reached_target,
-            stopped_early: self.stops_early(),
-            skipped: self.monitor.skipped,
-            interrupted: false,
-            train,
-            last_loss: self.last_loss,
-            held_out,
-            digests: digests.ok_or_else(|| anyhow::anyhow!("the run has no checkpoint"))?,
-        })
-    }
-
-    fn epochs(&self) -> f64 {
-        let within = self.progress.batch_idx as f64 / self.engine.batches.per_epoch() as f64;
-        self.progress.epoch as f64 + within
-    }
-
-    /// Saves a checkpoint at a step that is none of those where one is due.
-    fn save_now(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        self.start_downloads(false, true)?;
-        self.receive(true, observer)?;
-        self.save(observer)
-    }
-
-    /// Writes a checkpoint and removes those that need not stay.
-    fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let paused = Instant::now();
-        let weights = self.engine.weights();
-        let optimizer = self.engine.optimizer.state(weights)?;
-        // One download serves the digest, which hashes the words in the order of the names and so
-        // is not the tree that the device computes for the chain, and the file.
-        let parameters = weights.snapshot()?;
-        let digests = Digests {
-            step: self.progress.step,
-            specification: SPECIFICATION,
-            parameters: parameters.digest(),
-            optimizer: optimizer.digest(),
-            config: self.engine.config.identity_digest()?,
-            data: self.engine.task.digest().to_owned(),
-            loss: self
-                .progress
-                .ranking_loss
-                .or(self.progress.epoch_loss.mean()),
-            previous: self.newest.0.clone(),
-            record: self
-                .chain
-                .last()
-                .map(|(_, digest)| digest.to_owned())
-                .unwrap_or_default(),
-            files: Default::default(),
-            seal: String::new(),
-        };
-        let sizes = self.engine.task.sizes().to_bytes()?;
-        let mut files = vec![
-            (hlx_nn::MODEL_FILE, parameters.to_safetensors()?),
-            (hlx_nn::CONFIG_FILE, sizes),
-            (
-                STATE_FILE,
-                State::new(self.progress.clone(), optimizer).to_bytes()?,
-            ),
-        ];
-        if let Some(state) = self.engine.schedule_state() {
-            files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
-        }
-        if let Some(lora) = self.engine.config.lora() {
-            files.push((LORA_FILE, lora_to_bytes(&lora)?));
-        }
-        if self.engine.config.train.is_watched() {
-            files.push((MONITOR_FILE, self.monitor.to_bytes()?));
-        }
-        let parent = self.folder.checkpoints();
-        self.chain.flush()?;
-        self.metrics.flush()?;
-        self.newest = (
-            Checkpoint::write(&parent, digests, &files)?,
-            Some(self.progress.step),
-        );
-        Retention {
-            keep: self.engine.config.train.keep,
-        }
-        .apply(&parent)?;
-        observer.checkpoint(self.progress.step, &parent);
-        self.logged += paused.elapsed();
-        Ok(())
     }
 }
