@@ -1,10 +1,13 @@
 //! The balance loss of experts over rows of different lengths: padding is in no sum and changes no bit.
 
-use hlx_autograd::{IGNORE_INDEX, Tensor};
+mod causal_common;
+
+use causal_common::{TIME, gradient_in_passes, mixed, tokens, with_balance};
+use hlx_autograd::{IGNORE_INDEX, Recompute, Tensor};
 use hlx_core::Context;
 use hlx_nn::{
-    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext, GradientTree,
-    MicroBatchPlan, Model, Result, cross_entropy,
+    CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext, Model, Module,
+    Result, cross_entropy,
 };
 
 const LENGTHS: [usize; 8] = [3, 7, 1, 5, 0, 6, 2, 4];
@@ -105,19 +108,69 @@ fn a_padded_row_has_the_loss_of_the_row_by_itself() -> Result<()> {
     Ok(())
 }
 
+/// The samples as documents of one packed row of `time` tokens, padded on the right: ids, where the documents
+/// begin, and the row's length.
+fn packed(ctx: &Context, samples: &[usize], time: usize) -> Result<[Tensor; 3]> {
+    let (mut ids, mut starts) = (Vec::new(), Vec::new());
+    for &sample in samples {
+        starts.resize(ids.len() + LENGTHS[sample], ids.len() as u32);
+        ids.extend((0..LENGTHS[sample]).map(|at| token(sample, at)));
+    }
+    let length = ids.len();
+    ids.resize(time, 9);
+    // Each place of padding is a document of its own.
+    starts.extend(length as u32..time as u32);
+    Ok([
+        Tensor::ids(ctx, &ids, &[1, time])?.with_samples(0)?,
+        Tensor::ids(ctx, &starts, &[1, time])?,
+        Tensor::ids(ctx, &[length as u32], &[1])?,
+    ])
+}
+
+#[test]
+fn a_packed_row_with_padding_has_the_loss_of_its_documents_alone() -> Result<()> {
+    let samples = [1, 3, 6];
+    for ctx in hlx_core::testing::contexts() {
+        let model = model(ctx)?;
+        let context = ForwardContext::train(ctx, 7)?;
+        let balance = |input: &CausalInput<'_>| -> Result<f32> {
+            let (_, balance) = model.logits_and_balance(input, &context)?;
+            Ok(balance.expect("experts").to_vec()?[0])
+        };
+        let of_row = |time: usize, counts_padding: bool| {
+            let [ids, starts, length] = packed(ctx, &samples, time)?;
+            balance(&CausalInput {
+                documents: Some(&starts),
+                lengths: (!counts_padding).then_some(&length),
+                ..CausalInput::new(&ids)
+            })
+        };
+        let full = of_row(14, false)?;
+        for time in [15, 31] {
+            assert_eq!(of_row(time, false)?, full, "{time}");
+            assert_ne!(of_row(time, true)?, full, "{time}");
+        }
+        // The documents are rows of one shard here, so that the sums have another order.
+        let [ids, _, lengths] = rows(ctx, &samples, 7)?;
+        let alone = balance(&CausalInput {
+            lengths: Some(&lengths),
+            ..CausalInput::new(&ids)
+        })?;
+        assert!((full - alone).abs() <= 1e-6 * alone, "{full} {alone}");
+    }
+    Ok(())
+}
+
 /// The digest of the gradients of a batch in micro-batches, each padded to its longest row and `more`.
 fn gradient(model: &Model<CausalLm>, micro: usize, more: usize) -> Result<String> {
-    let weights = model.weights();
-    let ctx = weights.context();
+    let ctx = model.weights().context();
     let batch = LENGTHS.len();
-    let plan = MicroBatchPlan::new(batch, micro, SHARDS)?;
-    let mut tree = GradientTree::new(weights, &plan)?;
     let n_targets: usize = LENGTHS.iter().sum();
     let scale = Tensor::from_slice(ctx, &[1.0 / n_targets as f32], &[1])?;
     let context = ForwardContext::train(ctx, 7)?;
     let context = context.with_shards(micro * SHARDS / batch, false);
-    for pass in &plan.passes {
-        let samples: Vec<usize> = (pass.first_sample..pass.first_sample + micro).collect();
+    gradient_in_passes(model, [batch, micro, SHARDS], |samples| {
+        let samples: Vec<usize> = samples.collect();
         let longest = samples.iter().map(|&sample| LENGTHS[sample]).max();
         let [ids, targets, lengths] = rows(ctx, &samples, longest.unwrap_or(1) + more)?;
         let input = CausalInput {
@@ -126,15 +179,8 @@ fn gradient(model: &Model<CausalLm>, micro: usize, more: usize) -> Result<String
         };
         let (logits, balance) = model.logits_and_balance(&input, &context)?;
         let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
-        let balance = balance.expect("experts").sum()?;
-        let balance = balance.scale(0.5 / SHARDS as f32)?.reshape(loss.shape())?;
-        loss.add(&balance)?.backward_with(&pass.plan)?;
-        if let Some(level) = pass.level {
-            tree.push(weights, level)?;
-        }
-    }
-    tree.finish(weights)?;
-    weights.digest_of(&[("", weights.gradients()?)])
+        with_balance(&loss, &balance.expect("experts"), SHARDS)
+    })
 }
 
 #[test]
@@ -147,6 +193,61 @@ fn gradients_do_not_depend_on_how_much_padding_there_is() -> Result<()> {
             let expected = expected.get_or_insert_with(|| digest.clone());
             assert_eq!(&digest, expected, "{micro} {more} {}", ctx.info());
         }
+    }
+    Ok(())
+}
+
+/// Computes the gradient of cross-entropy, and of the balance loss where it is wanted, of four shards in passes.
+fn gradient_of_shards(
+    model: &Model<CausalLm>,
+    micro: usize,
+    recompute: Option<Recompute>,
+    is_balanced: bool,
+) -> Result<String> {
+    const BATCH: usize = 8;
+    let ctx = model.weights().context();
+    let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
+    let context = ForwardContext::train(ctx, 77)?
+        .with_shards(micro * SHARDS / BATCH, micro < BATCH / SHARDS)
+        .with_recomputation(recompute);
+    gradient_in_passes(model, [BATCH, micro, SHARDS], |samples| {
+        context.set_counter(5, samples.start as u32)?;
+        let ids = tokens(ctx, samples.clone(), 0)?;
+        let targets = tokens(ctx, samples, 1)?;
+        if !is_balanced {
+            let logits = model.forward(&ids, &context)?;
+            return cross_entropy(&logits, &targets, &scale, 0.0);
+        }
+        let (logits, balance) = model.logits_and_balance(&CausalInput::new(&ids), &context)?;
+        let balance = balance.expect("experts");
+        assert_eq!(balance.shape(), [micro * SHARDS / BATCH]);
+        let loss = cross_entropy(&logits, &targets, &scale, 0.0)?;
+        with_balance(&loss, &balance, SHARDS)
+    })
+}
+
+#[test]
+fn the_balance_loss_has_the_same_gradient_in_any_whole_shards() -> Result<()> {
+    let config = CausalConfig {
+        experts: mixed().experts.map(|experts| ExpertsConfig {
+            dense_layers: Vec::new(),
+            ..experts
+        }),
+        ..mixed()
+    };
+    let mut expected = None;
+    for ctx in hlx_core::testing::own_contexts() {
+        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
+        for (micro, recompute) in [(8, None), (2, None), (4, Some(Recompute::AllButAttention))] {
+            let digest = gradient_of_shards(&model, micro, recompute, true)?;
+            let expected = expected.get_or_insert_with(|| digest.clone());
+            assert_eq!(&digest, expected, "{micro} {recompute:?} {}", ctx.info());
+        }
+        assert_ne!(expected, Some(gradient_of_shards(&model, 8, None, false)?));
+        let error = gradient_of_shards(&model, 1, None, true).expect_err("half a shard");
+        let reason =
+            "micro-batches: the balance loss of experts needs passes that hold whole shards";
+        assert_eq!(error.to_string(), reason);
     }
     Ok(())
 }

@@ -1,68 +1,17 @@
 //! What must not change the bits of a causal model: micro-batches, tied weights among them, recording,
-//! the device; and what its cache must give.
+//! the device.
 
-use hlx_autograd::{BackwardPlan, Recompute, Tensor, no_grad};
+mod causal_common;
+
+use causal_common::{TIME, gradient_in_passes, mixed, small, token, tokens, transformer, words};
+use hlx_autograd::{BackwardPlan, Recompute, Tensor};
 use hlx_core::Context;
 use hlx_nn::{
-    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ExpertsConfig, ForwardContext,
-    GradientTree, KvCache, MicroBatchPlan, Model, Module, NnError, Positions, Result, Rotary,
-    TokenStep, Transformer, TransformerConfig, cross_entropy,
+    Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, Model, Module,
+    NnError, Positions, Result, Rotary, Transformer, cross_entropy,
 };
 
 const BATCH: usize = 8;
-const TIME: usize = 11;
-const VOCABULARY: usize = 29;
-
-/// Small sizes in the shape of a preset.
-fn small(preset: &str) -> CausalConfig {
-    CausalConfig {
-        vocabulary: VOCABULARY,
-        width: 24,
-        n_layers: 2,
-        n_heads: 4,
-        n_kv_heads: 2,
-        head_width: 8,
-        feed_forward_width: 40,
-        max_positions: 64,
-        window: Some(5),
-        full_layers: vec![1],
-        ..CausalConfig::preset(preset).expect("a preset")
-    }
-}
-
-/// Tied, with experts, dropout, windows and all else that has an order of its own.
-fn mixed() -> CausalConfig {
-    CausalConfig {
-        experts: Some(ExpertsConfig {
-            n_experts: 5,
-            per_token: 2,
-            width: 12,
-            renormalised: true,
-            balance_coefficient: 0.01,
-            dense_layers: vec![0],
-        }),
-        dropout: 0.2,
-        ..small("gemma3")
-    }
-}
-
-fn token(sample: usize, time: usize) -> u32 {
-    ((sample * 31 + time * 17 + sample * time) % VOCABULARY) as u32
-}
-
-fn tokens(ctx: &Context, samples: std::ops::Range<usize>, shift: usize) -> Result<Tensor> {
-    let shape = [samples.len(), TIME];
-    let ids = samples.flat_map(|sample| (0..TIME).map(move |time| token(sample, time + shift)));
-    Ok(Tensor::ids(ctx, &ids.collect::<Vec<_>>(), &shape)?.with_samples(0)?)
-}
-
-fn words(tensor: &Tensor) -> Result<Vec<u32>> {
-    Ok(tensor
-        .to_vec()?
-        .iter()
-        .map(|value| value.to_bits())
-        .collect())
-}
 
 /// Computes the gradient of the batch in passes, and returns its digest.
 fn gradient(model: &Model<CausalLm>, micro: usize, shards: usize) -> Result<String> {
@@ -76,24 +25,13 @@ fn gradient_in(
     micro: usize,
     shards: usize,
 ) -> Result<String> {
-    let weights = model.weights();
-    let ctx = weights.context();
-    let plan = MicroBatchPlan::new(BATCH, micro, shards)?;
-    let mut tree = GradientTree::new(weights, &plan)?;
+    let ctx = model.weights().context();
     let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
-    for pass in &plan.passes {
-        let samples = pass.first_sample..pass.first_sample + micro;
-        context.set_counter(5, pass.first_sample as u32)?;
+    gradient_in_passes(model, [BATCH, micro, shards], |samples| {
+        context.set_counter(5, samples.start as u32)?;
         let logits = model.forward(&tokens(ctx, samples.clone(), 0)?, context)?;
-        let loss = cross_entropy(&logits, &tokens(ctx, samples, 1)?, &scale, 0.0)?;
-        loss.backward_with(&pass.plan)?;
-        if let Some(level) = pass.level {
-            tree.push(weights, level)?;
-        }
-    }
-    tree.finish(weights)?;
-    weights.check_gradients()?;
-    weights.digest_of(&[("", weights.gradients()?)])
+        cross_entropy(&logits, &tokens(ctx, samples, 1)?, &scale, 0.0)
+    })
 }
 
 #[test]
@@ -178,66 +116,6 @@ fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
             let found = weights.digest_of(&[("", weights.gradients()?)])?;
             assert_eq!(found, expected, "{:?}", ctx.info());
         }
-    }
-    Ok(())
-}
-
-/// Computes the gradient of cross-entropy and balance loss, both of four shards, in passes.
-fn balanced_gradient(
-    model: &Model<CausalLm>,
-    micro: usize,
-    recompute: Option<Recompute>,
-) -> Result<String> {
-    const SHARDS: usize = 4;
-    let weights = model.weights();
-    let ctx = weights.context();
-    let plan = MicroBatchPlan::new(BATCH, micro, SHARDS)?;
-    let mut tree = GradientTree::new(weights, &plan)?;
-    let scale = Tensor::from_slice(ctx, &[1.0 / (BATCH * TIME) as f32], &[1])?;
-    let context = ForwardContext::train(ctx, 77)?
-        .with_shards(micro * SHARDS / BATCH, micro < BATCH / SHARDS)
-        .with_recomputation(recompute);
-    for pass in &plan.passes {
-        let samples = pass.first_sample..pass.first_sample + micro;
-        context.set_counter(5, pass.first_sample as u32)?;
-        let ids = tokens(ctx, samples.clone(), 0)?;
-        let (logits, balance) = model.logits_and_balance(&CausalInput::new(&ids), &context)?;
-        let balance = balance.expect("experts");
-        assert_eq!(balance.shape(), [pass.plan.shards]);
-        let loss = cross_entropy(&logits, &tokens(ctx, samples, 1)?, &scale, 0.0)?;
-        let balance = balance.sum()?.scale(0.5 / SHARDS as f32)?;
-        let balance = balance.reshape(loss.shape())?;
-        loss.add(&balance)?.backward_with(&pass.plan)?;
-        if let Some(level) = pass.level {
-            tree.push(weights, level)?;
-        }
-    }
-    tree.finish(weights)?;
-    weights.digest_of(&[("", weights.gradients()?)])
-}
-
-#[test]
-fn the_balance_loss_has_the_same_gradient_in_any_whole_shards() -> Result<()> {
-    let config = CausalConfig {
-        experts: mixed().experts.map(|experts| ExpertsConfig {
-            dense_layers: Vec::new(),
-            ..experts
-        }),
-        ..mixed()
-    };
-    let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts() {
-        let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
-        for (micro, recompute) in [(8, None), (2, None), (4, Some(Recompute::AllButAttention))] {
-            let digest = balanced_gradient(&model, micro, recompute)?;
-            let expected = expected.get_or_insert_with(|| digest.clone());
-            assert_eq!(&digest, expected, "{micro} {recompute:?} {}", ctx.info());
-        }
-        assert_ne!(expected, Some(gradient(&model, 8, 4)?));
-        let error = balanced_gradient(&model, 1, None).expect_err("half a shard");
-        let reason =
-            "micro-batches: the balance loss of experts needs passes that hold whole shards";
-        assert_eq!(error.to_string(), reason);
     }
     Ok(())
 }
@@ -433,137 +311,5 @@ fn packed_documents_have_the_gradient_of_documents_one_after_the_other() -> Resu
         assert_eq!(packed, gradient(&[&[4, 33], &[5]], None)?);
         assert_eq!(packed, gradient(&[&[4, 33, 5]], all)?);
     }
-    Ok(())
-}
-
-fn transformer() -> TransformerConfig {
-    TransformerConfig {
-        vocabulary: VOCABULARY,
-        width: 24,
-        n_layers: 2,
-        n_heads: 3,
-        feed_forward_width: 40,
-        positions: 64,
-        dropout: 0.0,
-        attention_dropout: 0.0,
-    }
-}
-
-/// Prompts of several lengths are read at once, and go on token by token, as if each were alone and
-/// computed anew.
-fn check_cache(ctx: &Context, model: &dyn CausalModel, lengths: [usize; 3]) -> Result<()> {
-    let context = ForwardContext::eval();
-    let whole = |sample: usize, n: usize| -> Result<Vec<u32>> {
-        let ids: Vec<u32> = (0..n).map(|time| token(sample, time)).collect();
-        let ids = Tensor::ids(ctx, &ids, &[1, n])?;
-        let last = Tensor::ids(ctx, &[n as u32 - 1], &[1])?;
-        let input = CausalInput {
-            rows: Some(&last),
-            ..CausalInput::new(&ids)
-        };
-        words(&model.logits(&input, &context)?)
-    };
-    let mut cache = model.cache(ctx, lengths.len(), 40)?;
-    let rows: Vec<u32> = (0..3)
-        .map(|row| (row * TIME + lengths[row] - 1) as u32)
-        .collect();
-    let rows = Tensor::ids(ctx, &rows, &[3])?;
-    let logits = model.logits_cached(&tokens(ctx, 0..3, 0)?, &lengths, Some(&rows), &mut cache)?;
-    assert_eq!(cache.lengths(), lengths);
-    for (sample, length) in lengths.into_iter().enumerate() {
-        assert_eq!(
-            words(&logits.narrow(0, sample, 1)?)?,
-            whole(sample, length)?
-        );
-    }
-    // The second ends; the others go on, launched and recorded, and then the last one alone.
-    cache.keep(&[0, 2])?;
-    let mut recorded = TokenStep::new(model);
-    let mut going = vec![0, 2];
-    for step in 0..7 {
-        if step == 5 {
-            cache.keep(&[1])?;
-            going = vec![2];
-        }
-        let next = going
-            .iter()
-            .map(|&sample| token(sample, lengths[sample] + step));
-        let next: Vec<u32> = next.collect();
-        let logits = match step {
-            0 | 3 => {
-                let ids = Tensor::ids(ctx, &next, &[next.len(), 1])?;
-                model.logits_cached(&ids, &vec![1; next.len()], None, &mut cache)?
-            }
-            _ => recorded.logits(&next, &mut cache)?,
-        };
-        for (row, &sample) in going.iter().enumerate() {
-            let found = words(&logits.narrow(0, row, 1)?)?;
-            assert_eq!(
-                found,
-                whole(sample, lengths[sample] + step + 1)?,
-                "step {step}"
-            );
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn a_cache_gives_the_bits_of_whole_sequences() -> Result<()> {
-    no_grad(|| {
-        for ctx in hlx_core::testing::own_contexts() {
-            for preset in ["gemma3", "qwen2", "qwen3"] {
-                let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small(preset)))?;
-                check_cache(&ctx, model.module(), [7, 3, TIME])?;
-            }
-            let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;
-            // Rows that are longer than every prompt.
-            check_cache(&ctx, model.module(), [7, 3, 5])?;
-        }
-        Ok(())
-    })
-}
-
-#[test]
-fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
-    let ctx = hlx_core::testing::cpu()?;
-    let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small("llama3")))?;
-    let mut cache = model.cache(&ctx, 2, 12)?;
-    let ids = tokens(&ctx, 0..2, 0)?;
-    let mut refused = |new: &[usize]| {
-        let result = model.logits_cached(&ids, new, None, &mut cache);
-        result.expect_err("refused").to_string()
-    };
-    let text = refused(&[3]);
-    let expected = "key/value cache: 2 rows of ids and 1 counts, expected 2 of the sequences";
-    assert_eq!(text, expected);
-    let text = refused(&[3, 12]);
-    assert_eq!(text, "key/value cache: sequence 1 takes 12 of 11 tokens");
-    no_grad(|| model.logits_cached(&ids, &[3, 11], None, &mut cache))?;
-    let error = model
-        .logits_cached(&ids, &[2, 2], None, &mut cache)
-        .expect_err("full");
-    let expected = "key/value cache: sequence 1 gets 13 tokens, room is for 12";
-    assert_eq!(error.to_string(), expected);
-    let mut step = TokenStep::new(&*model);
-    step.logits(&[1, 1], &mut cache)?;
-    assert_eq!(cache.lengths(), [4, 12]);
-    let mut refused = |ids: &[u32], cache: &mut KvCache| {
-        let result = step.logits(ids, cache);
-        result.expect_err("refused").to_string()
-    };
-    let text = refused(&[1, 1], &mut cache);
-    let expected = "key/value cache: sequence 1 gets 13 tokens, room is for 12";
-    assert_eq!(text, expected);
-    let text = refused(&[1], &mut cache);
-    let expected = "key/value cache: 1 rows of ids and 1 counts, expected 2 of the sequences";
-    assert_eq!(text, expected);
-    let long = Tensor::ids(&ctx, &[1; 65], &[1, 65])?;
-    let error = model
-        .forward(&long, &ForwardContext::eval())
-        .expect_err("too long");
-    let expected = "causal model: ids has shape [1, 65], expected [batch, time] with at most 64 \
-                    positions";
-    assert_eq!(error.to_string(), expected);
     Ok(())
 }
