@@ -6,6 +6,7 @@
 
 mod contracts;
 mod files;
+mod folders;
 mod models;
 mod text;
 mod tokens;
@@ -13,13 +14,14 @@ mod tokens;
 use std::path::PathBuf;
 
 pub use files::model_sizes;
+pub use folders::{lora, stopped_preparation, written_adapter};
 pub use models::causal_sizes;
 
 /// A target: its name, which is also its folder in `fuzz/corpus`, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 31] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -46,6 +48,11 @@ pub const TARGETS: [Target; 26] = [
     ("adapters", models::adapters),
     ("monitor", models::monitor),
     ("npy", models::npy),
+    ("npz", folders::npz),
+    ("tensors", folders::tensors),
+    ("sizes", folders::sizes),
+    ("prepare_state", folders::prepare_state),
+    ("adapter_folder", folders::adapter_folder),
 ];
 
 /// Returns the target of this name.

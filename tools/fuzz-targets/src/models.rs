@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hlx_nn::{
-    CausalConfig, CausalLm, ExpertsConfig, LoraConfig, Model, export_hugging_face,
-    hugging_face_dtype, import_hugging_face, read_hugging_face_config, read_peft_config,
+    CausalConfig, CausalLm, ExpertsConfig, Model, export_hugging_face, hugging_face_dtype,
+    import_hugging_face, read_hugging_face_config, read_peft_config,
 };
 use hlx_text::{ChatTemplate, Message, Tokenizer};
 use hlx_train::generate::{check_settings, end_tokens};
@@ -13,6 +13,7 @@ use hlx_train::run::Monitor;
 use hlx_train::sample::Sampling;
 
 use crate::files::cpu;
+use crate::folders::lora;
 use crate::scratch;
 
 /// The shape of a preset with some hundred parameters, which the targets write and read.
@@ -40,7 +41,7 @@ pub fn causal_sizes(preset: &str) -> CausalConfig {
 }
 
 /// A folder with a whole model in Hugging Face's form.
-fn folder_of_model(name: &str) -> PathBuf {
+pub(crate) fn folder_of_model(name: &str) -> PathBuf {
     let folder = scratch(name);
     if !folder.join("config.json").is_file() {
         let sizes = causal_sizes("llama2");
@@ -105,11 +106,7 @@ pub fn tokenizer_config(data: &[u8]) {
 pub fn adapters(data: &[u8]) {
     for preset in ["llama2", "gpt2"] {
         let sizes = causal_sizes(preset);
-        let lora = LoraConfig {
-            rank: 2,
-            alpha: 4.0,
-            targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
-        };
+        let lora = lora();
         let model = Model::zeroed(cpu(), |b| {
             b.with_lora(lora);
             CausalLm::new(b, &sizes)

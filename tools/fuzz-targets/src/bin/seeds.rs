@@ -1,19 +1,21 @@
 //! Writes the first inputs of every corpus: `cargo run -p fuzz-targets --bin seeds`.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hlx_autograd::Tensor;
+use hlx_autograd::{DType, Tensor};
 use hlx_contract::{Encoded, own_shader, pipeline_example};
 use hlx_core::Context;
 use hlx_nn::{
-    CausalLm, LoraConfig, Model, OptimizerState, Transformer, export_hugging_face, peft_config,
-    save_model,
+    CausalLm, LanguageModelConfig, Model, OptimizerState, Transformer, export_hugging_face,
+    peft_config, save_model,
 };
 use hlx_store::{Dtype, Store};
 use hlx_text::{BpeTrainer, Document, ShardOptions, ShardWriter, Tokenizer, WordCounts};
 use hlx_train::run::{Monitor, Progress, State};
+use hlx_train::task::Sizes;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -43,11 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     let ctx = Context::cpu()?;
     let folder = std::env::temp_dir().join(format!("hlx-seeds-{}", std::process::id()));
-    let lora = LoraConfig {
-        rank: 2,
-        alpha: 4.0,
-        targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
-    };
+    let lora = fuzz_targets::lora();
     for preset in ["gpt2", "gemma3", "qwen3_moe"] {
         let sizes = fuzz_targets::causal_sizes(preset);
         let model = Model::new(&ctx, 1, |b| CausalLm::new(b, &sizes))?;
@@ -95,6 +93,36 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
     hlx_io::save_npy(&array, &Tensor::ids(&ctx, &[1, 2, 3, 4, 5, 6], &[2, 3])?)?;
     seed("npy", "ids", &fs::read(&array)?)?;
     fs::remove_file(array)?;
+    folders(&ctx, seed)
+}
+
+fn folders(ctx: &Context, seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
+    let [numbers, tensors] = fuzz_targets::written_adapter();
+    seed("adapter_folder", "numbers", &numbers)?;
+    seed("adapter_folder", "tensors", &tensors)?;
+    seed(
+        "prepare_state",
+        "stopped",
+        &fuzz_targets::stopped_preparation(),
+    )?;
+    let tensors = [("a", DType::F32), ("b", DType::BF16), ("c", DType::U8)];
+    let tensors = tensors.map(|(name, dtype)| {
+        let tensor = Tensor::ones(ctx, &[2, 3], dtype)?;
+        Ok::<_, hlx_autograd::AutogradError>((name.to_owned(), tensor))
+    });
+    let mut tensors = tensors.into_iter().collect::<Result<BTreeMap<_, _>, _>>()?;
+    seed("tensors", "three", &hlx_io::to_safetensors(&tensors)?)?;
+    // NumPy has no bf16.
+    tensors.remove("b");
+    let archive = std::env::temp_dir().join(format!("hlx-seeds-{}.npz", std::process::id()));
+    hlx_io::save_npz(&archive, &tensors)?;
+    seed("npz", "two", &fs::read(&archive)?)?;
+    fs::remove_file(archive)?;
+    let causal = LanguageModelConfig::Causal(Box::new(fuzz_targets::causal_sizes("qwen3_moe")));
+    let own = LanguageModelConfig::Transformer(fuzz_targets::model_sizes());
+    for (name, sizes) in [("causal", causal), ("transformer", own)] {
+        seed("sizes", name, &Sizes::Language(sizes).to_bytes()?)?;
+    }
     Ok(())
 }
 
