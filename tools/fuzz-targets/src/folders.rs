@@ -30,8 +30,9 @@ pub fn lora() -> LoraConfig {
 pub fn adapter_folder(data: &[u8]) {
     let adapter = scratch("adapter");
     let model = folder_of_model("adapter-base");
-    let [numbers, tensors] = written_adapter();
-    for files in [[data, &tensors[..]], [&numbers, data]] {
+    static WRITTEN: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    let [numbers, tensors] = WRITTEN.get_or_init(written_adapter);
+    for files in [[data, &tensors[..]], [numbers, data]] {
         for (name, bytes) in ["adapter_config.json", "adapter_model.safetensors"]
             .iter()
             .zip(files)
