@@ -13,11 +13,12 @@ Models, all on characters of one text, batches of 16 windows of 256:
   llama   6 layers, width 384, RMSNorm, SwiGLU, rotary positions
   deep    16 layers, width 256, as llama
   wide    3 layers, width 768, as llama
-  tall    2 layers, width 256, feed-forward networks 16,384 wide: one scale over K = 16,384
+  tall    2 layers, width 256, feed-forward networks 16,384 wide
   uneven  as llama, and each sample's loss has a weight between 1/1000 and 1000, so that rows of very
           different size meet in a weight's gradient
-Arithmetics: f32, bf16 (autocast), integer (the law), linear (the law without attention), eight (8 bits for
-both operands of every product).
+Arithmetics: f32, bf16 (autocast), integer (the law; rows longer than 4,096 are cut into pieces with scales of
+their own), row (the law with one scale a row, however long), linear (the law without attention), eight (8 bits
+for both operands of every product).
 
 Each run appends one JSON object: held-out loss at a few steps, and, at the same steps, how many of the
 incoming gradient's numbers that are not zero become zero and the relative error of the quantised
@@ -33,6 +34,7 @@ import torch.nn.functional as F
 from torch import nn
 
 BLOCK = 32
+PIECE = 4096
 TIME, BATCH = 256, 16
 LLAMA = dict(llama=True, width=384, layers=6, heads=6, hidden=1024, uneven=False)
 MODELS = {
@@ -49,8 +51,9 @@ class Law:
     """How the products of a run are computed."""
 
     def __init__(self, name):
-        self.integer = name in ("integer", "linear", "eight")
-        self.attention = name in ("integer", "eight")
+        self.integer = name in ("integer", "row", "linear", "eight")
+        self.attention = name in ("integer", "row", "eight")
+        self.piece = None if name == "row" else PIECE
         self.wide = 8 if name == "eight" else 16
         self.autocast = name == "bf16"
         self.probe = None
@@ -126,6 +129,11 @@ prepare_fused, scaled_fused = compiled(prepare), compiled(scaled)
 
 def product(a, b, kind):
     """a [M, K] times b [N, K] transposed; a is the wide operand."""
+    size = LAW.piece or a.shape[1]
+    return sum(product_of_pieces(*pieces, kind) for pieces in zip(a.split(size, 1), b.split(size, 1)))
+
+
+def product_of_pieces(a, b, kind):
     (wide, sa), (narrow, sb) = prepare_fused(a, LAW.wide, kind), prepare_fused(b, 8, "narrow")
     return scaled_fused([torch._int_mm(digit, narrow[0].t()) for digit in wide], (sa, sb))
 
