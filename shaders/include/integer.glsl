@@ -56,26 +56,28 @@ uint hlx_upper_digits(ivec4 q) {
     return hlx_lower_digits((q + 128) >> 8);
 }
 
-// The whole sum 256 high + low as a float, rounded once: of its upper 16 bits and the 24 below, which are exact.
+// The whole sum 256 high + low as a float, rounded once: of its upper bits and the 23 below. Either is exact, and a float
+// by its bits alone, as a conversion takes as long as four other instructions.
 float hlx_float_of_sums(int high, int low) {
     int upper = high + (low >> 8);
-    int rest = (upper & 0xffff) << 8 | (low & 0xff);
-    return hlx_fma(float(upper >> 16), 16777216.0, float(rest));
+    int rest = (upper & 0x7fff) << 8 | (low & 0xff);
+    precise float first = hlx_sub(intBitsToFloat(0x4b400000 + (upper >> 15)), 12582912.0);
+    precise float second = hlx_sub(intBitsToFloat(0x4b000000 | rest), 8388608.0);
+    return hlx_fma(first, 8388608.0, second);
 }
 
-// v 2^-e, where v is no subnormal, NaN or infinity: what is tiny becomes +0, what is large an infinity.
-float hlx_scaled_down(float v, int e) {
-    uint bits = floatBitsToUint(v);
-    int exponent = int((bits >> 23) & 255u) - e;
-    if ((bits & 0x7f800000u) == 0u || exponent <= 0) return 0.0;
-    if (exponent >= 255) return uintBitsToFloat((bits & 0x80000000u) | 0x7f800000u);
-    return uintBitsToFloat((bits & 0x807fffffu) | uint(exponent) << 23);
+// 2^-e as two factors; NaN where there is no exponent.
+vec2 hlx_factors(int e) {
+    return e == HLX_NO_EXPONENT ? vec2(uintBitsToFloat(HLX_NAN)) : hlx_scale(-e);
 }
 
-// An element of a product from its rounded sum and the exponents of its row and column.
-float hlx_result_of_sum(float sum, int of_a, int of_b) {
-    if (of_a == HLX_NO_EXPONENT || of_b == HLX_NO_EXPONENT) return uintBitsToFloat(HLX_NAN);
-    return hlx_pos0(hlx_scaled_down(sum, of_a + of_b));
+// An element of a product from its rounded sum and the factors of its row and column: sum 2^-(e_a + e_b). What is tiny
+// becomes +0, what is large an infinity. The halves of the exponents are joined first: they go past a float's range only
+// where the whole does, too.
+float hlx_result_of_sum(float sum, vec2 of_a, vec2 of_b) {
+    precise float first = hlx_mul(of_a.x, of_b.x);
+    precise float second = hlx_mul(of_a.y, of_b.y);
+    return hlx_pos0(hlx_mul(hlx_mul(sum, first), second));
 }
 
 #endif

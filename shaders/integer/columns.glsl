@@ -9,13 +9,25 @@ layout(push_constant) uniform Push {
     uint outer;
     uint k;
     uint columns;
-    uint words;  // of a column in a plane
+    uint words;      // of a column in a plane
+    uint row_words;  // of a row in a plane, where rows are prepared too
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
 
+// Of a column and of a row.
 uint pieces() { return max((push.k + HLX_PIECE - 1u) / HLX_PIECE, 1u); }
+
+uint row_pieces() { return max((push.columns + HLX_PIECE - 1u) / HLX_PIECE, 1u); }
+
+// Where the largest magnitudes lie: those of the columns, [outer columns, pieces], then those of the rows.
+uint at_column_top(uint outer, uint column, uint row) {
+    return (outer * push.columns + column) * pieces() + row / HLX_PIECE;
+}
+uint at_row_top(uint outer, uint row, uint column) {
+    return push.outer * push.columns * pieces() + (outer * push.k + row) * row_pieces() + column / HLX_PIECE;
+}
 
 // Zeros past an edge.
 vec4 load(uint outer, uint row, uint column) {

@@ -68,8 +68,8 @@ void main() {
         vec4 results;
         for (uint j = 0u; j < 4u; ++j) {
             uint column = product * push.n + min(first.x + own.x + j, push.n - 1u);
-            int of_a = a_exponents[row * pieces() + piece];
-            int of_b = b_exponents[column * pieces() + piece];
+            vec2 of_a = hlx_factors(a_exponents[row * pieces() + piece]);
+            vec2 of_b = hlx_factors(b_exponents[column * pieces() + piece]);
             results[j] = hlx_result_of_sum(hlx_float_of_sums(high[j], low[j]), of_a, of_b);
         }
         finish(results, piece, product, first.y + own.y, first.x + own.x);

@@ -37,7 +37,9 @@ const uint RESULT_STRIDE = OWN_COLUMNS / 4u + 1u;
 const uint OWN_RESULTS = SIDE * RESULT_STRIDE;
 
 shared uvec4 tile[LINES * STRIDE];
-shared int exponents[ROWS + COLUMNS];
+// The first and the second factors of the rows and columns.
+const uint SCALED = ROWS + COLUMNS;
+shared int factors[2u * SCALED];
 
 // As the words of matrices.
 layout(set = 0, binding = 4) readonly buffer BiasBits { int bias_bits[]; };
@@ -134,25 +136,34 @@ void main() {
             barrier();
         }
 
-        // The exponents of the workgroup's rows and columns. A place in a matrix is the driver's, but the same in
+        // The factors of the workgroup's rows and columns. A place in a matrix is the driver's, but the same in
         // every matrix of a kind: with a stride of zero, each element meets that of its row or column.
-        for (uint at = gl_LocalInvocationIndex; at < ROWS + COLUMNS; at += THREADS) {
+        for (uint at = gl_LocalInvocationIndex; at < SCALED; at += THREADS) {
             uint row = product * push.m + min(first_m + at, push.m - 1u);
             uint column = product * push.n + min(first_n + at - ROWS, push.n - 1u);
-            exponents[at] = at < ROWS ? a_exponents[row * pieces() + piece] : b_exponents[column * pieces() + piece];
+            int exponent = at < ROWS ? a_exponents[row * pieces() + piece] : b_exponents[column * pieces() + piece];
+            ivec2 own_factors = floatBitsToInt(hlx_factors(exponent));
+            factors[at] = own_factors.x;
+            factors[SCALED + at] = own_factors.y;
         }
         barrier();
         uint corner = (product * push.m + first_m + own_m) * push.n + first_n + own_n;
         [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
-            Sums of_rows;
-            coopMatLoad(of_rows, exponents, own_m + i * SIDE, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+            Sums of_rows[2];
+            [[unroll]] for (uint part = 0u; part < 2u; ++part)
+                coopMatLoad(of_rows[part], factors, part * SCALED + own_m + i * SIDE, 0u,
+                            gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {
-                Sums of_columns;
-                coopMatLoad(of_columns, exponents, ROWS + own_n + j * SIDE, 0u, gl_CooperativeMatrixLayoutRowMajor);
+                Sums of_columns[2];
+                [[unroll]] for (uint part = 0u; part < 2u; ++part)
+                    coopMatLoad(of_columns[part], factors, part * SCALED + ROWS + own_n + j * SIDE, 0u,
+                                gl_CooperativeMatrixLayoutRowMajor);
                 Sums bits = high[i * ACROSS + j];
                 [[unroll]] for (uint e = 0u; e < bits.length(); ++e) {
                     float sum = hlx_float_of_sums(bits[e], low[i * ACROSS + j][e]);
-                    bits[e] = floatBitsToInt(hlx_result_of_sum(sum, of_rows[e], of_columns[e]));
+                    vec2 of_row = intBitsToFloat(ivec2(of_rows[0][e], of_rows[1][e]));
+                    vec2 of_column = intBitsToFloat(ivec2(of_columns[0][e], of_columns[1][e]));
+                    bits[e] = floatBitsToInt(hlx_result_of_sum(sum, of_row, of_column));
                 }
 #ifndef ACTIVATED
                 if (is_whole) {

@@ -21,7 +21,7 @@ use crate::KernelError;
 use crate::error::check_that;
 
 pub use law::Width;
-pub use prepare::{Preparation, Prepared, prepare};
+pub use prepare::{Preparation, Prepared, prepare, prepare_rows_and_columns};
 pub use product::{IntegerProduct, integer_product};
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that

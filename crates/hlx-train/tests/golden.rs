@@ -78,10 +78,11 @@ fn a_digest_that_differs_is_named_with_both_values() {
     assert_eq!(code, 1, "{stdout}");
     let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
     assert!(lines[1].starts_with("transformer  equal"), "{stdout}");
-    assert!(lines[2].starts_with("perceptron   differs"), "{stdout}");
-    assert_eq!(lines[3], format!("optimizer  expected {other}"));
-    assert_eq!(lines[4], format!("found    {digest}"));
-    assert!(lines[5].starts_with("scalar       equal"), "{stdout}");
+    assert!(lines[2].starts_with("integer      equal"), "{stdout}");
+    assert!(lines[3].starts_with("perceptron   differs"), "{stdout}");
+    assert_eq!(lines[4], format!("optimizer  expected {other}"));
+    assert_eq!(lines[5], format!("found    {digest}"));
+    assert!(lines[6].starts_with("scalar       equal"), "{stdout}");
     let (code, stdout, _) = status(&place, &[&against[..], &["--json"]].concat());
     assert_eq!(code, 1);
     let report: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -89,7 +90,7 @@ fn a_digest_that_differs_is_named_with_both_values() {
         (&report["kind"], &report["equal"]),
         (&"golden".into(), &false.into())
     );
-    let run = &report["devices"][0]["runs"][1];
+    let run = &report["devices"][0]["runs"][2];
     assert_eq!(
         (&run["name"], &run["equal"]),
         (&"perceptron".into(), &false.into())

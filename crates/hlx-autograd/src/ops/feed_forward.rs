@@ -74,21 +74,24 @@ impl Tensor {
                 pass.add(&residual, Gradient::shared(dy.buffer()?))?;
             }
             let dy = dy.buffer()?;
-            down.backward_parameters(pass, &dy, saved_active.as_ref(), rows, batch)?;
+            let incoming = down.incoming(&dy);
+            down.backward_parameters(pass, &incoming, saved_active.as_ref(), rows, batch)?;
             drop(saved_active);
             // The gradient overwrites the hidden values, which nothing else reads.
             let Some(dhidden) = hidden else {
                 return Ok(());
             };
             let slope = Epilogue::ActivationBackward(kind);
-            down.backward_input(pass.context(), &dy, &dhidden, rows, slope)?;
+            down.backward_input(pass.context(), &incoming, &dhidden, rows, slope)?;
+            drop(incoming);
             drop(dy);
-            up.backward_parameters(pass, &dhidden, saved_x.as_ref(), rows, batch)?;
+            let incoming = up.incoming(&dhidden);
+            up.backward_parameters(pass, &incoming, saved_x.as_ref(), rows, batch)?;
             if !x.requires_grad() {
                 return Ok(());
             }
             let dx = pass.context().alloc(x.n_elements())?;
-            up.backward_input(pass.context(), &dhidden, &dx, rows, Epilogue::None)?;
+            up.backward_input(pass.context(), &incoming, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
     }

@@ -1,6 +1,8 @@
 //! The three products of an affine map in the integer arithmetic (`docs/numerics.md`): what is wide and what is
 //! narrow, and over which axis each operand has its exponents.
 
+use std::cell::OnceCell;
+
 use hlx_core::{Buffer, Context};
 use hlx_kernels::KernelError;
 use hlx_kernels::integer::{IntegerProduct, Preparation, Prepared, Width, integer_product};
@@ -36,17 +38,67 @@ pub(super) fn forward(
     )
 }
 
+/// A gradient that comes in, of which two products are made: the first prepares its rows for the second.
+pub(super) struct Incoming<'a> {
+    pub buffer: &'a Buffer,
+    /// Whether there is a second product.
+    reads_rows: bool,
+    rows: OnceCell<Prepared>,
+}
+
+impl<'a> Incoming<'a> {
+    pub fn new(buffer: &'a Buffer, reads_rows: bool) -> Self {
+        Self {
+            buffer,
+            reads_rows,
+            rows: OnceCell::new(),
+        }
+    }
+
+    /// Its rows, wide.
+    fn rows(&self, ctx: &Context, rows: usize, n: usize) -> Result<Prepared, KernelError> {
+        let of = Preparation::of_rows(rows, n, Width::Wide);
+        match self.rows.get() {
+            Some(prepared) => Ok(prepared.clone()),
+            None => Prepared::new(ctx, self.buffer, of),
+        }
+    }
+
+    /// Its columns of all shards, wide.
+    pub fn columns(&self, ctx: &Context, sizes: [usize; 3]) -> Result<Prepared, KernelError> {
+        let of = of_columns(sizes, Width::Wide);
+        if !self.reads_rows {
+            return Prepared::new(ctx, self.buffer, of);
+        }
+        let [shards, per_shard, n] = sizes;
+        let of_rows = Preparation::of_rows(shards * per_shard, n, Width::Wide);
+        let [rows, columns] = Prepared::rows_and_columns(ctx, self.buffer, of_rows, of)?;
+        // A second pass over the same gradient finds equal rows.
+        let _ = self.rows.set(rows);
+        Ok(columns)
+    }
+}
+
+/// The columns of one shard of a gradient, wide.
+pub(super) fn columns_of_shard(
+    ctx: &Context,
+    dy: &Buffer,
+    [per_shard, n]: [usize; 2],
+) -> Result<Prepared, KernelError> {
+    Prepared::new(ctx, dy, of_columns([1, per_shard, n], Width::Wide))
+}
+
 /// Computes dx = dy W: dy is wide, with an exponent a row; W narrow, with one a column.
 pub(super) fn input_gradient(
     ctx: &Context,
-    dy: &Buffer,
+    dy: &Incoming<'_>,
     weight: &Buffer,
     dx: &Buffer,
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
 ) -> Result<(), KernelError> {
     let weight = widened(ctx, weight)?;
-    let a = Prepared::new(ctx, dy, Preparation::of_rows(rows, n, Width::Wide))?;
+    let a = dy.rows(ctx, rows, n)?;
     let b = Preparation::of_columns(1, n, k, Width::Narrow);
     let b = Prepared::new(ctx, &weight, b)?;
     integer_product(
@@ -60,22 +112,26 @@ pub(super) fn input_gradient(
 }
 
 /// Computes dW = dyᵀ x of each shard, \[shards, M, N\]: dy is wide and x narrow, both with an exponent a column and
-/// shard. The operands come with their widths.
+/// shard.
 pub(super) fn weight_gradient(
     ctx: &Context,
-    (dy, m): (&Buffer, usize),
-    (x, n): (&Buffer, usize),
+    dy: &Prepared,
+    x: &Buffer,
+    [m, n]: [usize; 2],
     [shards, per_shard]: [usize; 2],
     out: &Buffer,
     accumulate: bool,
 ) -> Result<(), KernelError> {
-    let a = Preparation::of_columns(shards, per_shard, m, Width::Wide);
-    let b = Preparation::of_columns(shards, per_shard, n, Width::Narrow);
-    let [a, b] = [Prepared::new(ctx, dy, a)?, Prepared::new(ctx, x, b)?];
+    let x = Prepared::new(ctx, x, of_columns([shards, per_shard, n], Width::Narrow))?;
     let product = IntegerProduct {
         batch: shards,
         accumulate,
         ..IntegerProduct::new(m, n, per_shard)
     };
-    integer_product(ctx, [&a, &b], None, out, &product, Epilogue::None)
+    integer_product(ctx, [dy, &x], None, out, &product, Epilogue::None)
+}
+
+/// The columns of \[shards, rows of a shard, columns\].
+fn of_columns([shards, per_shard, columns]: [usize; 3], width: Width) -> Preparation {
+    Preparation::of_columns(shards, per_shard, columns, width)
 }

@@ -4,7 +4,7 @@ use hlx_core::{Arithmetic, Buffer, Context};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
-use super::integer::{self, Sizes};
+use super::integer::{self, Incoming, Sizes};
 use super::matmul::WeightGradient;
 use crate::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
@@ -120,11 +120,16 @@ impl<'a> Affine<'a> {
 }
 
 impl SavedAffine {
+    /// The gradient of y, for both functions below.
+    pub fn incoming<'a>(&self, dy: &'a Buffer) -> Incoming<'a> {
+        Incoming::new(dy, self.values.is_some())
+    }
+
     /// Adds up the gradients of bias and weight, from that of y and, for the weight, from x.
     pub fn backward_parameters(
         &self,
         pass: &mut Backward<'_>,
-        dy: &Buffer,
+        dy: &Incoming<'_>,
         x: Option<&Saved>,
         rows: usize,
         batch: Batch,
@@ -132,15 +137,15 @@ impl SavedAffine {
         if let Some(bias) = self.bias.as_ref().filter(|bias| bias.requires_grad()) {
             pass.parameter(bias, batch, |ctx, target, shards| {
                 let (out, rows) = (&target.buffer, rows / shards);
-                column_sum(ctx, dy, out, shards, rows, self.n, target.accumulate)
+                column_sum(ctx, dy.buffer, out, shards, rows, self.n, target.accumulate)
             })?;
         }
         let Some(x) = x.filter(|_| self.weight.requires_grad()) else {
             return Ok(());
         };
         let gradient = WeightGradient {
-            arithmetic: self.arithmetic,
-            left: (dy, self.n),
+            incoming: (self.arithmetic == Arithmetic::Integer).then_some(dy),
+            left: (dy.buffer, self.n),
             right: (&x.values()?, self.k),
             rows,
         };
@@ -151,7 +156,7 @@ impl SavedAffine {
     pub fn backward_input(
         &self,
         ctx: &Context,
-        dy: &Buffer,
+        dy: &Incoming<'_>,
         dx: &Buffer,
         rows: usize,
         epilogue: Epilogue<'_>,
@@ -171,7 +176,9 @@ impl SavedAffine {
             )?);
         }
         let product = MatMul::new(rows, self.k, self.n);
-        Ok(matmul_with(ctx, dy, weight, None, dx, &product, epilogue)?)
+        Ok(matmul_with(
+            ctx, dy.buffer, weight, None, dx, &product, epilogue,
+        )?)
     }
 }
 
@@ -283,6 +290,7 @@ impl Tensor {
                 return recorded_backward(pass, dy, (&of, &places), bias.as_ref());
             }
             let dy = dy.buffer()?;
+            let dy = map.incoming(&dy);
             map.backward_parameters(pass, &dy, saved_x.as_ref(), rows, batch)?;
             if !x.requires_grad() {
                 return Ok(());

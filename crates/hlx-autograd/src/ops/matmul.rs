@@ -1,11 +1,11 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
-use hlx_core::{ALIGNMENT_WORDS, Arithmetic, Buffer, Context};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
 use hlx_kernels::{KernelError, broadcast_shape};
 
-use super::integer;
+use super::integer::{self, Incoming};
 use crate::samples::Samples;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
@@ -274,7 +274,7 @@ pub(super) fn weight_gradient(
     batch: Batch,
 ) -> Result<()> {
     let gradient = WeightGradient {
-        arithmetic: Arithmetic::Portable,
+        incoming: None,
         left,
         right,
         rows,
@@ -284,8 +284,8 @@ pub(super) fn weight_gradient(
 
 /// A weight's gradient leftᵀ right, \[M, N\], of operands with their widths.
 pub(super) struct WeightGradient<'a> {
-    /// In the integer arithmetic, the left operand is the wide one.
-    pub arithmetic: Arithmetic,
+    /// In the integer arithmetic the left operand, the wide one.
+    pub incoming: Option<&'a Incoming<'a>>,
     pub left: (&'a Buffer, usize),
     pub right: (&'a Buffer, usize),
     pub rows: usize,
@@ -331,9 +331,13 @@ impl WeightGradient<'_> {
         accumulate: bool,
     ) -> Result<(), KernelError> {
         let [m, n] = [self.left.1, self.right.1];
-        if self.arithmetic == Arithmetic::Integer {
-            let (dy, x) = ((left, m), (right, n));
-            return integer::weight_gradient(ctx, dy, x, [shards, per_shard], out, accumulate);
+        if let Some(incoming) = self.incoming {
+            let dy = match shards * per_shard == self.rows {
+                true => incoming.columns(ctx, [shards, per_shard, m])?,
+                false => integer::columns_of_shard(ctx, left, [per_shard, m])?,
+            };
+            let of = [shards, per_shard];
+            return integer::weight_gradient(ctx, &dy, right, [m, n], of, out, accumulate);
         }
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {

@@ -68,8 +68,16 @@ fn modules() -> Vec<(String, Vec<u32>)> {
 }
 
 #[test]
-fn every_module_of_hlx_passes() {
+fn every_module_of_hlx_passes_but_those_with_matrices() {
     for (name, words) in modules() {
+        if name.contains("matrices") {
+            let refused = validate(&words, "main").expect_err("contracts have no such types");
+            assert!(
+                refused.to_string().contains("CooperativeMatrix"),
+                "{refused}"
+            );
+            continue;
+        }
         let found = validate(&words, "main").unwrap_or_else(|reason| panic!("{name}: {reason}"));
         let size = found.workgroup_size(&[]).expect("a size");
         assert!((1..=256).contains(&size.iter().product::<u32>()), "{name}");

@@ -7,4 +7,5 @@ pub struct Push {
     pub k: u32,
     pub columns: u32,
     pub words: u32,
+    pub row_words: u32,
 }

@@ -13,6 +13,8 @@ use crate::error::{check_len, check_that};
 shader!(rows_shader, "integer/prepare_rows");
 shader!(tops_shader, "integer/column_tops");
 shader!(columns_shader, "integer/prepare_columns");
+shader!(both_tops_shader, "integer/row_and_column_tops");
+shader!(both_shader, "integer/prepare_rows_and_columns");
 
 const NAME: &str = "prepare_integers";
 /// Rows of a workgroup.
@@ -118,13 +120,33 @@ impl Prepared {
     /// # Errors
     /// As [`prepare`], and if there is no memory.
     pub fn new(ctx: &Context, x: &Buffer, of: Preparation) -> Result<Self, KernelError> {
-        let prepared = Self {
+        let prepared = Self::empty(ctx, of)?;
+        prepare(ctx, x, &prepared)?;
+        Ok(prepared)
+    }
+
+    /// Allocates two operands of matrices `x`, \[outer, k, columns\], and prepares them, as
+    /// [`prepare_rows_and_columns`].
+    ///
+    /// # Errors
+    /// As [`prepare_rows_and_columns`], and if there is no memory.
+    pub fn rows_and_columns(
+        ctx: &Context,
+        x: &Buffer,
+        of_rows: Preparation,
+        of_columns: Preparation,
+    ) -> Result<[Self; 2], KernelError> {
+        let prepared = [Self::empty(ctx, of_rows)?, Self::empty(ctx, of_columns)?];
+        prepare_rows_and_columns(ctx, x, [&prepared[0], &prepared[1]])?;
+        Ok(prepared)
+    }
+
+    fn empty(ctx: &Context, of: Preparation) -> Result<Self, KernelError> {
+        Ok(Self {
             digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
             exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
             of,
-        };
-        prepare(ctx, x, &prepared)?;
-        Ok(prepared)
+        })
     }
 }
 
@@ -133,6 +155,63 @@ impl Prepared {
 /// # Errors
 /// If a buffer has another type or length, or the launch fails.
 pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+    check(x, to)?;
+    match to.of.of_columns {
+        _ if to.of.rows == 0 => Ok(()),
+        true => prepare_columns(ctx, x, to),
+        false => prepare_rows(ctx, x, to),
+    }
+}
+
+/// Writes the integers of the rows of matrices `x`, \[outer, k, columns\] in f32, and of their columns, with the bits
+/// of [`prepare`] for either; both together read x twice, not four times.
+///
+/// # Errors
+/// As [`prepare`], and if the two are not the rows and columns of the same matrices.
+pub fn prepare_rows_and_columns(
+    ctx: &Context,
+    x: &Buffer,
+    to: [&Prepared; 2],
+) -> Result<(), KernelError> {
+    let [rows, columns] = to.map(|to| to.of);
+    to.into_iter().try_for_each(|to| check(x, to))?;
+    let are_both = !rows.of_columns
+        && columns.of_columns
+        && (rows.rows, rows.k) == (columns.outer * columns.k, columns.columns());
+    check_that(NAME, are_both, || {
+        format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
+    })?;
+    if rows.rows * columns.rows == 0 {
+        return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
+    }
+    let sizes = push_of_columns(&columns, rows.padded());
+    let tops = tops(ctx, x, &columns, Some(&rows))?;
+    let across = columns.columns().max(rows.padded());
+    let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
+    let wide_rows = u32::from(rows.width == Width::Wide);
+    let launch = Launch {
+        name: "prepare_integer_rows_and_columns",
+        shader: &both_shader::SHADER,
+        specialization: &[wide(&columns), vectors(columns.columns()), (2, wide_rows)],
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(&tops),
+            Binding::Write(&to[1].digits),
+            Binding::Write(&to[1].exponents),
+            Binding::Write(&to[0].digits),
+            Binding::Write(&to[0].exponents),
+        ],
+        push: push_bytes(&sizes),
+        groups: groups_1d(groups),
+    };
+    Ok(ctx.launch(launch, move |bindings| {
+        let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
+        prepare_on_cpu(x, row_digits, row_exponents, &rows);
+        prepare_on_cpu(x, digits, exponents, &columns);
+    })?)
+}
+
+fn check(x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     check_dtype(NAME, "x", x, DType::F32)?;
     check_dtype(NAME, "digits", &to.digits, DType::I8)?;
@@ -146,14 +225,7 @@ pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelErr
             s.rows * s.k,
             u32::MAX
         )
-    })?;
-    if s.rows == 0 {
-        return Ok(());
-    }
-    match s.of_columns {
-        true => prepare_columns(ctx, x, to),
-        false => prepare_rows(ctx, x, to),
-    }
+    })
 }
 
 fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
@@ -183,13 +255,8 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
 
 fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
-    let push = columns_shader::Push {
-        outer: s.outer as u32,
-        k: s.k as u32,
-        columns: s.columns() as u32,
-        words: (s.padded() / 4) as u32,
-    };
-    let tops = column_tops(ctx, x, &s, push_bytes(&push))?;
+    let sizes = push_of_columns(&s, 0);
+    let tops = tops(ctx, x, &s, None)?;
     let groups = s.outer * s.padded().div_ceil(TURNED[0]) * s.columns().div_ceil(TURNED[1]);
     let launch = Launch {
         name: "prepare_integer_columns",
@@ -201,7 +268,7 @@ fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), Kerne
             Binding::Write(&to.digits),
             Binding::Write(&to.exponents),
         ],
-        push: push_bytes(&push),
+        push: push_bytes(&sizes),
         groups: groups_1d(groups),
     };
     Ok(ctx.launch(launch, move |bindings| {
@@ -210,25 +277,42 @@ fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), Kerne
     })?)
 }
 
-/// The largest magnitudes of columns by pieces, u32. The CPU device finds them when it prepares.
-fn column_tops(
+/// The sizes of columns, and of their matrices' rows of so many digits.
+fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
+    columns_shader::Push {
+        outer: s.outer as u32,
+        k: s.k as u32,
+        columns: s.columns() as u32,
+        words: (s.padded() / 4) as u32,
+        row_words: (row_padded / 4) as u32,
+    }
+}
+
+/// The largest magnitudes of columns by pieces, u32, and behind them those of their matrices' rows. The CPU device finds
+/// them when it prepares.
+fn tops(
     ctx: &Context,
     x: &Buffer,
     s: &Preparation,
-    push: &[u8],
+    rows: Option<&Preparation>,
 ) -> Result<Buffer, KernelError> {
-    let tops = ctx.alloc_typed(DType::U32, s.exponents_len())?;
+    let of_rows = rows.map_or(0, Preparation::exponents_len);
+    let tops = ctx.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
     if ctx.is_cpu() {
         return Ok(tops);
     }
     fill(ctx, 0.0, &tops)?;
+    let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
     let launch = Launch {
-        name: "integer_column_tops",
-        shader: &tops_shader::SHADER,
+        name: "integer_tops",
+        shader: match rows {
+            Some(_) => &both_tops_shader::SHADER,
+            None => &tops_shader::SHADER,
+        },
         specialization: &[vectors(s.columns())],
         bindings: &[Binding::Read(x), Binding::ReadWrite(&tops)],
-        push,
+        push: push_bytes(&sizes),
         groups: groups_1d(groups.max(1)),
     };
     ctx.launch(launch, |_| {})?;

@@ -237,6 +237,54 @@ fn columns_are_prepared_as_the_rows_of_the_transpose() {
 }
 
 #[test]
+fn rows_and_columns_together_are_those_of_each() {
+    for ([outer, k, columns], widths) in [
+        ([1, 5, 3], [Width::Wide, Width::Narrow]),
+        ([3, 161, 37], [Width::Wide; 2]),
+        ([2, 64, 128], [Width::Wide; 2]),
+        ([1, 130, 4_100], [Width::Narrow, Width::Wide]),
+        ([1, 4_100, 36], [Width::Wide, Width::Narrow]),
+    ] {
+        let x = awkward(6, outer * k, columns);
+        let of_rows = Preparation::of_rows(outer * k, columns, widths[0]);
+        let of_columns = Preparation::of_columns(outer, k, columns, widths[1]);
+        let each = run_everywhere("prepare", |ctx, mem| {
+            let [rows, columns] = [
+                prepared(ctx, mem, &x, of_rows)?,
+                prepared(ctx, mem, &x, of_columns)?,
+            ];
+            Ok(vec![
+                rows.digits,
+                rows.exponents,
+                columns.digits,
+                columns.exponents,
+            ])
+        });
+        let both = run_everywhere("prepare_rows_and_columns", |ctx, mem| {
+            let x = mem.input(ctx, &x)?;
+            let mut empty = |of: Preparation| -> Result<Prepared, KernelError> {
+                Ok(Prepared {
+                    digits: mem.output_of(ctx, DType::I8, of.digits_len())?,
+                    exponents: mem.output_of(ctx, DType::I32, of.exponents_len())?,
+                    of,
+                })
+            };
+            let [rows, columns] = [empty(of_rows)?, empty(of_columns)?];
+            prepare_rows_and_columns(ctx, &x, [&rows, &columns])?;
+            Ok(vec![
+                rows.digits,
+                rows.exponents,
+                columns.digits,
+                columns.exponents,
+            ])
+        });
+        for (each, both) in each.iter().zip(&both) {
+            assert_eq!(bits(each), bits(both), "{of_rows:?} {of_columns:?}");
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused_in_a_line() {
     let ctx = &hlx_core::testing::cpu().expect("the CPU device");
     let of = |dtype, len| ctx.alloc_typed(dtype, len).expect("memory");

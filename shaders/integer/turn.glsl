@@ -1,0 +1,89 @@
+// The columns of matrices as integers, as prepare_rows.comp has rows: x: [outer, k, columns]; tops: the largest
+// magnitudes (tops.glsl); digits: [planes, outer columns, words], zeros past k; exponents: [outer columns, pieces]. With
+// WITH_ROWS also the rows: row_digits: [planes, outer k, row_words], row_exponents: [outer k, row pieces]. A workgroup has
+// 128 rows of 32 columns, which turn in shared memory.
+#extension GL_EXT_control_flow_attributes : require
+#include "columns.glsl"
+
+layout(local_size_x = 256) in;
+
+layout(constant_id = 0) const bool WIDE = false;
+
+layout(set = 0, binding = 1) readonly restrict buffer Tops { uint tops[]; };
+layout(set = 0, binding = 2) writeonly restrict buffer Digits { uint digits[]; };
+layout(set = 0, binding = 3) writeonly restrict buffer Exponents { int exponents[]; };
+#ifdef WITH_ROWS
+layout(constant_id = 2) const bool WIDE_ROWS = false;
+
+layout(set = 0, binding = 4) writeonly restrict buffer RowDigits { uint row_digits[]; };
+layout(set = 0, binding = 5) writeonly restrict buffer RowExponents { int row_exponents[]; };
+#endif
+
+const uint ROWS = 128u;
+const uint COLUMNS = 32u;
+// Words of a column of the tile: a thread has one of four columns.
+const uint WORDS = ROWS / 4u;
+const uint STRIDE = WORDS + 1u;
+const uint PLANES = WIDE ? 2u : 1u;
+
+shared uint tile[2u * COLUMNS * STRIDE];
+
+#ifdef WITH_ROWS
+// Stores the integers of four neighbouring numbers of a row.
+void store_of_row(vec4 v, uint outer, uint row, uint column) {
+    if (row >= push.k || column / 4u >= push.row_words) return;
+    uint top = at_row_top(outer, row, column);
+    int exponent = hlx_row_exponent(tops[top], WIDE_ROWS);
+    ivec4 q = hlx_quantised4(v, exponent, hlx_scale(exponent));
+    uint to = (outer * push.k + row) * push.row_words + column / 4u;
+    if (WIDE_ROWS) {
+        row_digits[to] = hlx_upper_digits(q);
+        row_digits[push.outer * push.k * push.row_words + to] = hlx_lower_digits(q);
+    } else {
+        row_digits[to] = hlx_lower_digits(q);
+    }
+    if (column % HLX_PIECE == 0u) row_exponents[top - at_row_top(0u, 0u, 0u)] = exponent;
+}
+#endif
+
+void main() {
+#ifdef WITH_ROWS
+    uint blocks = (max(push.columns, 4u * push.row_words) + COLUMNS - 1u) / COLUMNS;
+#else
+    uint blocks = (push.columns + COLUMNS - 1u) / COLUMNS;
+#endif
+    uint down = (push.words + WORDS - 1u) / WORDS;
+    uint outer = hlx_group() / blocks / down;
+    if (outer >= push.outer) return;
+    uint first_row = hlx_group() / blocks % down * ROWS;
+    uint first_column = hlx_group() % blocks * COLUMNS;
+    uint own = 4u * (gl_LocalInvocationIndex % (COLUMNS / 4u));
+    uint own_word = gl_LocalInvocationIndex / (COLUMNS / 4u);
+    vec4 v[4];
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        v[j] = load(outer, first_row + 4u * own_word + j, first_column + own);
+#ifdef WITH_ROWS
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        store_of_row(v[j], outer, first_row + 4u * own_word + j, first_column + own);
+#endif
+    [[unroll]] for (uint c = 0u; c < 4u; ++c) {
+        uint column = first_column + own + c;
+        uint at = at_column_top(outer, min(column, push.columns - 1u), first_row);
+        int exponent = hlx_row_exponent(tops[at], WIDE);
+        ivec4 q = hlx_quantised4(vec4(v[0][c], v[1][c], v[2][c], v[3][c]), exponent, hlx_scale(exponent));
+        uint to = (own + c) * STRIDE + own_word;
+        tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q);
+        if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
+        if (first_row % HLX_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
+    }
+    barrier();
+    [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) {
+        uint at = gl_LocalInvocationIndex + l * 256u;
+        uint line = at / WORDS;
+        uint column = first_column + line % COLUMNS;
+        uint word = first_row / 4u + at % WORDS;
+        uint plane = line / COLUMNS * push.outer * push.columns * push.words;
+        if (column < push.columns && word < push.words)
+            digits[plane + (outer * push.columns + column) * push.words + word] = tile[line * STRIDE + at % WORDS];
+    }
+}
