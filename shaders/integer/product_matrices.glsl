@@ -1,8 +1,9 @@
-// The product of prepared operands (finish.glsl) by cooperative matrices of 8-bit integers: 64 x 128 results a
-// workgroup, 32 x 64 a subgroup, as 2 x 4 matrices of 16 x 16 for either digit of a. Both digits share the loads of
-// b: a step of 32 terms reads 4 KiB of shared memory for 131,072 multiply-adds.
+// The product of prepared operands (finish.glsl) by cooperative matrices of 8-bit integers, of any shape that a device
+// lists: 64 x 128 results a workgroup of four subgroups, 32 x 64 a subgroup, as 2 x 4 matrices of 16 x 16 for either digit
+// of a. Both digits share the loads of b: a step of 32 terms reads 4 KiB of shared memory for 131,072 multiply-adds.
 //
-// 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile.
+// 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile. Shared memory
+// is an array of units of 16 bytes; with WORDS, for matrices of less depth, of words, and the tile is a quarter as large.
 //
 // With ACTIVATED (finish.glsl) results pass through shared memory, as at an edge: an activation is long, and stands
 // once in a loop.
@@ -13,18 +14,26 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #include "finish.glsl"
 
-#define THREADS 128u
+// The matrices' rows, columns and terms, and the threads of four subgroups.
+layout(constant_id = 4) const uint SIDE_M = 16;
+layout(constant_id = 5) const uint SIDE_N = 16;
+layout(constant_id = 6) const uint DEPTH = 32;
+layout(constant_id = 7) const uint THREADS = 128;
+layout(local_size_x_id = 7) in;
+
+#ifdef WORDS
+#define ROWS 32u
+#define COLUMNS 64u
+#else
 #define ROWS 64u
 #define COLUMNS 128u
-// Of a subgroup, and of the matrices.
-#define OWN_ROWS 32u
-#define OWN_COLUMNS 64u
-#define SIDE 16u
-#define DEPTH 32u
-#define DOWN (OWN_ROWS / SIDE)
-#define ACROSS (OWN_COLUMNS / SIDE)
-
-layout(local_size_x = THREADS) in;
+#endif
+// Of a subgroup.
+#define OWN_ROWS (ROWS / 2u)
+#define OWN_COLUMNS (COLUMNS / 2u)
+const uint SUBGROUP = THREADS / 4u;
+const uint DOWN = OWN_ROWS / SIDE_M;
+const uint ACROSS = OWN_COLUMNS / SIDE_N;
 
 // Units of 16 digits of a row in shared memory, and from row to row: with one of padding, eight rows lie in
 // different banks.
@@ -32,11 +41,28 @@ const uint STEP = 4u;
 const uint STRIDE = STEP + 1u;
 const uint LINES = 2u * ROWS + COLUMNS;
 const uint LOADS = LINES * STEP / THREADS;
-// Results on their way out: 16 rows of each subgroup.
+// Results on their way out: the rows of a matrix of each subgroup.
 const uint RESULT_STRIDE = OWN_COLUMNS / 4u + 1u;
-const uint OWN_RESULTS = SIDE * RESULT_STRIDE;
+const uint OWN_RESULTS = SIDE_M * RESULT_STRIDE;
 
+#ifdef WORDS
+#define PARTS 4u
+shared uint tile[LINES * STRIDE * PARTS];
+void put(uint unit, uvec4 v) { for (uint i = 0u; i < PARTS; ++i) tile[PARTS * unit + i] = v[i]; }
+uvec4 got(uint unit) {
+    uint at = PARTS * unit;
+    return uvec4(tile[at], tile[at + 1u], tile[at + 2u], tile[at + 3u]);
+}
+#else
+#define PARTS 1u
 shared uvec4 tile[LINES * STRIDE];
+void put(uint unit, uvec4 v) { tile[unit] = v; }
+uvec4 got(uint unit) { return tile[unit]; }
+#endif
+// Where so many bytes lie in a row of tile, and the step from row to row.
+#define AT(bytes) ((bytes) * PARTS / 16u)
+#define ROW (STRIDE * PARTS)
+
 // The first and the second factors of the rows and columns.
 const uint SCALED = ROWS + COLUMNS;
 shared int factors[2u * SCALED];
@@ -48,9 +74,9 @@ layout(set = 0, binding = 5) readonly buffer ExtraBits { int extra_bits[]; };
 #endif
 layout(set = 0, binding = 6) buffer CBits { int c_bits[]; };
 
-#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE, DEPTH, gl_MatrixUseA>
-#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE, gl_MatrixUseB>
-#define Sums coopmat<int, gl_ScopeSubgroup, SIDE, SIDE, gl_MatrixUseAccumulator>
+#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE_M, DEPTH, gl_MatrixUseA>
+#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE_N, gl_MatrixUseB>
+#define Sums coopmat<int, gl_ScopeSubgroup, SIDE_M, SIDE_N, gl_MatrixUseAccumulator>
 
 // The units of a step that a thread loads. Rows past an edge repeat the last one, and are not stored.
 #define FETCH(step)                                                                        \
@@ -112,22 +138,22 @@ void main() {
         [[dont_unroll]] for (uint step = piece * PIECE / STEP; step < steps; ++step) {
             [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
                 uint at = gl_LocalInvocationIndex + l * THREADS;
-                tile[at / STEP * STRIDE + at % STEP] = staged[l];
+                put(at / STEP * STRIDE + at % STEP, staged[l]);
             }
             barrier();
             if (step + 1u < steps) { FETCH(step + 1u) }
-            [[unroll]] for (uint k = 0u; k < STEP; k += DEPTH / 16u) {
+            [[unroll]] for (uint k = 0u; k < 16u * STEP; k += DEPTH) {
                 Right right[ACROSS];
                 [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
-                    coopMatLoad(right[j], tile, (2u * ROWS + own_n + j * SIDE) * STRIDE + k, STRIDE,
+                    coopMatLoad(right[j], tile, (2u * ROWS + own_n + j * SIDE_N) * ROW + AT(k), ROW,
                                 gl_CooperativeMatrixLayoutColumnMajor);
                 [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
                     Left left;
-                    coopMatLoad(left, tile, (own_m + i * SIDE) * STRIDE + k, STRIDE,
+                    coopMatLoad(left, tile, (own_m + i * SIDE_M) * ROW + AT(k), ROW,
                                 gl_CooperativeMatrixLayoutRowMajor);
                     [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
                         high[i * ACROSS + j] = coopMatMulAdd(left, right[j], high[i * ACROSS + j]);
-                    coopMatLoad(left, tile, (ROWS + own_m + i * SIDE) * STRIDE + k, STRIDE,
+                    coopMatLoad(left, tile, (ROWS + own_m + i * SIDE_M) * ROW + AT(k), ROW,
                                 gl_CooperativeMatrixLayoutRowMajor);
                     [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
                         low[i * ACROSS + j] = coopMatMulAdd(left, right[j], low[i * ACROSS + j]);
@@ -151,12 +177,12 @@ void main() {
         [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
             Sums of_rows[2];
             [[unroll]] for (uint part = 0u; part < 2u; ++part)
-                coopMatLoad(of_rows[part], factors, part * SCALED + own_m + i * SIDE, 0u,
+                coopMatLoad(of_rows[part], factors, part * SCALED + own_m + i * SIDE_M, 0u,
                             gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {
                 Sums of_columns[2];
                 [[unroll]] for (uint part = 0u; part < 2u; ++part)
-                    coopMatLoad(of_columns[part], factors, part * SCALED + ROWS + own_n + j * SIDE, 0u,
+                    coopMatLoad(of_columns[part], factors, part * SCALED + ROWS + own_n + j * SIDE_N, 0u,
                                 gl_CooperativeMatrixLayoutRowMajor);
                 Sums bits = high[i * ACROSS + j];
                 [[unroll]] for (uint e = 0u; e < bits.length(); ++e) {
@@ -167,10 +193,11 @@ void main() {
                 }
 #ifndef ACTIVATED
                 if (is_whole) {
-                    uint at = corner + i * SIDE * push.n + j * SIDE;
+                    uint at = corner + i * SIDE_M * push.n + j * SIDE_N;
                     if (HAS_BIAS) {
                         Sums other;
-                        coopMatLoad(other, bias_bits, first_n + own_n + j * SIDE, 0u, gl_CooperativeMatrixLayoutRowMajor);
+                        coopMatLoad(other, bias_bits, first_n + own_n + j * SIDE_N, 0u,
+                                    gl_CooperativeMatrixLayoutRowMajor);
                         [[unroll]] for (uint e = 0u; e < bits.length(); ++e)
                             bits[e] = added(bits[e], other[e], true);
                     }
@@ -186,18 +213,19 @@ void main() {
 #endif
                 // (A `continue` above would keep this loop from being unrolled, and all sums in memory.)
                 if (!is_whole)
-                    coopMatStore(bits, tile, results + j * (SIDE / 4u), RESULT_STRIDE,
+                    coopMatStore(bits, tile, results * PARTS + AT(4u * j * SIDE_N), RESULT_STRIDE * PARTS,
                                  gl_CooperativeMatrixLayoutRowMajor);
             }
             // At an edge and with several pieces, results pass through shared memory to where their row and column are
             // known.
             if (!is_whole) {
                 subgroupBarrier();
-                [[dont_unroll]] for (uint at = gl_LocalInvocationIndex % 32u; at < SIDE * OWN_COLUMNS / 4u; at += 32u) {
+                [[dont_unroll]] for (uint at = gl_LocalInvocationIndex % SUBGROUP; at < SIDE_M * OWN_COLUMNS / 4u;
+                                     at += SUBGROUP) {
                     uint row = at / (OWN_COLUMNS / 4u);
                     uint column = at % (OWN_COLUMNS / 4u);
-                    vec4 of_row = uintBitsToFloat(tile[results + row * RESULT_STRIDE + column]);
-                    finish(of_row, piece, product, first_m + own_m + i * SIDE + row, first_n + own_n + column * 4u);
+                    vec4 of_row = uintBitsToFloat(got(results + row * RESULT_STRIDE + column));
+                    finish(of_row, piece, product, first_m + own_m + i * SIDE_M + row, first_n + own_n + column * 4u);
                 }
                 subgroupBarrier();
             }

@@ -57,16 +57,53 @@ impl FromStr for Arithmetic {
 pub enum IntegerPath {
     /// Multiplications and additions of 32 bits, on every device; on the CPU its vector instructions.
     Plain,
-    /// Cooperative matrices of 8-bit integers, 16 x 16 x 32.
-    Matrices,
+    /// Cooperative matrices of 8-bit integers.
+    Matrices(MatrixShape),
+}
+
+/// A product of cooperative matrices that a device lists: C, \[rows, columns\], += A, \[rows, terms\], times B, by the
+/// threads of a subgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatrixShape {
+    /// Rows of A and C.
+    pub rows: u32,
+    /// Columns of B and C.
+    pub columns: u32,
+    /// Terms of a sum.
+    pub terms: u32,
+    /// Threads of a subgroup.
+    pub subgroup: u32,
+}
+
+impl MatrixShape {
+    /// The specialization constants of the shaders that take any shape, by so many subgroups a workgroup.
+    pub const fn specialization(self, subgroups: u32) -> [(u32, u32); 4] {
+        [
+            (4, self.rows),
+            (5, self.columns),
+            (6, self.terms),
+            (7, self.subgroup * subgroups),
+        ]
+    }
+
+    /// Whether the matrices' rows of terms are shorter than the units of 16 bytes in which the shaders load them.
+    pub const fn is_narrow(self) -> bool {
+        self.terms < 16
+    }
+}
+
+impl fmt::Display for MatrixShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {} x {}", self.rows, self.columns, self.terms)
+    }
 }
 
 impl fmt::Display for IntegerPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Plain => "plain integers",
-            Self::Matrices => "matrices of 8-bit integers, 16 x 16 x 32",
-        })
+        match self {
+            Self::Plain => f.write_str("plain integers"),
+            Self::Matrices(shape) => write!(f, "matrices of 8-bit integers, {shape}"),
+        }
     }
 }
 

@@ -40,7 +40,7 @@ mod unread;
 mod view;
 mod vulkan;
 
-pub use arithmetic::{Arithmetic, IntegerPath};
+pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
 pub use context::{Context, PendingDownload};
 pub use device::{DeviceInfo, DeviceKind};
 pub use dispatch::{

@@ -96,8 +96,8 @@ impl Context {
         let probed = probe::run_vulkan(&context, &device)?;
         probed.report.check(&context.info().name)?;
         let mut tuning = Tuning::of(context.info(), device.native_arithmetic());
-        if probed.matrices {
-            tuning.products.integers = IntegerPath::Matrices;
+        if let Some(shape) = probed.matrices {
+            tuning.products.integers = IntegerPath::Matrices(shape);
         }
         if let Some(peak) = probed.peak {
             tuning.flops_per_second = peak.flops_per_second;

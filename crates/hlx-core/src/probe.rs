@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::inputs::Inputs;
+use crate::arithmetic::MatrixShape;
 use crate::context::Context;
 use crate::device::DeviceKind;
 use crate::digest::canonical_bits;
@@ -125,8 +126,8 @@ pub(crate) fn run_cpu() -> ProbeReport {
 pub(crate) struct Probed {
     pub report: ProbeReport,
     pub peak: Option<Peak>,
-    /// Cooperative matrices of 8-bit integers are there, and right.
-    pub matrices: bool,
+    /// The cooperative matrices of 8-bit integers that are right, if some are there.
+    pub matrices: Option<MatrixShape>,
 }
 
 /// Probes a Vulkan device, or reads what an earlier probe of it found, and sets its modes.
@@ -175,11 +176,11 @@ pub(crate) fn run_vulkan(
     Ok(probed)
 }
 
-/// The device's modes, the report, and whether it has matrices of 8-bit integers.
+/// The device's modes, the report, and its matrices of 8-bit integers.
 fn probe(
     context: &Context,
     device: &Arc<VulkanDevice>,
-) -> Result<(Modes, ProbeReport, bool), CoreError> {
+) -> Result<(Modes, ProbeReport, Option<MatrixShape>), CoreError> {
     let mut report = ProbeReport::default();
     let inputs = Inputs::new();
     let mut buffers = Vec::with_capacity(3);
@@ -219,7 +220,7 @@ fn probe(
         }
     }
     reduction::probe(context, &mut report)?;
-    let matrices = device.lists_matrices() && matrices::probe(context, &mut report)?;
+    let matrices = matrices::probe(context, &device.matrix_shapes(), &mut report)?;
     Ok((modes, report, matrices))
 }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::matrices::MATRICES;
+use super::matrices::{MATRICES, NARROW_MATRICES};
 use super::reduction::ROW_SUM;
 use super::{ARITHMETIC, Probed};
+use crate::arithmetic::MatrixShape;
 use crate::device::DeviceKind;
 use crate::digest::sha256_hex;
 use crate::files;
@@ -22,7 +23,7 @@ pub(super) struct Kept {
     pub report: ProbeReport,
     /// Of hardware alone: software drivers have no time-out.
     pub peak: Option<Peak>,
-    pub matrices: bool,
+    pub matrices: Option<MatrixShape>,
 }
 
 /// Where a device's result is cached: named by device, driver, and the probe's own shaders.
@@ -30,6 +31,7 @@ fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
     let mut modules = ARITHMETIC.bytes().to_vec();
     modules.extend_from_slice(ROW_SUM.bytes());
     modules.extend_from_slice(MATRICES.bytes());
+    modules.extend_from_slice(NARROW_MATRICES.bytes());
     modules.extend_from_slice(device.info.driver.as_bytes());
     let digest = sha256_hex(&modules);
     Some(files::cache_dir()?.join(format!(

@@ -2,6 +2,7 @@
 //! else, or that leave out an offset in shared memory.
 
 use crate::arith;
+use crate::arithmetic::MatrixShape;
 use crate::context::Context;
 use crate::error::CoreError;
 use crate::launch::{Binding, Launch, groups_1d};
@@ -9,61 +10,103 @@ use crate::probe_report::ProbeReport;
 use crate::shader::Shader;
 
 static MATRICES_SPV: &[u8] = include_bytes!("../../spv/probe/matrices.spv");
+static NARROW_SPV: &[u8] = include_bytes!("../../spv/probe/matrices_words.spv");
 // SAFETY: a module of `cargo xtask shaders`, which reads and writes the elements of the buffers below.
 pub(super) static MATRICES: Shader = unsafe { Shader::new("probe/matrices", MATRICES_SPV) };
+// SAFETY: as above.
+pub(super) static NARROW_MATRICES: Shader =
+    unsafe { Shader::new("probe/matrices_words", NARROW_SPV) };
 
 const NAME: &str = "matrices of 8-bit integers";
-/// Rows of an operand, the bytes of each that are used, and those from row to row.
-const ROWS: usize = 16;
-const TERMS: usize = 64;
-const STRIDE: usize = 80;
 
-/// The three operands one behind the other, of all bytes; the largest magnitudes are in the first rows.
-fn operands() -> Vec<i8> {
-    let byte = |at: usize| {
-        let [word, ..] = arith::philox4x32([at as u32, 2, 0, 0], [0x0048_4c58, 0]);
-        match at % (ROWS * STRIDE) / STRIDE {
-            0 => -128,
-            1 => 127,
-            _ => word as i8,
+/// The operands of a shape, of twice its terms.
+struct Operands {
+    shape: MatrixShape,
+    bytes: Vec<i8>,
+}
+
+impl Operands {
+    /// Rows of the left operand's two planes and of the right one, one behind the other, of all bytes; the largest
+    /// magnitudes are in each part's first rows.
+    fn new(shape: MatrixShape) -> Self {
+        let stride = Self::stride(shape);
+        let byte = |at: usize| {
+            let [word, ..] = arith::philox4x32([at as u32, 2, 0, 0], [0x0048_4c58, 0]);
+            match at / stride % shape.rows as usize {
+                0 => -128,
+                1 => 127,
+                _ => word as i8,
+            }
+        };
+        let lines = 2 * shape.rows as usize + shape.columns as usize;
+        let bytes = (0..lines * stride).map(byte).collect();
+        Self { shape, bytes }
+    }
+
+    /// Bytes from row to row: the last 16 are not used.
+    const fn stride(shape: MatrixShape) -> usize {
+        2 * shape.terms as usize + 16
+    }
+
+    fn words(&self) -> Vec<u32> {
+        let word = |bytes: &[i8]| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[i] as u8));
+        self.bytes.chunks_exact(4).map(word).collect()
+    }
+
+    /// What the shader finds where the matrices are right.
+    fn expected(&self) -> Vec<u32> {
+        let [rows, columns, terms] =
+            [self.shape.rows, self.shape.columns, 2 * self.shape.terms].map(|size| size as usize);
+        let line = |line: usize| &self.bytes[line * Self::stride(self.shape)..][..terms];
+        let sum = |left: usize, column: usize| -> i32 {
+            let terms = line(left).iter().zip(line(2 * rows + column));
+            terms.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
+        };
+        let element = |at: usize| {
+            let (m, n) = (at / columns, at % columns);
+            let factors = ((m + 1) * (n + 1)) as i32;
+            (256 * sum(m, n) + sum(rows + m, n)).wrapping_mul(factors) as u32
+        };
+        (0..rows * columns).map(element).collect()
+    }
+}
+
+/// The first of the shapes that a device computes right; what was found goes into the report.
+pub(super) fn probe(
+    context: &Context,
+    shapes: &[MatrixShape],
+    report: &mut ProbeReport,
+) -> Result<Option<MatrixShape>, CoreError> {
+    for &shape in shapes {
+        let right = is_right(context, shape)?;
+        let finding = match right {
+            true => "equal",
+            false => "wrong sums: not used",
+        };
+        // Without them products over integers take another path: the device itself is not refused.
+        report.add(NAME, format!("{shape}: {finding}"), true);
+        if right {
+            return Ok(Some(shape));
         }
-    };
-    (0..3 * ROWS * STRIDE).map(byte).collect()
+    }
+    Ok(None)
 }
 
-fn expected(operands: &[i8]) -> Vec<u32> {
-    let row = |part: usize, row: usize| &operands[(part * ROWS + row) * STRIDE..][..TERMS];
-    let sum = |part: usize, m: usize, n: usize| -> i32 {
-        let terms = row(part, m).iter().zip(row(2, n));
-        terms.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
-    };
-    let all = (0..ROWS * ROWS).map(|at| (at / ROWS, at % ROWS));
-    all.map(|(m, n)| (256 * sum(0, m, n) + sum(1, m, n)) as u32)
-        .collect()
-}
-
-/// Whether a device that lists the matrices computes them right; what was found goes into the report.
-pub(super) fn probe(context: &Context, report: &mut ProbeReport) -> Result<bool, CoreError> {
-    let operands = operands();
-    let words = operands.chunks_exact(4);
-    let words = words.map(|bytes| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[i] as u8)));
-    let buffer = context.buffer_u32(&words.collect::<Vec<_>>())?;
-    let out = context.alloc(ROWS * ROWS)?;
+fn is_right(context: &Context, shape: MatrixShape) -> Result<bool, CoreError> {
+    let operands = Operands::new(shape);
+    let buffer = context.buffer_u32(&operands.words())?;
+    let out = context.alloc((shape.rows * shape.columns) as usize)?;
     let launch = Launch {
         name: "probe",
-        shader: &MATRICES,
-        specialization: &[],
+        shader: match shape.is_narrow() {
+            true => &NARROW_MATRICES,
+            false => &MATRICES,
+        },
+        specialization: &shape.specialization(1),
         bindings: &[Binding::Read(&buffer), Binding::Write(&out)],
         push: &[],
         groups: groups_1d(1),
     };
     context.launch(launch, |_| {})?;
-    let right = context.download_u32(&out)? == expected(&operands);
-    let finding = match right {
-        true => "16 x 16 x 32: equal",
-        false => "wrong sums: not used",
-    };
-    // Without them products over integers take another path: the device itself is not refused.
-    report.add(NAME, finding, true);
-    Ok(right)
+    Ok(context.download_u32(&out)? == operands.expected())
 }

@@ -20,6 +20,7 @@ use vulkano::memory::{
 use super::matrices;
 use super::pipeline::PipelineStore;
 use super::{instance, translate, translate_validated};
+use crate::arithmetic::MatrixShape;
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
 use crate::fusion::Limits;
@@ -294,9 +295,9 @@ impl VulkanDevice {
         modes.is_some_and(|modes| modes.native_fma != 0 && modes.native_flush != 0)
     }
 
-    /// Whether cooperative matrices of 8-bit integers are listed, and so enabled; the probe tries them.
-    pub fn lists_matrices(&self) -> bool {
-        self.device.enabled_features().cooperative_matrix
+    /// The cooperative matrices of 8-bit integers that the device lists, the largest first; the probe tries them.
+    pub fn matrix_shapes(&self) -> Vec<MatrixShape> {
+        matrices::listed(self.device.physical_device())
     }
 
     /// What one launch may bind and be given.
@@ -460,7 +461,7 @@ fn create_device(
         ext_memory_budget: physical.supported_extensions().ext_memory_budget,
         ..DeviceExtensions::empty()
     };
-    if matrices::listed(physical) {
+    if !matrices::listed(physical).is_empty() {
         matrices::enable(&mut extensions, &mut features);
     }
     let create_info = DeviceCreateInfo {

@@ -5,19 +5,25 @@ use vulkano::VulkanObject;
 use vulkano::device::physical::PhysicalDevice;
 use vulkano::device::{DeviceExtensions, DeviceFeatures};
 
-/// Threads of a subgroup that the shaders are written for.
-const SUBGROUP: u32 = 32;
+use crate::arithmetic::MatrixShape;
 
-/// Whether a device lists products of signed bytes, 16 x 16 x 32, by subgroups of 32 and without saturation, and
-/// supports what the shaders need besides.
-pub(super) fn listed(physical: &PhysicalDevice) -> bool {
+/// The products of signed bytes into sums of 32 bits that a device lists, by subgroups, without saturation, and of
+/// sizes that the shaders' tiles are made of; the largest first, none of a device that lacks what the shaders need
+/// besides.
+pub(super) fn listed(physical: &PhysicalDevice) -> Vec<MatrixShape> {
     let features = physical.supported_features();
     let supported = physical.supported_extensions().khr_cooperative_matrix
         && features.cooperative_matrix
         && features.vulkan_memory_model
-        && features.shader_int8
-        && physical.properties().subgroup_size == Some(SUBGROUP);
-    supported && shapes(physical).iter().any(is_ours)
+        && features.shader_int8;
+    let subgroup = physical.properties().subgroup_size.unwrap_or(0);
+    if !supported || ![8, 16, 32, 64].contains(&subgroup) {
+        return Vec::new();
+    }
+    let ours = |shape: &vk::CooperativeMatrixPropertiesKHR<'_>| is_ours(shape, subgroup);
+    let mut shapes: Vec<_> = shapes(physical).iter().filter_map(ours).collect();
+    shapes.sort_by_key(|shape| std::cmp::Reverse(shape.rows * shape.columns * shape.terms));
+    shapes
 }
 
 /// The extension and features to enable for them.
@@ -28,13 +34,24 @@ pub(super) fn enable(extensions: &mut DeviceExtensions, features: &mut DeviceFea
     features.shader_int8 = true;
 }
 
-fn is_ours(shape: &vk::CooperativeMatrixPropertiesKHR<'_>) -> bool {
+fn is_ours(listed: &vk::CooperativeMatrixPropertiesKHR<'_>, subgroup: u32) -> Option<MatrixShape> {
     let (bytes, sums) = (vk::ComponentTypeKHR::SINT8, vk::ComponentTypeKHR::SINT32);
-    [shape.m_size, shape.n_size, shape.k_size] == [16, 16, 32]
-        && [shape.a_type, shape.b_type] == [bytes; 2]
-        && [shape.c_type, shape.result_type] == [sums; 2]
-        && shape.saturating_accumulation == vk::FALSE
-        && shape.scope == vk::ScopeKHR::SUBGROUP
+    let divide = |size: u32, whole: u32| size != 0 && whole.is_multiple_of(size);
+    let ours = [listed.a_type, listed.b_type] == [bytes; 2]
+        && [listed.c_type, listed.result_type] == [sums; 2]
+        && listed.saturating_accumulation == vk::FALSE
+        && listed.scope == vk::ScopeKHR::SUBGROUP
+        // Parts of 16 rows, 64 columns and 64 terms, in whole words.
+        && divide(listed.m_size, 16)
+        && divide(listed.n_size, 64)
+        && divide(listed.k_size, 64)
+        && [listed.n_size, listed.k_size].iter().all(|size| size.is_multiple_of(4));
+    ours.then_some(MatrixShape {
+        rows: listed.m_size,
+        columns: listed.n_size,
+        terms: listed.k_size,
+        subgroup,
+    })
 }
 
 /// Every shape that the driver lists.

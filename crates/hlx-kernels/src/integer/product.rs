@@ -2,8 +2,8 @@
 
 use bytemuck::cast_slice;
 use hlx_core::{
-    Binding, Buffer, Context, DType, IntegerPath, Launch, Shader, Work, arith, groups_1d,
-    push_bytes,
+    Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, arith,
+    groups_1d, push_bytes,
 };
 use rayon::prelude::*;
 
@@ -20,10 +20,18 @@ shader!(plain_shader, "integer/product");
 shader!(matrices_shader, "integer/product_matrices");
 shader!(activation_shader, "integer/product_matrices_activation");
 shader!(slope_shader, "integer/product_matrices_slope");
+shader!(narrow_shader, "integer/product_matrices_words");
+shader!(
+    narrow_activation_shader,
+    "integer/product_matrices_words_activation"
+);
+shader!(narrow_slope_shader, "integer/product_matrices_words_slope");
 
 use plain_shader::Push;
 
 const NAME: &str = "integer_product";
+/// Of a workgroup that multiplies matrices.
+const SUBGROUPS: u32 = 4;
 
 /// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +112,7 @@ pub fn integer_product(
     })?;
     let into = |c: &Buffer, end: End<'_>| launch(ctx, [a, b], bias, c, shape, end);
     let one_piece = a.of.pieces() == 1;
-    let fuses = one_piece && ctx.tuning().products.integers == IntegerPath::Matrices;
+    let fuses = one_piece && matches!(ctx.tuning().products.integers, IntegerPath::Matrices(_));
     match epilogue {
         Epilogue::None if shape.accumulate && !one_piece => {
             // C cannot hold both the pieces so far and what they are added to.
@@ -158,15 +166,24 @@ fn check(
     })
 }
 
-/// A shader of products and the results of its workgroups.
-fn shader_of(path: IntegerPath, end: End<'_>) -> (&'static Shader, [usize; 2]) {
-    let shader = match (path, end) {
-        (IntegerPath::Plain, _) => return (&plain_shader::SHADER, [16, 64]),
-        (IntegerPath::Matrices, End::Activation(..)) => &activation_shader::SHADER,
-        (IntegerPath::Matrices, End::Slope(_)) => &slope_shader::SHADER,
-        (IntegerPath::Matrices, _) => &matrices_shader::SHADER,
+/// A shader of products, the results of its workgroups, and the matrices that it takes.
+fn shader_of(
+    path: IntegerPath,
+    end: End<'_>,
+) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+    let IntegerPath::Matrices(shape) = path else {
+        return (&plain_shader::SHADER, [16, 64], None);
     };
-    (shader, [64, 128])
+    let shader = match (end, shape.is_narrow()) {
+        (End::Activation(..), false) => &activation_shader::SHADER,
+        (End::Activation(..), true) => &narrow_activation_shader::SHADER,
+        (End::Slope(_), false) => &slope_shader::SHADER,
+        (End::Slope(_), true) => &narrow_slope_shader::SHADER,
+        (_, false) => &matrices_shader::SHADER,
+        (_, true) => &narrow_shader::SHADER,
+    };
+    let tile = if shape.is_narrow() { [32, 64] } else { [64, 128] };
+    (shader, tile, Some(shape))
 }
 
 fn launch(
@@ -185,7 +202,7 @@ fn launch(
         n: s.n as u32,
         units: (padded / 16) as u32,
     };
-    let (shader, [rows, columns]) = shader_of(ctx.tuning().products.integers, end);
+    let (shader, [rows, columns], matrices) = shader_of(ctx.tuning().products.integers, end);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
     let extra = match end {
@@ -199,15 +216,21 @@ fn launch(
         _ => Binding::Write(c),
     };
     let [adds, kind] = end.specialization();
+    let constants = [
+        (0, u32::from(bias.is_some())),
+        adds,
+        (2, u32::from(s.n.is_multiple_of(4))),
+        kind,
+    ];
+    let shape = matrices.map(|shape| shape.specialization(SUBGROUPS));
+    let constants: Vec<_> = constants
+        .into_iter()
+        .chain(shape.into_iter().flatten())
+        .collect();
     let launch = Launch {
         name: NAME,
         shader,
-        specialization: &[
-            (0, u32::from(bias.is_some())),
-            adds,
-            (2, u32::from(s.n.is_multiple_of(4))),
-            kind,
-        ],
+        specialization: &constants,
         bindings: &[
             Binding::Read(&a.digits),
             Binding::Read(&a.exponents),
