@@ -15,6 +15,7 @@ pub(super) fn listed(physical: &PhysicalDevice) -> Vec<MatrixShape> {
     let supported = physical.supported_extensions().khr_cooperative_matrix
         && features.cooperative_matrix
         && features.vulkan_memory_model
+        && features.vulkan_memory_model_device_scope
         && features.shader_int8;
     let subgroup = physical.properties().subgroup_size.unwrap_or(0);
     if !supported || ![8, 16, 32, 64].contains(&subgroup) {
@@ -31,6 +32,8 @@ pub(super) fn enable(extensions: &mut DeviceExtensions, features: &mut DeviceFea
     extensions.khr_cooperative_matrix = true;
     features.cooperative_matrix = true;
     features.vulkan_memory_model = true;
+    // For the atomics of every other shader, once the memory model is on.
+    features.vulkan_memory_model_device_scope = true;
     features.shader_int8 = true;
 }
 
