@@ -9,6 +9,7 @@
 //! exact sum over its k of `a[m, k] b[n, k]`, which is rounded once, to nearest, ties to even; -0 becomes +0. A piece
 //! with a NaN or an infinity gives NaN. Below 2^-126 a piece's result is +0, above the largest float an infinity.
 
+mod cpu;
 mod law;
 mod prepare;
 mod product;

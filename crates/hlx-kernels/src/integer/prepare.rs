@@ -1,10 +1,10 @@
 //! From numbers to the integers of a product's operand.
 
-use bytemuck::cast_slice_mut;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
-use rayon::prelude::*;
+mod cpu;
 
-use super::law::{NO_EXPONENT, Width, digits, magnitude, quantised, row_exponent};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use super::law::Width;
 use super::{GRANULE, PIECE, check_dtype};
 use crate::KernelError;
 use crate::elementwise::fill;
@@ -89,17 +89,6 @@ impl Preparation {
 
     const fn columns(&self) -> usize {
         self.rows / if self.outer == 0 { 1 } else { self.outer }
-    }
-
-    /// Where element i of a row lies.
-    fn at(&self, row: usize, i: usize) -> usize {
-        match self.of_columns {
-            false => row * self.k + i,
-            true => {
-                let columns = self.columns();
-                (row / columns * self.k + i) * columns + row % columns
-            }
-        }
     }
 }
 
@@ -206,8 +195,8 @@ pub fn prepare_rows_and_columns(
     };
     Ok(ctx.launch(launch, move |bindings| {
         let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
-        prepare_on_cpu(x, row_digits, row_exponents, &rows);
-        prepare_on_cpu(x, digits, exponents, &columns);
+        cpu::prepare(x, row_digits, row_exponents, &rows);
+        cpu::prepare(x, digits, exponents, &columns);
     })?)
 }
 
@@ -249,7 +238,7 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
     };
     Ok(ctx.launch(launch, move |bindings| {
         let ([x], [digits, exponents]) = bindings.split::<1, 2>();
-        prepare_on_cpu(x, digits, exponents, &s);
+        cpu::prepare(x, digits, exponents, &s);
     })?)
 }
 
@@ -273,7 +262,7 @@ fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), Kerne
     };
     Ok(ctx.launch(launch, move |bindings| {
         let ([x, _], [digits, exponents]) = bindings.split::<2, 2>();
-        prepare_on_cpu(x, digits, exponents, &s);
+        cpu::prepare(x, digits, exponents, &s);
     })?)
 }
 
@@ -327,37 +316,4 @@ fn wide(s: &Preparation) -> (u32, u32) {
 /// The constant VECTORS, for rows of so many numbers in memory.
 fn vectors(numbers: usize) -> (u32, u32) {
     (1, u32::from(numbers.is_multiple_of(4)))
-}
-
-fn prepare_on_cpu(x: &[f32], to: &mut [f32], exponents: &mut [f32], s: &Preparation) {
-    let to: &mut [i8] = &mut cast_slice_mut(to)[..s.digits_len()];
-    let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
-    exponents
-        .par_iter_mut()
-        .enumerate()
-        .for_each(|(at, exponent)| {
-            let (row, first) = (at / s.pieces(), at % s.pieces() * PIECE);
-            let terms = first..s.k.min(first + PIECE);
-            let top = terms.map(|i| magnitude(x[s.at(row, i)])).max();
-            *exponent = row_exponent(top.unwrap_or(0), s.width);
-        });
-    if s.padded() == 0 {
-        return;
-    }
-    to.par_chunks_mut(s.padded())
-        .enumerate()
-        .for_each(|(line, to)| {
-            let (plane, row) = (line / s.rows, line % s.rows);
-            for (i, to) in to.iter_mut().enumerate() {
-                let exponent = exponents[row * s.pieces() + i / PIECE];
-                let q = match i < s.k && exponent != NO_EXPONENT {
-                    true => quantised(x[s.at(row, i)], exponent),
-                    false => 0,
-                };
-                *to = match s.width {
-                    Width::Wide => digits(q)[plane],
-                    Width::Narrow => q as i8,
-                };
-            }
-        });
 }

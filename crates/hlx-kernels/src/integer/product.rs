@@ -1,15 +1,16 @@
 //! Products of prepared operands.
 
 use bytemuck::cast_slice;
+use hlx_core::cpu::simd_level;
 use hlx_core::{
-    Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, arith,
-    groups_1d, push_bytes,
+    Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, groups_1d,
+    push_bytes,
 };
-use rayon::prelude::*;
 
-use super::law::{Width, result};
+use super::check_dtype;
+use super::cpu;
+use super::law::Width;
 use super::prepare::{Preparation, Prepared};
-use super::{PIECE, check_dtype};
 use crate::KernelError;
 use crate::activation::Activation;
 use crate::elementwise::add_assign;
@@ -182,7 +183,11 @@ fn shader_of(
         (_, false) => &matrices_shader::SHADER,
         (_, true) => &narrow_shader::SHADER,
     };
-    let tile = if shape.is_narrow() { [32, 64] } else { [64, 128] };
+    let tile = if shape.is_narrow() {
+        [32, 64]
+    } else {
+        [64, 128]
+    };
     (shader, tile, Some(shape))
 }
 
@@ -251,59 +256,18 @@ fn launch(
     let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
     ctx.launch_counted(launch, work, move |bindings| {
         let ([a, a_exponents, b, b_exponents, bias, extra], [c]) = bindings.split::<6, 1>();
-        let operands = Operands {
+        let operands = cpu::Operands {
             digits: [cast_slice(a), cast_slice(b)],
             exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
             bias: has_bias.then_some(bias),
             padded,
         };
-        c[..s.batch * s.m * s.n]
-            .par_chunks_mut(s.n)
-            .enumerate()
-            .for_each(|(row, c)| {
-                for (column, c) in c.iter_mut().enumerate() {
-                    let v = operands.element(&s, row, column);
-                    *c = match (adds_extra, adds_stored) {
-                        (true, _) => arith::add(v, extra[row * s.n + column]),
-                        (_, true) => arith::add(v, *c),
-                        _ => v,
-                    };
-                }
-            });
+        let added = match (adds_extra, adds_stored) {
+            (true, _) => cpu::Added::Extra(extra),
+            (_, true) => cpu::Added::Stored,
+            _ => cpu::Added::Nothing,
+        };
+        cpu::product(simd_level(), &s, operands, added, c);
     })?;
     Ok(())
-}
-
-/// Operands on the CPU.
-struct Operands<'a> {
-    digits: [&'a [i8]; 2],
-    exponents: [&'a [i32]; 2],
-    bias: Option<&'a [f32]>,
-    padded: usize,
-}
-
-impl Operands<'_> {
-    /// An element of C with its bias; `row` counts the rows of all products.
-    fn element(&self, s: &IntegerProduct, row: usize, column: usize) -> f32 {
-        let [a, b] = self.digits;
-        let at = row / s.m * s.n + column;
-        let lines = [row, s.batch * s.m + row].map(|line| &a[line * self.padded..][..self.padded]);
-        let of_b = &b[at * self.padded..][..self.padded];
-        let pieces = self.padded.div_ceil(PIECE).max(1);
-        let of_piece = |piece: usize| {
-            let terms = piece * PIECE..self.padded.min((piece + 1) * PIECE);
-            let sums = lines.map(|of_a| {
-                let terms = of_a[terms.clone()].iter().zip(&of_b[terms.clone()]);
-                terms.map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
-            });
-            let exponents = [(0, row), (1, at)]
-                .map(|(operand, row)| self.exponents[operand][row * pieces + piece]);
-            result(sums, exponents)
-        };
-        let v = (0..pieces).map(of_piece).reduce(arith::add).unwrap_or(0.0);
-        match self.bias {
-            Some(bias) => arith::pos0(arith::add(v, bias[column])),
-            None => v,
-        }
-    }
 }

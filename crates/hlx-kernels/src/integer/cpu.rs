@@ -1,0 +1,347 @@
+//! The product on the CPU: rectangles of C in parallel, by products of 16-bit integers whose sums are carried into 64
+//! bits. Any way to the exact sum gives the same bits, so rectangles, blocks and instructions are free.
+
+#[cfg(test)]
+mod tests;
+mod tile;
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use hlx_core::cpu::SimdLevel;
+use hlx_core::{arith, multiversion};
+use rayon::prelude::*;
+
+use self::tile::{CARRY, COLUMNS, ROWS};
+use super::PIECE;
+use super::law::factors;
+use super::product::IntegerProduct;
+
+/// Rows and columns of a rectangle at most: the columns' panels of a block of terms are 384 KiB.
+const MAX_ROWS: usize = 80 * ROWS;
+const MAX_COLUMNS: usize = 192;
+/// Terms of a block: a panel of 16 columns is 32 KiB, and the rows of a tile 12 KiB.
+const TERMS: usize = 1024;
+/// At most so many rows of A meet B's rows where they lie: packing would cost more than it saves.
+const FEW_ROWS: usize = 16;
+/// Multiply-adds below which a rectangle is not worth its own task (about 30 us).
+const MIN_TASK_WORK: usize = 1 << 21;
+
+/// Operands as they lie in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a> {
+    /// Of A, \[2, batch M, padded\], and of B, \[batch N, padded\].
+    pub digits: [&'a [i8]; 2],
+    /// By rows and pieces.
+    pub exponents: [&'a [i32]; 2],
+    pub bias: Option<&'a [f32]>,
+    pub padded: usize,
+}
+
+/// What is added at the end of an element.
+#[derive(Clone, Copy)]
+pub(super) enum Added<'a> {
+    Nothing,
+    /// An element of this, \[batch, M, N\].
+    Extra(&'a [f32]),
+    /// What C held; of operands of one piece.
+    Stored,
+}
+
+thread_local! {
+    /// Each thread's memory, taken out while in use.
+    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::new()) };
+}
+
+/// Integers of 16 bits of A's and B's blocks, the sums of a rectangle, and a row of results.
+#[derive(Default)]
+struct Scratch {
+    a: Vec<i16>,
+    b: Vec<i16>,
+    sums: Vec<i64>,
+    results: Vec<f32>,
+}
+
+impl Scratch {
+    const fn new() -> Self {
+        Self {
+            a: Vec::new(),
+            b: Vec::new(),
+            sums: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+}
+
+/// C, shared among tasks that write disjoint rectangles.
+#[derive(Clone, Copy)]
+struct CPointer(*mut f32);
+
+// SAFETY: the pointer comes from one `&mut [f32]` that outlives every task, and the tasks'
+// rectangles are disjoint.
+unsafe impl Send for CPointer {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for CPointer {}
+
+/// A rectangle of one of the products.
+#[derive(Clone, Debug)]
+struct Rectangle {
+    product: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    level: SimdLevel,
+    shape: &'a IntegerProduct,
+    operands: Operands<'a>,
+    added: Added<'a>,
+    c: CPointer,
+}
+
+/// Computes C, \[batch, M, N\].
+pub(super) fn product(
+    level: SimdLevel,
+    shape: &IntegerProduct,
+    operands: Operands<'_>,
+    added: Added<'_>,
+    c: &mut [f32],
+) {
+    assert!(c.len() >= shape.batch * shape.m * shape.n);
+    let product = Product {
+        level,
+        shape,
+        operands,
+        added,
+        c: CPointer(c.as_mut_ptr()),
+    };
+    let rectangles = divide(shape, rayon::current_num_threads());
+    rectangles.into_par_iter().for_each(|rectangle| {
+        let mut scratch = SCRATCH.take();
+        product.rectangle(&rectangle, &mut scratch);
+        SCRATCH.set(scratch);
+    });
+}
+
+/// Rectangles that are large, but enough of them for the threads.
+fn divide(s: &IntegerProduct, threads: usize) -> Vec<Rectangle> {
+    let few = s.m <= FEW_ROWS;
+    let work = s.batch * s.m * s.n * s.k.max(1);
+    let tasks = (4 * threads).min(work.div_ceil(MIN_TASK_WORK));
+    let columns = match few {
+        // One pass over B: its rows are divided evenly.
+        true => {
+            s.n.div_ceil(tasks)
+                .next_multiple_of(COLUMNS)
+                .min(MAX_COLUMNS)
+        }
+        false => MAX_COLUMNS,
+    };
+    let across = s.batch * s.n.div_ceil(columns);
+    let rows = s.m.div_ceil(tasks.div_ceil(across)).next_multiple_of(ROWS);
+    let rows = rows.min(MAX_ROWS);
+    let of = |whole: usize, part: usize| {
+        (0..whole)
+            .step_by(part)
+            .map(move |first| first..whole.min(first + part))
+    };
+    let mut rectangles = Vec::new();
+    for product in 0..s.batch {
+        for columns in of(s.n, columns) {
+            rectangles.extend(of(s.m, rows).map(|rows| Rectangle {
+                product,
+                rows,
+                columns: columns.clone(),
+            }));
+        }
+    }
+    rectangles
+}
+
+impl Product<'_> {
+    fn rectangle(&self, rectangle: &Rectangle, scratch: &mut Scratch) {
+        let pieces = self.operands.padded.div_ceil(PIECE).max(1);
+        // Whole tiles; the columns of a row of sums.
+        let width = rectangle.columns.len().next_multiple_of(COLUMNS);
+        let height = rectangle.rows.len().next_multiple_of(ROWS);
+        for piece in 0..pieces {
+            let terms = piece * PIECE..self.operands.padded.min((piece + 1) * PIECE);
+            scratch.sums.clear();
+            scratch.sums.resize(height * width, 0);
+            match self.shape.m <= FEW_ROWS {
+                true => self.sums_of_few_rows(rectangle, terms, width, scratch),
+                false => self.sums_of_tiles(rectangle, terms, width, scratch),
+            }
+            self.finish(rectangle, [piece, pieces], width, scratch);
+        }
+    }
+
+    /// The digits of a row of A, from both planes, or of B.
+    fn a_digits(&self, product: usize, row: usize, terms: &Range<usize>) -> [&[i8]; 2] {
+        let (rows, padded) = (self.shape.batch * self.shape.m, self.operands.padded);
+        let line = product * self.shape.m + row;
+        [line, rows + line].map(|line| &self.operands.digits[0][line * padded..][terms.clone()])
+    }
+
+    fn b_digits(&self, product: usize, column: usize, terms: &Range<usize>) -> &[i8] {
+        let line = product * self.shape.n + column;
+        &self.operands.digits[1][line * self.operands.padded..][terms.clone()]
+    }
+
+    /// Rows of A in 16 bits, and each row of B where it lies.
+    fn sums_of_few_rows(
+        &self,
+        of: &Rectangle,
+        terms: Range<usize>,
+        width: usize,
+        scratch: &mut Scratch,
+    ) {
+        let k = terms.len();
+        scratch.a.resize(of.rows.len() * k, 0);
+        for (row, a) in of.rows.clone().zip(scratch.a.chunks_exact_mut(k.max(1))) {
+            let [high, low] = self.a_digits(of.product, row, &terms);
+            widen(high, low, a);
+        }
+        for (j, column) in of.columns.clone().enumerate() {
+            let b = self.b_digits(of.product, column, &terms);
+            for (i, a) in scratch.a.chunks_exact(k.max(1)).enumerate() {
+                scratch.sums[i * width + j] = tile::dot(self.level, a, b);
+            }
+        }
+    }
+
+    /// Blocks of B in panels of 16 columns, and of A in strips of rows.
+    fn sums_of_tiles(
+        &self,
+        of: &Rectangle,
+        terms: Range<usize>,
+        width: usize,
+        scratch: &mut Scratch,
+    ) {
+        for first in terms.clone().step_by(TERMS) {
+            let block = first..terms.end.min(first + TERMS);
+            let k = block.len();
+            // Columns past the edge keep what was there: their sums are not read.
+            scratch.b.resize(width * k, 0);
+            for (panel, b) in scratch.b.chunks_exact_mut(COLUMNS * k).enumerate() {
+                let first = of.columns.start + panel * COLUMNS;
+                for column in first..of.columns.end.min(first + COLUMNS) {
+                    let digits = self.b_digits(of.product, column, &block);
+                    tile::pack(digits, &mut b[2 * (column - first)..]);
+                }
+            }
+            scratch.a.resize(ROWS * k, 0);
+            let strips = scratch.sums.chunks_exact_mut(ROWS * width).enumerate();
+            for (strip, sums) in strips {
+                let first = of.rows.start + strip * ROWS;
+                for (row, a) in (first..of.rows.end).zip(scratch.a.chunks_exact_mut(k)) {
+                    let [high, low] = self.a_digits(of.product, row, &block);
+                    widen(high, low, a);
+                }
+                for (panel, b) in scratch.b.chunks_exact(COLUMNS * k).enumerate() {
+                    for carried in (0..k).step_by(CARRY) {
+                        let some = carried..k.min(carried + CARRY);
+                        let b = &b[COLUMNS * some.start..COLUMNS * some.end];
+                        let a = &scratch.a[some.start..];
+                        let tile = tile::tile(self.level, a, k, b);
+                        carry(&tile, width, &mut sums[panel * COLUMNS..]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Turns the sums of a piece into results and stores them.
+    fn finish(
+        &self,
+        of: &Rectangle,
+        [piece, pieces]: [usize; 2],
+        width: usize,
+        scratch: &mut Scratch,
+    ) {
+        let s = self.shape;
+        let factors_of = |operand: usize, row: usize| {
+            factors(self.operands.exponents[operand][row * pieces + piece])
+        };
+        let columns = of.columns.clone();
+        let of_columns = columns
+            .clone()
+            .map(|column| factors_of(1, of.product * s.n + column));
+        let (firsts, seconds): (Vec<f32>, Vec<f32>) = of_columns.map(|[a, b]| (a, b)).unzip();
+        scratch.results.resize(columns.len(), 0.0);
+        for (i, row) in of.rows.clone().enumerate() {
+            let sums = &scratch.sums[i * width..][..columns.len()];
+            let of_row = factors_of(0, of.product * s.m + row);
+            results(sums, of_row, &firsts, &seconds, &mut scratch.results);
+            let at = (of.product * s.m + row) * s.n + columns.start;
+            // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
+            let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
+            let results = &mut scratch.results;
+            if piece > 0 {
+                each(results, c, |v, c| arith::add(c, v));
+            }
+            if piece + 1 == pieces {
+                if let Some(bias) = self.operands.bias {
+                    each(results, &bias[columns.clone()], |v, bias| {
+                        arith::pos0(arith::add(v, bias))
+                    });
+                }
+                match self.added {
+                    Added::Nothing => {}
+                    Added::Extra(extra) => each(results, &extra[at..], arith::add),
+                    Added::Stored => each(results, c, arith::add),
+                }
+            }
+            c.copy_from_slice(results);
+        }
+    }
+}
+
+/// Replaces each value by what it gives with that of another row.
+fn each(values: &mut [f32], others: &[f32], f: impl Fn(f32, f32) -> f32) {
+    for (v, other) in values.iter_mut().zip(others) {
+        *v = f(*v, *other);
+    }
+}
+
+multiversion! {
+    /// Joins the digits of a row.
+    fn widen(high: &[i8], low: &[i8], to: &mut [i16]) {
+        for ((to, high), low) in to.iter_mut().zip(high).zip(low) {
+            *to = (i16::from(*high) << 8) + i16::from(*low);
+        }
+    }
+}
+
+multiversion! {
+    /// Adds the sums of a tile to those of its rows, `width` apart.
+    fn carry(tile: &[[i32; COLUMNS]; ROWS], width: usize, sums: &mut [i64]) {
+        for (of_tile, sums) in tile.iter().zip(sums.chunks_mut(width)) {
+            for (sum, of_tile) in sums[..COLUMNS].iter_mut().zip(of_tile) {
+                *sum += i64::from(*of_tile);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// The results of a row: its exact sums rounded once, times the factors of row and columns.
+    fn results<A>(
+        sums: &[i64],
+        of_row: [f32; 2],
+        firsts: &[f32],
+        seconds: &[f32],
+        to: &mut [f32],
+    ) {
+        let of_columns = firsts.iter().zip(seconds);
+        for ((to, sum), (first, second)) in to.iter_mut().zip(sums).zip(of_columns) {
+            // Both parts are exact, as a sum has fewer than 55 bits.
+            let upper = ((*sum as u64) >> 24) as i32 as f32;
+            let lower = (*sum as i32 & 0x00ff_ffff) as f32;
+            let v = A::fma(upper, 16_777_216.0, lower);
+            let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
+            *to = arith::pos0(A::mul(A::mul(v, first), second));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Preparation on the CPU: rows, or blocks of columns that read whole cache lines, in parallel.
+
+use bytemuck::cast_slice_mut;
+use hlx_core::{arith, multiversion};
+use rayon::prelude::*;
+
+use super::super::PIECE;
+use super::super::law::{NO_EXPONENT, Width, magnitude, row_exponent, scale};
+use super::Preparation;
+
+/// Columns of a block, and rows that turn at a time.
+const SIDE: usize = 64;
+/// Added to a number below 2^22, it rounds where the unit is 1.
+const UNIT: f32 = 12_582_912.0;
+
+/// The rows of a task: their digits by planes, and their exponents.
+struct Task<'a> {
+    first: usize,
+    planes: [&'a mut [i8]; 2],
+    exponents: &'a mut [i32],
+}
+
+/// Writes the digits, i8 in words of 32 bits, and the exponents of `x`.
+pub(super) fn prepare(x: &[f32], digits: &mut [f32], exponents: &mut [f32], s: &Preparation) {
+    let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
+    let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
+    let (upper, lower) = match s.width {
+        Width::Wide => digits.split_at_mut(s.rows * s.padded()),
+        Width::Narrow => (&mut [][..], digits),
+    };
+    // Blocks of columns of each matrix, or rows of about as many numbers.
+    let matrix = if s.of_columns { s.columns() } else { s.rows };
+    let per_task = match s.of_columns {
+        true => SIDE,
+        false => (SIDE * PIECE).div_ceil(s.padded().max(1)),
+    };
+    let mut tasks = Vec::new();
+    let (mut upper, mut lower, mut exponents) = (upper, lower, exponents);
+    for start in (0..s.rows).step_by(matrix.max(1)) {
+        for first in (start..start + matrix).step_by(per_task) {
+            let rows = per_task.min(start + matrix - first);
+            let of_upper = (rows * s.padded()).min(upper.len());
+            tasks.push(Task {
+                first,
+                planes: [
+                    upper.split_off_mut(..of_upper).unwrap_or_default(),
+                    lower.split_off_mut(..rows * s.padded()).unwrap_or_default(),
+                ],
+                exponents: exponents
+                    .split_off_mut(..rows * s.pieces())
+                    .unwrap_or_default(),
+            });
+        }
+    }
+    tasks.into_par_iter().for_each(|task| match s.of_columns {
+        true => columns(x, task, s),
+        false => rows(x, task, s),
+    });
+}
+
+fn rows(x: &[f32], task: Task<'_>, s: &Preparation) {
+    let [mut upper, mut lower] = task.planes;
+    for (row, exponents) in task.exponents.chunks_mut(s.pieces()).enumerate() {
+        let x = &x[(task.first + row) * s.k..][..s.k];
+        let of_upper = s.padded().min(upper.len());
+        let planes = [
+            upper.split_off_mut(..of_upper),
+            lower.split_off_mut(..s.padded()),
+        ];
+        let [upper, lower] = planes.map(Option::unwrap_or_default);
+        for (piece, exponent) in exponents.iter_mut().enumerate() {
+            let terms = piece * PIECE..s.k.min((piece + 1) * PIECE);
+            let x = &x[terms.clone()];
+            *exponent = row_exponent(top(x), s.width);
+            let factors = factors(*exponent);
+            let low = &mut lower[terms.clone()];
+            match s.width {
+                Width::Wide => wide_digits(x, factors, &mut upper[terms], low),
+                Width::Narrow => narrow_digits(x, factors, low),
+            }
+        }
+        upper.iter_mut().skip(s.k).for_each(|digit| *digit = 0);
+        lower[s.k..].fill(0);
+    }
+}
+
+fn columns(x: &[f32], task: Task<'_>, s: &Preparation) {
+    let columns = s.columns();
+    let (matrix, first) = (task.first / columns, task.first % columns);
+    let width = task.exponents.len() / s.pieces();
+    let row = |i: usize| &x[(matrix * s.k + i) * columns + first..][..width];
+    let [upper, lower] = task.planes;
+    upper.fill(0);
+    lower.fill(0);
+    for piece in 0..s.pieces() {
+        let terms = piece * PIECE..s.k.min((piece + 1) * PIECE);
+        let mut tops = [0; SIDE];
+        for i in terms.clone() {
+            larger(row(i), &mut tops);
+        }
+        let mut scales = [[0.0; SIDE]; 2];
+        for (j, top) in tops.into_iter().enumerate().take(width) {
+            let exponent = row_exponent(top, s.width);
+            task.exponents[j * s.pieces() + piece] = exponent;
+            [scales[0][j], scales[1][j]] = factors(exponent);
+        }
+        let mut turned = [[0; SIDE]; SIDE];
+        for start in terms.clone().step_by(SIDE) {
+            let rows = SIDE.min(terms.end - start);
+            for (i, turned) in turned.iter_mut().enumerate().take(rows) {
+                integers(row(start + i), &scales, turned);
+            }
+            for j in 0..width {
+                let at = j * s.padded() + start;
+                for (i, q) in turned.iter().map(|row| row[j]).enumerate().take(rows) {
+                    if s.width == Width::Wide {
+                        upper[at + i] = ((q + 128) >> 8) as i8;
+                    }
+                    lower[at + i] = q as i8;
+                }
+            }
+        }
+    }
+}
+
+/// 2^e as two factors; zeros of a piece without an exponent, whose digits are zeros.
+fn factors(exponent: i32) -> [f32; 2] {
+    match exponent {
+        NO_EXPONENT => [0.0; 2],
+        e => scale(e),
+    }
+}
+
+/// `x 2^e` to the nearest integer, ties to even. Either product is exact, or so small that zero is the nearest integer;
+/// NaN and infinities, which have no exponent, become zeros.
+#[inline(always)]
+fn quantised<A: arith::FloatOps>(x: f32, [first, second]: [f32; 2]) -> i32 {
+    let finite = if x.abs() < f32::INFINITY { x } else { 0.0 };
+    let scaled = A::mul(A::mul(finite, first), second);
+    arith::add(scaled, UNIT).to_bits() as i32 - UNIT.to_bits() as i32
+}
+
+multiversion! {
+    fn top(x: &[f32]) -> u32 {
+        x.iter().fold(0, |top, x| top.max(magnitude(*x)))
+    }
+}
+
+multiversion! {
+    fn larger(x: &[f32], tops: &mut [u32]) {
+        for (top, x) in tops.iter_mut().zip(x) {
+            *top = (*top).max(magnitude(*x));
+        }
+    }
+}
+
+multiversion! {
+    fn wide_digits<A>(x: &[f32], factors: [f32; 2], upper: &mut [i8], lower: &mut [i8]) {
+        for ((x, upper), lower) in x.iter().zip(upper).zip(lower) {
+            let q = quantised::<A>(*x, factors);
+            *upper = ((q + 128) >> 8) as i8;
+            *lower = q as i8;
+        }
+    }
+}
+
+multiversion! {
+    fn narrow_digits<A>(x: &[f32], factors: [f32; 2], lower: &mut [i8]) {
+        for (x, lower) in x.iter().zip(lower) {
+            *lower = quantised::<A>(*x, factors) as i8;
+        }
+    }
+}
+
+multiversion! {
+    fn integers<A>(x: &[f32], scales: &[[f32; SIDE]; 2], to: &mut [i32]) {
+        for (((to, x), first), second) in to.iter_mut().zip(x).zip(&scales[0]).zip(&scales[1]) {
+            *to = quantised::<A>(*x, [*first, *second]);
+        }
+    }
+}
