@@ -213,6 +213,8 @@ class Side:
         a, b, c = self.values(m, k), self.values(n, k), self.values(m, n)
         return lambda: torch.mm(a, b.t(), out=c)
 
+    op_integer_product = op_integer_sums = op_matmul_nt
+
     def op_linear(self, m, n, k):
         x, w, b = self.values(m, k), self.values(n, k), self.values(n)
         return lambda: F.linear(x, w, b)

@@ -4,8 +4,9 @@ use anyhow::{Context as _, Result, bail};
 use hlx_core::{Context, DeviceKind};
 
 /// The families that `--kernel` names, in the order in which they run.
-pub const FAMILIES: [&str; 18] = [
+pub const FAMILIES: [&str; 19] = [
     "matmul",
+    "integer",
     "softmax",
     "layer_norm",
     "norm",
@@ -121,9 +122,8 @@ impl Case {
         let s: Vec<f64> = self.sizes.iter().map(|&size| size as f64).collect();
         let floats = |count: f64| Amount::Bytes(4.0 * count);
         match self.op.as_str() {
-            "matmul" | "matmul_tn" | "matmul_nt" | "linear" | "linear_gelu" | "weight_gradient" => {
-                Amount::Flops(2.0 * s[0] * s[1] * s[2])
-            }
+            "matmul" | "matmul_tn" | "matmul_nt" | "linear" | "linear_gelu" | "weight_gradient"
+            | "integer_product" | "integer_sums" => Amount::Flops(2.0 * s[0] * s[1] * s[2]),
             // A product of the weight with every patch, forward and for either gradient.
             "conv2d_forward" | "conv2d_backward_input" | "conv2d_backward_weight" => {
                 Amount::Flops(2.0 * s[0] * s[1] * s[2] * s[3] * s[3] * s[4] * s[4])
@@ -187,7 +187,8 @@ fn attention_pairs(s: &[f64]) -> f64 {
 ///
 /// Products have M, N, K: `matmul` is A B, `matmul_tn` has A stored transposed, `matmul_nt` B;
 /// `linear` is `matmul_nt` with a bias, `linear_gelu` applies GELU to it; `weight_gradient` is
-/// `matmul_tn` over K rows in 8 shards. Rows and columns elsewhere; attention has B, T, H, D;
+/// `matmul_tn` over K rows in 8 shards; `integer_product` is `matmul_nt` in the integer arithmetic, its
+/// operands' preparation included, `integer_sums` the same without it. Rows and columns elsewhere; attention has B, T, H, D;
 /// an embedding has the number of ids, the vocabulary and the width.
 ///
 /// `transposed` and `permuted` (B, T, H, D to B, H, T, D) write contiguous copies, `cat` joins the two
@@ -197,13 +198,15 @@ fn attention_pairs(s: &[f64]) -> f64 {
 /// images' extent; the backward of a norm has its parameters' gradients too. Convolutions have samples,
 /// channels of both sides, and the extents of images and kernels. A layer of an LSTM has samples,
 /// positions, inputs and units.
-const OPERATIONS: [(&str, usize, &str); 57] = [
+const OPERATIONS: [(&str, usize, &str); 59] = [
     ("matmul", 3, "matmul"),
     ("matmul_tn", 3, "matmul"),
     ("matmul_nt", 3, "matmul"),
     ("linear", 3, "matmul"),
     ("linear_gelu", 3, "matmul"),
     ("weight_gradient", 3, "matmul"),
+    ("integer_product", 3, "integer"),
+    ("integer_sums", 3, "integer"),
     ("softmax_forward", 2, "softmax"),
     ("softmax_backward", 2, "softmax"),
     ("layer_norm_forward", 2, "layer_norm"),
@@ -287,6 +290,9 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         Scale::Small => &[64],
     };
     cases.extend(squares.iter().map(|&n| Case::new("matmul", &[n, n, n])));
+    for op in ["integer_product", "integer_sums"] {
+        cases.extend(squares.iter().map(|&n| Case::new(op, &[n, n, n])));
+    }
     // Rows of a step, its widths, and the shape of the row kernels.
     let (rows, widths, table): (usize, &[usize], [usize; 2]) = match scale {
         Scale::Gpu => (16_384, &[256, 768, 3072], [16_384, 4096]),

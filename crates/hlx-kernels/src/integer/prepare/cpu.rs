@@ -32,7 +32,7 @@ pub(super) fn prepare(x: &[f32], digits: &mut [f32], exponents: &mut [f32], s: &
     let matrix = if s.of_columns { s.columns() } else { s.rows };
     let per_task = match s.of_columns {
         true => SIDE,
-        false => (SIDE * PIECE).div_ceil(s.padded().max(1)),
+        false => (4 * PIECE).div_ceil(s.padded().max(1)),
     };
     let mut tasks = Vec::new();
     let (mut upper, mut lower, mut exponents) = (upper, lower, exponents);
@@ -140,9 +140,20 @@ fn quantised<A: arith::FloatOps>(x: f32, [first, second]: [f32; 2]) -> i32 {
     arith::add(scaled, UNIT).to_bits() as i32 - UNIT.to_bits() as i32
 }
 
+/// Numbers that a loop takes at a time.
+const LANES: usize = 32;
+
 multiversion! {
     fn top(x: &[f32]) -> u32 {
-        x.iter().fold(0, |top, x| top.max(magnitude(*x)))
+        let mut tops = [0; LANES];
+        let (whole, rest) = x.as_chunks::<LANES>();
+        for x in whole {
+            for (top, x) in tops.iter_mut().zip(x) {
+                *top = (*top).max(magnitude(*x));
+            }
+        }
+        let rest = rest.iter().map(|x| magnitude(*x));
+        rest.chain(tops).fold(0, u32::max)
     }
 }
 
@@ -156,7 +167,20 @@ multiversion! {
 
 multiversion! {
     fn wide_digits<A>(x: &[f32], factors: [f32; 2], upper: &mut [i8], lower: &mut [i8]) {
-        for ((x, upper), lower) in x.iter().zip(upper).zip(lower) {
+        let (whole, rest) = x.as_chunks::<LANES>();
+        let (uppers, upper) = upper.as_chunks_mut::<LANES>();
+        let (lowers, lower) = lower.as_chunks_mut::<LANES>();
+        for ((x, upper), lower) in whole.iter().zip(uppers).zip(lowers) {
+            let mut integers = [0; LANES];
+            for (q, x) in integers.iter_mut().zip(x) {
+                *q = quantised::<A>(*x, factors);
+            }
+            for ((upper, lower), q) in upper.iter_mut().zip(lower).zip(integers) {
+                *upper = ((q + 128) >> 8) as i8;
+                *lower = q as i8;
+            }
+        }
+        for ((x, upper), lower) in rest.iter().zip(upper).zip(lower) {
             let q = quantised::<A>(*x, factors);
             *upper = ((q + 128) >> 8) as i8;
             *lower = q as i8;
@@ -166,7 +190,18 @@ multiversion! {
 
 multiversion! {
     fn narrow_digits<A>(x: &[f32], factors: [f32; 2], lower: &mut [i8]) {
-        for (x, lower) in x.iter().zip(lower) {
+        let (whole, rest) = x.as_chunks::<LANES>();
+        let (lowers, lower) = lower.as_chunks_mut::<LANES>();
+        for (x, lower) in whole.iter().zip(lowers) {
+            let mut integers = [0; LANES];
+            for (q, x) in integers.iter_mut().zip(x) {
+                *q = quantised::<A>(*x, factors);
+            }
+            for (lower, q) in lower.iter_mut().zip(integers) {
+                *lower = q as i8;
+            }
+        }
+        for (x, lower) in rest.iter().zip(lower) {
             *lower = quantised::<A>(*x, factors) as i8;
         }
     }
