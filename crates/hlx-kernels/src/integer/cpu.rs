@@ -167,8 +167,11 @@ impl Product<'_> {
         let height = rectangle.rows.len().next_multiple_of(ROWS);
         for piece in 0..pieces {
             let terms = piece * PIECE..self.operands.padded.min((piece + 1) * PIECE);
-            scratch.sums.clear();
+            // The first terms overwrite what an earlier piece or task has left.
             scratch.sums.resize(height * width, 0);
+            if terms.is_empty() {
+                scratch.sums.fill(0);
+            }
             match self.shape.m <= FEW_ROWS {
                 true => self.sums_of_few_rows(rectangle, terms, width, scratch),
                 false => self.sums_of_tiles(rectangle, terms, width, scratch),
@@ -245,7 +248,11 @@ impl Product<'_> {
                         let b = &b[COLUMNS * some.start..COLUMNS * some.end];
                         let a = &scratch.a[some.start..];
                         let tile = tile::tile(self.level, a, k, b);
-                        carry(&tile, width, &mut sums[panel * COLUMNS..]);
+                        let sums = &mut sums[panel * COLUMNS..];
+                        match block.start + carried == terms.start {
+                            true => begin_sums(&tile, width, sums),
+                            false => carry(&tile, width, sums),
+                        }
                     }
                 }
             }
@@ -273,27 +280,39 @@ impl Product<'_> {
         for (i, row) in of.rows.clone().enumerate() {
             let sums = &scratch.sums[i * width..][..columns.len()];
             let of_row = factors_of(0, of.product * s.m + row);
-            results(sums, of_row, &firsts, &seconds, &mut scratch.results);
             let at = (of.product * s.m + row) * s.n + columns.start;
             // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
             let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
-            let results = &mut scratch.results;
+            let reads_c = piece > 0 || matches!(self.added, Added::Stored);
+            if !reads_c {
+                results(sums, of_row, &firsts, &seconds, c);
+                self.end(c, at, piece + 1 == pieces, &columns);
+                continue;
+            }
+            let values = &mut scratch.results;
+            results(sums, of_row, &firsts, &seconds, values);
             if piece > 0 {
-                each(results, c, |v, c| arith::add(c, v));
+                each(values, c, |v, c| arith::add(c, v));
             }
-            if piece + 1 == pieces {
-                if let Some(bias) = self.operands.bias {
-                    each(results, &bias[columns.clone()], |v, bias| {
-                        arith::pos0(arith::add(v, bias))
-                    });
-                }
-                match self.added {
-                    Added::Nothing => {}
-                    Added::Extra(extra) => each(results, &extra[at..], arith::add),
-                    Added::Stored => each(results, c, arith::add),
-                }
+            self.end(values, at, piece + 1 == pieces, &columns);
+            if matches!(self.added, Added::Stored) {
+                each(values, c, arith::add);
             }
-            c.copy_from_slice(results);
+            c.copy_from_slice(values);
+        }
+    }
+
+    /// Adds the bias and the extra operand behind the last piece.
+    fn end(&self, values: &mut [f32], at: usize, is_last: bool, columns: &Range<usize>) {
+        if !is_last {
+            return;
+        }
+        if let Some(bias) = self.operands.bias {
+            let with_bias = |v, bias| arith::pos0(arith::add(v, bias));
+            each(values, &bias[columns.clone()], with_bias);
+        }
+        if let Added::Extra(extra) = self.added {
+            each(values, &extra[at..], arith::add);
         }
     }
 }
@@ -310,6 +329,17 @@ multiversion! {
     fn widen(high: &[i8], low: &[i8], to: &mut [i16]) {
         for ((to, high), low) in to.iter_mut().zip(high).zip(low) {
             *to = (i16::from(*high) << 8) + i16::from(*low);
+        }
+    }
+}
+
+multiversion! {
+    /// Stores the sums of a tile in its rows, `width` apart.
+    fn begin_sums(tile: &[[i32; COLUMNS]; ROWS], width: usize, sums: &mut [i64]) {
+        for (of_tile, sums) in tile.iter().zip(sums.chunks_mut(width)) {
+            for (sum, of_tile) in sums[..COLUMNS].iter_mut().zip(of_tile) {
+                *sum = i64::from(*of_tile);
+            }
         }
     }
 }

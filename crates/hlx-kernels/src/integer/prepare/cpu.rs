@@ -95,8 +95,10 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation) {
     for piece in 0..s.pieces() {
         let terms = piece * PIECE..s.k.min((piece + 1) * PIECE);
         let mut tops = [0; SIDE];
-        for i in terms.clone() {
-            larger(row(i), &mut tops);
+        for i in terms.clone().step_by(4) {
+            let last = terms.end - 1;
+            let rows = [i, i + 1, i + 2, i + 3].map(|i| row(i.min(last)));
+            larger(rows, &mut tops);
         }
         let mut scales = [[0.0; SIDE]; 2];
         for (j, top) in tops.into_iter().enumerate().take(width) {
@@ -158,9 +160,11 @@ multiversion! {
 }
 
 multiversion! {
-    fn larger(x: &[f32], tops: &mut [u32]) {
-        for (top, x) in tops.iter_mut().zip(x) {
-            *top = (*top).max(magnitude(*x));
+    fn larger(rows: [&[f32]; 4], tops: &mut [u32]) {
+        let [a, b, c, d] = rows;
+        for ((((top, a), b), c), d) in tops.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            let [a, b, c, d] = [a, b, c, d].map(|x| magnitude(*x));
+            *top = (*top).max(a.max(b)).max(c.max(d));
         }
     }
 }
