@@ -12,16 +12,15 @@ use hlx_core::cpu::SimdLevel;
 use hlx_core::{arith, multiversion};
 use rayon::prelude::*;
 
-use self::tile::{CARRY, COLUMNS, ROWS};
+use self::tile::{CARRY, COLUMNS, ROWS, Sums};
 use super::PIECE;
 use super::law::factors;
 use super::product::IntegerProduct;
 
-/// Rows and columns of a rectangle at most: the columns' panels of a block of terms are 384 KiB.
-const MAX_ROWS: usize = 80 * ROWS;
-const MAX_COLUMNS: usize = 192;
-/// Terms of a block: a panel of 16 columns is 32 KiB, and the rows of a tile 12 KiB.
-const TERMS: usize = 1024;
+/// Rows of a rectangle at most: those of a block of 512 terms are 384 KiB, and a panel of 16 columns is 16 KiB.
+const MAX_ROWS: usize = 64 * ROWS;
+/// Columns of a rectangle at most.
+const MAX_COLUMNS: usize = 512;
 /// At most so many rows of A meet B's rows where they lie: packing would cost more than it saves.
 const FEW_ROWS: usize = 16;
 /// Multiply-adds below which a rectangle is not worth its own task (about 30 us).
@@ -53,11 +52,12 @@ thread_local! {
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::new()) };
 }
 
-/// Integers of 16 bits of A's and B's blocks, the sums of a rectangle, and a row of results.
+/// Rows of A in 16 bits, strips of them and a panel of B for the tiles, the sums of a rectangle, and a row of results.
 #[derive(Default)]
 struct Scratch {
-    a: Vec<i16>,
-    b: Vec<i16>,
+    rows: Vec<i16>,
+    strips: Vec<i32>,
+    panel: Vec<i16>,
     sums: Vec<i64>,
     results: Vec<f32>,
 }
@@ -65,8 +65,9 @@ struct Scratch {
 impl Scratch {
     const fn new() -> Self {
         Self {
-            a: Vec::new(),
-            b: Vec::new(),
+            rows: Vec::new(),
+            strips: Vec::new(),
+            panel: Vec::new(),
             sums: Vec::new(),
             results: Vec::new(),
         }
@@ -201,20 +202,20 @@ impl Product<'_> {
         scratch: &mut Scratch,
     ) {
         let k = terms.len();
-        scratch.a.resize(of.rows.len() * k, 0);
-        for (row, a) in of.rows.clone().zip(scratch.a.chunks_exact_mut(k.max(1))) {
+        scratch.rows.resize(of.rows.len() * k, 0);
+        for (row, a) in of.rows.clone().zip(scratch.rows.chunks_exact_mut(k.max(1))) {
             let [high, low] = self.a_digits(of.product, row, &terms);
             widen(high, low, a);
         }
         for (j, column) in of.columns.clone().enumerate() {
             let b = self.b_digits(of.product, column, &terms);
-            for (i, a) in scratch.a.chunks_exact(k.max(1)).enumerate() {
+            for (i, a) in scratch.rows.chunks_exact(k.max(1)).enumerate() {
                 scratch.sums[i * width + j] = tile::dot(self.level, a, b);
             }
         }
     }
 
-    /// Blocks of B in panels of 16 columns, and of A in strips of rows.
+    /// Blocks of terms: all rows of A in strips, and panel after panel of B, which every strip of rows meets.
     fn sums_of_tiles(
         &self,
         of: &Rectangle,
@@ -222,37 +223,39 @@ impl Product<'_> {
         width: usize,
         scratch: &mut Scratch,
     ) {
-        for first in terms.clone().step_by(TERMS) {
-            let block = first..terms.end.min(first + TERMS);
+        for start in terms.clone().step_by(CARRY) {
+            let block = start..terms.end.min(start + CARRY);
             let k = block.len();
-            // Columns past the edge keep what was there: their sums are not read.
-            scratch.b.resize(width * k, 0);
-            for (panel, b) in scratch.b.chunks_exact_mut(COLUMNS * k).enumerate() {
-                let first = of.columns.start + panel * COLUMNS;
-                for column in first..of.columns.end.min(first + COLUMNS) {
-                    let digits = self.b_digits(of.product, column, &block);
-                    tile::pack(digits, &mut b[2 * (column - first)..]);
+            // Rows and columns past the edge keep what was there: their sums are not read.
+            scratch.rows.resize(k, 0);
+            scratch
+                .strips
+                .resize(of.rows.len().div_ceil(ROWS) * ROWS * k / 2, 0);
+            let strips = scratch.strips.chunks_exact_mut(ROWS * k / 2);
+            for (first, strip) in of.rows.clone().step_by(ROWS).zip(strips) {
+                for row in first..of.rows.end.min(first + ROWS) {
+                    let [high, low] = self.a_digits(of.product, row, &block);
+                    widen(high, low, &mut scratch.rows);
+                    tile::pack_row(&scratch.rows, &mut strip[row - first..]);
                 }
             }
-            scratch.a.resize(ROWS * k, 0);
-            let strips = scratch.sums.chunks_exact_mut(ROWS * width).enumerate();
-            for (strip, sums) in strips {
-                let first = of.rows.start + strip * ROWS;
-                for (row, a) in (first..of.rows.end).zip(scratch.a.chunks_exact_mut(k)) {
-                    let [high, low] = self.a_digits(of.product, row, &block);
-                    widen(high, low, a);
+            scratch.panel.resize(COLUMNS * k, 0);
+            for first in of.columns.clone().step_by(COLUMNS) {
+                let columns = first..of.columns.end.min(first + COLUMNS);
+                let mut digits: [&[i8]; COLUMNS] = [&[]; COLUMNS];
+                for (digits, column) in digits.iter_mut().zip(columns.clone()) {
+                    *digits = self.b_digits(of.product, column, &block);
                 }
-                for (panel, b) in scratch.b.chunks_exact(COLUMNS * k).enumerate() {
-                    for carried in (0..k).step_by(CARRY) {
-                        let some = carried..k.min(carried + CARRY);
-                        let b = &b[COLUMNS * some.start..COLUMNS * some.end];
-                        let a = &scratch.a[some.start..];
-                        let tile = tile::tile(self.level, a, k, b);
-                        let sums = &mut sums[panel * COLUMNS..];
-                        match block.start + carried == terms.start {
-                            true => begin_sums(&tile, width, sums),
-                            false => carry(&tile, width, sums),
-                        }
+                tile::pack_columns(self.level, &digits[..columns.len()], &mut scratch.panel);
+                let strips = scratch.strips.chunks_exact(ROWS * k / 2);
+                let sums = scratch.sums.chunks_exact_mut(ROWS * width);
+                let mut tile = [[0; COLUMNS]; ROWS];
+                for (strip, sums) in strips.zip(sums) {
+                    tile::tile(self.level, strip, &scratch.panel, &mut tile);
+                    let sums = &mut sums[first - of.columns.start..];
+                    match start == terms.start {
+                        true => begin_sums(&tile, width, sums),
+                        false => carry(&tile, width, sums),
                     }
                 }
             }
@@ -335,7 +338,7 @@ multiversion! {
 
 multiversion! {
     /// Stores the sums of a tile in its rows, `width` apart.
-    fn begin_sums(tile: &[[i32; COLUMNS]; ROWS], width: usize, sums: &mut [i64]) {
+    fn begin_sums(tile: &Sums, width: usize, sums: &mut [i64]) {
         for (of_tile, sums) in tile.iter().zip(sums.chunks_mut(width)) {
             for (sum, of_tile) in sums[..COLUMNS].iter_mut().zip(of_tile) {
                 *sum = i64::from(*of_tile);
@@ -346,7 +349,7 @@ multiversion! {
 
 multiversion! {
     /// Adds the sums of a tile to those of its rows, `width` apart.
-    fn carry(tile: &[[i32; COLUMNS]; ROWS], width: usize, sums: &mut [i64]) {
+    fn carry(tile: &Sums, width: usize, sums: &mut [i64]) {
         for (of_tile, sums) in tile.iter().zip(sums.chunks_mut(width)) {
             for (sum, of_tile) in sums[..COLUMNS].iter_mut().zip(of_tile) {
                 *sum += i64::from(*of_tile);

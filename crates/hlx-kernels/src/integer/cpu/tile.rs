@@ -8,31 +8,45 @@ pub(super) const COLUMNS: usize = 16;
 /// Terms that 32 bits hold the sum of: each is at most 32,639 times 127 in magnitude.
 pub(super) const CARRY: usize = 512;
 
-/// Spreads a row of B over its panel: pair after pair, `COLUMNS` pairs apart.
-pub(super) fn pack(digits: &[i8], panel: &mut [i16]) {
-    for (pair, to) in digits.chunks_exact(2).zip(panel.chunks_mut(2 * COLUMNS)) {
-        to[0] = i16::from(pair[0]);
-        to[1] = i16::from(pair[1]);
+/// The sums of a tile.
+pub(super) type Sums = [[i32; COLUMNS]; ROWS];
+
+/// Spreads rows of B over their panel: pair after pair, of all rows.
+#[inline]
+pub(super) fn pack_columns(level: SimdLevel, rows: &[&[i8]], panel: &mut [i16]) {
+    match (level, <&[&[i8]; COLUMNS]>::try_from(rows)) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the processor has AVX2 at these levels.
+        (SimdLevel::Avx2 | SimdLevel::Avx512, Ok(rows)) => unsafe { avx2::pack(rows, panel) },
+        _ => {
+            for (i, row) in rows.iter().enumerate() {
+                let places = panel[2 * i..].chunks_mut(2 * COLUMNS);
+                for (pair, to) in row.chunks_exact(2).zip(places) {
+                    to[0] = i16::from(pair[0]);
+                    to[1] = i16::from(pair[1]);
+                }
+            }
+        }
     }
 }
 
-/// The sums of a tile: rows of A, `stride` apart, times a panel of at most [`CARRY`] terms, \[pairs, columns, 2\].
+/// Spreads a row of A over its strip: pair after pair, each a word whose lower half is the first, `ROWS` words apart.
+pub(super) fn pack_row(row: &[i16], strip: &mut [i32]) {
+    for (pair, to) in row.chunks_exact(2).zip(strip.iter_mut().step_by(ROWS)) {
+        *to = i32::from(pair[1]) << 16 | i32::from(pair[0] as u16);
+    }
+}
+
+/// The sums of a tile: a strip of A, \[pairs, rows\], times a panel of at most [`CARRY`] terms, \[pairs, columns, 2\].
 #[inline]
-pub(super) fn tile(
-    level: SimdLevel,
-    a: &[i16],
-    stride: usize,
-    b: &[i16],
-) -> [[i32; COLUMNS]; ROWS] {
-    assert!(a.len() >= (ROWS - 1) * stride + b.len() / COLUMNS);
+pub(super) fn tile(level: SimdLevel, strip: &[i32], panel: &[i16], sums: &mut Sums) {
     match level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the processor has AVX2 at these levels, and the rows of A are long enough.
-        SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::tile(a, stride, b) },
+        // SAFETY: the processor has AVX2 at these levels.
+        SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::tile(strip, panel, sums) },
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: the rows of A are long enough.
-        SimdLevel::Neon => unsafe { neon::tile(a, stride, b) },
-        _ => portable::tile(a, stride, b),
+        SimdLevel::Neon => neon::tile(strip, panel, sums),
+        _ => portable::tile(strip, panel, sums),
     }
 }
 
@@ -53,19 +67,21 @@ pub(super) fn dot(level: SimdLevel, a: &[i16], b: &[i8]) -> i64 {
 }
 
 mod portable {
-    use super::{COLUMNS, ROWS};
+    use super::{COLUMNS, ROWS, Sums};
 
-    pub(super) fn tile(a: &[i16], stride: usize, b: &[i16]) -> [[i32; COLUMNS]; ROWS] {
-        let mut sums = [[0; COLUMNS]; ROWS];
-        for (pair, b) in b.chunks_exact(2 * COLUMNS).enumerate() {
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let [x, y] = [0, 1].map(|i| i32::from(a[row * stride + 2 * pair + i]));
+    pub(super) fn tile(strip: &[i32], panel: &[i16], sums: &mut Sums) {
+        *sums = [[0; COLUMNS]; ROWS];
+        for (a, b) in strip
+            .chunks_exact(ROWS)
+            .zip(panel.chunks_exact(2 * COLUMNS))
+        {
+            for (sums, a) in sums.iter_mut().zip(a) {
+                let [x, y] = [i32::from(*a as i16), a >> 16];
                 for (sum, b) in sums.iter_mut().zip(b.chunks_exact(2)) {
                     *sum += x * i32::from(b[0]) + y * i32::from(b[1]);
                 }
             }
         }
-        sums
     }
 
     pub(super) fn dot(a: &[i16], b: &[i8]) -> i32 {
@@ -78,29 +94,27 @@ mod portable {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{COLUMNS, ROWS};
+    use super::{COLUMNS, ROWS, Sums};
 
     /// # Safety
-    /// The processor has AVX2, and `a` has six rows of `b.len() / 16` terms.
+    /// The processor has AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn tile(a: &[i16], stride: usize, b: &[i16]) -> [[i32; COLUMNS]; ROWS] {
+    pub(super) unsafe fn tile(strip: &[i32], panel: &[i16], found: &mut Sums) {
         let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
-        for (pair, b) in b.chunks_exact(2 * COLUMNS).enumerate() {
-            // SAFETY: a chunk of B has 32 integers, and each row of A this pair.
-            unsafe {
-                let b: *const __m256i = b.as_ptr().cast();
-                let columns = [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))];
-                let a = a.as_ptr().add(2 * pair);
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let x: *const i32 = a.add(row * stride).cast();
-                    let x = _mm256_set1_epi32(x.read_unaligned());
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x, column));
-                    }
+        for (a, b) in strip
+            .chunks_exact(ROWS)
+            .zip(panel.chunks_exact(2 * COLUMNS))
+        {
+            let b: *const __m256i = b.as_ptr().cast();
+            // SAFETY: a chunk of the panel has two vectors of sixteen.
+            let columns = unsafe { [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))] };
+            for (sums, a) in sums.iter_mut().zip(a) {
+                let pair = _mm256_set1_epi32(*a);
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pair, column));
                 }
             }
         }
-        let mut found = [[0; COLUMNS]; ROWS];
         for (to, sums) in found.iter_mut().zip(sums) {
             // SAFETY: a row has two vectors of eight.
             unsafe {
@@ -109,7 +123,59 @@ mod avx2 {
                 _mm256_storeu_si256(to.add(1), sums[1]);
             }
         }
-        found
+    }
+
+    /// # Safety
+    /// The processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn pack(rows: &[&[i8]; COLUMNS], panel: &mut [i16]) {
+        let k = rows.iter().map(|row| row.len()).min().unwrap_or(0) / 16 * 16;
+        assert!(panel.len() >= COLUMNS * k);
+        for first in (0..k).step_by(16) {
+            for half in 0..2 {
+                let load = |i: usize| {
+                    // SAFETY: each row has 16 numbers from here on.
+                    unsafe { _mm_loadu_si128(rows[8 * half + i].as_ptr().add(first).cast()) }
+                };
+                for (pair, numbers) in turned([0, 1, 2, 3, 4, 5, 6, 7].map(load))
+                    .into_iter()
+                    .enumerate()
+                {
+                    let to = &mut panel[COLUMNS * (first + 2 * pair) + 16 * half..][..16];
+                    // SAFETY: there are sixteen places.
+                    unsafe {
+                        _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_cvtepi8_epi16(numbers));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The transpose of 8 x 8 pairs of bytes.
+    #[target_feature(enable = "avx2")]
+    fn turned(rows: [__m128i; 8]) -> [__m128i; 8] {
+        let [a, b, c, d, e, f, g, h] = rows;
+        let quads = |a, b, c, d| {
+            let [ab, cd] = [_mm_unpacklo_epi16(a, b), _mm_unpacklo_epi16(c, d)];
+            let [ab2, cd2] = [_mm_unpackhi_epi16(a, b), _mm_unpackhi_epi16(c, d)];
+            [
+                _mm_unpacklo_epi32(ab, cd),
+                _mm_unpackhi_epi32(ab, cd),
+                _mm_unpacklo_epi32(ab2, cd2),
+                _mm_unpackhi_epi32(ab2, cd2),
+            ]
+        };
+        let ([p, q, r, s], [t, u, v, w]) = (quads(a, b, c, d), quads(e, f, g, h));
+        [
+            _mm_unpacklo_epi64(p, t),
+            _mm_unpackhi_epi64(p, t),
+            _mm_unpacklo_epi64(q, u),
+            _mm_unpackhi_epi64(q, u),
+            _mm_unpacklo_epi64(r, v),
+            _mm_unpackhi_epi64(r, v),
+            _mm_unpacklo_epi64(s, w),
+            _mm_unpackhi_epi64(s, w),
+        ]
     }
 
     /// # Safety
@@ -141,20 +207,20 @@ mod avx2 {
 mod neon {
     use std::arch::aarch64::*;
 
-    use super::{COLUMNS, ROWS};
+    use super::{COLUMNS, ROWS, Sums};
 
-    /// # Safety
-    /// `a` has six rows of `b.len() / 16` terms.
-    pub(super) unsafe fn tile(a: &[i16], stride: usize, b: &[i16]) -> [[i32; COLUMNS]; ROWS] {
-        // SAFETY: AArch64 has NEON; a chunk of B has 32 integers, each row of A this pair, and a row of
-        // sums four vectors.
+    pub(super) fn tile(strip: &[i32], panel: &[i16], found: &mut Sums) {
+        // SAFETY: AArch64 has NEON; a chunk of the panel has two times sixteen integers, and a row of sums four
+        // vectors.
         unsafe {
             let mut sums = [[vdupq_n_s32(0); 4]; ROWS];
-            for (pair, b) in b.chunks_exact(2 * COLUMNS).enumerate() {
+            for (a, b) in strip
+                .chunks_exact(ROWS)
+                .zip(panel.chunks_exact(2 * COLUMNS))
+            {
                 let halves = [vld2q_s16(b.as_ptr()), vld2q_s16(b.as_ptr().add(COLUMNS))];
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = a.as_ptr().add(row * stride + 2 * pair);
-                    let (x, y) = (*a, *a.add(1));
+                for (sums, a) in sums.iter_mut().zip(a) {
+                    let [x, y] = [*a as i16, (a >> 16) as i16];
                     for (half, int16x8x2_t(first, second)) in halves.into_iter().enumerate() {
                         let [low, high] = [2 * half, 2 * half + 1];
                         sums[low] = vmlal_n_s16(sums[low], vget_low_s16(first), x);
@@ -164,13 +230,11 @@ mod neon {
                     }
                 }
             }
-            let mut found = [[0; COLUMNS]; ROWS];
             for (to, sums) in found.iter_mut().zip(sums) {
                 for (i, sum) in sums.into_iter().enumerate() {
                     vst1q_s32(to.as_mut_ptr().add(4 * i), sum);
                 }
             }
-            found
         }
     }
 }
