@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
-use hlx_core::Context;
+use hlx_core::{Arithmetic, Context};
 use hlx_nn::{
     CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
     LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, ParameterBuilder, cross_entropy,
@@ -43,6 +43,8 @@ pub struct Opening<'a> {
     /// The type that its matrices are kept in; without one, that of 16 bits in which a Hugging Face folder
     /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too.
     pub dtype: Option<DType>,
+    /// The arithmetic of its products; without one, that of its run, or `portable`.
+    pub arithmetic: Option<Arithmetic>,
     /// Of a model folder, the folder of an adapter of the library PEFT that is added to it.
     pub adapter: Option<&'a Path>,
 }
@@ -91,6 +93,7 @@ pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Opene
     if is_run(path)? {
         return Trained::open_as(ctx, path, opening).map(|(model, _)| model);
     }
+    let ctx = &ctx.with_arithmetic(opening.arithmetic.unwrap_or_default());
     ensure_model(path)?;
     ensure!(
         !opening.average,
@@ -133,16 +136,24 @@ fn ensure_model(path: &Path) -> Result<()> {
 }
 
 /// Reads the language model of a run, of one of its checkpoints, of a folder that [`import`] wrote, or of
-/// a Hugging Face folder.
+/// a Hugging Face folder; in the arithmetic of the run, or `portable`, unless one is given.
 ///
 /// # Errors
 /// A path that is none of these, a damaged file, a device without the memory.
-pub fn open(ctx: &Context, path: &Path) -> Result<Model<LanguageModel>> {
+pub fn open(
+    ctx: &Context,
+    path: &Path,
+    arithmetic: Option<Arithmetic>,
+) -> Result<Model<LanguageModel>> {
     if is_run(path)? {
-        let trained = Trained::open(ctx, path, false)?;
-        return Ok(trained.model);
+        let opening = Opening {
+            arithmetic,
+            ..Opening::default()
+        };
+        return Ok(Trained::open_in(ctx, path, opening)?.model);
     }
     ensure_model(path)?;
+    let ctx = &ctx.with_arithmetic(arithmetic.unwrap_or_default());
     Ok(load_language_model(ctx, path)?)
 }
 
@@ -232,7 +243,7 @@ fn ensure_another(from: &Path, to: &Path) -> Result<()> {
 /// A model without a Hugging Face form, as [`open`], and the system's message.
 pub fn export(from: &Path, to: &Path) -> Result<()> {
     ensure_another(from, to)?;
-    let model = open(&Context::cpu()?, from)?;
+    let model = open(&Context::cpu()?, from, None)?;
     ensure!(
         !model.weights().has_lora(),
         "{}: has adapters; `hlx lora --merge` writes a model that can be exported",

@@ -31,9 +31,18 @@ impl Trained {
     /// # Errors
     /// A path that is no run, a damaged checkpoint or one without an average, a device without the memory.
     pub fn open(ctx: &Context, path: &Path, average: bool) -> Result<Self> {
+        let opening = Opening {
+            average,
+            ..Opening::default()
+        };
+        Self::open_in(ctx, path, opening)
+    }
+
+    /// As [`Trained::open`], in the opening's arithmetic.
+    pub(crate) fn open_in(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
         let config = folder.config()?;
-        let ctx = &ctx.with_arithmetic(config.arithmetic);
+        let ctx = &ctx.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
         ensure!(
             config.data.format.is_language(),
             "{}: classifies images, expected a language model",
@@ -42,7 +51,7 @@ impl Trained {
         let weights = checkpoint.file(hlx_nn::MODEL_FILE)?;
         check_finite(weights).with_context(|| checkpoint.path().display().to_string())?;
         let model = task::load_trained_language(ctx, &checkpoint, &config)?;
-        if average {
+        if opening.average {
             load_average(&checkpoint, model.weights())?;
         }
         Ok(Self {
@@ -63,11 +72,12 @@ impl Trained {
         opening.check_run(path)?;
         let dtype = opening.dtype.unwrap_or(DType::F32);
         if dtype == DType::F32 {
-            let trained = Self::open(ctx, path, opening.average)?;
+            let trained = Self::open_in(ctx, path, opening)?;
             return Ok((Opened::Whole(trained.model), trained.config));
         }
         let trained = Self::open(&Context::cpu()?, path, opening.average)?;
-        let ctx = &ctx.with_arithmetic(trained.config.arithmetic);
+        let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
+        let ctx = &ctx.with_arithmetic(arithmetic);
         let declare = task::language(&trained.config, trained.model.config());
         let weights = trained.model.weights();
         let model = InferenceModel::rounded(ctx, dtype, weights, declare)?;
@@ -77,8 +87,8 @@ impl Trained {
 
 /// Reads the model of the newest checkpoint of a run folder, or of the checkpoint of this path, with
 /// data to evaluate it on, which are of the format that it was trained on; returns the checkpoint's
-/// digests too. With `average` it has the moving average of the weights; without `held_out` no part of
-/// prepared tokens is held out of them.
+/// digests too. Of the opening, the average and the arithmetic count; without `held_out` no part of prepared
+/// tokens is held out of them.
 ///
 /// # Errors
 /// A path that is no run, a damaged checkpoint or one without an average, data that do not fit, a device
@@ -87,7 +97,8 @@ pub fn open_task(
     ctx: &Context,
     path: &Path,
     data_path: &Path,
-    (average, held_out): (bool, bool),
+    opening: Opening<'_>,
+    held_out: bool,
 ) -> Result<(Box<dyn Task>, Digests)> {
     let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
     let mut config = folder.config()?;
@@ -95,9 +106,9 @@ pub fn open_task(
         config.data.eval_fraction = 0.0;
     }
     let corpus = Corpus::load(data_path, &config)?;
-    let ctx = &ctx.with_arithmetic(config.arithmetic);
+    let ctx = &ctx.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
     let task = task::make(ctx, &config, corpus, Some(&checkpoint))?;
-    if average {
+    if opening.average {
         load_average(&checkpoint, task.weights())?;
     }
     Ok((task, checkpoint.digests))

@@ -145,7 +145,7 @@ fn the_likeliest_tokens_are_those_of_a_search_on_the_host() {
     let prompts = [vec![5, 9, 2], vec![1], vec![7, 7, 7, 7, 7, 7, 3]];
     let mut texts = Vec::new();
     for ctx in hlx_core::testing::own_contexts() {
-        let model = model_folder::open(&ctx, &place.join("hub")).expect("opens");
+        let model = model_folder::open(&ctx, &place.join("hub"), None).expect("opens");
         let weights = model.weights();
         let table = weights.get("model.embed_tokens.weight").expect("there");
         let table = table.tensor().expect("built").detach();

@@ -51,6 +51,7 @@ pub fn result(sums: [i32; 2], [of_a, of_b]: [i32; 2]) -> f32 {
     arith::pos0(scaled_down(float_of_sums(sums), of_a + of_b))
 }
 
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::integer::law::{Width, row_exponent};

@@ -99,9 +99,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
     let opening = arguments.weights.opening();
     opening.check_run(&arguments.run)?;
-    let parts = (opening.average, arguments.held_out);
     let data = arguments.data()?;
-    let (task, digests) = open_task(&ctx, &arguments.run, &data, parts)?;
+    let (task, digests) = open_task(&ctx, &arguments.run, &data, opening, arguments.held_out)?;
     if let Some(dtype) = opening.dtype {
         ensure!(
             task.is_language(),

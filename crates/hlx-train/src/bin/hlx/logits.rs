@@ -8,7 +8,7 @@ use hlx_io::{load_npy, save_npy, save_safetensors};
 use hlx_train::model_folder::{self, Opening};
 
 use crate::DeviceArgument;
-use crate::weights::{AdapterArgument, DtypeArgument};
+use crate::weights::{AdapterArgument, ArithmeticArgument, DtypeArgument};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -33,19 +33,23 @@ pub struct Arguments {
     dtype: DtypeArgument,
     #[command(flatten)]
     adapter: AdapterArgument,
+    #[command(flatten)]
+    arithmetic: ArithmeticArgument,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = arguments.device.open()?;
     let dtype = arguments.dtype.dtype();
+    let arithmetic = arguments.arithmetic.arithmetic;
+    let opening = Opening {
+        dtype,
+        arithmetic,
+        adapter: arguments.adapter.folder(),
+        ..Opening::default()
+    };
     let Some((targets, out)) = arguments.targets.as_ref().zip(arguments.gradients.as_ref()) else {
-        let opening = Opening {
-            dtype,
-            average: false,
-            adapter: arguments.adapter.folder(),
-        };
         let model = model_folder::open_as(&ctx, &arguments.model, opening)?;
-        let ids = load_npy(&ctx, &arguments.ids)?;
+        let ids = load_npy(&model.context()?, &arguments.ids)?;
         save_npy(&arguments.out, &model_folder::logits(&model, &ids)?)?;
         return Ok(());
     };
@@ -53,10 +57,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         dtype.is_none_or(|dtype| dtype == DType::F32),
         "--gradients: those of weights in 16 bits are not computed, leave --dtype out"
     );
-    let model = match arguments.adapter.folder() {
-        Some(adapter) => model_folder::open_adapted(&ctx, &arguments.model, adapter)?.0,
-        None => model_folder::open(&ctx, &arguments.model)?,
+    let model = match opening.adapter {
+        Some(adapter) => {
+            let ctx = ctx.with_arithmetic(arithmetic.unwrap_or_default());
+            model_folder::open_adapted(&ctx, &arguments.model, adapter)?.0
+        }
+        None => model_folder::open(&ctx, &arguments.model, arithmetic)?,
     };
+    let ctx = model.context()?;
     let ids = load_npy(&ctx, &arguments.ids)?;
     let targets = load_npy(&ctx, targets)?;
     let found = model_folder::gradients(&model, &ids, &targets)?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use hlx_autograd::DType;
+use hlx_core::Arithmetic;
 use hlx_train::model_folder::Opening;
 
 /// Which weights of a checkpoint are read.
@@ -32,7 +33,16 @@ pub struct AdapterArgument {
     adapter: Option<PathBuf>,
 }
 
-/// Which weights are read, and how they are kept.
+/// The arithmetic of a model's products.
+#[derive(clap::Args)]
+pub struct ArithmeticArgument {
+    /// Compute the products of linear layers in this arithmetic, portable or integer; that of the run if left
+    /// out, and of a model folder portable.
+    #[arg(long, value_name = "NAME")]
+    pub arithmetic: Option<Arithmetic>,
+}
+
+/// Which weights are read, how they are kept, and what is computed with them.
 #[derive(clap::Args)]
 pub struct WeightsArguments {
     #[command(flatten)]
@@ -41,6 +51,8 @@ pub struct WeightsArguments {
     pub dtype: DtypeArgument,
     #[command(flatten)]
     pub adapter: AdapterArgument,
+    #[command(flatten)]
+    pub arithmetic: ArithmeticArgument,
 }
 
 /// The types that matrices are kept in.
@@ -73,6 +85,7 @@ impl WeightsArguments {
             average: self.average.average,
             dtype: self.dtype.dtype(),
             adapter: self.adapter.folder(),
+            arithmetic: self.arithmetic.arithmetic,
         }
     }
 }
