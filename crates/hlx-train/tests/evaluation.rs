@@ -69,6 +69,52 @@ fn a_folder_measures_what_its_run_measures() {
     assert_ne!(of_folder["perplexity"], found["perplexity"]);
 }
 
+/// A run, its folder, and weights of 16 bits; a run of integers is measured in them unless another arithmetic is given.
+#[test]
+fn a_model_of_either_arithmetic_is_measured_in_either() {
+    let place = place("evaluation-arithmetic");
+    let integers = ["--set", "arithmetic=integer", "--out", "integers"];
+    place.succeeds(&[&["train", "config.toml"], &integers[..]].concat());
+    place.succeeds(&["export", "integers", "hub-integers"]);
+    let measured = |arguments: &str| {
+        let short = "--data a.txt --length 32 --stride 8";
+        json(&place, &format!("perplexity {arguments} {short}"))["perplexity"].clone()
+    };
+    for (run, folder, own) in [
+        ("run", "hub", "portable"),
+        ("integers", "hub-integers", "integer"),
+    ] {
+        let [portable, integer] = ["portable", "integer"].map(|arithmetic| {
+            let of_run = measured(&format!("{run} --arithmetic {arithmetic}"));
+            let of_folder = measured(&format!("{folder} --arithmetic {arithmetic}"));
+            assert_eq!(of_run, of_folder, "{run} {arithmetic}");
+            of_run
+        });
+        assert_ne!(portable, integer);
+        let expected = if own == "portable" {
+            &portable
+        } else {
+            &integer
+        };
+        assert_eq!(
+            measured(run),
+            *expected,
+            "a run is measured in its own arithmetic"
+        );
+        assert_eq!(measured(folder), portable, "a folder has none");
+        let rounded = ["portable", "integer"]
+            .map(|arithmetic| measured(&format!("{run} --dtype bf16 --arithmetic {arithmetic}")));
+        assert_ne!(rounded[0], rounded[1]);
+        let evaluated = json(&place, &format!("eval {run}"));
+        let [portable, integer] = ["portable", "integer"].map(|arithmetic| {
+            json(&place, &format!("eval {run} --arithmetic {arithmetic}"))["evaluation"].clone()
+        });
+        assert_ne!(portable, integer);
+        let expected = if own == "portable" { portable } else { integer };
+        assert_eq!(evaluated["evaluation"], expected);
+    }
+}
+
 #[test]
 fn what_a_folder_cannot_be_measured_on_is_said_in_one_line() {
     let place = place("evaluation-refused");

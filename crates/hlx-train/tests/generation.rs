@@ -4,6 +4,7 @@ mod common;
 
 use common::{SMALL_MODEL, Scratch, text};
 use hlx_autograd::{Tensor, no_grad};
+use hlx_core::Arithmetic;
 use hlx_nn::{CausalInput, CausalModel, ForwardContext, LanguageModel};
 use hlx_train::generate::{TokenGeneration, generate_tokens};
 use hlx_train::model_folder;
@@ -141,11 +142,24 @@ fn searched(model: &LanguageModel, prompt: &[u32], n: usize) -> Vec<u32> {
 /// host. The model's embedding has equal rows, so that logits are equal too.
 #[test]
 fn the_likeliest_tokens_are_those_of_a_search_on_the_host() {
-    let place = Scratch::exported("generation-greedy", SMALL_MODEL);
+    likeliest_tokens_are_found(Arithmetic::Portable);
+}
+
+/// Rows have digits of their own, whatever is computed with them.
+#[test]
+fn so_they_are_over_integers() {
+    likeliest_tokens_are_found(Arithmetic::Integer);
+}
+
+fn likeliest_tokens_are_found(arithmetic: Arithmetic) {
+    let place = Scratch::exported(&format!("generation-{arithmetic}"), SMALL_MODEL);
     let prompts = [vec![5, 9, 2], vec![1], vec![7, 7, 7, 7, 7, 7, 3]];
     let mut texts = Vec::new();
     for ctx in hlx_core::testing::own_contexts() {
-        let model = model_folder::open(&ctx, &place.join("hub"), None).expect("opens");
+        let opened = model_folder::open(&ctx, &place.join("hub"), Some(arithmetic));
+        let model = opened.expect("opens");
+        let ctx = model.context().expect("built");
+        assert_eq!(ctx.arithmetic(), arithmetic);
         let weights = model.weights();
         let table = weights.get("model.embed_tokens.weight").expect("there");
         let table = table.tensor().expect("built").detach();
