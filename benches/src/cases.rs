@@ -447,7 +447,7 @@ mod tests {
         };
         let text = message("gelo");
         assert!(
-            text.starts_with("no kernel `gelo`; there are matmul, softmax, "),
+            text.starts_with("no kernel `gelo`; there are matmul, integer, softmax, "),
             "{text}"
         );
         for bad in ["matmul", "matmul 3x4", "matmul axbxc", "sort 3"] {

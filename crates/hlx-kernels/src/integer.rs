@@ -10,7 +10,7 @@
 //! with a NaN or an infinity gives NaN. Below 2^-126 a piece's result is +0, above the largest float an infinity.
 
 mod cpu;
-mod law;
+pub(crate) mod law;
 mod prepare;
 mod product;
 #[cfg(test)]
@@ -22,6 +22,7 @@ use crate::KernelError;
 use crate::error::check_that;
 
 pub use law::Width;
+pub(crate) use prepare::prepare_row;
 pub use prepare::{Preparation, Prepared, prepare, prepare_rows_and_columns};
 pub use product::{IntegerProduct, integer_product};
 

@@ -5,10 +5,11 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::Buffer;
+use hlx_core::{Arithmetic, Buffer};
 use hlx_kernels::attention::ranged::{
-    AttentionInputs, AttentionSaved, RangedAttention, few_queries_attention_forward, key_ranges,
-    query_ranges, ranged_attention_backward, ranged_attention_forward,
+    AttentionInputs, AttentionSaved, RangedAttention, few_queries_attention_forward,
+    integer_attention_backward, integer_attention_forward, key_ranges, query_ranges,
+    ranged_attention_backward, ranged_attention_forward,
 };
 
 use crate::saved::Saved;
@@ -29,7 +30,7 @@ impl Tensor {
     /// zeros. PyTorch's tensors are \[B, H, T, D\], and its `is_causal` counts the first query as the
     /// first position: here the queries are the last positions, unless `first_positions` says otherwise.
     ///
-    /// No T x S matrix is stored. A query's bits depend on the keys of its own document alone: not on
+    /// No T x S matrix is stored. In the `integer` arithmetic its products are exact sums over integers, too. A query's bits depend on the keys of its own document alone: not on
     /// what is packed beside it, on padding, on the batch, nor on how many queries come at a time.
     ///
     /// # Errors
@@ -104,9 +105,11 @@ impl Attended {
             counter: counter.as_ref(),
         };
         // Where documents begin, blocks of keys differ from query to query.
-        let forward = match attention.is_of_few_queries(ctx) && spec.documents.is_none() {
-            true => few_queries_attention_forward,
-            false => ranged_attention_forward,
+        let few = attention.is_of_few_queries(ctx) && spec.documents.is_none();
+        let forward = match (ctx.arithmetic(), few) {
+            (Arithmetic::Integer, _) => integer_attention_forward,
+            (Arithmetic::Portable, true) => few_queries_attention_forward,
+            (Arithmetic::Portable, false) => ranged_attention_forward,
         };
         let [o, stats] = kept::results(|| {
             let o = ctx.alloc(q.n_elements())?;
@@ -151,7 +154,11 @@ impl Attended {
             d_o,
             delta: &delta,
         };
-        ranged_attention_backward(ctx, &inputs, &saved, gradients.each_ref(), attention)?;
+        let backward = match ctx.arithmetic() {
+            Arithmetic::Integer => integer_attention_backward,
+            Arithmetic::Portable => ranged_attention_backward,
+        };
+        backward(ctx, &inputs, &saved, gradients.each_ref(), attention)?;
         Ok(gradients)
     }
 }

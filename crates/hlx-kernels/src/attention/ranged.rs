@@ -45,6 +45,7 @@ use crate::{KernelError, Operand};
 
 mod cpu;
 mod few_queries;
+mod integer;
 mod ranges;
 mod shaders;
 mod sizes;
@@ -54,6 +55,7 @@ mod stored_forward;
 mod tests;
 
 pub use few_queries::few_queries_attention_forward;
+pub use integer::{integer_attention_backward, integer_attention_forward};
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};
 use sizes::Strided;
@@ -153,21 +155,7 @@ pub fn ranged_attention_backward(
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
     const NAME: &str = "ranged_attention_backward";
-    attention.check(NAME)?;
-    let places = attention.places(NAME, inputs)?;
-    check_len(
-        NAME,
-        "key_ranges",
-        saved.key_ranges,
-        4 * attention.batch * attention.keys,
-    )?;
-    check_len(NAME, "o", saved.o, attention.output_len())?;
-    check_len(NAME, "stats", saved.stats, 2 * attention.all_queries())?;
-    check_len(NAME, "d_o", saved.d_o, attention.output_len())?;
-    check_len(NAME, "delta", saved.delta, attention.all_queries())?;
-    check_len(NAME, "dq", dq, attention.output_len())?;
-    check_len(NAME, "dk", dk, attention.key_len())?;
-    check_len(NAME, "dv", dv, attention.key_len())?;
+    let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
     backward_delta(ctx, saved, attention)?;
     if let Some(key_heads) =
         stored::key_heads_at_a_time(ctx, attention, &places, stored::OF_BACKWARD)

@@ -1,5 +1,7 @@
 //! Exponents and their factors, as `shaders/include/integer.glsl` has them.
 
+use hlx_core::arith::{self, FloatOps};
+
 #[cfg(test)]
 pub mod definition;
 
@@ -71,4 +73,15 @@ pub fn factors(e: i32) -> [f32; 2] {
         NO_EXPONENT => [f32::from_bits(0x7fc0_0000); 2],
         e => scale(-e),
     }
+}
+
+/// `x 2^e` to the nearest integer, ties to even. Either product is exact, or so small that zero is the nearest integer;
+/// NaN and infinities, which have no exponent, become zeros.
+#[inline(always)]
+pub fn quantised<A: FloatOps>(x: f32, [first, second]: [f32; 2]) -> i32 {
+    /// Added to a number below 2^22, it rounds where the unit is 1.
+    const UNIT: f32 = 12_582_912.0;
+    let finite = if x.abs() < f32::INFINITY { x } else { 0.0 };
+    let scaled = A::mul(A::mul(finite, first), second);
+    arith::add(scaled, UNIT).to_bits() as i32 - UNIT.to_bits() as i32
 }

@@ -2,6 +2,7 @@
 
 mod cpu;
 
+pub(crate) use cpu::prepare_row;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 
 use super::law::Width;

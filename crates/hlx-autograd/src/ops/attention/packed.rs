@@ -1,5 +1,6 @@
 //! Attention over a packed query, key and value.
 
+use hlx_core::Arithmetic;
 use hlx_kernels::attention::dropped::{
     DroppedWeights, dropped_attention_backward, dropped_attention_forward,
 };
@@ -18,8 +19,8 @@ impl Tensor {
     /// Computes [`Tensor::attention`] from the packed \[B, T, 3C\] (all heads' queries, then keys, then
     /// values; C = H D) into \[B, T, C\].
     ///
-    /// Plain causal attention of heads up to 128 wide has kernels of its own, with the same bits; on GPUs,
-    /// of heads up to 64 wide, with dropout too.
+    /// In the `portable` arithmetic, plain causal attention of heads up to 128 wide has kernels of its own, with the
+    /// same bits; on GPUs, of heads up to 64 wide, with dropout too.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) unless the shape is \[B, T, 3 H D\]; as
@@ -51,7 +52,8 @@ impl Tensor {
             None => head_width <= WIDEST_PACKED,
             Some(_) => DroppedWeights::fits(self.context(), &shape),
         };
-        if spec.is_plain_causal() && fits {
+        let portable = self.context().arithmetic() == Arithmetic::Portable;
+        if portable && spec.is_plain_causal() && fits {
             return self.causal(shape, dropped.cloned());
         }
         let parts = self

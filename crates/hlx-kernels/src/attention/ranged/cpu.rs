@@ -15,9 +15,9 @@ use backward::{backward_key_value_tile, backward_query_tile};
 pub use operands::Inputs;
 use operands::{Range, Tile, seen, segments};
 
-mod backward;
+pub mod backward;
 pub mod few_queries;
-mod operands;
+pub mod operands;
 
 /// The tiles of `length` positions in order, with their parts of an output of `per_position` elements.
 fn tiles(
@@ -35,7 +35,7 @@ fn tiles(
 
 /// Runs the heads of each tile of queries on all threads, and writes their rows `[n, D]` into a
 /// contiguous `[B, T, H, D]`. Returns what else they compute, in order.
-fn for_each_query_tile<R: Send>(
+pub fn for_each_query_tile<R: Send>(
     inputs: Inputs<'_>,
     output: &mut [f32],
     run: impl Fn(Tile, &mut [f32]) -> R + Sync,
@@ -102,15 +102,27 @@ pub fn backward_key_value(
     inputs: Inputs<'_>,
     key_ranges: &[f32],
     upstream: [&[f32]; 3],
+    gradients: [&mut [f32]; 2],
+) {
+    let key_ranges: &[Range] = bytemuck::cast_slice(key_ranges);
+    for_each_key_tile(inputs.attention, gradients, |tile, [dk, dv]| {
+        backward_key_value_tile(inputs, key_ranges, upstream, tile, dk, dv);
+    });
+}
+
+/// Runs the key heads of each tile of keys on all threads, and writes their rows `[n, D]` into two contiguous
+/// `[B, S, G, D]`.
+pub fn for_each_key_tile(
+    attention: &RangedAttention,
     [dk, dv]: [&mut [f32]; 2],
+    run: impl Fn(Tile, [&mut [f32]; 2]) + Sync,
 ) {
     let RangedAttention {
         keys,
         key_heads,
         head_width,
         ..
-    } = *inputs.attention;
-    let key_ranges: &[Range] = bytemuck::cast_slice(key_ranges);
+    } = *attention;
     let per_position = key_heads * head_width;
     let of_values = tiles(dv, keys, per_position);
     let both: Vec<_> = tiles(dk, keys, per_position)
@@ -129,7 +141,7 @@ pub fn backward_key_value(
                 };
                 let mut rows = [vec![0.0; n * head_width], vec![0.0; n * head_width]];
                 let [dk, dv] = &mut rows;
-                backward_key_value_tile(inputs, key_ranges, upstream, tile, dk, dv);
+                run(tile, [dk, dv]);
                 (head, rows)
             });
             for (head, [of_keys, of_values]) in of_heads.collect::<Vec<_>>() {
@@ -170,7 +182,7 @@ multiversion! {
 
 /// Chains to scores, and with a cap to `tanh(s / cap)` in `t` too.
 #[inline(always)]
-fn score<A: FloatOps>(chains: &mut Lanes, t: &mut Lanes, push: &Push, capped: bool) {
+pub fn score<A: FloatOps>(chains: &mut Lanes, t: &mut Lanes, push: &Push, capped: bool) {
     *chains = map_lanes(|lane| A::mul(chains[lane], push.scale));
     if capped {
         *t = map_lanes(|lane| A::tanh(A::mul(chains[lane], push.inverse_cap)));
@@ -209,15 +221,7 @@ multiversion! {
                     *sum = map_lanes(|lane| A::mul(sum[lane], correction[lane]));
                 }
                 if let Some(draws) = draws {
-                    for (quad, p) in p.chunks_mut(4).enumerate() {
-                        let quad = (key - segment.first_key) / 4 + quad as u32;
-                        for (lane, range) in ranges.iter().enumerate() {
-                            let kept = draws.keeps(quad, range[3]);
-                            for (p, kept) in p.iter_mut().zip(kept) {
-                                p[lane] = if kept { A::mul(p[lane], draws.factor) } else { 0.0 };
-                            }
-                        }
-                    }
+                    draws.drop_keys::<A>(p, ranges, key - segment.first_key);
                 }
                 let (values, stride) = inputs.rows(2, sample, key_head, key as usize);
                 match seen {
@@ -245,7 +249,7 @@ multiversion! {
 /// The online softmax of one key block: turns the chains `s` into weights, 0 where a key is not seen,
 /// moves the maxima `m`, and returns the correction for what came before.
 #[inline(always)]
-fn weigh<A: FloatOps>(
+pub fn weigh<A: FloatOps>(
     s: &mut [Lanes],
     m: &mut Lanes,
     push: &Push,

@@ -2,10 +2,10 @@
 
 use hlx_core::arith;
 use hlx_core::cpu::with_flush;
-use hlx_core::{Launch, Work};
+use hlx_core::{Buffer, Launch, Work};
 
-use super::AttentionInputs;
 use super::shaders::Push;
+use super::{AttentionInputs, AttentionSaved};
 use crate::error::{check_len, check_that};
 use crate::{KernelError, Operand};
 
@@ -66,7 +66,7 @@ impl WeightDropout {
 }
 
 /// Where an operand's rows lie: the first element, and the strides of samples, positions and heads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Strided {
     pub first: usize,
     pub batch: usize,
@@ -191,6 +191,31 @@ impl RangedAttention {
             strided(operation, "k", inputs.k, of_keys)?,
             strided(operation, "v", inputs.v, of_keys)?,
         ])
+    }
+
+    /// Checks what a backward pass reads and writes, and returns where the operands' rows lie.
+    pub(super) fn check_backward(
+        &self,
+        operation: &'static str,
+        inputs: &AttentionInputs<'_>,
+        saved: &AttentionSaved<'_>,
+        [dq, dk, dv]: [&Buffer; 3],
+    ) -> Result<[Strided; 3], KernelError> {
+        self.check(operation)?;
+        let places = self.places(operation, inputs)?;
+        for (name, buffer, expected) in [
+            ("key_ranges", saved.key_ranges, 4 * self.batch * self.keys),
+            ("o", saved.o, self.output_len()),
+            ("stats", saved.stats, 2 * self.all_queries()),
+            ("d_o", saved.d_o, self.output_len()),
+            ("delta", saved.delta, self.all_queries()),
+            ("dq", dq, self.output_len()),
+            ("dk", dk, self.key_len()),
+            ("dv", dv, self.key_len()),
+        ] {
+            check_len(operation, name, buffer, expected)?;
+        }
+        Ok(places)
     }
 
     pub(super) fn push(&self, [q, k, v]: [Strided; 3]) -> Push {

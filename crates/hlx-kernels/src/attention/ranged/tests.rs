@@ -12,6 +12,7 @@ use crate::attention::{AttentionShape, attention_backward, attention_forward};
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 
 mod few_queries;
+mod integers;
 mod reference;
 mod rows;
 mod stored;
@@ -39,6 +40,8 @@ struct Case {
     first_positions: Option<Vec<u32>>,
     /// The step and the first sample, of the draws.
     counter: [u32; 2],
+    /// By the kernels of the integer arithmetic.
+    of_integers: bool,
     q: Vec<f32>,
     k: Vec<f32>,
     v: Vec<f32>,
@@ -54,6 +57,7 @@ fn case(attention: RangedAttention) -> Case {
         lengths: None,
         first_positions: None,
         counter: [3, 5],
+        of_integers: false,
         q: normal(1, queries),
         k: normal(2, keys),
         v: normal(3, keys),
@@ -127,7 +131,11 @@ fn both_passes(
     let dq = mem.output(ctx, attention.output_len())?;
     let [dk, dv] = [0; 2].map(|_| mem.output(ctx, attention.key_len()));
     let (dk, dv) = (dk?, dv?);
-    ranged_attention_forward(ctx, &inputs, &o, &stats, attention)?;
+    let forward = match case.of_integers {
+        true => integer_attention_forward,
+        false => ranged_attention_forward,
+    };
+    forward(ctx, &inputs, &o, &stats, attention)?;
     let saved = AttentionSaved {
         key_ranges: &of_keys,
         o: &o,
@@ -135,7 +143,11 @@ fn both_passes(
         d_o,
         delta: &delta,
     };
-    ranged_attention_backward(ctx, &inputs, &saved, [&dq, &dk, &dv], attention)?;
+    let backward = match case.of_integers {
+        true => integer_attention_backward,
+        false => ranged_attention_backward,
+    };
+    backward(ctx, &inputs, &saved, [&dq, &dk, &dv], attention)?;
     Ok(vec![o, stats, dq, dk, dv, of_queries, of_keys])
 }
 
@@ -155,7 +167,23 @@ fn assert_agrees(name: &str, case: &Case, got: &[Vec<f32>]) {
         .into_iter()
         .zip(&want)
     {
-        assert_close(&format!("{name}: {what}"), &got[at], want, 2e-5, 5e-5);
+        if case.of_integers {
+            // Narrow integers are off by up to 1/254 of their row's largest.
+            let error = got[at]
+                .iter()
+                .zip(want)
+                .map(|(&got, want)| (f64::from(got) - want).powi(2));
+            let (error, size) = (
+                error.sum::<f64>(),
+                want.iter().map(|want| want * want).sum::<f64>(),
+            );
+            assert!(
+                error <= 2e-3 * size + 1e-8,
+                "{name}: {what}: {error:e} of {size:e}"
+            );
+        } else {
+            assert_close(&format!("{name}: {what}"), &got[at], want, 2e-5, 5e-5);
+        }
     }
 }
 
@@ -331,9 +359,25 @@ fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
+/// Each case in either arithmetic.
+fn both_arithmetics<T: Clone>(cases: Vec<(T, Case)>) -> impl Iterator<Item = (T, Case)> {
+    cases.into_iter().flat_map(|(name, case)| {
+        [false, true].map(|of_integers| {
+            let case = case.clone();
+            (
+                name.clone(),
+                Case {
+                    of_integers,
+                    ..case
+                },
+            )
+        })
+    })
+}
+
 #[test]
 fn every_rule_agrees_with_f64_on_every_device() {
-    for (name, case) in cases() {
+    for (name, case) in both_arithmetics(cases()) {
         assert_agrees(name, &case, &everywhere(&case));
     }
 }
@@ -358,15 +402,14 @@ fn wide_heads_and_long_rows_agree_with_f64_on_the_cpu() {
         causal: true,
         ..PLAIN
     };
-    for attention in [wide, long] {
-        let case = case(attention);
+    for (_, case) in both_arithmetics(vec![((), case(wide)), ((), case(long))]) {
         assert_agrees("long", &case, &on_the_cpu(&case));
     }
 }
 
 #[test]
 fn awkward_values_have_equal_bits() {
-    for (_, mut case) in cases().into_iter().filter(|(name, _)| {
+    for (_, mut case) in both_arithmetics(cases()).filter(|(name, _)| {
         ["causal", "a cap", "dropout", "documents", "grouped heads"].contains(name)
     }) {
         let lens = [case.q.len(), case.k.len()];

@@ -1,17 +1,15 @@
 //! Preparation on the CPU: rows, or blocks of columns that read whole cache lines, in parallel.
 
 use bytemuck::cast_slice_mut;
-use hlx_core::{arith, multiversion};
+use hlx_core::multiversion;
 use rayon::prelude::*;
 
 use super::super::PIECE;
-use super::super::law::{NO_EXPONENT, Width, magnitude, row_exponent, scale};
+use super::super::law::{NO_EXPONENT, Width, magnitude, quantised, row_exponent, scale};
 use super::Preparation;
 
 /// Columns of a block, and rows that turn at a time.
 const SIDE: usize = 64;
-/// Added to a number below 2^22, it rounds where the unit is 1.
-const UNIT: f32 = 12_582_912.0;
 
 /// The rows of a task: their digits by planes, and their exponents.
 struct Task<'a> {
@@ -70,18 +68,35 @@ fn rows(x: &[f32], task: Task<'_>, s: &Preparation) {
         let [upper, lower] = planes.map(Option::unwrap_or_default);
         for (piece, exponent) in exponents.iter_mut().enumerate() {
             let terms = piece * PIECE..s.k.min((piece + 1) * PIECE);
-            let x = &x[terms.clone()];
-            *exponent = row_exponent(top(x), s.width);
-            let factors = factors(*exponent);
-            let low = &mut lower[terms.clone()];
-            match s.width {
-                Width::Wide => wide_digits(x, factors, &mut upper[terms], low),
-                Width::Narrow => narrow_digits(x, factors, low),
-            }
+            let upper = upper.get_mut(terms.clone()).unwrap_or_default();
+            *exponent = prepare_piece(&x[terms.clone()], upper, &mut lower[terms]);
         }
         upper.iter_mut().skip(s.k).for_each(|digit| *digit = 0);
         lower[s.k..].fill(0);
     }
+}
+
+/// Writes the digits of a row of one piece, zeros behind them, and returns its exponent; a row without upper digits is narrow.
+pub fn prepare_row(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
+    upper.iter_mut().skip(x.len()).for_each(|digit| *digit = 0);
+    lower[x.len()..].fill(0);
+    let upper = upper.get_mut(..x.len()).unwrap_or_default();
+    prepare_piece(x, upper, &mut lower[..x.len()])
+}
+
+fn prepare_piece(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
+    let width = if upper.is_empty() {
+        Width::Narrow
+    } else {
+        Width::Wide
+    };
+    let exponent = row_exponent(top(x), width);
+    let factors = factors(exponent);
+    match width {
+        Width::Wide => wide_digits(x, factors, upper, lower),
+        Width::Narrow => narrow_digits(x, factors, lower),
+    }
+    exponent
 }
 
 fn columns(x: &[f32], task: Task<'_>, s: &Preparation) {
@@ -131,15 +146,6 @@ fn factors(exponent: i32) -> [f32; 2] {
         NO_EXPONENT => [0.0; 2],
         e => scale(e),
     }
-}
-
-/// `x 2^e` to the nearest integer, ties to even. Either product is exact, or so small that zero is the nearest integer;
-/// NaN and infinities, which have no exponent, become zeros.
-#[inline(always)]
-fn quantised<A: arith::FloatOps>(x: f32, [first, second]: [f32; 2]) -> i32 {
-    let finite = if x.abs() < f32::INFINITY { x } else { 0.0 };
-    let scaled = A::mul(A::mul(finite, first), second);
-    arith::add(scaled, UNIT).to_bits() as i32 - UNIT.to_bits() as i32
 }
 
 /// Numbers that a loop takes at a time.

@@ -10,7 +10,7 @@ use crate::attention::tile::{
 
 /// The weight of a score in the backward pass, and that times the derivative of the cap.
 #[inline(always)]
-fn weights<A: FloatOps>(
+pub fn weights<A: FloatOps>(
     s: &Lanes,
     t: &Lanes,
     capped: bool,
@@ -62,15 +62,7 @@ multiversion! {
                 contract(s, keys, stride, &q);
                 contract(dp, values, values_stride, &d_out);
                 if let Some(draws) = draws {
-                    for (quad, dp) in dp.chunks_mut(4).enumerate() {
-                        let quad = (key - segment.first_key) / 4 + quad as u32;
-                        for (lane, range) in ranges.iter().enumerate() {
-                            let kept = draws.keeps(quad, range[3]);
-                            for (dp, kept) in dp.iter_mut().zip(kept) {
-                                dp[lane] = if kept { A::mul(dp[lane], draws.factor) } else { 0.0 };
-                            }
-                        }
-                    }
+                    draws.drop_keys::<A>(dp, ranges, key - segment.first_key);
                 }
                 for (s, dp) in s.iter_mut().zip(dp.iter()) {
                     let mut t = [0.0; TILE];
@@ -139,12 +131,7 @@ multiversion! {
                     *p = weight;
                     if let Some(draws) = draws {
                         let position = inputs.ranges[sample * attention.queries + query + i][3];
-                        for (lane, range) in ranges.iter().enumerate() {
-                            let place = range[3] - range[0];
-                            let kept = draws.keeps(place / 4, position)[place as usize % 4];
-                            let dropped = |x: f32| if kept { A::mul(x, draws.factor) } else { 0.0 };
-                            (p[lane], ds[lane]) = (dropped(p[lane]), dropped(ds[lane]));
-                        }
+                        draws.drop_query::<A>([p, ds], ranges, position);
                     }
                     let delta = delta[at + i];
                     *ds = map_lanes(|lane| A::mul(slanted[lane], ds[lane] - delta));

@@ -1,10 +1,10 @@
 //! What a task of the CPU twin reads: rows, draws, segments of queries and what they see.
 
-use hlx_core::arith::{philox4x32, uniform};
+use hlx_core::arith::{FloatOps, philox4x32, uniform};
 
 use super::super::sizes::{RangedAttention, Strided};
 use super::super::{Push, draw_key};
-use crate::attention::tile::{Seen, TILE};
+use crate::attention::tile::{Lanes, Seen, TILE};
 
 /// A row of ranges: the first key of its document, begin, end, its position.
 pub type Range = [u32; 4];
@@ -80,6 +80,37 @@ impl Draws {
     #[inline(always)]
     pub fn keeps(&self, quad: u32, position: u32) -> [bool; 4] {
         philox4x32([quad, position, self.head, 0], self.key).map(|word| uniform(word) >= self.p)
+    }
+}
+
+impl Draws {
+    /// Drops weights of a block of keys, whose first is this far from its document's, for queries with these ranges.
+    #[inline(always)]
+    pub fn drop_keys<A: FloatOps>(&self, block: &mut [Lanes], ranges: &[Range], first: u32) {
+        for (quad, weights) in block.chunks_mut(4).enumerate() {
+            for (lane, range) in ranges.iter().enumerate() {
+                let kept = self.keeps(first / 4 + quad as u32, range[3]);
+                for (weights, kept) in weights.iter_mut().zip(kept) {
+                    weights[lane] = if kept {
+                        A::mul(weights[lane], self.factor)
+                    } else {
+                        0.0
+                    };
+                }
+            }
+        }
+    }
+
+    /// Drops what belongs to the weights of a query at a position, for keys with these ranges.
+    #[inline(always)]
+    pub fn drop_query<A: FloatOps>(&self, of: [&mut Lanes; 2], ranges: &[Range], position: u32) {
+        let [p, dp] = of;
+        for (lane, range) in ranges.iter().enumerate() {
+            let place = range[3] - range[0];
+            let kept = self.keeps(place / 4, position)[place as usize % 4];
+            let dropped = |x: f32| if kept { A::mul(x, self.factor) } else { 0.0 };
+            (p[lane], dp[lane]) = (dropped(p[lane]), dropped(dp[lane]));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Case {
-    fn position(&self, sample: usize, query: usize) -> usize {
+    pub fn position(&self, sample: usize, query: usize) -> usize {
         let attention = &self.attention;
         let last = attention.keys.saturating_sub(attention.queries);
         let firsts = self.first_positions.as_ref();
@@ -11,7 +11,7 @@ impl Case {
     }
 
     /// Whether a query sees a key: the rule of `Limits`, key by key.
-    fn sees(&self, sample: usize, query: usize, key: usize) -> bool {
+    pub fn sees(&self, sample: usize, query: usize, key: usize) -> bool {
         let attention = &self.attention;
         let p = self.position(sample, query);
         let len = self
@@ -36,7 +36,7 @@ impl Case {
     }
 
     /// The factor of a weight where weights are dropped.
-    fn factor(&self, sample: usize, head: usize, query: usize, key: usize) -> f64 {
+    pub fn factor(&self, sample: usize, head: usize, query: usize, key: usize) -> f64 {
         let Some(WeightDropout { p, seed, purpose }) = self.attention.dropout else {
             return 1.0;
         };

@@ -16,10 +16,13 @@ fn part(values: &[f32], per_position: usize, range: std::ops::Range<usize>) -> V
 #[test]
 fn packed_documents_have_the_bits_of_documents_alone() {
     let lengths = [5_u32, 37, 1, 33];
-    for (window, soft_cap, causal) in [
-        (None, None, true),
-        (Some(7), Some(3.0), true),
-        (None, None, false),
+    for (of_integers, window, soft_cap, causal) in [
+        (false, None, None, true),
+        (false, Some(7), Some(3.0), true),
+        (false, None, None, false),
+        (true, None, None, true),
+        (true, Some(7), Some(3.0), true),
+        (true, None, None, false),
     ] {
         let of_length = |n: usize| RangedAttention {
             queries: n,
@@ -32,6 +35,7 @@ fn packed_documents_have_the_bits_of_documents_alone() {
         };
         let mut packed = case(of_length(76));
         packed.documents = Some(starts(&lengths));
+        packed.of_integers = of_integers;
         // The second document's keys and values, and the gradient of its outputs.
         for values in [&mut packed.k, &mut packed.v] {
             values[5 * 8] = f32::INFINITY;
@@ -72,6 +76,12 @@ fn packed_documents_have_the_bits_of_documents_alone() {
 /// cache past the row's length does not count.
 #[test]
 fn a_cached_query_has_the_bits_of_the_whole_row() {
+    for of_integers in [false, true] {
+        cached_queries_are_those_of_the_row(of_integers);
+    }
+}
+
+fn cached_queries_are_those_of_the_row(of_integers: bool) {
     let whole = RangedAttention {
         queries: 70,
         keys: 70,
@@ -82,7 +92,10 @@ fn a_cached_query_has_the_bits_of_the_whole_row() {
         soft_cap: Some(5.0),
         ..PLAIN
     };
-    let all = case(whole);
+    let all = Case {
+        of_integers,
+        ..case(whole)
+    };
     let want = on_the_cpu(&all);
     for position in [0, 31, 32, 64, 69] {
         let mut cached = Case {
@@ -107,6 +120,12 @@ fn a_cached_query_has_the_bits_of_the_whole_row() {
 /// Padding on the right with lengths, and in a batch, leaves no trace.
 #[test]
 fn padding_and_company_leave_no_trace() {
+    for of_integers in [false, true] {
+        padding_leaves_no_trace(of_integers);
+    }
+}
+
+fn padding_leaves_no_trace(of_integers: bool) {
     let of_length = |batch: usize, n: usize| RangedAttention {
         batch,
         queries: n,
@@ -116,6 +135,7 @@ fn padding_and_company_leave_no_trace() {
     };
     let mut padded = case(of_length(2, 50));
     padded.lengths = Some(vec![50, 37]);
+    padded.of_integers = of_integers;
     padded.first_positions = Some(vec![0, 0]);
     for values in [&mut padded.q, &mut padded.k, &mut padded.v, &mut padded.d_o] {
         values[(50 + 37) * 8..].fill(f32::NAN);
@@ -128,6 +148,7 @@ fn padding_and_company_leave_no_trace() {
         v: part(&padded.v, 8, range.clone()),
         d_o: part(&padded.d_o, 8, range.clone()),
         attention: of_length(1, 37),
+        of_integers,
         ..case(PLAIN)
     });
     for at in [0, 2, 3, 4] {
