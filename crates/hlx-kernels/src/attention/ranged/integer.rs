@@ -29,20 +29,11 @@ use crate::KernelError;
 use crate::error::check_len;
 use crate::integer::Width;
 use heads::{Heads, Prepared};
+use shaders::{FORWARD, KEY_VALUE, Push, QUERY};
 
 mod cpu;
 mod heads;
-
-shader!(forward_shader, "attention/integer_forward");
-shader!(query_shader, "attention/integer_backward_query");
-shader!(key_value_shader, "attention/integer_backward_key_value");
-
-use forward_shader::Push;
-
-/// Rows of a workgroup: queries of the forward pass and of dQ, keys of dK and dV.
-const ROWS: usize = 32;
-/// Columns of the result of a workgroup.
-const COLUMNS: usize = 64;
+mod shaders;
 
 /// Computes `o` and the statistics that the backward needs; overwrites both.
 ///
@@ -64,11 +55,12 @@ pub fn integer_attention_forward(
     check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
     let [q, k, v] = operands(ctx, inputs, attention, &places)?;
     let (push, ranged) = (push(attention), attention.push(places));
-    let tiles = attention.queries.div_ceil(ROWS) * column_tiles(attention);
+    let chosen = FORWARD.choose(ctx, attention);
+    let heads = attention.batch * attention.heads;
     let launch = Launch {
         name: NAME,
-        shader: &forward_shader::SHADER,
-        specialization: &constants(attention),
+        shader: chosen.shader,
+        specialization: &chosen.constants,
         bindings: &[
             Binding::Read(&q.words),
             Binding::Read(&k.words),
@@ -80,7 +72,7 @@ pub fn integer_attention_forward(
             Binding::Write(stats),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(tiles * attention.batch * attention.heads),
+        groups: groups_1d(chosen.groups(attention.queries, heads)),
     };
     let (work, attention) = (attention.work(&launch, 2), *attention);
     let of = [q.of, k.of, v.of];
@@ -149,19 +141,6 @@ fn contiguous(attention: &RangedAttention) -> Strided {
     }
 }
 
-fn column_tiles(attention: &RangedAttention) -> usize {
-    attention.head_width.div_ceil(COLUMNS)
-}
-
-/// The specialization constants: `D`, whether scores are capped, whether weights are dropped.
-fn constants(attention: &RangedAttention) -> [(u32, u32); 3] {
-    [
-        (0, attention.head_width as u32),
-        (2, u32::from(attention.soft_cap.is_some())),
-        (3, u32::from(attention.dropout.is_some())),
-    ]
-}
-
 fn push(attention: &RangedAttention) -> Push {
     let all = attention.push([Strided::default(); 3]);
     Push {
@@ -195,11 +174,12 @@ impl Pass<'_> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let (push, ranged) = (push(&attention), attention.push(self.places));
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
-        let tiles = attention.queries.div_ceil(ROWS) * column_tiles(&attention);
+        let chosen = QUERY.choose(self.ctx, &attention);
+        let heads = attention.batch * attention.heads;
         let launch = Launch {
             name: "integer_attention_backward_query",
-            shader: &query_shader::SHADER,
-            specialization: &constants(&attention),
+            shader: chosen.shader,
+            specialization: &chosen.constants,
             bindings: &[
                 Binding::Read(q),
                 Binding::Read(k),
@@ -212,7 +192,7 @@ impl Pass<'_> {
                 Binding::Write(dq),
             ],
             push: push_bytes(&push),
-            groups: groups_1d(tiles * attention.batch * attention.heads),
+            groups: groups_1d(chosen.groups(attention.queries, heads)),
         };
         let of = operands.map(|operand| operand.of);
         self.ctx
@@ -233,11 +213,12 @@ impl Pass<'_> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let (push, ranged) = (push(&attention), attention.push(self.places));
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);
-        let tiles = attention.keys.div_ceil(ROWS) * column_tiles(&attention);
+        let chosen = KEY_VALUE.choose(self.ctx, &attention);
+        let heads = attention.batch * attention.key_heads;
         let launch = Launch {
             name: "integer_attention_backward_key_value",
-            shader: &key_value_shader::SHADER,
-            specialization: &constants(&attention),
+            shader: chosen.shader,
+            specialization: &chosen.constants,
             bindings: &[
                 Binding::Read(q),
                 Binding::Read(k),
@@ -253,7 +234,7 @@ impl Pass<'_> {
                 Binding::Write(dv),
             ],
             push: push_bytes(&push),
-            groups: groups_1d(tiles * attention.batch * attention.key_heads),
+            groups: groups_1d(chosen.groups(attention.keys, heads)),
         };
         let of = operands.map(|operand| operand.of);
         self.ctx

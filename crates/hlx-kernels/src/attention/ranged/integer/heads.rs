@@ -16,6 +16,8 @@ shader!(shader, "integer/prepare_heads");
 const ROWS: usize = 8;
 /// Digits that a row is a multiple of; zeros fill it up.
 const GRANULE: usize = 32;
+/// Rows behind the last one that a workgroup's matrices may load, whatever they hold.
+const ROWS_BEHIND: usize = 128;
 
 /// The sizes of an operand, whose rows become `[batch, heads, positions]`.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +76,8 @@ impl Heads {
         x: &Buffer,
         place: Strided,
     ) -> Result<Prepared, KernelError> {
-        let words = ctx.alloc_typed(DType::U32, self.digit_words() + self.rows())?;
+        let behind = ROWS_BEHIND * self.padded() / 4;
+        let words = ctx.alloc_typed(DType::U32, self.digit_words() + self.rows() + behind)?;
         let prepared = Prepared { words, of: self };
         if self.rows() == 0 {
             return Ok(prepared);
