@@ -16,6 +16,7 @@ layout(set = 0, binding = 11) writeonly restrict buffer DV { float dv[]; };
 const uint CHUNK = 64u;
 
 void main() {
+    uint own = gl_LocalInvocationIndex;
     uint key_heads = push.heads / push.group;
     uint all_heads = push.batch * key_heads;
     uint chunks = (D + CHUNK - 1u) / CHUNK;
@@ -26,14 +27,14 @@ void main() {
     uint chunk = hlx_group() / all_heads % chunks;
     uint sample_idx = hlx_group() % all_heads / key_heads;
     uint key_head = hlx_group() % key_heads;
-    uint own_key = tile * ROWS + own_row();
+    uint own_key = tile * ROWS + own;
     bool exists = own_key < push.keys;
     uvec4 range = exists ? key_ranges[sample_idx * push.keys + own_key] : uvec4(0u);
-    tile_ranges[own_row()] = range;
+    tile_ranges[own] = range;
     subgroupBarrier();
     uint first_key = keys_of(sample_idx, key_head * push.group);
     uint row = first_key + min(own_key, push.keys - 1u);
-    uint subgroup_key = first_key + tile * ROWS + subgroup_row();
+    uint tile_key = first_key + tile * ROWS;
     uint first_position = ranges[sample_idx * push.queries].w;
     uint plane = query_rows() * WORDS;
     vec2 of_key = FACTORS(k, key_rows() * WORDS, row);
@@ -41,15 +42,15 @@ void main() {
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
     precise float k_sums[CHUNK];
     precise float v_sums[CHUNK];
-    [[unroll]] for (uint d = 0u; d < CHUNK; ++d) {
+    EACH(d, CHUNK,
         k_sums[d] = 0.0;
         v_sums[d] = 0.0;
-    }
+    )
     for (uint head = key_head * push.group; head < (key_head + 1u) * push.group; ++head) {
         uint first_query = queries_of(sample_idx, head);
-        for (uint start = subgroup_row(); start < subgroup_row() + SUBGROUP;) {
+        for (uint start = 0u; start < ROWS;) {
             find_segment(start);
-            bool inside = own_row() >= start && own_row() < segment_end;
+            bool inside = own >= start && own < segment_end;
             // Queries block .. block + 31, of which those before query 0 are none.
             int first_block = int(first_seen) - int((first_position + first_seen - origin) % COLS);
             for (int block = first_block; block < int(end_seen); block += int(COLS)) {
@@ -58,9 +59,9 @@ void main() {
                 uint high = inside ? min(range.z, uint(block + int(COLS))) : 0u;
                 precise float of_values[COLS];
                 precise float of_keys[COLS];
-                MULTIPLY_ROWS(k, subgroup_key, 0u, q, first_query + query0, plane)
+                MULTIPLY_ROWS(k, tile_key, 0u, q, first_query + query0, plane)
                 EACH_FOUR_SUMS(
-                    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    EACH(i, 4u,
                         uint query = first_query + min(query0 + 4u * c + i, push.queries - 1u);
                         precise float t;
                         precise float s = score(
@@ -68,11 +69,11 @@ void main() {
                         precise float p = hlx_mul(exp_below(hlx_sub(s, stats[2u * query])), stats[2u * query + 1u]);
                         of_values[4u * c + i] = p;
                         of_keys[4u * c + i] = CAPPED ? hlx_mul(p, hlx_fma(-t, t, 1.0)) : p;
-                    }
+                    )
                 )
-                MULTIPLY_ROWS(v, subgroup_key, 0u, d_o, first_query + query0, plane)
+                MULTIPLY_ROWS(v, tile_key, 0u, d_o, first_query + query0, plane)
                 EACH_FOUR_SUMS(
-                    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    EACH(i, 4u,
                         uint column = query0 + 4u * c + i;
                         uint query = first_query + min(column, push.queries - 1u);
                         vec2 of_upstream = FACTORS(d_o, 2u * plane, query);
@@ -88,17 +89,17 @@ void main() {
                         bool sees = column >= low && column < high;
                         of_values[4u * c + i] = sees ? folded(p, of_upstream) : 0.0;
                         of_keys[4u * c + i] = sees ? folded(ds, FACTORS(q_narrow, plane, query)) : 0.0;
-                    }
+                    )
                 )
                 vec2 factors = quantise(of_values, false);
                 [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
                     if (CHUNK * chunk + COLS * group < D) {
                         MULTIPLY_DIGITS(0u, d_o, first_query + query0, plane, CHUNK / COLS * chunk + group)
                         EACH_FOUR_SUMS(
-                            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                            EACH(i, 4u,
                                 uint d = COLS * group + 4u * c + i;
                                 v_sums[d] = hlx_add(v_sums[d], product_of(four[i], factors));
-                            }
+                            )
                         )
                     }
                 factors = quantise(of_keys, true);
@@ -106,10 +107,10 @@ void main() {
                     if (CHUNK * chunk + COLS * group < D) {
                         MULTIPLY_DIGITS(ROWS, q_narrow, first_query + query0, 0u, CHUNK / COLS * chunk + group)
                         EACH_FOUR_SUMS(
-                            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                            EACH(i, 4u,
                                 uint d = COLS * group + 4u * c + i;
                                 k_sums[d] = hlx_add(k_sums[d], product_of(four[i], factors));
-                            }
+                            )
                         )
                     }
             }

@@ -12,6 +12,7 @@ layout(set = 0, binding = 8) writeonly restrict buffer DQ { float dq[]; };
 const uint CHUNK = 64u;
 
 void main() {
+    uint own = gl_LocalInvocationIndex;
     uint all_heads = push.batch * push.heads;
     uint chunks = (D + CHUNK - 1u) / CHUNK;
     uint tiles = (push.queries + ROWS - 1u) / ROWS;
@@ -22,14 +23,14 @@ void main() {
     uint sample_idx = hlx_group() % all_heads / push.heads;
     uint head = hlx_group() % push.heads;
     uint row0 = (tiles - 1u - tile) * ROWS;
-    uint query = row0 + own_row();
+    uint query = row0 + own;
     bool exists = query < push.queries;
     uvec4 range = exists ? ranges[sample_idx * push.queries + query] : uvec4(0u);
-    tile_ranges[own_row()] = range;
+    tile_ranges[own] = range;
     subgroupBarrier();
     uint first_query = queries_of(sample_idx, head);
     uint row = first_query + min(query, push.queries - 1u);
-    uint subgroup_query = first_query + row0 + subgroup_row();
+    uint tile_query = first_query + row0;
     uint first_key = keys_of(sample_idx, head);
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
@@ -41,17 +42,17 @@ void main() {
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
     precise float sums[CHUNK];
     [[unroll]] for (uint d = 0u; d < CHUNK; ++d) sums[d] = 0.0;
-    for (uint start = subgroup_row(); start < subgroup_row() + SUBGROUP;) {
+    for (uint start = 0u; start < ROWS;) {
         find_segment(start);
-        bool inside = own_row() >= start && own_row() < segment_end;
+        bool inside = own >= start && own < segment_end;
         uint first_block = first_seen - (first_seen - min(origin, first_seen)) % COLS;
         for (uint key0 = first_block; key0 < end_seen; key0 += COLS) {
             uint low = inside ? max(range.y, key0) : 0u;
             uint high = inside ? min(range.z, key0 + COLS) : 0u;
             precise float u[COLS];
-            MULTIPLY_ROWS(q, subgroup_query, plane, k, first_key + key0, 0u)
+            MULTIPLY_ROWS(q, tile_query, plane, k, first_key + key0, 0u)
             EACH_FOUR_SUMS(
-                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                EACH(i, 4u,
                     uint key_row = first_key + min(key0 + 4u * c + i, push.keys - 1u);
                     precise float t;
                     precise float s = score(
@@ -59,13 +60,13 @@ void main() {
                     precise float p = hlx_mul(exp_below(hlx_sub(s, m)), inverse);
                     if (CAPPED) p = hlx_mul(p, hlx_fma(-t, t, 1.0));
                     u[4u * c + i] = p;
-                }
+                )
             )
-            MULTIPLY_ROWS(d_o, subgroup_query, plane, v, first_key + key0, 0u)
+            MULTIPLY_ROWS(d_o, tile_query, plane, v, first_key + key0, 0u)
             EACH_FOUR_SUMS(
                 uvec4 words = uvec4(0u);
                 if (DROPPED) words = draw4(key, head, range.w, (key0 - origin) / 4u + c);
-                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                EACH(i, 4u,
                     uint column = key0 + 4u * c + i;
                     uint key_row = first_key + min(column, push.keys - 1u);
                     precise float dp =
@@ -74,17 +75,17 @@ void main() {
                     precise float ds = hlx_mul(u[4u * c + i], hlx_sub(dp, offset));
                     bool sees = column >= low && column < high;
                     u[4u * c + i] = sees ? folded(ds, FACTORS(k, behind_keys, key_row)) : 0.0;
-                }
+                )
             )
             vec2 factors = quantise(u, true);
             [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
                 if (CHUNK * chunk + COLS * group < D) {
                     MULTIPLY_DIGITS(ROWS, k, first_key + key0, 0u, CHUNK / COLS * chunk + group)
                     EACH_FOUR_SUMS(
-                        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                        EACH(i, 4u,
                             uint d = COLS * group + 4u * c + i;
                             sums[d] = hlx_add(sums[d], product_of(four[i], factors));
-                        }
+                        )
                     )
                 }
         }

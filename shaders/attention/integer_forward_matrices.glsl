@@ -9,6 +9,7 @@ layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
 const uint CHUNK = 64u;
 
 void main() {
+    uint own = gl_LocalInvocationIndex;
     uint all_heads = push.batch * push.heads;
     uint chunks = (D + CHUNK - 1u) / CHUNK;
     uint tiles = (push.queries + ROWS - 1u) / ROWS;
@@ -19,10 +20,10 @@ void main() {
     uint sample_idx = hlx_group() % all_heads / push.heads;
     uint head = hlx_group() % push.heads;
     uint row0 = (tiles - 1u - tile) * ROWS;
-    uint query = row0 + own_row();
+    uint query = row0 + own;
     bool exists = query < push.queries;
     uvec4 range = exists ? ranges[sample_idx * push.queries + query] : uvec4(0u);
-    tile_ranges[own_row()] = range;
+    tile_ranges[own] = range;
     subgroupBarrier();
     uint first_query = queries_of(sample_idx, head);
     uint row = first_query + min(query, push.queries - 1u);
@@ -35,19 +36,19 @@ void main() {
     precise float l = 0.0;
     precise float sums[CHUNK];
     [[unroll]] for (uint d = 0u; d < CHUNK; ++d) sums[d] = 0.0;
-    for (uint start = subgroup_row(); start < subgroup_row() + SUBGROUP;) {
+    for (uint start = 0u; start < ROWS;) {
         find_segment(start);
-        bool inside = own_row() >= start && own_row() < segment_end;
+        bool inside = own >= start && own < segment_end;
         uint first_block = first_seen - (first_seen - min(origin, first_seen)) % COLS;
         for (uint key0 = first_block; key0 < end_seen; key0 += COLS) {
-            MULTIPLY_ROWS(q, first_query + row0 + subgroup_row(), plane, k, first_key + key0, 0u)
+            MULTIPLY_ROWS(q, first_query + row0, plane, k, first_key + key0, 0u)
             uint low = inside ? max(range.y, key0) : 0u;
             uint high = inside ? min(range.z, key0 + COLS) : 0u;
             bool sees_any = low < high;
             precise float s[COLS];
             precise float top = uintBitsToFloat(0xff800000u);
             EACH_FOUR_SUMS(
-                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                EACH(i, 4u,
                     uint column = key0 + 4u * c + i;
                     vec2 of_key = FACTORS(k, behind_keys, first_key + min(column, push.keys - 1u));
                     precise float t;
@@ -55,16 +56,16 @@ void main() {
                     bool sees = column >= low && column < high;
                     s[4u * c + i] = sees ? x : uintBitsToFloat(0xff800000u);
                     top = hlx_max(top, s[4u * c + i]);
-                }
+                )
             )
             precise float now = sees_any ? hlx_max(m, hlx_pos0(top)) : m;
             precise float correction = sees_any ? exp_below(hlx_sub(m, now)) : 1.0;
             m = now;
             precise float halves[COLS];
-            [[unroll]] for (uint quad = 0u; quad < COLS / 4u; ++quad) {
+            EACH(quad, COLS / 4u,
                 uvec4 words = uvec4(0u);
                 if (DROPPED) words = draw4(key, head, range.w, (key0 - origin) / 4u + quad);
-                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                EACH(i, 4u,
                     uint j = 4u * quad + i;
                     uint column = key0 + j;
                     bool sees = column >= low && column < high;
@@ -73,20 +74,20 @@ void main() {
                     if (DROPPED) p = is_kept(words[i]) ? hlx_mul(p, push.factor) : 0.0;
                     p = folded(p, FACTORS(v, behind_keys, first_key + min(column, push.keys - 1u)));
                     s[j] = sees ? p : 0.0;
-                }
-            }
+                )
+            )
             [[unroll]] for (uint n = COLS / 2u; n > 0u; n /= 2u)
-                [[unroll]] for (uint j = 0u; j < n; ++j) halves[j] = hlx_add(halves[j], halves[j + n]);
+                EACH(j, n, halves[j] = hlx_add(halves[j], halves[j + n]);)
             l = hlx_fma(l, correction, halves[0]);
             vec2 factors = quantise(s, true);
             [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
                 if (CHUNK * chunk + COLS * group < D) {
                     MULTIPLY_DIGITS(ROWS, v, first_key + key0, 0u, CHUNK / COLS * chunk + group)
                     EACH_FOUR_SUMS(
-                        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                        EACH(i, 4u,
                             uint d = COLS * group + 4u * c + i;
                             sums[d] = hlx_fma(sums[d], correction, product_of(four[i], factors));
-                        }
+                        )
                     )
                 }
         }

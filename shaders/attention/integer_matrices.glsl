@@ -1,6 +1,6 @@
 // Attention over ranges by cooperative matrices of 8-bit integers, of any shape that a device lists whose sides divide 32:
-// what its kernels share. A subgroup has as many rows as threads, and a thread a row: a query, or a key where the including
-// file sums over queries. Blocks have 32 columns: keys, or queries. Subgroups do not wait for each other.
+// what its kernels share. A workgroup is one subgroup, with as many rows as threads, and a thread has a row: a query, or a key
+// where the including file sums over queries. Blocks have 32 columns: keys, or queries.
 //
 // Matrices are loaded from the operands as they lie in memory. Sums pass through shared memory to the threads of their rows,
 // and the digits of weights from there into matrices. With NARROW, for matrices of less than 16 terms, shared memory and
@@ -12,16 +12,14 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #include "integer_operands.glsl"
 
-// The matrices' rows, columns and terms, and the threads of the workgroup's subgroups.
+// The matrices' rows, columns and terms, and the threads of the subgroup.
 layout(constant_id = 4) const uint SIDE_M = 16;
 layout(constant_id = 5) const uint SIDE_N = 16;
 layout(constant_id = 6) const uint DEPTH = 32;
-layout(constant_id = 7) const uint ROWS = 64;
+layout(constant_id = 7) const uint ROWS = 32;
 layout(local_size_x_id = 7) in;
 
-const uint SUBGROUPS = 2u;
-const uint SUBGROUP = ROWS / SUBGROUPS;
-const uint DOWN = SUBGROUP / SIDE_M;
+const uint DOWN = ROWS / SIDE_M;
 const uint ACROSS = COLS / SIDE_N;
 
 #define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE_M, DEPTH, gl_MatrixUseA>
@@ -60,14 +58,10 @@ layout(set = 0, binding = 0) readonly restrict buffer QUnits { uvec4 q_units[]; 
 layout(set = 0, binding = 1) readonly restrict buffer KUnits { uvec4 k_units[]; };
 layout(set = 0, binding = 2) readonly restrict buffer VUnits { uvec4 v_units[]; };
 
-// The first of a subgroup's rows in the workgroup, and a thread's.
-uint subgroup_row() { return gl_SubgroupID * SUBGROUP; }
-uint own_row() { return subgroup_row() + gl_SubgroupInvocationID; }
-
 // (the document's first key, begin, end, the position) of each row (ranges.glsl).
 shared uvec4 tile_ranges[ROWS];
 
-// The segment at hand: rows of the subgroup that belong to one document, and the columns that any of them sees.
+// The segment at hand: rows that belong to one document, and the columns that any of them sees.
 uint segment_end;
 uint origin;
 uint first_seen;
@@ -78,7 +72,7 @@ void find_segment(uint start) {
     origin = tile_ranges[start].x;
     first_seen = 0xffffffffu;
     end_seen = 0u;
-    while (segment_end < subgroup_row() + SUBGROUP && tile_ranges[segment_end].x == origin) {
+    while (segment_end < ROWS && tile_ranges[segment_end].x == origin) {
         uvec4 range = tile_ranges[segment_end];
         if (range.y < range.z) {
             first_seen = min(first_seen, range.y);
@@ -89,7 +83,7 @@ void find_segment(uint start) {
     if (first_seen >= end_seen) first_seen = end_seen;
 }
 
-// The sums of the subgroup's rows of `left`, from row left_row on, with 32 rows of `right`: into shared memory, 256 times
+// The sums of the workgroup's rows of `left`, from row left_row on, with 32 rows of `right`: into shared memory, 256 times
 // those of the upper digits and those of the lower ones. Of a wide operand the lower digits are left_plane or
 // right_plane words further; of a narrow one 0 words. They are below 2^31, as heads have at most 256 columns.
 #define MULTIPLY_ROWS(left, left_row, left_plane, right, right_row, right_plane)  \
@@ -97,7 +91,7 @@ void find_segment(uint start) {
         [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                             \
             Sums high = Sums(0);                                                  \
             Sums low = Sums(0);                                                   \
-            [[unroll]] for (uint k0 = 0u; k0 < 4u * WORDS; k0 += DEPTH) {         \
+            for (uint k0 = 0u; k0 < 4u * WORDS; k0 += DEPTH) {         \
                 Left a;                                                           \
                 Right b;                                                          \
                 uint of_left = ((left_row) + i * SIDE_M) * WORDS + k0 / 4u;       \
@@ -113,7 +107,7 @@ void find_segment(uint start) {
             }                                                                     \
             [[unroll]] for (uint e = 0u; e < low.length(); ++e) low[e] += 256 * high[e]; \
             coopMatStore(low, sum_tile,                                           \
-                         (subgroup_row() + i * SIDE_M) * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), \
+                         i * SIDE_M * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), \
                          SUM_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor);  \
         }                                                                         \
     subgroupBarrier();
@@ -128,7 +122,7 @@ void find_segment(uint start) {
             [[unroll]] for (uint k0 = 0u; k0 < COLS; k0 += DEPTH) {               \
                 Left a;                                                           \
                 Right b;                                                          \
-                uint of_left = (subgroup_row() + i * SIDE_M) * DIGIT_UNITS * PARTS + AT(k0); \
+                uint of_left = i * SIDE_M * DIGIT_UNITS * PARTS + AT(k0); \
                 uint of_right = ((right_row) + k0) * WORDS + (COLS * (group) + j * SIDE_N) / 4u; \
                 coopMatLoad(a, digit_tile, of_left, DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
                 LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
@@ -142,43 +136,44 @@ void find_segment(uint start) {
             }                                                                     \
             [[unroll]] for (uint e = 0u; e < low.length(); ++e) low[e] += 256 * high[e]; \
             coopMatStore(low, sum_tile,                                           \
-                         (subgroup_row() + i * SIDE_M) * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), \
+                         i * SIDE_M * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), \
                          SUM_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor);  \
         }                                                                         \
     subgroupBarrier();
 
 // For each c, four sums of the thread's row: BODY has `four`, of columns 4 c .. 4 c + 3.
 #define EACH_FOUR_SUMS(BODY)                                                      \
-    [[unroll]] for (uint c = 0u; c < COLS / 4u; ++c) {                            \
-        ivec4 four = sums_at(own_row() * SUM_UNITS + c);                          \
+    EACH(c, COLS / 4u,                                                            \
+        ivec4 four = sums_at(gl_LocalInvocationIndex * SUM_UNITS + c);                          \
         BODY                                                                      \
-    }                                                                             \
+    )                                                                             \
     subgroupBarrier();
 
 // Puts a thread's weights, zero where it sees nothing, into shared memory as integers, upper digits and lower ones, and
 // returns the factors of their exponent.
 vec2 quantise(float weights[COLS], bool wide) {
     uint top = 0u;
-    [[unroll]] for (uint j = 0u; j < COLS; ++j) top = max(top, hlx_magnitude(weights[j]));
+    EACH(j, COLS, top = max(top, hlx_magnitude(weights[j]));)
     int exponent = hlx_row_exponent(top, wide);
     vec2 scale = hlx_scale(exponent);
-    [[unroll]] for (uint unit = 0u; unit < COLS / 16u; ++unit) {
+    EACH(unit, COLS / 16u,
         uvec4 upper;
         uvec4 lower;
-        [[unroll]] for (uint w = 0u; w < 4u; ++w) {
+        EACH(w, 4u,
             uint j = 16u * unit + 4u * w;
-            ivec4 q = hlx_quantised4(vec4(weights[j], weights[j + 1u], weights[j + 2u], weights[j + 3u]), exponent, scale);
-            if (wide) upper[w] = hlx_upper_digits(q);
-            lower[w] = hlx_lower_digits(q);
-        }
-        uint at = own_row() * DIGIT_UNITS + unit;
+            vec4 four = vec4(weights[j], weights[j + 1u], weights[j + 2u], weights[j + 3u]);
+            ivec4 integers = hlx_quantised4(four, exponent, scale);
+            if (wide) upper[w] = hlx_upper_digits(integers);
+            lower[w] = hlx_lower_digits(integers);
+        )
+        uint at = gl_LocalInvocationIndex * DIGIT_UNITS + unit;
         if (wide) {
             put_digits(at, upper);
             put_digits(ROWS * DIGIT_UNITS + at, lower);
         } else {
             put_digits(at, lower);
         }
-    }
+    )
     subgroupBarrier();
     return hlx_factors(exponent);
 }

@@ -24,8 +24,8 @@ pub use forward::Push;
 
 /// Columns of the result of a workgroup.
 const COLUMNS: usize = 64;
-/// Of a workgroup that multiplies matrices.
-const SUBGROUPS: u32 = 2;
+/// Of a workgroup that multiplies matrices, which has as many rows as threads.
+const SUBGROUPS: u32 = 1;
 /// Rows of a workgroup without matrices: queries of the forward pass and of dQ, keys of dK and dV.
 const PLAIN_ROWS: usize = 32;
 /// Columns of a block, which matrices divide.
