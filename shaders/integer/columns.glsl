@@ -5,6 +5,9 @@
 // The number of columns is a multiple of four.
 layout(constant_id = 1) const bool VECTORS = false;
 
+// Terms of a column's piece.
+layout(constant_id = 8) const uint COLUMN_PIECE = HLX_PIECE;
+
 layout(push_constant) uniform Push {
     uint outer;
     uint k;
@@ -17,13 +20,13 @@ layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
 
 // Of a column and of a row.
-uint pieces() { return max((push.k + HLX_PIECE - 1u) / HLX_PIECE, 1u); }
+uint pieces() { return max((push.k + COLUMN_PIECE - 1u) / COLUMN_PIECE, 1u); }
 
 uint row_pieces() { return max((push.columns + HLX_PIECE - 1u) / HLX_PIECE, 1u); }
 
 // Where the largest magnitudes lie: those of the columns, [outer columns, pieces], then those of the rows.
 uint at_column_top(uint outer, uint column, uint row) {
-    return (outer * push.columns + column) * pieces() + row / HLX_PIECE;
+    return (outer * push.columns + column) * pieces() + row / COLUMN_PIECE;
 }
 uint at_row_top(uint outer, uint row, uint column) {
     return push.outer * push.columns * pieces() + (outer * push.k + row) * row_pieces() + column / HLX_PIECE;

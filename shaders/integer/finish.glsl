@@ -1,5 +1,5 @@
 // What the kernels of products over integers share: operands, and what follows a sum. Rows are cut into pieces of
-// 4,096 terms, which have exponents of their own. C[i, m, n] of product i is r_0 + r_1 + .., added in order, with
+// PIECE_TERMS terms, which have exponents of their own. C[i, m, n] of product i is r_0 + r_1 + .., added in order, with
 //   r_p = (sum over the piece's k of a[i, m, k] b[i, n, k], rounded once) 2^-(e_a[i, m, p] + e_b[i, n, p]),
 // -0 to +0; then bias[n] is added, -0 to +0; then ADDS adds extra, or what C held. A piece with a NaN or an infinity
 // gives NaN.
@@ -14,6 +14,8 @@ layout(constant_id = 0) const bool HAS_BIAS = false;
 layout(constant_id = 1) const uint ADDS = 0;
 // N is a multiple of four.
 layout(constant_id = 2) const bool VECTORS = false;
+
+layout(constant_id = 8) const uint PIECE_TERMS = HLX_PIECE;
 
 layout(push_constant) uniform Push {
     uint batch;
@@ -58,7 +60,7 @@ vec4 activated(vec4 v, vec4 x) {
 #endif
 
 // Units of a piece.
-const uint PIECE = HLX_PIECE / 16u;
+const uint PIECE = PIECE_TERMS / 16u;
 
 uint pieces() { return max((push.units + PIECE - 1u) / PIECE, 1u); }
 

@@ -7,6 +7,11 @@
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 1) buffer Tops { uint tops[]; };
+#ifndef WITH_ROWS
+// Only rows of which counted (counted_rows.comp) is not 0 enter.
+layout(constant_id = 3) const bool COUNTED = false;
+layout(set = 0, binding = 2) readonly restrict buffer Counted { uint counted[]; };
+#endif
 
 const uint ROWS = 64u;
 // Of 32 vectors, which eight groups of threads read.
@@ -29,6 +34,12 @@ void main() {
     vec4 v[ROWS / GROUPS];
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j)
         v[j] = load(outer, first_row + gl_LocalInvocationIndex / 32u + j * GROUPS, column);
+#ifndef WITH_ROWS
+    [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j) {
+        uint row = first_row + gl_LocalInvocationIndex / 32u + j * GROUPS;
+        if (COUNTED && row < push.k && counted[outer * push.k + row] == 0u) v[j] = vec4(0.0);
+    }
+#endif
     uvec4 top = uvec4(0u);
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j)
         [[unroll]] for (uint c = 0u; c < 4u; ++c) top[c] = max(top[c], hlx_magnitude(v[j][c]));

@@ -74,7 +74,7 @@ void main() {
         uint to = (own + c) * STRIDE + own_word;
         tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q);
         if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
-        if (first_row % HLX_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
+        if (first_row % COLUMN_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
     }
     barrier();
     [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) {

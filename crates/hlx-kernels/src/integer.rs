@@ -1,6 +1,7 @@
 //! The `integer` arithmetic: products over integers, whose sums are exact in every order.
 //!
-//! A row of an operand (over the axis that is summed) is cut into pieces of 4,096 terms. A piece becomes integers
+//! A row of an operand (over the axis that is summed) is cut into pieces of 4,096 terms, or is one piece of up to 131,072
+//! ([`Preparation::whole`]). A piece becomes integers
 //! times a power of two of the piece ([`prepare`]): of 16 bits, in two digits, where it carries a step's signal
 //! ([`Width::Wide`]), else of 8 ([`Width::Narrow`]). [`integer_product`] multiplies a wide operand with a narrow one.
 //! Each result has one definition, whatever instructions compute its sums:
@@ -29,6 +30,8 @@ pub use product::{IntegerProduct, integer_product};
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
 /// what is small in a long row, such as a vocabulary's gradient, meets an exponent of its own size.
 pub const PIECE: usize = 4096;
+/// Terms of a sum with one exponent at most: its digits' sums are exact in 32 bits.
+pub const LONGEST: usize = 1 << 17;
 /// Elements that a row of digits is a multiple of; zeros fill it up.
 const GRANULE: usize = 64;
 

@@ -112,17 +112,18 @@ pub(super) fn input_gradient(
 }
 
 /// Computes dW = dyᵀ x of each shard, \[shards, M, N\]: dy is wide and x narrow, both with an exponent a column and
-/// shard.
+/// shard. Positions without a gradient, such as padding, count in neither. dy comes as integers and as it is.
 pub(super) fn weight_gradient(
     ctx: &Context,
-    dy: &Prepared,
+    (dy, values): (&Prepared, &Buffer),
     x: &Buffer,
     [m, n]: [usize; 2],
     [shards, per_shard]: [usize; 2],
     out: &Buffer,
     accumulate: bool,
 ) -> Result<(), KernelError> {
-    let x = Prepared::new(ctx, x, of_columns([shards, per_shard, n], Width::Narrow))?;
+    let of_x = of_columns([shards, per_shard, n], Width::Narrow);
+    let x = Prepared::columns_beside(ctx, x, of_x, (values, m))?;
     let product = IntegerProduct {
         batch: shards,
         accumulate,
@@ -131,7 +132,8 @@ pub(super) fn weight_gradient(
     integer_product(ctx, [dy, &x], None, out, &product, Epilogue::None)
 }
 
-/// The columns of \[shards, rows of a shard, columns\].
+/// The columns of \[shards, rows of a shard, columns\], with one exponent each: where a row is among those of its shard
+/// changes nothing.
 fn of_columns([shards, per_shard, columns]: [usize; 3], width: Width) -> Preparation {
-    Preparation::of_columns(shards, per_shard, columns, width)
+    Preparation::of_columns(shards, per_shard, columns, width).whole()
 }

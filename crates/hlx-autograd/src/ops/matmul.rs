@@ -337,7 +337,8 @@ impl WeightGradient<'_> {
                 false => integer::columns_of_shard(ctx, left, [per_shard, m])?,
             };
             let of = [shards, per_shard];
-            return integer::weight_gradient(ctx, &dy, right, [m, n], of, out, accumulate);
+            let left = (&dy, left);
+            return integer::weight_gradient(ctx, left, right, [m, n], of, out, accumulate);
         }
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {

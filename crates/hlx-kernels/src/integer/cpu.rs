@@ -13,7 +13,6 @@ use hlx_core::{arith, multiversion};
 use rayon::prelude::*;
 
 use self::tile::{CARRY, COLUMNS, ROWS, Sums};
-use super::PIECE;
 use super::law::factors;
 use super::product::IntegerProduct;
 
@@ -35,6 +34,8 @@ pub(super) struct Operands<'a> {
     pub exponents: [&'a [i32]; 2],
     pub bias: Option<&'a [f32]>,
     pub padded: usize,
+    /// Terms that share an exponent.
+    pub piece: usize,
 }
 
 /// What is added at the end of an element.
@@ -162,12 +163,13 @@ fn divide(s: &IntegerProduct, threads: usize) -> Vec<Rectangle> {
 
 impl Product<'_> {
     fn rectangle(&self, rectangle: &Rectangle, scratch: &mut Scratch) {
-        let pieces = self.operands.padded.div_ceil(PIECE).max(1);
+        let size = self.operands.piece;
+        let pieces = self.operands.padded.div_ceil(size).max(1);
         // Whole tiles; the columns of a row of sums.
         let width = rectangle.columns.len().next_multiple_of(COLUMNS);
         let height = rectangle.rows.len().next_multiple_of(ROWS);
         for piece in 0..pieces {
-            let terms = piece * PIECE..self.operands.padded.min((piece + 1) * PIECE);
+            let terms = piece * size..self.operands.padded.min((piece + 1) * size);
             // The first terms overwrite what an earlier piece or task has left.
             scratch.sums.resize(height * width, 0);
             if terms.is_empty() {

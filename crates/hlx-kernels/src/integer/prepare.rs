@@ -3,15 +3,16 @@
 mod cpu;
 
 pub(crate) use cpu::prepare_row;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, as_u32, groups_1d, push_bytes};
 
 use super::law::Width;
-use super::{GRANULE, PIECE, check_dtype};
+use super::{GRANULE, LONGEST, PIECE, check_dtype};
 use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
 
 shader!(rows_shader, "integer/prepare_rows");
+shader!(counted_shader, "integer/counted_rows");
 shader!(tops_shader, "integer/column_tops");
 shader!(columns_shader, "integer/prepare_columns");
 shader!(both_tops_shader, "integer/row_and_column_tops");
@@ -37,6 +38,8 @@ pub struct Preparation {
     of_columns: bool,
     /// The integers' bits.
     width: Width,
+    /// Terms that share an exponent.
+    piece: usize,
 }
 
 impl Preparation {
@@ -48,6 +51,7 @@ impl Preparation {
             k,
             of_columns: false,
             width,
+            piece: PIECE,
         }
     }
 
@@ -59,7 +63,22 @@ impl Preparation {
             k,
             of_columns: true,
             width,
+            piece: PIECE,
         }
+    }
+
+    /// One exponent a row, which is a column of a matrix and has at most [`LONGEST`] terms.
+    #[must_use]
+    pub const fn whole(self) -> Self {
+        Self {
+            piece: LONGEST,
+            ..self
+        }
+    }
+
+    /// Terms that share an exponent.
+    pub const fn piece(&self) -> usize {
+        self.piece
     }
 
     /// The number of rows.
@@ -79,7 +98,7 @@ impl Preparation {
 
     /// Pieces of a row.
     pub const fn pieces(&self) -> usize {
-        let pieces = self.k.div_ceil(PIECE);
+        let pieces = self.k.div_ceil(self.piece);
         if pieces == 0 { 1 } else { pieces }
     }
 
@@ -131,6 +150,32 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// Allocates an operand of columns and prepares it from `x`, as [`prepare`]; but of the matrices' rows only those enter the
+    /// largest magnitudes whose row of `other`, \[rows, width\], is not zeros alone. What the other rows become is not
+    /// said: it is multiplied by zeros.
+    ///
+    /// # Errors
+    /// As [`prepare`], if `of` has no columns, and if there is no memory.
+    pub fn columns_beside(
+        ctx: &Context,
+        x: &Buffer,
+        of: Preparation,
+        (other, width): (&Buffer, usize),
+    ) -> Result<Self, KernelError> {
+        let prepared = Self::empty(ctx, of)?;
+        check(x, &prepared)?;
+        check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
+        let rows = of.outer * of.k;
+        check_len(NAME, "the other operand", other, rows * width)?;
+        if of.rows == 0 || rows == 0 {
+            prepare(ctx, x, &prepared)?;
+            return Ok(prepared);
+        }
+        let counted = counted_rows(ctx, other, [rows, width])?;
+        prepare_columns(ctx, x, &prepared, Some(&counted))?;
+        Ok(prepared)
+    }
+
     fn empty(ctx: &Context, of: Preparation) -> Result<Self, KernelError> {
         Ok(Self {
             digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
@@ -148,7 +193,7 @@ pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelErr
     check(x, to)?;
     match to.of.of_columns {
         _ if to.of.rows == 0 => Ok(()),
-        true => prepare_columns(ctx, x, to),
+        true => prepare_columns(ctx, x, to, None),
         false => prepare_rows(ctx, x, to),
     }
 }
@@ -175,14 +220,19 @@ pub fn prepare_rows_and_columns(
         return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
     }
     let sizes = push_of_columns(&columns, rows.padded());
-    let tops = tops(ctx, x, &columns, Some(&rows))?;
+    let tops = tops(ctx, x, &columns, Some(&rows), None)?;
     let across = columns.columns().max(rows.padded());
     let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
     let wide_rows = u32::from(rows.width == Width::Wide);
     let launch = Launch {
         name: "prepare_integer_rows_and_columns",
         shader: &both_shader::SHADER,
-        specialization: &[wide(&columns), vectors(columns.columns()), (2, wide_rows)],
+        specialization: &[
+            wide(&columns),
+            vectors(columns.columns()),
+            (2, wide_rows),
+            piece(&columns),
+        ],
         bindings: &[
             Binding::Read(x),
             Binding::Read(&tops),
@@ -196,8 +246,8 @@ pub fn prepare_rows_and_columns(
     };
     Ok(ctx.launch(launch, move |bindings| {
         let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
-        cpu::prepare(x, row_digits, row_exponents, &rows);
-        cpu::prepare(x, digits, exponents, &columns);
+        cpu::prepare(x, row_digits, row_exponents, &rows, None);
+        cpu::prepare(x, digits, exponents, &columns, None);
     })?)
 }
 
@@ -209,6 +259,15 @@ fn check(x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     check_len(NAME, "x", x, s.rows * s.k)?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
     check_len(NAME, "exponents", &to.exponents, s.exponents_len())?;
+    check_that(NAME, s.piece == PIECE || s.of_columns, || {
+        "rows with one exponent are the columns of matrices".to_owned()
+    })?;
+    check_that(NAME, s.piece == PIECE || s.k <= LONGEST, || {
+        format!(
+            "a sum of {} terms with one exponent, expected at most {LONGEST}; more shards have fewer",
+            s.k
+        )
+    })?;
     check_that(NAME, u32::try_from(s.rows * s.k).is_ok(), || {
         format!(
             "x has {} elements, expected at most {}",
@@ -239,32 +298,66 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
     };
     Ok(ctx.launch(launch, move |bindings| {
         let ([x], [digits, exponents]) = bindings.split::<1, 2>();
-        cpu::prepare(x, digits, exponents, &s);
+        cpu::prepare(x, digits, exponents, &s, None);
     })?)
 }
 
-fn prepare_columns(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+fn prepare_columns(
+    ctx: &Context,
+    x: &Buffer,
+    to: &Prepared,
+    counted: Option<&Buffer>,
+) -> Result<(), KernelError> {
     let s = to.of;
     let sizes = push_of_columns(&s, 0);
-    let tops = tops(ctx, x, &s, None)?;
+    let tops = tops(ctx, x, &s, None, counted)?;
     let groups = s.outer * s.padded().div_ceil(TURNED[0]) * s.columns().div_ceil(TURNED[1]);
     let launch = Launch {
         name: "prepare_integer_columns",
         shader: &columns_shader::SHADER,
-        specialization: &[wide(&s), vectors(s.columns())],
+        specialization: &[wide(&s), vectors(s.columns()), piece(&s)],
         bindings: &[
             Binding::Read(x),
-            Binding::Read(&tops),
+            // On the CPU, which finds the largest magnitudes by itself, the rows that count.
+            Binding::Read(counted.filter(|_| ctx.is_cpu()).unwrap_or(&tops)),
             Binding::Write(&to.digits),
             Binding::Write(&to.exponents),
         ],
         push: push_bytes(&sizes),
         groups: groups_1d(groups),
     };
+    let chooses = counted.is_some();
     Ok(ctx.launch(launch, move |bindings| {
-        let ([x, _], [digits, exponents]) = bindings.split::<2, 2>();
-        cpu::prepare(x, digits, exponents, &s);
+        let ([x, counted], [digits, exponents]) = bindings.split::<2, 2>();
+        let counted = chooses.then(|| as_u32(counted));
+        cpu::prepare(x, digits, exponents, &s, counted);
     })?)
+}
+
+/// Which rows of `x`, \[rows, width\], are not zeros alone: u32, 1 or 0.
+fn counted_rows(
+    ctx: &Context,
+    x: &Buffer,
+    [rows, width]: [usize; 2],
+) -> Result<Buffer, KernelError> {
+    let counted = ctx.alloc_typed(DType::U32, rows)?;
+    let push = counted_shader::Push {
+        rows: rows as u32,
+        k: width as u32,
+    };
+    let launch = Launch {
+        name: "integer_counted_rows",
+        shader: &counted_shader::SHADER,
+        specialization: &[vectors(width)],
+        bindings: &[Binding::Read(x), Binding::Write(&counted)],
+        push: push_bytes(&push),
+        groups: groups_1d(rows.div_ceil(ROWS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [counted]) = bindings.split();
+        cpu::counted_rows(x, counted, width);
+    })?;
+    Ok(counted)
 }
 
 /// The sizes of columns, and of their matrices' rows of so many digits.
@@ -285,6 +378,7 @@ fn tops(
     x: &Buffer,
     s: &Preparation,
     rows: Option<&Preparation>,
+    counted: Option<&Buffer>,
 ) -> Result<Buffer, KernelError> {
     let of_rows = rows.map_or(0, Preparation::exponents_len);
     let tops = ctx.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
@@ -294,14 +388,23 @@ fn tops(
     fill(ctx, 0.0, &tops)?;
     let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
     let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
+    let mut bindings = vec![Binding::Read(x), Binding::ReadWrite(&tops)];
+    if rows.is_none() {
+        // Without a choice of rows nobody reads it.
+        bindings.push(Binding::Read(counted.unwrap_or(x)));
+    }
     let launch = Launch {
         name: "integer_tops",
         shader: match rows {
             Some(_) => &both_tops_shader::SHADER,
             None => &tops_shader::SHADER,
         },
-        specialization: &[vectors(s.columns())],
-        bindings: &[Binding::Read(x), Binding::ReadWrite(&tops)],
+        specialization: &[
+            vectors(s.columns()),
+            piece(s),
+            (3, u32::from(counted.is_some())),
+        ],
+        bindings: &bindings,
         push: push_bytes(&sizes),
         groups: groups_1d(groups.max(1)),
     };
@@ -312,6 +415,11 @@ fn tops(
 /// The constant WIDE.
 fn wide(s: &Preparation) -> (u32, u32) {
     (0, u32::from(s.width == Width::Wide))
+}
+
+/// The constant COLUMN_PIECE.
+fn piece(s: &Preparation) -> (u32, u32) {
+    (8, s.piece as u32)
 }
 
 /// The constant VECTORS, for rows of so many numbers in memory.

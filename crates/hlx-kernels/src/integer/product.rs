@@ -7,10 +7,10 @@ use hlx_core::{
     push_bytes,
 };
 
-use super::check_dtype;
 use super::cpu;
 use super::law::Width;
 use super::prepare::{Preparation, Prepared};
+use super::{LONGEST, check_dtype};
 use crate::KernelError;
 use crate::activation::Activation;
 use crate::elementwise::add_assign;
@@ -143,8 +143,16 @@ fn check(
     c: &Buffer,
     s: &IntegerProduct,
 ) -> Result<(), KernelError> {
-    let of_a = Preparation::of_rows(s.batch * s.m, s.k, Width::Wide);
-    let of_b = Preparation::of_rows(s.batch * s.n, s.k, Width::Narrow);
+    let of = |rows: usize, width, operand: &Prepared| {
+        let of_rows = Preparation::of_rows(rows, s.k, width);
+        if operand.of.piece() == LONGEST {
+            of_rows.whole()
+        } else {
+            of_rows
+        }
+    };
+    let of_a = of(s.batch * s.m, Width::Wide, a);
+    let of_b = of(s.batch * s.n, Width::Narrow, b);
     for (names, operand, of) in [
         (["a's digits", "a's exponents"], a, of_a),
         (["b's digits", "b's exponents"], b, of_b),
@@ -160,6 +168,9 @@ fn check(
         check_dtype(NAME, "bias", bias, DType::F32)?;
         check_len(NAME, "bias", bias, s.n)?;
     }
+    check_that(NAME, a.of.piece() == b.of.piece(), || {
+        "the operands' rows have pieces of another length".to_owned()
+    })?;
     let units = of_a.digits_len().max(of_b.digits_len()) / 16;
     let largest = units.max(s.batch * s.m * s.n);
     check_that(NAME, u32::try_from(largest).is_ok(), || {
@@ -226,6 +237,7 @@ fn launch(
         adds,
         (2, u32::from(s.n.is_multiple_of(4))),
         kind,
+        (8, a.of.piece() as u32),
     ];
     let shape = matrices.map(|shape| shape.specialization(SUBGROUPS));
     let constants: Vec<_> = constants
@@ -252,7 +264,7 @@ fn launch(
         flops: 2 * (s.batch * s.m * s.n * s.k) as u64,
         ..launch.work()
     };
-    let has_bias = bias.is_some();
+    let (has_bias, piece) = (bias.is_some(), a.of.piece());
     let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
     ctx.launch_counted(launch, work, move |bindings| {
         let ([a, a_exponents, b, b_exponents, bias, extra], [c]) = bindings.split::<6, 1>();
@@ -261,6 +273,7 @@ fn launch(
             exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
             bias: has_bias.then_some(bias),
             padded,
+            piece,
         };
         let added = match (adds_extra, adds_stored) {
             (true, _) => cpu::Added::Extra(extra),

@@ -207,6 +207,80 @@ fn the_largest_digits_of_the_longest_sum_fit() {
     check(&a, &b, None, [1, 1, k]);
 }
 
+/// dyᵀ x of each of `shards` matrices with one exponent a column, on every device and by both paths.
+fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<f32> {
+    let got = run_everywhere(&format!("dyᵀ x {k} {m} {n}"), |ctx, mem| {
+        let (dy, x) = (mem.input(ctx, dy)?, mem.input(ctx, x)?);
+        let of_dy = Preparation::of_columns(shards, k, m, Width::Wide).whole();
+        let of_x = Preparation::of_columns(shards, k, n, Width::Narrow).whole();
+        let a = Prepared::new(ctx, &dy, of_dy)?;
+        let b = Prepared::columns_beside(ctx, &x, of_x, (&dy, m))?;
+        let shape = IntegerProduct {
+            batch: shards,
+            ..IntegerProduct::new(m, n, k)
+        };
+        let mut outputs = Vec::new();
+        for ctx in [ctx, &plainly(ctx)] {
+            let c = mem.output(ctx, shards * m * n)?;
+            integer_product(ctx, [&a, &b], None, &c, &shape, Epilogue::None)?;
+            outputs.push(c);
+        }
+        Ok(outputs)
+    });
+    assert_eq!(bits(&got[0]), bits(&got[1]), "{k} {m} {n}: two paths");
+    got[0].clone()
+}
+
+/// However many positions without a gradient lie between those with one, and whatever their inputs hold.
+#[test]
+fn positions_without_a_gradient_count_in_no_column() {
+    for [k, m, n] in [[201, 3, 5], [4_500, 36, 8]] {
+        let shards = 2;
+        let (dy, x) = (awkward(7, shards * k, m), normal(8, shards * k * n));
+        let kept = weight_gradient(&dy, &x, [shards, k, m, n]);
+        let every = 3;
+        let (mut padded_dy, mut padded_x) = (Vec::new(), Vec::new());
+        for (at, (dy, x)) in dy.chunks(m).zip(x.chunks(n)).enumerate() {
+            padded_dy.extend_from_slice(dy);
+            padded_x.extend_from_slice(x);
+            if at % every == 0 {
+                padded_dy.extend((0..m).map(|i| if i == 0 { -0.0 } else { 0.0 }));
+                let padding = [1e30, f32::NAN, f32::NEG_INFINITY, -3.0];
+                padded_x.extend((0..n).map(|i| padding[i % padding.len()]));
+            }
+        }
+        // Both shards have as many positions.
+        let of_shard = padded_dy.len() / m / shards;
+        let padded = weight_gradient(&padded_dy, &padded_x, [shards, of_shard, m, n]);
+        assert_eq!(bits(&padded), bits(&kept), "{k} {m} {n}");
+    }
+}
+
+#[test]
+fn the_largest_digits_of_the_longest_column_fit() {
+    // 127 127 2^17 and 128 127 2^17 are just below 2^31.
+    for (value, k) in [
+        (32_639.0, LONGEST),
+        (-32_639.0, LONGEST),
+        (32_384.0, LONGEST),
+    ] {
+        let mut dy = vec![value; k];
+        dy[0] = 32_639.0;
+        let got = weight_gradient(&dy, &vec![127.0; k], [1, k, 1, 1]);
+        let sum = (value as i64 * (k as i64 - 1) + 32_639) * 127;
+        assert_eq!(got[0].to_bits(), (sum as f32).to_bits());
+    }
+    let ctx = hlx_core::testing::cpu().expect("the CPU device");
+    let k = LONGEST + 1;
+    let of = Preparation::of_columns(1, k, 1, Width::Wide).whole();
+    let x = ctx.alloc(k).expect("memory");
+    let error = Prepared::new(&ctx, &x, of).expect_err("too long");
+    assert_eq!(
+        error.to_string(),
+        "prepare_integers: a sum of 131073 terms with one exponent, expected at most 131072; more shards have fewer"
+    );
+}
+
 #[test]
 fn columns_are_prepared_as_the_rows_of_the_transpose() {
     let [outer, columns, k] = [3, 37, 161];

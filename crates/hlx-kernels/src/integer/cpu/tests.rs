@@ -3,9 +3,9 @@
 use hlx_core::cpu::{simd_levels, with_flush};
 use hlx_core::{arith, cpu::SimdLevel};
 
-use super::super::Preparation;
 use super::super::law::definition::result;
 use super::super::law::{NO_EXPONENT, Width};
+use super::super::{PIECE, Preparation};
 use super::*;
 
 /// Digits of all sizes; the first row of either operand has the largest.
@@ -72,6 +72,7 @@ impl Case {
             exponents: [&self.exponents[0], &self.exponents[1]],
             bias: with_bias.then_some(&self.bias[..]),
             padded: self.of[0].padded(),
+            piece: PIECE,
         }
     }
 

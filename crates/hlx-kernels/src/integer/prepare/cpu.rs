@@ -19,7 +19,15 @@ struct Task<'a> {
 }
 
 /// Writes the digits, i8 in words of 32 bits, and the exponents of `x`.
-pub(super) fn prepare(x: &[f32], digits: &mut [f32], exponents: &mut [f32], s: &Preparation) {
+///
+/// Of columns, only the matrices' rows of which `counted` is not 0 enter the largest magnitudes, if it is given.
+pub(super) fn prepare(
+    x: &[f32],
+    digits: &mut [f32],
+    exponents: &mut [f32],
+    s: &Preparation,
+    counted: Option<&[u32]>,
+) {
     let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
     let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
     let (upper, lower) = match s.width {
@@ -51,7 +59,7 @@ pub(super) fn prepare(x: &[f32], digits: &mut [f32], exponents: &mut [f32], s: &
         }
     }
     tasks.into_par_iter().for_each(|task| match s.of_columns {
-        true => columns(x, task, s),
+        true => columns(x, task, s, counted),
         false => rows(x, task, s),
     });
 }
@@ -67,7 +75,7 @@ fn rows(x: &[f32], task: Task<'_>, s: &Preparation) {
         ];
         let [upper, lower] = planes.map(Option::unwrap_or_default);
         for (piece, exponent) in exponents.iter_mut().enumerate() {
-            let terms = piece * PIECE..s.k.min((piece + 1) * PIECE);
+            let terms = piece * s.piece..s.k.min((piece + 1) * s.piece);
             let upper = upper.get_mut(terms.clone()).unwrap_or_default();
             *exponent = prepare_piece(&x[terms.clone()], upper, &mut lower[terms]);
         }
@@ -99,7 +107,15 @@ fn prepare_piece(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
     exponent
 }
 
-fn columns(x: &[f32], task: Task<'_>, s: &Preparation) {
+/// Writes for each row of `x`, \[rows, width\], whether it holds a number that is not zero: 1 or 0.
+pub(super) fn counted_rows(x: &[f32], counted: &mut [f32], width: usize) {
+    let counted: &mut [u32] = cast_slice_mut(counted);
+    let rows = x.par_chunks(width.max(1)).zip(counted.par_iter_mut());
+    rows.with_min_len(64)
+        .for_each(|(row, counted)| *counted = u32::from(top(row) != 0));
+}
+
+fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<&[u32]>) {
     let columns = s.columns();
     let (matrix, first) = (task.first / columns, task.first % columns);
     let width = task.exponents.len() / s.pieces();
@@ -108,12 +124,14 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation) {
     upper.fill(0);
     lower.fill(0);
     for piece in 0..s.pieces() {
-        let terms = piece * PIECE..s.k.min((piece + 1) * PIECE);
+        let terms = piece * s.piece..s.k.min((piece + 1) * s.piece);
         let mut tops = [0; SIDE];
-        for i in terms.clone().step_by(4) {
-            let last = terms.end - 1;
-            let rows = [i, i + 1, i + 2, i + 3].map(|i| row(i.min(last)));
-            larger(rows, &mut tops);
+        let counts = |i: &usize| counted.is_none_or(|counted| counted[matrix * s.k + i] != 0);
+        let mut entering = terms.clone().filter(counts);
+        while let Some(i) = entering.next() {
+            // Of a fourth row that there is not, the first takes the place.
+            let [b, c, d] = [0; 3].map(|_| entering.next().unwrap_or(i));
+            larger([i, b, c, d].map(row), &mut tops);
         }
         let mut scales = [[0.0; SIDE]; 2];
         for (j, top) in tops.into_iter().enumerate().take(width) {
