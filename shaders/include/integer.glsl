@@ -6,6 +6,8 @@
 const uint HLX_PIECE = 4096u;
 // The exponent of a piece with a NaN or an infinity.
 const int HLX_NO_EXPONENT = 0x7fffffff;
+// That of a piece of zeros: the factors of 2^-254 are zeros, so that what is weighted by them counts nowhere.
+const int HLX_EXPONENT_OF_ZEROS = 254;
 
 // A number's magnitude, which orders as an unsigned integer; a subnormal counts as zero.
 uint hlx_magnitude(float x) {
@@ -16,7 +18,7 @@ uint hlx_magnitude(float x) {
 // e of a row by its largest magnitude: the numbers times 2^e are integers of 16 bits in two digits (wide), or of
 // 8, after rounding.
 int hlx_row_exponent(uint top, bool wide) {
-    if (top == 0u) return 0;
+    if (top == 0u) return HLX_EXPONENT_OF_ZEROS;
     if (top >= 0x7f800000u) return HLX_NO_EXPONENT;
     int exponent = int(top >> 23) - 127;
     uint significand = (top & 0x007fffffu) | 0x00800000u;

@@ -21,6 +21,9 @@ pub enum Arithmetic {
 }
 
 impl Arithmetic {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Portable, Self::Integer];
+
     /// The name that a configuration gives it: `portable` or `integer`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for arithmetic in [Arithmetic::Portable, Arithmetic::Integer] {
+        for arithmetic in Arithmetic::ALL {
             assert_eq!(
                 arithmetic.name().parse::<Arithmetic>().ok(),
                 Some(arithmetic)

@@ -11,6 +11,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::arithmetic::Arithmetic;
 use crate::context::Context;
 use crate::device::{DeviceInfo, cpu_info};
 use crate::error::CoreError;
@@ -70,6 +71,17 @@ pub fn own_contexts() -> Vec<Context> {
     let opened = open(Selected::from_env());
     record_all(&opened);
     opened
+}
+
+/// As [`own_contexts`], with an arithmetic.
+///
+/// # Panics
+/// As [`contexts`].
+pub fn own_contexts_in(arithmetic: Arithmetic) -> Vec<Context> {
+    let contexts = own_contexts().into_iter();
+    contexts
+        .map(|ctx| ctx.with_arithmetic(arithmetic))
+        .collect()
 }
 
 /// Opens the Vulkan devices under test for one test alone. Returns none where there is none,

@@ -5,7 +5,7 @@ mod causal_common;
 
 use causal_common::{TIME, gradient_in_passes, mixed, small, token, tokens, transformer, words};
 use hlx_autograd::{BackwardPlan, Recompute, Tensor};
-use hlx_core::Context;
+use hlx_core::{Arithmetic, Context};
 use hlx_nn::{
     Architecture, CausalConfig, CausalInput, CausalLm, CausalModel, ForwardContext, Model, Module,
     NnError, Positions, Result, Rotary, Transformer, cross_entropy,
@@ -36,8 +36,16 @@ fn gradient_in(
 
 #[test]
 fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
+    for arithmetic in Arithmetic::ALL {
+        gradients_are_the_same(arithmetic)?;
+    }
+    Ok(())
+}
+
+fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
+    let whole_shards = arithmetic == Arithmetic::Integer;
     let mut expected = [None, None];
-    for ctx in hlx_core::testing::own_contexts() {
+    for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
         let sizes: &[usize] = if ctx.is_cpu() {
             &[8, 4, 2, 1, 8]
@@ -46,7 +54,9 @@ fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
         };
         for (shards, expected) in [4, 1].into_iter().zip(&mut expected) {
             for &micro in sizes {
-                if micro < BATCH && BATCH / shards > micro && ctx.is_cpu() == (shards == 4) {
+                let parts = BATCH / shards > micro;
+                let left_out = micro < BATCH && parts && ctx.is_cpu() == (shards == 4);
+                if left_out || (whole_shards && parts) {
                     continue;
                 }
                 let digest = gradient(&model, micro, shards)?;
@@ -69,10 +79,16 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
         attention_dropout: 0.3,
         ..mixed()
     };
-    for ctx in hlx_core::testing::own_contexts() {
+    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
+    for ctx in contexts.into_iter().flatten() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &config))?;
         let saving = ForwardContext::train(&ctx, 77)?;
-        for (micro, shards) in [(8, 4), (2, 1)] {
+        // The integer arithmetic takes whole shards.
+        let of_one_shard = match ctx.arithmetic() {
+            Arithmetic::Portable => (2, 1),
+            Arithmetic::Integer => (8, 1),
+        };
+        for (micro, shards) in [(8, 4), of_one_shard] {
             let saved = gradient_in(&model, &saving, micro, shards)?;
             for recompute in [Recompute::All, Recompute::AllButAttention] {
                 let recomputing = saving.clone().with_recomputation(Some(recompute));
@@ -91,7 +107,8 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
 
 #[test]
 fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
-    for ctx in hlx_core::testing::own_contexts() {
+    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
+    for ctx in contexts.into_iter().flatten() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &mixed()))?;
         let weights = model.weights();
         weights.gradients()?;
@@ -242,7 +259,8 @@ fn check_documents(ctx: &Context, model: &dyn CausalModel) -> Result<()> {
 
 #[test]
 fn packed_documents_have_the_bits_of_documents_alone() -> Result<()> {
-    for ctx in hlx_core::testing::own_contexts() {
+    let contexts = Arithmetic::ALL.map(hlx_core::testing::own_contexts_in);
+    for ctx in contexts.into_iter().flatten() {
         let model = Model::new(&ctx, 3, |b| CausalLm::new(b, &small("qwen3")))?;
         check_documents(&ctx, model.module())?;
         let model = Model::new(&ctx, 3, |b| Transformer::new(b, &transformer()))?;

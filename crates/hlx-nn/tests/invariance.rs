@@ -1,7 +1,7 @@
 //! What must not change the bits: the batch, padding, micro-batches, recording, the device.
 
 use hlx_autograd::{BackwardPlan, IGNORE_INDEX, Tensor};
-use hlx_core::Context;
+use hlx_core::{Arithmetic, Context};
 use hlx_nn::{
     AdamW, AdamWConfig, ForwardContext, GradientTree, MicroBatchPlan, Model, Module, NnError,
     Optimizer, Result, Transformer, TransformerConfig, cross_entropy,
@@ -42,10 +42,17 @@ fn words(values: &[f32]) -> Vec<u32> {
 
 #[test]
 fn a_sequence_has_the_same_logits_alone_and_in_a_batch_padded_or_not() -> Result<()> {
+    for arithmetic in Arithmetic::ALL {
+        sequences_have_their_own_logits(arithmetic)?;
+    }
+    Ok(())
+}
+
+fn sequences_have_their_own_logits(arithmetic: Arithmetic) -> Result<()> {
     let lengths = [37, 1, 2, 31, 32, 33, 5, 36, 7, 20, 3, 4, 34, 35, 16, 17];
     let sequence = |sample: usize, n: usize| (0..n).map(move |time| token(sample, time));
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts() {
+    for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
         let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.0)))?;
         let padded = |(sample, &length): (usize, &usize)| -> Vec<u32> {
             sequence(sample, length)
@@ -150,11 +157,23 @@ fn gradient(model: &Model<Transformer>, micro: usize, shards: usize, step: u32) 
 
 #[test]
 fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
+    for arithmetic in Arithmetic::ALL {
+        gradients_are_the_same(arithmetic)?;
+    }
+    Ok(())
+}
+
+fn gradients_are_the_same(arithmetic: Arithmetic) -> Result<()> {
     let mut expected = None;
-    for ctx in hlx_core::testing::own_contexts() {
+    for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
         let model = Model::new(&ctx, 3, |b| Transformer::new(b, &config(0.2)))?;
         let weights = model.weights();
-        let sizes: &[usize] = if ctx.is_cpu() { &[8, 4, 2, 1] } else { &[8, 2] };
+        // Shards of two samples, which are whole in the integer arithmetic.
+        let sizes: &[usize] = match (ctx.is_cpu(), arithmetic) {
+            (true, Arithmetic::Portable) => &[8, 4, 2, 1],
+            (true, Arithmetic::Integer) => &[8, 4, 2],
+            (false, _) => &[8, 2],
+        };
         for &micro in sizes {
             gradient(&model, micro, 4, 5)?;
             let digest = weights.digest_of(&[("", weights.gradients()?)])?;
@@ -233,10 +252,16 @@ fn train(ctx: &Context, recorded: bool) -> Result<[String; 2]> {
 
 #[test]
 fn training_gives_the_same_bits_on_every_device_recorded_or_not() -> Result<()> {
-    let expected = train(&hlx_core::testing::cpu()?, false)?;
-    for ctx in hlx_core::testing::own_contexts() {
-        assert_eq!(train(&ctx, true)?, expected, "{:?}", ctx.info());
+    let mut found = Vec::new();
+    for arithmetic in Arithmetic::ALL {
+        let cpu = hlx_core::testing::cpu()?.with_arithmetic(arithmetic);
+        let expected = train(&cpu, false)?;
+        for ctx in hlx_core::testing::own_contexts_in(arithmetic) {
+            assert_eq!(train(&ctx, true)?, expected, "{:?}", ctx.info());
+        }
+        found.push(expected);
     }
+    assert_ne!(found[0], found[1]);
     Ok(())
 }
 

@@ -110,6 +110,11 @@ fn padding_of_prepared_records_does_not_count() {
     place.write("config.toml", CONFIG);
     place.prepare_tokens();
     check(&place, &[]);
+    // Micro-batches hold whole shards.
+    let place = Scratch::new("balance-padded-integer");
+    place.write("config.toml", CONFIG);
+    place.prepare_tokens();
+    check(&place, &["arithmetic=integer"]);
 }
 
 #[test]

@@ -11,16 +11,25 @@ use hlx_train::config::Config;
 use hlx_train::run::Digests;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
 
+/// A run's arithmetic.
+const BOTH: [&str; 2] = ["arithmetic=portable", "arithmetic=integer"];
+
 fn cpu() -> Context {
     hlx_core::testing::cpu().expect("the CPU device opens")
 }
 
 #[test]
 fn every_device_gives_the_same_bits_twice() {
+    for arithmetic in BOTH {
+        devices_agree(arithmetic);
+    }
+}
+
+fn devices_agree(arithmetic: &str) {
     let place = Scratch::new("devices");
-    let reference = place.train(&cpu(), "reference", &[]);
+    let reference = place.train(&cpu(), "reference", &[arithmetic]);
     for (number, ctx) in hlx_core::testing::own_contexts().iter().enumerate() {
-        let outcome = place.train(ctx, &format!("run-{number}"), &[]);
+        let outcome = place.train(ctx, &format!("run-{number}"), &[arithmetic]);
         let device = ctx.info();
         assert_eq!(
             proof(&outcome.digests),
@@ -35,12 +44,19 @@ fn every_device_gives_the_same_bits_twice() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
+    for arithmetic in BOTH {
+        threads_change_nothing(arithmetic);
+    }
+}
+
+fn threads_change_nothing(arithmetic: &str) {
     let place = Scratch::new("threads");
     let digests: Vec<(String, String)> = ["1", "2", "3"]
         .iter()
         .map(|threads| {
             let out = format!("run-{threads}");
-            let mut command = place.hlx(&["train", "config.toml", "--out", &out]);
+            let arguments = ["train", "config.toml", "--set", arithmetic, "--out", &out];
+            let mut command = place.hlx(&arguments);
             let output = command
                 .env("HLX_THREADS", threads)
                 .output()
@@ -55,13 +71,24 @@ fn the_number_of_threads_changes_nothing() {
 
 #[test]
 fn micro_batches_change_nothing() {
+    for arithmetic in BOTH {
+        any_micro_batches_agree(arithmetic);
+    }
+}
+
+fn any_micro_batches_agree(arithmetic: &str) {
     for ctx in hlx_core::testing::own_contexts() {
         let place = Scratch::new("micro");
-        let digests: Vec<(String, String)> = [8, 4, 2, 1]
+        // Shards of two samples, which are whole in the integer arithmetic.
+        let sizes: &[usize] = match arithmetic == BOTH[1] {
+            true => &[8, 4, 2],
+            false => &[8, 4, 2, 1],
+        };
+        let digests: Vec<(String, String)> = sizes
             .iter()
             .map(|size| {
                 let set = format!("train.micro_batch_size={size}");
-                let sets = [set.as_str(), "train.max_steps=3"];
+                let sets = [set.as_str(), "train.max_steps=3", arithmetic];
                 proof(&place.train(&ctx, &format!("run-{size}"), &sets).digests)
             })
             .collect();
@@ -75,10 +102,8 @@ fn micro_batches_change_nothing() {
 fn seeds_shards_and_data_do_change_it() {
     let place = Scratch::new("changes");
     let reference = place.train(&cpu(), "reference", &[]);
-    for (number, set) in ["seed=8", "train.shards=1", "model.dropout=0.2"]
-        .iter()
-        .enumerate()
-    {
+    let sets = ["seed=8", "train.shards=1", "model.dropout=0.2", BOTH[1]];
+    for (number, set) in sets.iter().enumerate() {
         let outcome = place.train(&cpu(), &format!("run-{number}"), &[set]);
         assert_ne!(proof(&outcome.digests), proof(&reference.digests), "{set}");
     }
@@ -193,18 +218,21 @@ fn a_run_killed_at_a_random_step_goes_on_to_the_same_bits() {
 
 #[test]
 fn a_run_resumed_on_another_device_and_in_other_micro_batches_has_the_same_bits() {
-    use hlx_train::config::Config;
-    use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
+    for arithmetic in BOTH {
+        moved_runs_agree(arithmetic);
+    }
+}
 
+fn moved_runs_agree(arithmetic: &str) {
     let place = Scratch::new("moved");
     // The same length, so the same rates; the stop comes from outside.
-    let sets = ["train.schedule=constant", "train.max_steps=6"];
+    let sets = ["train.schedule=constant", "train.max_steps=6", arithmetic];
     let whole = place.train(&cpu(), "whole", &sets);
     let devices = hlx_core::testing::own_contexts();
     place.train(
         &cpu(),
         "moved",
-        &["train.schedule=constant", "train.max_steps=3"],
+        &["train.schedule=constant", "train.max_steps=3", arithmetic],
     );
     let sets = common::overrides(&[&sets[..], &["train.micro_batch_size=2"]].concat());
     let config = Config::load(&place.join("config.toml"), &sets).expect("loads");

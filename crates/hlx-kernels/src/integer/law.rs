@@ -8,6 +8,9 @@ pub mod definition;
 /// The exponent of a row with a NaN or an infinity.
 pub const NO_EXPONENT: i32 = i32::MAX;
 
+/// The exponent of a row of zeros: the factors of 2^-254 are zeros, so that what is weighted by them counts nowhere.
+pub const EXPONENT_OF_ZEROS: i32 = 254;
+
 /// How many bits the integers of an operand have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
@@ -43,10 +46,10 @@ pub fn magnitude(x: f32) -> u32 {
 }
 
 /// `e` of a row whose largest magnitude has these bits: its numbers times 2^e round to integers of at most
-/// [`Width::largest`]. 0 of a row of zeros, [`NO_EXPONENT`] of one with a NaN or an infinity.
+/// [`Width::largest`]. [`EXPONENT_OF_ZEROS`] of a row of zeros, [`NO_EXPONENT`] of one with a NaN or an infinity.
 pub fn row_exponent(top: u32, width: Width) -> i32 {
     if top == 0 {
-        return 0;
+        return EXPONENT_OF_ZEROS;
     }
     if top >= 0x7f80_0000 {
         return NO_EXPONENT;

@@ -60,7 +60,7 @@ fn reference(row: &[f32], width: Width) -> (Vec<i64>, i32) {
         return (vec![0; row.len()], NO_EXPONENT);
     }
     if top < f32::MIN_POSITIVE {
-        return (vec![0; row.len()], 0);
+        return (vec![0; row.len()], 254);
     }
     // The largest e with which the largest number still has the digits.
     let scaled = |x: f32, e: i32| (f64::from(x) * 2.0_f64.powi(e)).round_ties_even() as i64;

@@ -47,9 +47,11 @@ fn checkpoint(place: &Scratch, step: u64) -> PathBuf {
 #[test]
 fn every_device_verifies_the_runs_of_every_other() {
     let devices = hlx_core::testing::own_contexts();
-    for trained_on in &devices {
+    let runs = ["arithmetic=portable", "arithmetic=integer"];
+    let runs = runs.map(|arithmetic| devices.iter().map(move |device| (arithmetic, device)));
+    for (arithmetic, trained_on) in runs.into_iter().flatten() {
         let place = Scratch::new("verify");
-        place.train(trained_on, "run", &SETS);
+        place.train(trained_on, "run", &[&SETS[..], &[arithmetic]].concat());
         for device in &devices {
             let report = verify(device, &place, &VerifyOptions::default());
             assert_eq!(

@@ -298,3 +298,34 @@ fn packed_kernels_drop_the_weights_that_views_drop() {
         }
     }
 }
+
+/// Behind a sequence whose later queries have no gradient, as behind padding without lengths, nothing changes.
+#[test]
+fn queries_without_a_gradient_leave_no_trace() {
+    for of_integers in [false, true] {
+        let causal = |n: usize| RangedAttention {
+            queries: n,
+            keys: n,
+            causal: true,
+            ..PLAIN
+        };
+        let mut longer = case(causal(45));
+        longer.d_o[29 * 8..].fill(0.0);
+        longer.of_integers = of_integers;
+        let got = everywhere(&longer);
+        let range = 0..29;
+        let alone = on_the_cpu(&Case {
+            q: part(&longer.q, 8, range.clone()),
+            k: part(&longer.k, 8, range.clone()),
+            v: part(&longer.v, 8, range.clone()),
+            d_o: part(&longer.d_o, 8, range.clone()),
+            attention: causal(29),
+            of_integers,
+            ..case(PLAIN)
+        });
+        for at in [0, 2, 3, 4] {
+            let part = part(&got[at], 8, range.clone());
+            assert_eq!(bits(&part), bits(&alone[at]), "output {at} {of_integers}");
+        }
+    }
+}
