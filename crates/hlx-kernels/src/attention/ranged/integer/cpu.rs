@@ -8,12 +8,19 @@ use hlx_core::arith::{self, FloatOps};
 use super::heads::Rows;
 use crate::attention::ranged::cpu::operands::{Range, Tile, seen, segments};
 use crate::attention::ranged::cpu::{self, for_each_key_tile, for_each_query_tile, weigh};
-use crate::attention::ranged::{Push, RangedAttention};
+use crate::attention::ranged::{Push, RangedAttention, Strided};
 use crate::attention::tile::{Lanes, Seen, TILE, accumulate, contract, map_lanes, pack, unpack};
 use crate::integer::law::{self, NO_EXPONENT, Width, magnitude, row_exponent};
 use backward::{backward_key_value_tile, backward_query_tile};
 
 mod backward;
+
+const NO_PLACES: [Strided; 3] = [Strided {
+    first: 0,
+    batch: 0,
+    position: 0,
+    head: 0,
+}; 3];
 
 /// The operands of a pass: queries, wide, and keys and values, narrow; and all else that it reads.
 #[derive(Clone, Copy)]
@@ -32,13 +39,8 @@ impl<'a> Inputs<'a> {
         push: &'a Push,
         attention: &'a RangedAttention,
     ) -> Self {
-        const UNUSED: [crate::attention::ranged::Strided; 3] = [crate::attention::ranged::Strided {
-            first: 0,
-            batch: 0,
-            position: 0,
-            head: 0,
-        }; 3];
-        let all = cpu::Inputs::new([&[]; 3], &UNUSED, ranges, counter, push, attention);
+        // Rows are read by their integers alone.
+        let all = cpu::Inputs::new([&[]; 3], &NO_PLACES, ranges, counter, push, attention);
         Self { q, k, v, all }
     }
 }

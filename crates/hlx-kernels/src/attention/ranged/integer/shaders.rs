@@ -6,10 +6,13 @@ use super::super::sizes::RangedAttention;
 
 shader!(forward, "attention/integer_forward");
 shader!(forward_matrices, "attention/integer_forward_matrices");
-shader!(forward_narrow, "attention/integer_forward_narrow");
+shader!(forward_narrow, "attention/integer_forward_matrices_words");
 shader!(query, "attention/integer_backward_query");
 shader!(query_matrices, "attention/integer_backward_query_matrices");
-shader!(query_narrow, "attention/integer_backward_query_narrow");
+shader!(
+    query_narrow,
+    "attention/integer_backward_query_matrices_words"
+);
 shader!(key_value, "attention/integer_backward_key_value");
 shader!(
     key_value_matrices,
@@ -17,7 +20,7 @@ shader!(
 );
 shader!(
     key_value_narrow,
-    "attention/integer_backward_key_value_narrow"
+    "attention/integer_backward_key_value_matrices_words"
 );
 
 pub use forward::Push;

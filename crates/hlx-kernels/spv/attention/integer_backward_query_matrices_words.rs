@@ -1,4 +1,4 @@
-// Push constants of attention/integer_backward_query_narrow, by `cargo xtask shaders` from its module.
+// Push constants of attention/integer_backward_query_matrices_words, by `cargo xtask shaders` from its module.
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
