@@ -1,4 +1,4 @@
-//! The picture of a run: loss and learning rate by step, as SVG made of `metrics.jsonl`.
+//! The picture of a run, or of several beside each other: losses by step, as SVG made of `metrics.jsonl`.
 
 use std::fmt::Write;
 
@@ -15,6 +15,10 @@ const BOTTOM: f64 = 52.0;
 const TRAIN_COLOUR: &str = "#2563eb";
 const EVAL_COLOUR: &str = "#ea580c";
 const TARGET_COLOUR: &str = "#16a34a";
+/// Of several runs, in turn.
+const RUN_COLOURS: [&str; 6] = [
+    "#2563eb", "#ea580c", "#16a34a", "#9333ea", "#dc2626", "#0891b2",
+];
 
 /// A point of a curve: a step and a positive loss.
 type Point = (f64, f64);
@@ -73,7 +77,40 @@ pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<Stri
     }
     curve(&mut svg, &scales, &train, TRAIN_COLOUR, false)?;
     curve(&mut svg, &scales, &eval, EVAL_COLOUR, true)?;
-    legend(&mut svg, !train.is_empty(), !eval.is_empty(), target)?;
+    let entries = [
+        (!train.is_empty()).then(|| ("training loss".to_owned(), TRAIN_COLOUR)),
+        (!eval.is_empty()).then(|| ("evaluation".to_owned(), EVAL_COLOUR)),
+        target.map(|target| (format!("target {target}"), TARGET_COLOUR)),
+    ];
+    legend(&mut svg, entries.into_iter().flatten())?;
+    svg.push_str("</svg>\n");
+    Ok(svg)
+}
+
+/// Draws the evaluations of runs with their names; of a run without one, its training losses.
+///
+/// # Errors
+/// A run that has measured no loss yet, which is named.
+pub fn draw_runs(runs: &[(String, Vec<Metric>)], title: &str) -> Result<String> {
+    let mut drawn = Vec::new();
+    for ((name, metrics), colour) in runs.iter().zip(RUN_COLOURS.iter().cycle()) {
+        let (train, eval) = curves(metrics);
+        let points = if eval.is_empty() { train } else { eval };
+        ensure!(!points.is_empty(), "{name}: has measured no loss yet");
+        drawn.push((name, points, *colour));
+    }
+    let all: Vec<Point> = drawn.iter().flat_map(|run| run.1.clone()).collect();
+    ensure!(!all.is_empty(), "there is no run to draw");
+    let scales = Scales::of(&all, None);
+    let mut svg = String::new();
+    frame(&mut svg, title, &scales)?;
+    for (_, points, colour) in &drawn {
+        curve(&mut svg, &scales, points, colour, false)?;
+    }
+    let entries = drawn
+        .iter()
+        .map(|(name, _, colour)| (escape(name), *colour));
+    legend(&mut svg, entries)?;
     svg.push_str("</svg>\n");
     Ok(svg)
 }
@@ -173,13 +210,8 @@ fn curve(
     Ok(())
 }
 
-fn legend(svg: &mut String, train: bool, eval: bool, target: Option<f64>) -> Result<()> {
-    let entries = [
-        train.then(|| ("training loss".to_owned(), TRAIN_COLOUR)),
-        eval.then(|| ("evaluation".to_owned(), EVAL_COLOUR)),
-        target.map(|target| (format!("target {target}"), TARGET_COLOUR)),
-    ];
-    for (row, (label, colour)) in entries.into_iter().flatten().enumerate() {
+fn legend(svg: &mut String, entries: impl Iterator<Item = (String, &'static str)>) -> Result<()> {
+    for (row, (label, colour)) in entries.enumerate() {
         let y = TOP + 14.0 + 18.0 * row as f64;
         let x = WIDTH - RIGHT - 140.0;
         writeln!(
@@ -273,6 +305,17 @@ mod tests {
         assert_eq!(points.matches(',').count(), 2);
         assert_eq!(svg.matches("<circle").count(), 1);
         assert!(draw(&[], "empty", None).is_err());
+    }
+
+    #[test]
+    fn runs_are_drawn_beside_each_other() {
+        let run = |name: &str, loss| (name.to_owned(), vec![train(10, loss), train(20, 0.5)]);
+        let svg = draw_runs(&[run("a<", 5.5), run("b", 4.0)], "two").expect("draws");
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert!(svg.contains("a&lt;") && svg.contains(">b<"));
+        let error =
+            draw_runs(&[run("a", 5.5), ("new".to_owned(), Vec::new())], "").expect_err("empty");
+        assert_eq!(error.to_string(), "new: has measured no loss yet");
     }
 
     #[test]

@@ -1,28 +1,52 @@
-//! `hlx plot`: a run's loss curve.
+//! `hlx plot`: a run's loss curve, or those of several.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use hlx_train::curve::draw;
+use anyhow::{Context as _, Result, ensure};
+use hlx_train::curve::{draw, draw_runs};
 use hlx_train::run::{RunFolder, read_metrics};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder.
-    run: PathBuf,
+    /// The run folder; of several, their evaluations are drawn in one picture.
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
     /// The SVG file to write.
     #[arg(long, value_name = "FILE", default_value = "training-curve.svg")]
     out: PathBuf,
-    /// The line above the picture; the run's model, corpus and device if left out.
+    /// The line above the picture; the run's model, corpus and device if left out, of several runs "evaluations".
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// The loss to draw a line at; the configuration's target if left out.
+    /// Of one run, the loss to draw a line at; the configuration's target if left out.
     #[arg(long, value_name = "LOSS")]
     target: Option<f64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let folder = RunFolder::open(&arguments.run)?;
+    let svg = match &arguments.runs[..] {
+        [run] => of_run(run, arguments)?,
+        runs => {
+            ensure!(
+                arguments.target.is_none(),
+                "--target: belongs to the picture of one run"
+            );
+            let named = runs.iter().map(|run| {
+                let name = run.file_name().unwrap_or(run.as_os_str());
+                let metrics = read_metrics(&RunFolder::open(run)?.metrics_path())?;
+                Ok((name.to_string_lossy().into_owned(), metrics))
+            });
+            let title = arguments.title.as_deref().unwrap_or("evaluations");
+            draw_runs(&named.collect::<Result<Vec<_>>>()?, title)?
+        }
+    };
+    let written = std::fs::write(&arguments.out, svg);
+    written.with_context(|| arguments.out.display().to_string())?;
+    println!("{}", arguments.out.display());
+    Ok(())
+}
+
+fn of_run(run: &Path, arguments: &Arguments) -> Result<String> {
+    let folder = RunFolder::open(run)?;
     let config = folder.config()?;
     let title = match &arguments.title {
         Some(title) => title.clone(),
@@ -34,8 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            let manifest = manifest
-                .with_context(|| format!("{}: has no run.json yet", arguments.run.display()))?;
+            let manifest =
+                manifest.with_context(|| format!("{}: has no run.json yet", run.display()))?;
             let device = manifest
                 .stretches
                 .last()
@@ -44,13 +68,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             format!("{corpus}, {} parameters, {device}", manifest.n_parameters)
         }
     };
-    let svg = draw(
+    draw(
         &read_metrics(&folder.metrics_path())?,
         &title,
         arguments.target.or(config.train.target_loss),
-    )?;
-    let written = std::fs::write(&arguments.out, svg);
-    written.with_context(|| arguments.out.display().to_string())?;
-    println!("{}", arguments.out.display());
-    Ok(())
+    )
 }
