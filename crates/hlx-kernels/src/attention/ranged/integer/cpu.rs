@@ -79,9 +79,9 @@ pub fn backward_key_value(
     gradients: [&mut [f32]; 2],
 ) {
     let key_ranges: &[Range] = bytemuck::cast_slice(key_ranges);
-    for_each_key_tile(inputs.all.attention, gradients, |tile, gradients| {
+    for_each_key_tile(inputs.all.attention, gradients, |tile, [dk, dv]| {
         let keys = (key_ranges, &q_narrow);
-        backward_key_value_tile(inputs, upstream, keys, tile, gradients);
+        backward_key_value_tile(inputs, upstream, keys, tile, dk, dv);
     });
 }
 

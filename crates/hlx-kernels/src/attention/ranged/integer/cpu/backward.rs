@@ -70,7 +70,8 @@ multiversion! {
         upstream: &Upstream<'_>,
         keys: (&[Range], &Rows<'_>),
         tile: Tile,
-        gradients: [&mut [f32]; 2],
+        dk: &mut [f32],
+        dv: &mut [f32],
     ) {
         let Inputs { q, k, v, all } = *inputs;
         let Upstream { d_o, stats, delta } = *upstream;
@@ -136,7 +137,6 @@ multiversion! {
             *k_sum = map_lanes(|lane| A::mul(arith::pos0(k_sum[lane]), all.push.scale));
             *v_sum = map_lanes(|lane| arith::pos0(v_sum[lane]));
         }
-        let [dk, dv] = gradients;
         unpack(&k_sums, dk, width, n);
         unpack(&v_sums, dv, width, n);
     }
