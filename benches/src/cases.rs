@@ -123,7 +123,7 @@ impl Case {
         let floats = |count: f64| Amount::Bytes(4.0 * count);
         match self.op.as_str() {
             "matmul" | "matmul_tn" | "matmul_nt" | "linear" | "linear_gelu" | "weight_gradient"
-            | "integer_product" | "integer_sums" => Amount::Flops(2.0 * s[0] * s[1] * s[2]),
+            | "integer_product" | "integer_sums" | "integer_gelu" | "integer_gelu_slope" => Amount::Flops(2.0 * s[0] * s[1] * s[2]),
             // A product of the weight with every patch, forward and for either gradient.
             "conv2d_forward" | "conv2d_backward_input" | "conv2d_backward_weight" => {
                 Amount::Flops(2.0 * s[0] * s[1] * s[2] * s[3] * s[3] * s[4] * s[4])
@@ -132,8 +132,10 @@ impl Case {
             "lstm_forward" => Amount::Flops(8.0 * s[0] * s[1] * s[3] * (s[2] + s[3])),
             "lstm_backward" => Amount::Flops(16.0 * s[0] * s[1] * s[3] * (s[2] + s[3])),
             // B, T, H, D: products over the pairs at or below the diagonal, 2 forward, 5 backward.
-            "attention_forward" => Amount::Flops(2.0 * 2.0 * attention_pairs(&s)),
-            "attention_backward" => Amount::Flops(2.0 * 5.0 * attention_pairs(&s)),
+            "attention_forward" | "integer_attention_forward" => Amount::Flops(2.0 * 2.0 * attention_pairs(&s)),
+            "attention_backward" | "integer_attention_backward" => {
+                Amount::Flops(2.0 * 5.0 * attention_pairs(&s))
+            }
             "softmax_forward" | "layer_norm_forward" | "gelu_forward" | "copy" | "transposed"
             | "permuted" | "cat" | "exp" | "add_row" => floats(2.0 * s.iter().product::<f64>()),
             "to_bf16" => floats(1.5 * s.iter().product::<f64>()),
@@ -188,7 +190,8 @@ fn attention_pairs(s: &[f64]) -> f64 {
 /// Products have M, N, K: `matmul` is A B, `matmul_tn` has A stored transposed, `matmul_nt` B;
 /// `linear` is `matmul_nt` with a bias, `linear_gelu` applies GELU to it; `weight_gradient` is
 /// `matmul_tn` over K rows in 8 shards; `integer_product` is `matmul_nt` in the integer arithmetic, its
-/// operands' preparation included, `integer_sums` the same without it. Rows and columns elsewhere; attention has B, T, H, D;
+/// operands' preparation included, `integer_sums` the same without it, `integer_gelu` with GELU behind it and
+/// `integer_gelu_slope` with its slope; `integer_attention_*` prepare their operands. Rows and columns elsewhere; attention has B, T, H, D;
 /// an embedding has the number of ids, the vocabulary and the width.
 ///
 /// `transposed` and `permuted` (B, T, H, D to B, H, T, D) write contiguous copies, `cat` joins the two
@@ -198,7 +201,7 @@ fn attention_pairs(s: &[f64]) -> f64 {
 /// images' extent; the backward of a norm has its parameters' gradients too. Convolutions have samples,
 /// channels of both sides, and the extents of images and kernels. A layer of an LSTM has samples,
 /// positions, inputs and units.
-const OPERATIONS: [(&str, usize, &str); 59] = [
+const OPERATIONS: [(&str, usize, &str); 63] = [
     ("matmul", 3, "matmul"),
     ("matmul_tn", 3, "matmul"),
     ("matmul_nt", 3, "matmul"),
@@ -207,6 +210,10 @@ const OPERATIONS: [(&str, usize, &str); 59] = [
     ("weight_gradient", 3, "matmul"),
     ("integer_product", 3, "integer"),
     ("integer_sums", 3, "integer"),
+    ("integer_gelu", 3, "integer"),
+    ("integer_gelu_slope", 3, "integer"),
+    ("integer_attention_forward", 4, "integer"),
+    ("integer_attention_backward", 4, "integer"),
     ("softmax_forward", 2, "softmax"),
     ("softmax_backward", 2, "softmax"),
     ("layer_norm_forward", 2, "layer_norm"),
@@ -317,6 +324,9 @@ pub fn cases(scale: Scale) -> Vec<Case> {
     cases.push(Case::new("linear", &[rows, 3 * middle, middle]));
     cases.push(Case::new("linear", &[rows, middle, wide]));
     cases.push(Case::new("linear_gelu", &[rows, wide, middle]));
+    for op in ["integer_sums", "integer_gelu", "integer_gelu_slope"] {
+        cases.push(Case::new(op, &[rows, wide, middle]));
+    }
     for op in OPERATIONS.iter().filter(|(_, count, _)| *count == 2) {
         cases.push(Case::new(op.0, &table));
     }
@@ -326,8 +336,14 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         Scale::Small => &[[1, 64, 2, 32]],
     };
     for shape in heads {
-        cases.push(Case::new("attention_forward", shape));
-        cases.push(Case::new("attention_backward", shape));
+        for op in [
+            "attention_forward",
+            "attention_backward",
+            "integer_attention_forward",
+            "integer_attention_backward",
+        ] {
+            cases.push(Case::new(op, shape));
+        }
     }
     // The 3 x 3 kernels of ResNet, and one of its 1 x 1.
     let images: &[[usize; 5]] = match scale {
@@ -396,7 +412,7 @@ pub fn cases(scale: Scale) -> Vec<Case> {
     cases
 }
 
-/// The cases of a family, of an operation, or of one name, out of a list.
+/// The cases of a family or of an operation out of a list, or any one case, by its name.
 ///
 /// # Errors
 /// A name that is none of these; the message lists the families.
@@ -404,6 +420,9 @@ pub fn select(cases: Vec<Case>, wanted: Option<&str>) -> Result<Vec<Case>> {
     let Some(wanted) = wanted else {
         return Ok(cases);
     };
+    if wanted.contains(' ') && !wanted.starts_with("step ") {
+        return Ok(vec![Case::parse(wanted)?]);
+    }
     let fits = |case: &Case| [case.family(), &case.op, &case.name()].contains(&wanted);
     let chosen: Vec<Case> = cases.into_iter().filter(fits).collect();
     if chosen.is_empty() {

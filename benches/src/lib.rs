@@ -11,6 +11,7 @@ pub mod convolution;
 pub mod decode;
 pub mod exhaustive;
 pub mod facts;
+mod integers;
 pub mod measure;
 pub mod norms;
 pub mod peer_table;

@@ -6,9 +6,6 @@ use hlx_kernels::activation::{Activation, activation_backward, activation_forwar
 use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::embedding::{embedding_backward, embedding_forward};
-use hlx_kernels::integer::{
-    self as integers, IntegerProduct, Preparation, Prepared, Width, integer_product,
-};
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_params, layer_norm_forward,
 };
@@ -23,6 +20,7 @@ use crate::axes::axes;
 use crate::cases::Case;
 use crate::chains::chains;
 use crate::convolution::convolution;
+use crate::integers;
 use crate::norms::norms;
 use crate::recurrent::lstm;
 use crate::strided::strided;
@@ -80,7 +78,7 @@ pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
             lstm(ctx, op == "lstm_backward", [batch, time, input, units])
         }
         [n, c, d, extent, kernel] => convolution(ctx, op, [n, c, d, extent, kernel]),
-        [m, n, k] if case.family() == "integer" => integer(ctx, op, [m, n, k]),
+        [m, n, k] if case.family() == "integer" => integers::product(ctx, op, [m, n, k]),
         [m, n, k] if case.family() == "matmul" => product(ctx, op, [m, n, k]),
         [n, vocabulary, width] => embedding(ctx, op, [n, vocabulary, width]),
         [batch, time, heads, head_width] => {
@@ -90,7 +88,11 @@ pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
                 heads,
                 head_width,
             };
-            attention(ctx, op == "attention_backward", shape)
+            match op {
+                "integer_attention_forward" => integers::attention(ctx, false, shape),
+                "integer_attention_backward" => integers::attention(ctx, true, shape),
+                _ => attention(ctx, op == "attention_backward", shape),
+            }
         }
         [rows, cols] => match case.family() {
             "axes" => axes(ctx, op, [rows, cols]),
@@ -105,7 +107,7 @@ pub fn prepare(ctx: &Context, case: &Case) -> Result<Launches> {
 }
 
 /// Runs an operation's launches once, so that what a backward needs is there.
-fn first(launches: impl Fn() -> Result<(), KernelError>) -> Result<()> {
+pub(crate) fn first(launches: impl Fn() -> Result<(), KernelError>) -> Result<()> {
     launches().context("preparing")
 }
 
@@ -145,26 +147,6 @@ fn product(ctx: &Context, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
         }
         _ => Box::new(move || matmul(&ctx, &a, &b, None, &c, &shape)),
     })
-}
-
-/// A product over integers, of operands that are prepared each time or once.
-fn integer(ctx: &Context, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
-    let make = Maker(ctx);
-    let (a, b, c) = (make.values(m * k)?, make.values(n * k)?, make.empty(m * n)?);
-    let of_a = Preparation::of_rows(m, k, Width::Wide);
-    let of_b = Preparation::of_rows(n, k, Width::Narrow);
-    let prepared = [Prepared::new(ctx, &a, of_a)?, Prepared::new(ctx, &b, of_b)?];
-    let prepares = op == "integer_product";
-    let ctx = ctx.clone();
-    let shape = IntegerProduct::new(m, n, k);
-    Ok(Box::new(move || {
-        if prepares {
-            integers::prepare(&ctx, &a, &prepared[0])?;
-            integers::prepare(&ctx, &b, &prepared[1])?;
-        }
-        let [a, b] = &prepared;
-        integer_product(&ctx, [a, b], None, &c, &shape, Epilogue::None)
-    }))
 }
 
 fn embedding(ctx: &Context, op: &str, [n, vocabulary, width]: [usize; 3]) -> Result<Launches> {

@@ -3,10 +3,16 @@
 // computes 64 columns of the result, `chunk` says which.
 #include "integer_operands.glsl"
 
-// Rows of a workgroup, and columns of its result.
+// Rows of a workgroup.
 const uint ROWS = 32u;
-const uint CHUNK = 64u;
 layout(local_size_x = 32) in;
+
+// A sum below 2^31 as a float, rounded once: of its upper and its lower 16 bits, which are floats by their bits alone.
+float float_of_sum(int sum) {
+    precise float upper = hlx_sub(intBitsToFloat(0x4b400000 + (sum >> 16)), 12582912.0);
+    precise float lower = hlx_sub(intBitsToFloat(0x4b000000 | (sum & 0xffff)), 8388608.0);
+    return hlx_fma(upper, 65536.0, lower);
+}
 
 // The four digits of a word.
 ivec4 digits_of(uint word) { return ivec4(word << 24, word << 16, word << 8, word) >> 24; }
@@ -50,7 +56,7 @@ void clear_sums() {
             total += integers[j] * DIGITS(ROW_OF(j) * WORDS + CHUNK / 4u * (chunk) + w); \
         for (uint i = 0u; i < 4u; ++i) {                                         \
             uint d = 4u * w + i;                                                 \
-            precise float product = product_of(total[i], factors); \
+            precise float product = hlx_pos0(folded(float_of_sum(total[i]), factors)); \
             STEP                                                                 \
         }                                                                        \
     }

@@ -21,19 +21,13 @@ layout(set = 0, binding = 11) writeonly restrict buffer DV { float dv[]; };
 
 void main() {
     uint key_heads = push.heads / push.group;
-    uint all_heads = push.batch * key_heads;
-    uint chunks = (D + CHUNK - 1u) / CHUNK;
-    uint tiles = (push.keys + ROWS - 1u) / ROWS;
     // The first tiles of all heads, which most queries see if attention is causal, go first.
-    uint tile = hlx_group() / (all_heads * chunks);
-    if (tile >= tiles) return;
-    uint chunk = hlx_group() / all_heads % chunks;
-    uint sample_idx = hlx_group() % all_heads / key_heads;
-    uint key_head = hlx_group() % key_heads;
+    uint tiles = (push.keys + ROWS - 1u) / ROWS;
+    if (!find_place(tiles, key_heads)) return;
     uint own_key = tile * ROWS + gl_LocalInvocationIndex;
     if (own_key >= push.keys) return;
     uvec4 range = key_ranges[sample_idx * push.keys + own_key];
-    uint row = keys_of(sample_idx, key_head * push.group) + own_key;
+    uint row = keys_of(sample_idx, own_head * push.group) + own_key;
     uint first_position = ranges[sample_idx * push.queries].w;
     uint plane = query_rows() * WORDS;
     vec2 of_key = FACTORS(k, key_rows() * WORDS, row);
@@ -43,8 +37,8 @@ void main() {
     int low = int(range.y);
     int high = int(range.z);
     int first_block = low - int((first_position + range.y - range.x) % COLS);
-    [[dont_unroll]] for (uint head = key_head * push.group; head < (key_head + 1u) * push.group; ++head) {
-        uint first_query = queries_of(sample_idx, head);
+    [[dont_unroll]] for (uint head = own_head * push.group; head < (own_head + 1u) * push.group; ++head) {
+        uint first_query = stats_base(sample_idx, head);
         [[dont_unroll]] for (int query0 = first_block; query0 < high; query0 += int(COLS)) {
             precise float of_values[COLS];
             precise float of_keys[COLS];
@@ -83,7 +77,7 @@ void main() {
         }
     }
 
-    uint at = ((sample_idx * push.keys + own_key) * key_heads + key_head) * D + CHUNK * chunk;
+    uint at = ((sample_idx * push.keys + own_key) * key_heads + own_head) * D + CHUNK * chunk;
     [[dont_unroll]] for (uint d = 0u; d < CHUNK && CHUNK * chunk + d < D; ++d) {
         dk[at + d] = hlx_mul(hlx_pos0(SUM(0u, d)), push.scale);
         dv[at + d] = hlx_pos0(SUM(1u, d));

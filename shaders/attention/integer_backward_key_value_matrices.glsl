@@ -1,5 +1,18 @@
 // Attention over ranges by matrices of integers, dK and dV (ranged/integer.rs has the law). do is wide, the queries are
 // there wide and narrow; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
+// The narrow weights of values, and the wide ones of keys.
+#define DIGIT_PLANES 3u
+// do, wide, and the narrow queries.
+#define TURNED_PLANES 3u
+// The factors of a query, of its row of do and of the narrow query, then its m, 1 / l and delta.
+#define COLUMN_FACTS 9u
+// The factors of a row's weights of values and of keys.
+#define ROW_FACTS 4u
+// The largest weights.
+#define SHARED_FACTS 2u
+// Blocks of queries count as their keys do; the first may begin before query 0.
+#define BLOCK_OFFSET(column, origin) ((first_position + (column) - (origin)) % COLS)
+uint first_position;
 #include "integer_matrices.glsl"
 
 layout(set = 0, binding = 5) readonly restrict buffer DO { uint d_o[]; };
@@ -10,119 +23,151 @@ layout(set = 0, binding = 8) readonly restrict buffer KeyRanges { uvec4 key_rang
 layout(set = 0, binding = 9) readonly restrict buffer QNarrow { uint q_narrow[]; };
 layout(set = 0, binding = 9) readonly restrict buffer QNarrowUnits { uvec4 q_narrow_units[]; };
 layout(set = 0, binding = 10) writeonly restrict buffer DK { float dk[]; };
+layout(set = 0, binding = 10) writeonly restrict buffer DKVectors { vec4 dk_vectors[]; };
 layout(set = 0, binding = 11) writeonly restrict buffer DV { float dv[]; };
+layout(set = 0, binding = 11) writeonly restrict buffer DVVectors { vec4 dv_vectors[]; };
 
-// Columns of a workgroup's results.
-const uint CHUNK = 64u;
+DEFINE_STORE(store_dk, dk, dk_vectors)
+DEFINE_STORE(store_dv, dv, dv_vectors)
+
+// What is on its way of a block from a row on.
+#define FETCH_BLOCK(first)                                                       \
+    LOAD_NEXT(next_q, 2u, q, first, plane)                                       \
+    LOAD_NEXT(next_do, 2u, d_o, first, plane)                                    \
+    FETCH_TURNED(fetched_upper, d_o, first)                                      \
+    FETCH_TURNED(fetched_lower, d_o, query_rows() + first)                       \
+    FETCH_TURNED(fetched_q, q_narrow, first)
 
 void main() {
-    uint own = gl_LocalInvocationIndex;
+    uint own = OWN_ROW;
     uint key_heads = push.heads / push.group;
-    uint all_heads = push.batch * key_heads;
-    uint chunks = (D + CHUNK - 1u) / CHUNK;
-    uint tiles = (push.keys + ROWS - 1u) / ROWS;
     // The first tiles of all heads, which most queries see if attention is causal, go first.
-    uint tile = hlx_group() / (all_heads * chunks);
-    if (tile >= tiles) return;
-    uint chunk = hlx_group() / all_heads % chunks;
-    uint sample_idx = hlx_group() % all_heads / key_heads;
-    uint key_head = hlx_group() % key_heads;
-    uint own_key = tile * ROWS + own;
-    bool exists = own_key < push.keys;
-    uvec4 range = exists ? key_ranges[sample_idx * push.keys + own_key] : uvec4(0u);
-    tile_ranges[own] = range;
-    subgroupBarrier();
-    uint first_key = keys_of(sample_idx, key_head * push.group);
-    uint row = first_key + min(own_key, push.keys - 1u);
-    uint tile_key = first_key + tile * ROWS;
-    uint first_position = ranges[sample_idx * push.queries].w;
+    uint tiles = (push.keys + ROWS - 1u) / ROWS;
+    if (!find_place(tiles, key_heads)) return;
+    uint row0 = tile * ROWS;
+    uint n = min(ROWS, push.keys - row0);
+    LOAD_RANGES(key_ranges, sample_idx * push.keys + row0, n)
+    uvec4 range = tile_ranges[own];
+    uint first_row = keys_of(sample_idx, own_head * push.group) + row0;
+    uint row = first_row + min(own, n - 1u);
+    first_position = ranges[sample_idx * push.queries].w;
     uint plane = query_rows() * WORDS;
     vec2 of_key = FACTORS(k, key_rows() * WORDS, row);
     vec2 of_value = FACTORS(v, key_rows() * WORDS, row);
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
-    precise float k_sums[CHUNK];
-    precise float v_sums[CHUNK];
-    EACH(d, CHUNK,
-        k_sums[d] = 0.0;
-        v_sums[d] = 0.0;
-    )
-    for (uint head = key_head * push.group; head < (key_head + 1u) * push.group; ++head) {
-        uint first_query = queries_of(sample_idx, head);
-        for (uint start = 0u; start < ROWS;) {
-            find_segment(start);
+    Left held_k[HELD(1u)];
+    Left held_v[HELD(1u)];
+    HOLD(held_k, 1u, k, first_row, 0u)
+    HOLD(held_v, 1u, v, first_row, 0u)
+    Sums k_sums[DOWN * ACROSS_CHUNK];
+    Sums v_sums[DOWN * ACROSS_CHUNK];
+    [[unroll]] for (uint i = 0u; i < DOWN * ACROSS_CHUNK; ++i) {
+        k_sums[i] = Sums(0);
+        v_sums[i] = Sums(0);
+    }
+    for (uint head = own_head * push.group; head < (own_head + 1u) * push.group; ++head) {
+        uint first_query = stats_base(sample_idx, head);
+        for (uint start = 0u; start < n; start = segment_end) {
+            find_segment(start, n);
             bool inside = own >= start && own < segment_end;
-            // Queries block .. block + 31, of which those before query 0 are none.
-            int first_block = int(first_seen) - int((first_position + first_seen - origin) % COLS);
-            for (int block = first_block; block < int(end_seen); block += int(COLS)) {
+            int first_block = int(first_column);
+            NEXT(next_q, 2u)
+            NEXT(next_do, 2u)
+            TURNED(fetched_q)
+            TURNED(fetched_upper)
+            TURNED(fetched_lower)
+            FETCH_BLOCK(first_query + uint(max(first_block, 0)))
+            [[dont_unroll]] for (int block = first_block; block < int(end_column); block += int(COLS)) {
                 uint query0 = uint(max(block, 0));
-                uint low = inside ? max(range.y, query0) : 0u;
-                uint high = inside ? min(range.z, uint(block + int(COLS))) : 0u;
-                precise float of_values[COLS];
-                precise float of_keys[COLS];
-                MULTIPLY_ROWS(k, tile_key, 0u, q, first_query + query0, plane)
-                EACH_FOUR_SUMS(
-                    EACH(i, 4u,
-                        uint query = first_query + min(query0 + 4u * c + i, push.queries - 1u);
+                MULTIPLY_ROWS(0u, held_k, k, 1u, first_row, 0u, next_q, q, 2u, first_query + query0, plane)
+                MULTIPLY_ROWS(1u, held_v, v, 1u, first_row, 0u, next_do, d_o, 2u, first_query + query0, plane)
+                PUT_TURNED(0u, fetched_upper)
+                PUT_TURNED(1u, fetched_lower)
+                PUT_TURNED(2u, fetched_q)
+                for (uint j = THREAD; j < COLS; j += THREADS) {
+                    uint query = first_query + min(query0 + j, push.queries - 1u);
+                    vec2 of_query = FACTORS(q, 2u * plane, query);
+                    vec2 of_upstream = FACTORS(d_o, 2u * plane, query);
+                    vec2 of_narrow = FACTORS(q_narrow, plane, query);
+                    COLUMN_FACT(0u, j) = of_query.x;
+                    COLUMN_FACT(1u, j) = of_query.y;
+                    COLUMN_FACT(2u, j) = of_upstream.x;
+                    COLUMN_FACT(3u, j) = of_upstream.y;
+                    COLUMN_FACT(4u, j) = of_narrow.x;
+                    COLUMN_FACT(5u, j) = of_narrow.y;
+                    COLUMN_FACT(6u, j) = stats[2u * query];
+                    COLUMN_FACT(7u, j) = stats[2u * query + 1u];
+                    COLUMN_FACT(8u, j) = delta[query];
+                }
+                FETCH_BLOCK(first_query + uint(block + int(COLS)))
+                barrier();
+                uint low = inside ? max(range.y, query0) - query0 : 0u;
+                uint high = inside ? max(min(range.z, uint(block + int(COLS))), query0) - query0 : 0u;
+                // The weights of values take the scores' place, and those of keys that of dp.
+                uint largest_of_values = 0u;
+                uint largest_of_keys = 0u;
+                EACH_OWN_QUAD(quad) {
+                    vec4 scores = got_quad(0u, quad);
+                    vec4 incoming = got_quad(1u, quad);
+                    vec4 of_query_x = column_facts_of(0u, quad);
+                    vec4 of_query_y = column_facts_of(1u, quad);
+                    vec4 of_upstream_x = column_facts_of(2u, quad);
+                    vec4 of_upstream_y = column_facts_of(3u, quad);
+                    vec4 of_narrow_x = column_facts_of(4u, quad);
+                    vec4 of_narrow_y = column_facts_of(5u, quad);
+                    vec4 tops = column_facts_of(6u, quad);
+                    vec4 inverses = column_facts_of(7u, quad);
+                    vec4 offsets = column_facts_of(8u, quad);
+                    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                        uint j = 4u * quad + i;
+                        vec2 of_query = vec2(of_query_x[i], of_query_y[i]);
+                        vec2 of_upstream = vec2(of_upstream_x[i], of_upstream_y[i]);
                         precise float t;
-                        precise float s = score(
-                            hlx_result_of_sum(float_of_sum(four[i]), FACTORS(q, 2u * plane, query), of_key), t);
-                        precise float p = hlx_mul(exp_below(hlx_sub(s, stats[2u * query])), stats[2u * query + 1u]);
-                        of_values[4u * c + i] = p;
-                        of_keys[4u * c + i] = CAPPED ? hlx_mul(p, hlx_fma(-t, t, 1.0)) : p;
-                    )
-                )
-                MULTIPLY_ROWS(v, tile_key, 0u, d_o, first_query + query0, plane)
-                EACH_FOUR_SUMS(
-                    EACH(i, 4u,
-                        uint column = query0 + 4u * c + i;
-                        uint query = first_query + min(column, push.queries - 1u);
-                        vec2 of_upstream = FACTORS(d_o, 2u * plane, query);
-                        precise float dp = hlx_result_of_sum(float_of_sum(four[i]), of_upstream, of_value);
-                        precise float p = of_values[4u * c + i];
+                        precise float s = score(hlx_scaled_sum(scores[i], of_query, of_key), t);
+                        precise float p = hlx_mul(exp_below(hlx_sub(s, tops[i])), inverses[i]);
+                        precise float slanted = CAPPED ? hlx_mul(p, hlx_fma(-t, t, 1.0)) : p;
+                        precise float dp = hlx_scaled_sum(incoming[i], of_upstream, of_value);
                         if (DROPPED) {
-                            uint place = own_key - range.x;
-                            bool kept = is_kept(draw4(key, head, first_position + column, place / 4u)[place % 4u]);
+                            uint place = own + row0 - range.x;
+                            bool kept = is_kept(draw4(key, head, first_position + query0 + j, place / 4u)[place % 4u]);
                             p = kept ? hlx_mul(p, push.factor) : 0.0;
                             dp = kept ? hlx_mul(dp, push.factor) : 0.0;
                         }
-                        precise float ds = hlx_mul(of_keys[4u * c + i], hlx_sub(dp, delta[query]));
-                        bool sees = column >= low && column < high;
-                        of_values[4u * c + i] = sees ? folded(p, of_upstream) : 0.0;
-                        of_keys[4u * c + i] = sees ? folded(ds, FACTORS(q_narrow, plane, query)) : 0.0;
-                    )
-                )
-                vec2 factors = quantise(of_values, false);
-                [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
-                    if (CHUNK * chunk + COLS * group < D) {
-                        MULTIPLY_DIGITS(0u, d_o, first_query + query0, plane, CHUNK / COLS * chunk + group)
-                        EACH_FOUR_SUMS(
-                            EACH(i, 4u,
-                                uint d = COLS * group + 4u * c + i;
-                                v_sums[d] = hlx_add(v_sums[d], product_of(four[i], factors));
-                            )
-                        )
+                        precise float ds = hlx_mul(slanted, hlx_sub(dp, offsets[i]));
+                        bool sees = j >= low && j < high;
+                        scores[i] = sees ? folded(p, of_upstream) : 0.0;
+                        incoming[i] = sees ? folded(ds, vec2(of_narrow_x[i], of_narrow_y[i])) : 0.0;
+                        largest_of_values = max(largest_of_values, floatBitsToUint(scores[i]) & HLX_MAGNITUDE);
+                        largest_of_keys = max(largest_of_keys, floatBitsToUint(incoming[i]) & HLX_MAGNITUDE);
                     }
-                factors = quantise(of_keys, true);
-                [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
-                    if (CHUNK * chunk + COLS * group < D) {
-                        MULTIPLY_DIGITS(ROWS, q_narrow, first_query + query0, 0u, CHUNK / COLS * chunk + group)
-                        EACH_FOUR_SUMS(
-                            EACH(i, 4u,
-                                uint d = COLS * group + 4u * c + i;
-                                k_sums[d] = hlx_add(k_sums[d], product_of(four[i], factors));
-                            )
-                        )
-                    }
+                    put_quad(0u, quad, scores);
+                    put_quad(1u, quad, incoming);
+                }
+                share(0u, largest_of_values);
+                share(1u, largest_of_keys);
+                subgroupBarrier();
+                quantise(0u, 0u, false, largest_shared(0u), 0u);
+                quantise(1u, 1u, true, largest_shared(1u), 2u);
+                barrier();
+                ADD_PRODUCTS(v_sums, 0u, 0u, 0u, 1u, 0u, sum = hlx_add(sum, term);)
+                ADD_PRODUCTS(k_sums, 1u, 2u, 2u, 2u, 2u, sum = hlx_add(sum, term);)
+                barrier();
             }
-            start = segment_end;
         }
     }
 
-    if (!exists) return;
-    uint at = ((sample_idx * push.keys + own_key) * key_heads + key_head) * D + CHUNK * chunk;
-    [[unroll]] for (uint d = 0u; d < CHUNK; ++d)
-        if (CHUNK * chunk + d < D) {
-            dk[at + d] = hlx_mul(hlx_pos0(k_sums[d]), push.scale);
-            dv[at + d] = hlx_pos0(v_sums[d]);
+    uint stride = key_heads * D;
+    uint at_row0 = (sample_idx * push.keys + row0) * stride + own_head * D;
+    FINISH_RESULTS(k_sums,
+        if (of_row < n) {
+            for (uint i = 0u; i < 4u; ++i) four[i] = hlx_mul(hlx_pos0(four[i]), push.scale);
+            store_dk(at_row0 + of_row * stride + d, d, four);
         }
+    )
+    FINISH_RESULTS(v_sums,
+        if (of_row < n) {
+            for (uint i = 0u; i < 4u; ++i) four[i] = hlx_pos0(four[i]);
+            store_dv(at_row0 + of_row * stride + d, d, four);
+        }
+    )
 }

@@ -14,20 +14,14 @@ layout(set = 0, binding = 8) writeonly restrict buffer DQ { float dq[]; };
 #define ROW_OF(j) min(first_key + key0 + (j), last_key)
 
 void main() {
-    uint all_heads = push.batch * push.heads;
-    uint chunks = (D + CHUNK - 1u) / CHUNK;
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
     // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tile = hlx_group() / (all_heads * chunks);
-    if (tile >= tiles) return;
-    uint chunk = hlx_group() / all_heads % chunks;
-    uint sample_idx = hlx_group() % all_heads / push.heads;
-    uint head = hlx_group() % push.heads;
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    if (!find_place(tiles, push.heads)) return;
     uint query = (tiles - 1u - tile) * ROWS + gl_LocalInvocationIndex;
     if (query >= push.queries) return;
     uvec4 range = ranges[sample_idx * push.queries + query];
-    uint row = queries_of(sample_idx, head) + query;
-    uint first_key = keys_of(sample_idx, head);
+    uint row = stats_base(sample_idx, own_head) + query;
+    uint first_key = keys_of(sample_idx, own_head);
     uint last_key = first_key + push.keys - 1u;
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
@@ -55,7 +49,7 @@ void main() {
             precise float dp = hlx_result_of_sum(float_of_sum(sum), of_upstream, of_value);
             if (DROPPED) {
                 uint place = column - range.x;
-                bool kept = is_kept(draw4(key, head, range.w, place / 4u)[place % 4u]);
+                bool kept = is_kept(draw4(key, own_head, range.w, place / 4u)[place % 4u]);
                 dp = kept ? hlx_mul(dp, push.factor) : 0.0;
             }
             u[j] = folded(hlx_mul(p, hlx_sub(dp, delta[row])), of_key);
@@ -65,7 +59,7 @@ void main() {
         EACH_PRODUCT(integers, factors, KEYS, ROW_OF, chunk, SUM(0u, d) = hlx_add(SUM(0u, d), product);)
     }
 
-    uint at = ((sample_idx * push.queries + query) * push.heads + head) * D + CHUNK * chunk;
+    uint at = o_base(sample_idx, own_head) + query * O_STRIDE + CHUNK * chunk;
     [[dont_unroll]] for (uint d = 0u; d < CHUNK && CHUNK * chunk + d < D; ++d)
         dq[at + d] = hlx_mul(hlx_pos0(SUM(0u, d)), push.scale);
 }

@@ -1,5 +1,14 @@
 // Attention over ranges by matrices of integers, dQ (ranged/integer.rs has the law). do is wide; stats: [B, H, T, 2] =
 // (m, 1 / l); delta: [B, H, T]; dq: [B, T, H, D].
+#define DIGIT_PLANES 2u
+#define TURNED_PLANES 1u
+// The factors of a key and of a value.
+#define COLUMN_FACTS 4u
+// The factors of a row's weights.
+#define ROW_FACTS 2u
+// The largest weight.
+#define SHARED_FACTS 1u
+#define WIDE_CHUNKS
 #include "integer_matrices.glsl"
 
 layout(set = 0, binding = 5) readonly restrict buffer DO { uint d_o[]; };
@@ -7,93 +16,102 @@ layout(set = 0, binding = 5) readonly restrict buffer DOUnits { uvec4 d_o_units[
 layout(set = 0, binding = 6) readonly restrict buffer Stats { float stats[]; };
 layout(set = 0, binding = 7) readonly restrict buffer Delta { float delta[]; };
 layout(set = 0, binding = 8) writeonly restrict buffer DQ { float dq[]; };
+layout(set = 0, binding = 8) writeonly restrict buffer DQVectors { vec4 dq_vectors[]; };
 
-// Columns of a workgroup's result.
-const uint CHUNK = 64u;
+DEFINE_STORE(store_dq, dq, dq_vectors)
 
 void main() {
-    uint own = gl_LocalInvocationIndex;
-    uint all_heads = push.batch * push.heads;
-    uint chunks = (D + CHUNK - 1u) / CHUNK;
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    uint own = OWN_ROW;
     // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tile = hlx_group() / (all_heads * chunks);
-    if (tile >= tiles) return;
-    uint chunk = hlx_group() / all_heads % chunks;
-    uint sample_idx = hlx_group() % all_heads / push.heads;
-    uint head = hlx_group() % push.heads;
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    if (!find_place(tiles, push.heads)) return;
     uint row0 = (tiles - 1u - tile) * ROWS;
-    uint query = row0 + own;
-    bool exists = query < push.queries;
-    uvec4 range = exists ? ranges[sample_idx * push.queries + query] : uvec4(0u);
-    tile_ranges[own] = range;
-    subgroupBarrier();
-    uint first_query = queries_of(sample_idx, head);
-    uint row = first_query + min(query, push.queries - 1u);
-    uint tile_query = first_query + row0;
-    uint first_key = keys_of(sample_idx, head);
+    uint n = min(ROWS, push.queries - row0);
+    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
+    uvec4 range = tile_ranges[own];
+    uint first_row = stats_base(sample_idx, own_head) + row0;
+    uint row = first_row + min(own, n - 1u);
+    uint first_key = keys_of(sample_idx, own_head);
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
-    vec2 of_row = FACTORS(q, 2u * plane, row);
+    vec2 of_query = FACTORS(q, 2u * plane, row);
     vec2 of_upstream = FACTORS(d_o, 2u * plane, row);
     precise float m = stats[2u * row];
     precise float inverse = stats[2u * row + 1u];
     precise float offset = delta[row];
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
-    precise float sums[CHUNK];
-    [[unroll]] for (uint d = 0u; d < CHUNK; ++d) sums[d] = 0.0;
-    for (uint start = 0u; start < ROWS;) {
-        find_segment(start);
+    Left held_q[HELD(2u)];
+    Left held_do[HELD(2u)];
+    HOLD(held_q, 2u, q, first_row, plane)
+    HOLD(held_do, 2u, d_o, first_row, plane)
+    Sums sums[DOWN * ACROSS_CHUNK];
+    [[unroll]] for (uint i = 0u; i < DOWN * ACROSS_CHUNK; ++i) sums[i] = Sums(0);
+    for (uint start = 0u; start < n; start = segment_end) {
+        find_segment(start, n);
         bool inside = own >= start && own < segment_end;
-        uint first_block = first_seen - (first_seen - min(origin, first_seen)) % COLS;
-        for (uint key0 = first_block; key0 < end_seen; key0 += COLS) {
-            uint low = inside ? max(range.y, key0) : 0u;
-            uint high = inside ? min(range.z, key0 + COLS) : 0u;
-            precise float u[COLS];
-            MULTIPLY_ROWS(q, tile_query, plane, k, first_key + key0, 0u)
-            EACH_FOUR_SUMS(
-                EACH(i, 4u,
-                    uint key_row = first_key + min(key0 + 4u * c + i, push.keys - 1u);
+        NEXT(next_k, 1u)
+        NEXT(next_v, 1u)
+        TURNED(fetched)
+        LOAD_NEXT(next_k, 1u, k, first_key + first_column, 0u)
+        LOAD_NEXT(next_v, 1u, v, first_key + first_column, 0u)
+        FETCH_TURNED(fetched, k, first_key + first_column)
+        [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
+            MULTIPLY_ROWS(0u, held_q, q, 2u, first_row, plane, next_k, k, 1u, first_key + key0, 0u)
+            MULTIPLY_ROWS(1u, held_do, d_o, 2u, first_row, plane, next_v, v, 1u, first_key + key0, 0u)
+            PUT_TURNED(0u, fetched)
+            for (uint j = THREAD; j < COLS; j += THREADS) {
+                uint key_row = first_key + min(key0 + j, push.keys - 1u);
+                vec2 of_key = FACTORS(k, behind_keys, key_row);
+                vec2 of_value = FACTORS(v, behind_keys, key_row);
+                COLUMN_FACT(0u, j) = of_key.x;
+                COLUMN_FACT(1u, j) = of_key.y;
+                COLUMN_FACT(2u, j) = of_value.x;
+                COLUMN_FACT(3u, j) = of_value.y;
+            }
+            LOAD_NEXT(next_k, 1u, k, first_key + key0 + COLS, 0u)
+            LOAD_NEXT(next_v, 1u, v, first_key + key0 + COLS, 0u)
+            FETCH_TURNED(fetched, k, first_key + key0 + COLS)
+            barrier();
+            uint low = inside ? max(range.y, key0) - key0 : 0u;
+            uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
+            uint largest = 0u;
+            EACH_OWN_QUAD(quad) {
+                uvec4 words = uvec4(0u);
+                if (DROPPED) words = draw4(key, own_head, range.w, (key0 - range.x) / 4u + quad);
+                vec4 scores = got_quad(0u, quad);
+                vec4 incoming = got_quad(1u, quad);
+                vec4 of_key_x = column_facts_of(0u, quad);
+                vec4 of_key_y = column_facts_of(1u, quad);
+                vec4 of_value_x = column_facts_of(2u, quad);
+                vec4 of_value_y = column_facts_of(3u, quad);
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    vec2 of_key = vec2(of_key_x[i], of_key_y[i]);
                     precise float t;
-                    precise float s = score(
-                        hlx_result_of_sum(float_of_sum(four[i]), of_row, FACTORS(k, behind_keys, key_row)), t);
+                    precise float s = score(hlx_scaled_sum(scores[i], of_query, of_key), t);
                     precise float p = hlx_mul(exp_below(hlx_sub(s, m)), inverse);
                     if (CAPPED) p = hlx_mul(p, hlx_fma(-t, t, 1.0));
-                    u[4u * c + i] = p;
-                )
-            )
-            MULTIPLY_ROWS(d_o, tile_query, plane, v, first_key + key0, 0u)
-            EACH_FOUR_SUMS(
-                uvec4 words = uvec4(0u);
-                if (DROPPED) words = draw4(key, head, range.w, (key0 - origin) / 4u + c);
-                EACH(i, 4u,
-                    uint column = key0 + 4u * c + i;
-                    uint key_row = first_key + min(column, push.keys - 1u);
-                    precise float dp =
-                        hlx_result_of_sum(float_of_sum(four[i]), of_upstream, FACTORS(v, behind_keys, key_row));
+                    precise float dp = hlx_scaled_sum(incoming[i], of_upstream, vec2(of_value_x[i], of_value_y[i]));
                     if (DROPPED) dp = is_kept(words[i]) ? hlx_mul(dp, push.factor) : 0.0;
-                    precise float ds = hlx_mul(u[4u * c + i], hlx_sub(dp, offset));
-                    bool sees = column >= low && column < high;
-                    u[4u * c + i] = sees ? folded(ds, FACTORS(k, behind_keys, key_row)) : 0.0;
-                )
-            )
-            vec2 factors = quantise(u, true);
-            [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
-                if (CHUNK * chunk + COLS * group < D) {
-                    MULTIPLY_DIGITS(ROWS, k, first_key + key0, 0u, CHUNK / COLS * chunk + group)
-                    EACH_FOUR_SUMS(
-                        EACH(i, 4u,
-                            uint d = COLS * group + 4u * c + i;
-                            sums[d] = hlx_add(sums[d], product_of(four[i], factors));
-                        )
-                    )
+                    precise float ds = hlx_mul(p, hlx_sub(dp, offset));
+                    bool sees = 4u * quad + i >= low && 4u * quad + i < high;
+                    scores[i] = sees ? folded(ds, of_key) : 0.0;
+                    largest = max(largest, floatBitsToUint(scores[i]) & HLX_MAGNITUDE);
                 }
+                put_quad(0u, quad, scores);
+            }
+            share(0u, largest);
+            subgroupBarrier();
+            quantise(0u, 0u, true, largest_shared(0u), 0u);
+            barrier();
+            ADD_PRODUCTS(sums, 0u, 1u, 0u, 0u, 0u, sum = hlx_add(sum, term);)
+            barrier();
         }
-        start = segment_end;
     }
 
-    if (!exists) return;
-    uint at = ((sample_idx * push.queries + query) * push.heads + head) * D + CHUNK * chunk;
-    [[unroll]] for (uint d = 0u; d < CHUNK; ++d)
-        if (CHUNK * chunk + d < D) dq[at + d] = hlx_mul(hlx_pos0(sums[d]), push.scale);
+    FINISH_RESULTS(sums,
+        if (of_row < n) {
+            for (uint i = 0u; i < 4u; ++i) four[i] = hlx_mul(hlx_pos0(four[i]), push.scale);
+            store_dq(o_base(sample_idx, own_head) + (row0 + of_row) * O_STRIDE + d, d, four);
+        }
+    )
 }

@@ -12,20 +12,14 @@ layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
 #define ROW_OF(j) min(first_key + key0 + (j), last_key)
 
 void main() {
-    uint all_heads = push.batch * push.heads;
-    uint chunks = (D + CHUNK - 1u) / CHUNK;
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
     // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tile = hlx_group() / (all_heads * chunks);
-    if (tile >= tiles) return;
-    uint chunk = hlx_group() / all_heads % chunks;
-    uint sample_idx = hlx_group() % all_heads / push.heads;
-    uint head = hlx_group() % push.heads;
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    if (!find_place(tiles, push.heads)) return;
     uint query = (tiles - 1u - tile) * ROWS + gl_LocalInvocationIndex;
     if (query >= push.queries) return;
     uvec4 range = ranges[sample_idx * push.queries + query];
-    uint row = queries_of(sample_idx, head) + query;
-    uint first_key = keys_of(sample_idx, head);
+    uint row = stats_base(sample_idx, own_head) + query;
+    uint first_key = keys_of(sample_idx, own_head);
     uint last_key = first_key + push.keys - 1u;
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
@@ -61,7 +55,7 @@ void main() {
             if (!sees) continue;
             if (DROPPED) {
                 uint place = column - range.x;
-                bool kept = is_kept(draw4(key, head, range.w, place / 4u)[place % 4u]);
+                bool kept = is_kept(draw4(key, own_head, range.w, place / 4u)[place % 4u]);
                 s[j] = kept ? hlx_mul(s[j], push.factor) : 0.0;
             }
             s[j] = folded(s[j], FACTORS(v, behind_keys, first_key + column));
@@ -75,7 +69,7 @@ void main() {
     }
 
     bool sees = range.y < range.z;
-    uint at = ((sample_idx * push.queries + query) * push.heads + head) * D + CHUNK * chunk;
+    uint at = o_base(sample_idx, own_head) + query * O_STRIDE + CHUNK * chunk;
     [[dont_unroll]] for (uint d = 0u; d < CHUNK && CHUNK * chunk + d < D; ++d)
         o[at + d] = sees ? hlx_pos0(hlx_div(SUM(0u, d), l)) : 0.0;
     if (chunk > 0u) return;

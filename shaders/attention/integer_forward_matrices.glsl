@@ -1,108 +1,155 @@
 // Attention over ranges by matrices of integers, forward (ranged/integer.rs has the law). o: [B, T, H, D]; stats:
 // [B, H, T, 2] = (m, 1 / l); zeros where a query sees no key.
+#define DIGIT_PLANES 2u
+#define TURNED_PLANES 1u
+// The factors of a key and of a value.
+#define COLUMN_FACTS 4u
+// The factors of a row's weights, and its correction; at the end its l.
+#define ROW_FACTS 3u
+#define CORRECTION 2u
+// The largest score and weight.
+#define SHARED_FACTS 2u
+#define WIDE_CHUNKS
 #include "integer_matrices.glsl"
 
-layout(set = 0, binding = 5) restrict buffer O { float o[]; };
+layout(set = 0, binding = 5) writeonly restrict buffer O { float o[]; };
+layout(set = 0, binding = 5) writeonly restrict buffer OVectors { vec4 o_vectors[]; };
 layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
 
-// Columns of a workgroup's result.
-const uint CHUNK = 64u;
+DEFINE_STORE(store_o, o, o_vectors)
+
+// The sum of a row of a tile by halves: of columns 16 apart, then of those 8, 4, 2 and 1 apart.
+float sum_by_halves(uint of_tile) {
+    precise vec4 sums = vec4(0.0);
+    [[dont_unroll]] for (uint half_quad = 0u; half_quad < 2u; ++half_quad) {
+        vec4 v[4];
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) v[k] = got_quad(of_tile, half_quad + 2u * k);
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            precise float sum = hlx_add(hlx_add(v[0][i], v[2][i]), hlx_add(v[1][i], v[3][i]));
+            sums[i] = half_quad == 0u ? sum : hlx_add(sums[i], sum);
+        }
+    }
+    return hlx_add(hlx_add(sums.x, sums.z), hlx_add(sums.y, sums.w));
+}
 
 void main() {
-    uint own = gl_LocalInvocationIndex;
-    uint all_heads = push.batch * push.heads;
-    uint chunks = (D + CHUNK - 1u) / CHUNK;
-    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    uint own = OWN_ROW;
     // The last tiles of all heads, which see most keys if attention is causal, go first.
-    uint tile = hlx_group() / (all_heads * chunks);
-    if (tile >= tiles) return;
-    uint chunk = hlx_group() / all_heads % chunks;
-    uint sample_idx = hlx_group() % all_heads / push.heads;
-    uint head = hlx_group() % push.heads;
+    uint tiles = (push.queries + ROWS - 1u) / ROWS;
+    if (!find_place(tiles, push.heads)) return;
     uint row0 = (tiles - 1u - tile) * ROWS;
-    uint query = row0 + own;
-    bool exists = query < push.queries;
-    uvec4 range = exists ? ranges[sample_idx * push.queries + query] : uvec4(0u);
-    tile_ranges[own] = range;
-    subgroupBarrier();
-    uint first_query = queries_of(sample_idx, head);
-    uint row = first_query + min(query, push.queries - 1u);
-    uint first_key = keys_of(sample_idx, head);
+    uint n = min(ROWS, push.queries - row0);
+    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
+    uvec4 range = tile_ranges[own];
+    uint first_row = stats_base(sample_idx, own_head) + row0;
+    uint row = first_row + min(own, n - 1u);
+    uint first_key = keys_of(sample_idx, own_head);
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
     vec2 of_row = FACTORS(q, 2u * plane, row);
     uvec2 key = DROPPED ? draw_key(step_and_base[0], step_and_base[1], sample_idx) : uvec2(0u);
+    Left held[HELD(2u)];
+    HOLD(held, 2u, q, first_row, plane)
     precise float m = uintBitsToFloat(0xff800000u);
     precise float l = 0.0;
-    precise float sums[CHUNK];
-    [[unroll]] for (uint d = 0u; d < CHUNK; ++d) sums[d] = 0.0;
-    for (uint start = 0u; start < ROWS;) {
-        find_segment(start);
+    Sums sums[DOWN * ACROSS_CHUNK];
+    [[unroll]] for (uint i = 0u; i < DOWN * ACROSS_CHUNK; ++i) sums[i] = Sums(0);
+    for (uint start = 0u; start < n; start = segment_end) {
+        find_segment(start, n);
         bool inside = own >= start && own < segment_end;
-        uint first_block = first_seen - (first_seen - min(origin, first_seen)) % COLS;
-        for (uint key0 = first_block; key0 < end_seen; key0 += COLS) {
-            MULTIPLY_ROWS(q, first_query + row0, plane, k, first_key + key0, 0u)
-            uint low = inside ? max(range.y, key0) : 0u;
-            uint high = inside ? min(range.z, key0 + COLS) : 0u;
+        NEXT(next, 1u)
+        TURNED(fetched)
+        LOAD_NEXT(next, 1u, k, first_key + first_column, 0u)
+        FETCH_TURNED(fetched, v, first_key + first_column)
+        [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
+            MULTIPLY_ROWS(0u, held, q, 2u, first_row, plane, next, k, 1u, first_key + key0, 0u)
+            PUT_TURNED(0u, fetched)
+            for (uint j = THREAD; j < COLS; j += THREADS) {
+                uint key_row = first_key + min(key0 + j, push.keys - 1u);
+                vec2 of_key = FACTORS(k, behind_keys, key_row);
+                vec2 of_value = FACTORS(v, behind_keys, key_row);
+                COLUMN_FACT(0u, j) = of_key.x;
+                COLUMN_FACT(1u, j) = of_key.y;
+                COLUMN_FACT(2u, j) = of_value.x;
+                COLUMN_FACT(3u, j) = of_value.y;
+            }
+            LOAD_NEXT(next, 1u, k, first_key + key0 + COLS, 0u)
+            FETCH_TURNED(fetched, v, first_key + key0 + COLS)
+            barrier();
+            uint low = inside ? max(range.y, key0) - key0 : 0u;
+            uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
             bool sees_any = low < high;
-            precise float s[COLS];
             precise float top = uintBitsToFloat(0xff800000u);
-            EACH_FOUR_SUMS(
-                EACH(i, 4u,
-                    uint column = key0 + 4u * c + i;
-                    vec2 of_key = FACTORS(k, behind_keys, first_key + min(column, push.keys - 1u));
+            EACH_OWN_QUAD(quad) {
+                vec4 four = got_quad(0u, quad);
+                vec4 of_key_x = column_facts_of(0u, quad);
+                vec4 of_key_y = column_facts_of(1u, quad);
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     precise float t;
-                    precise float x = score(hlx_result_of_sum(float_of_sum(four[i]), of_row, of_key), t);
-                    bool sees = column >= low && column < high;
-                    s[4u * c + i] = sees ? x : uintBitsToFloat(0xff800000u);
-                    top = hlx_max(top, s[4u * c + i]);
-                )
-            )
+                    precise float s = score(hlx_scaled_sum(four[i], of_row, vec2(of_key_x[i], of_key_y[i])), t);
+                    bool sees = 4u * quad + i >= low && 4u * quad + i < high;
+                    four[i] = sees ? s : uintBitsToFloat(0xff800000u);
+                    top = hlx_max(top, four[i]);
+                }
+                put_quad(0u, quad, four);
+            }
+            share(0u, floatBitsToUint(top));
+            subgroupBarrier();
+            for (uint of_share = 0u; of_share < SHARES; ++of_share)
+                top = hlx_max(top, uintBitsToFloat(shared_fact(0u, of_share)));
             precise float now = sees_any ? hlx_max(m, hlx_pos0(top)) : m;
             precise float correction = sees_any ? exp_below(hlx_sub(m, now)) : 1.0;
+            // A maximum that is not finite makes NaN of the row, and of its weights what may be.
+            bool is_finite = (floatBitsToUint(now) & HLX_MAGNITUDE) < HLX_INFINITY;
+            if (sees_any && !is_finite) correction = uintBitsToFloat(HLX_NAN);
             m = now;
-            precise float halves[COLS];
-            EACH(quad, COLS / 4u,
+            uint largest = 0u;
+            EACH_OWN_QUAD(quad) {
                 uvec4 words = uvec4(0u);
-                if (DROPPED) words = draw4(key, head, range.w, (key0 - origin) / 4u + quad);
-                EACH(i, 4u,
-                    uint j = 4u * quad + i;
-                    uint column = key0 + j;
-                    bool sees = column >= low && column < high;
-                    precise float p = sees ? exp_below(hlx_sub(s[j], now)) : 0.0;
-                    halves[j] = p;
+                if (DROPPED) words = draw4(key, own_head, range.w, (key0 - range.x) / 4u + quad);
+                vec4 four = got_quad(0u, quad);
+                vec4 weights = vec4(0.0);
+                vec4 of_value_x = column_facts_of(2u, quad);
+                vec4 of_value_y = column_facts_of(3u, quad);
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    bool sees = 4u * quad + i >= low && 4u * quad + i < high;
+                    precise float p = exp_of_finite(hlx_sub(four[i], now));
+                    four[i] = sees ? p : 0.0;
                     if (DROPPED) p = is_kept(words[i]) ? hlx_mul(p, push.factor) : 0.0;
-                    p = folded(p, FACTORS(v, behind_keys, first_key + min(column, push.keys - 1u)));
-                    s[j] = sees ? p : 0.0;
-                )
-            )
-            [[unroll]] for (uint n = COLS / 2u; n > 0u; n /= 2u)
-                EACH(j, n, halves[j] = hlx_add(halves[j], halves[j + n]);)
-            l = hlx_fma(l, correction, halves[0]);
-            vec2 factors = quantise(s, true);
-            [[unroll]] for (uint group = 0u; group < CHUNK / COLS; ++group)
-                if (CHUNK * chunk + COLS * group < D) {
-                    MULTIPLY_DIGITS(ROWS, v, first_key + key0, 0u, CHUNK / COLS * chunk + group)
-                    EACH_FOUR_SUMS(
-                        EACH(i, 4u,
-                            uint d = COLS * group + 4u * c + i;
-                            sums[d] = hlx_fma(sums[d], correction, product_of(four[i], factors));
-                        )
-                    )
+                    p = folded(p, vec2(of_value_x[i], of_value_y[i]));
+                    weights[i] = sees ? p : 0.0;
+                    largest = max(largest, floatBitsToUint(weights[i]) & HLX_MAGNITUDE);
                 }
+                put_quad(1u, quad, four);
+                put_quad(0u, quad, weights);
+            }
+            share(1u, largest);
+            subgroupBarrier();
+            quantise(0u, 0u, true, largest_shared(1u), 0u);
+            if (OWN_SHARE == 0u) {
+                put_row_fact(CORRECTION, correction);
+                l = hlx_fma(l, correction, sum_by_halves(1u));
+            }
+            barrier();
+            Sums corrections[DOWN];
+            [[unroll]] for (uint i = 0u; i < DOWN; ++i) LOAD_ROW_FACT(corrections[i], i, CORRECTION)
+            ADD_PRODUCTS(sums, 0u, 1u, 0u, 0u, 0u, sum = hlx_fma(sum, intBitsToFloat(corrections[i][e]), term);)
+            barrier();
         }
-        start = segment_end;
     }
 
-    if (!exists) return;
+    if (OWN_SHARE == 0u) put_row_fact(CORRECTION, l);
+    FINISH_RESULTS(sums,
+        if (of_row < n) {
+            uvec4 its_range = tile_ranges[of_row];
+            bool sees = its_range.y < its_range.z;
+            precise float its_l = intBitsToFloat(row_facts[CORRECTION * ROWS + of_row]);
+            for (uint i = 0u; i < 4u; ++i) four[i] = sees ? hlx_pos0(hlx_div(four[i], its_l)) : 0.0;
+            store_o(o_base(sample_idx, own_head) + (row0 + of_row) * O_STRIDE + d, d, four);
+        }
+    )
+    if (OWN_SHARE > 0u || own >= n || chunk > 0u) return;
     bool sees = range.y < range.z;
-    uint at = ((sample_idx * push.queries + query) * push.heads + head) * D + CHUNK * chunk;
-    [[unroll]] for (uint d = 0u; d < CHUNK; ++d)
-        if (CHUNK * chunk + d < D) o[at + d] = sums[d];
-    // A loop with a division over the sums themselves is too long to be unrolled: they would lie in memory.
-    [[dont_unroll]] for (uint d = 0u; d < CHUNK && CHUNK * chunk + d < D; ++d)
-        o[at + d] = sees ? hlx_pos0(hlx_div(o[at + d], l)) : 0.0;
-    if (chunk > 0u) return;
     stats[2u * row] = sees ? m : 0.0;
     stats[2u * row + 1u] = sees ? hlx_div(1.0, l) : 0.0;
 }

@@ -1,54 +1,74 @@
-// Attention over ranges by cooperative matrices of 8-bit integers, of any shape that a device lists whose sides divide 32:
-// what its kernels share. A workgroup is one subgroup, with as many rows as threads, and a thread has a row: a query, or a key
-// where the including file sums over queries. Blocks have 32 columns: keys, or queries.
+// Attention over ranges by cooperative matrices of 8-bit integers, whose sides divide 16: what its kernels share. A workgroup
+// has 32 rows, queries, or keys where the including file sums over queries, and goes through blocks of 32 columns: keys, or
+// queries. Each of its four subgroups multiplies a quarter: of the scores 16 rows and 16 columns, of the results 16 rows
+// and half of the columns, which stay in matrices until the end.
 //
-// Matrices are loaded from the operands as they lie in memory. Sums pass through shared memory to the threads of their rows,
-// and the digits of weights from there into matrices. With NARROW, for matrices of less than 16 terms, shared memory and
-// operands are arrays of words, else of units of 16 bytes.
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+// Scores pass through shared memory to the threads of their rows, which make weights of them in place. Digits of weights go
+// from there into matrices; the digits that they are products with are transposed on their way into shared memory. With
+// NARROW, for matrices of less than 16 terms, operands and shared memory are arrays of words.
+//
+// The including file has the shared memory's sizes: DIGIT_PLANES of weights, TURNED_PLANES of transposed digits,
+// COLUMN_FACTS numbers of a column, ROW_FACTS of a row, and SHARED_FACTS that the threads of a row tell each other.
+#include "../include/matrices.glsl"
 #include "integer_operands.glsl"
 
-// The matrices' rows, columns and terms, and the threads of the subgroup.
-layout(constant_id = 4) const uint SIDE_M = 16;
-layout(constant_id = 5) const uint SIDE_N = 16;
-layout(constant_id = 6) const uint DEPTH = 32;
-layout(constant_id = 7) const uint ROWS = 32;
+const uint ROWS = 32u;
+// Of four subgroups.
+layout(constant_id = 7) const uint THREADS = 128;
 layout(local_size_x_id = 7) in;
 
-const uint DOWN = ROWS / SIDE_M;
-const uint ACROSS = COLS / SIDE_N;
+// A row has so many threads, which are of one subgroup: each has a share of its columns, four at a time.
+const uint SHARES = THREADS / ROWS;
+#define THREAD (gl_SubgroupID * (THREADS / 4u) + gl_SubgroupInvocationID)
+#define OWN_ROW (THREAD / SHARES)
+#define OWN_SHARE (THREAD % SHARES)
+const uint OWN_QUADS = (COLS / 4u + SHARES - 1u) / SHARES;
+#define EACH_OWN_QUAD(quad)                                                      \
+    for (uint quad = OWN_SHARE * OWN_QUADS; quad < min((OWN_SHARE + 1u) * OWN_QUADS, COLS / 4u); ++quad)
 
-#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE_M, DEPTH, gl_MatrixUseA>
-#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE_N, gl_MatrixUseB>
-#define Sums coopmat<int, gl_ScopeSubgroup, SIDE_M, SIDE_N, gl_MatrixUseAccumulator>
+// The subgroup's rows and columns, of two halves each, as matrices.
+#define HALF_OF_ROWS (gl_SubgroupID / 2u)
+#define HALF_OF_COLUMNS (gl_SubgroupID % 2u)
+const uint DOWN = ROWS / 2u / SIDE_M;
+const uint ACROSS = COLS / 2u / SIDE_N;
+const uint ACROSS_CHUNK = CHUNK / 2u / SIDE_N;
+#define OWN_DOWN(i) (ROWS / 2u * HALF_OF_ROWS + (i) * SIDE_M)
+#define OWN_ACROSS(j) (COLS / 2u * HALF_OF_COLUMNS + (j) * SIDE_N)
+#define OWN_ACROSS_CHUNK(j) (CHUNK / 2u * HALF_OF_COLUMNS + (j) * SIDE_N)
+// Matrices along a row of an operand, and along a row of a block's weights.
+const uint STEPS = 4u * WORDS / DEPTH;
+const uint BLOCK_STEPS = COLS / DEPTH;
 
-// Of a row in shared memory: the units of its sums, and of its digits in a plane, with one of padding each.
+// Of a row in shared memory: the units of its scores, of which there are two tiles, of its digits in a plane, and of its
+// results, with one of padding each.
 const uint SUM_UNITS = COLS / 4u + 1u;
 const uint DIGIT_UNITS = COLS / 16u + 1u;
+const uint RESULT_UNITS = CHUNK / 4u + 1u;
+const uint TILE_UNITS = ROWS * (RESULT_UNITS > 2u * SUM_UNITS ? RESULT_UNITS : 2u * SUM_UNITS);
 
 #ifdef NARROW
 #define PARTS 4u
-shared uint sum_tile[ROWS * SUM_UNITS * PARTS];
-shared uint digit_tile[2u * ROWS * DIGIT_UNITS * PARTS];
-ivec4 sums_at(uint unit) {
+shared uint sum_tile[TILE_UNITS * PARTS];
+shared uint digit_tile[DIGIT_PLANES * ROWS * DIGIT_UNITS * PARTS];
+shared uint turned_tile[TURNED_PLANES * CHUNK * DIGIT_UNITS * PARTS];
+vec4 got(uint unit) {
     uint at = PARTS * unit;
-    return ivec4(sum_tile[at], sum_tile[at + 1u], sum_tile[at + 2u], sum_tile[at + 3u]);
+    return uintBitsToFloat(uvec4(sum_tile[at], sum_tile[at + 1u], sum_tile[at + 2u], sum_tile[at + 3u]));
 }
-void put_digits(uint unit, uvec4 digits) {
-    for (uint i = 0u; i < PARTS; ++i) digit_tile[PARTS * unit + i] = digits[i];
-}
+void put(uint unit, uvec4 v) { for (uint i = 0u; i < PARTS; ++i) sum_tile[PARTS * unit + i] = v[i]; }
+void put_digits(uint word, uint digits) { digit_tile[word] = digits; }
+void put_turned(uint word, uint digits) { turned_tile[word] = digits; }
 #define LOAD(matrix, operand, word, stride, layout_) coopMatLoad(matrix, operand, word, stride, layout_)
 #else
 #define PARTS 1u
-shared uvec4 sum_tile[ROWS * SUM_UNITS];
-shared uvec4 digit_tile[2u * ROWS * DIGIT_UNITS];
-ivec4 sums_at(uint unit) { return ivec4(sum_tile[unit]); }
-void put_digits(uint unit, uvec4 digits) { digit_tile[unit] = digits; }
-#define LOAD(matrix, operand, word, stride, layout_) \
+shared uvec4 sum_tile[TILE_UNITS];
+shared uvec4 digit_tile[DIGIT_PLANES * ROWS * DIGIT_UNITS];
+shared uvec4 turned_tile[TURNED_PLANES * CHUNK * DIGIT_UNITS];
+vec4 got(uint unit) { return uintBitsToFloat(sum_tile[unit]); }
+void put(uint unit, uvec4 v) { sum_tile[unit] = v; }
+void put_digits(uint word, uint digits) { digit_tile[word / 4u][word % 4u] = digits; }
+void put_turned(uint word, uint digits) { turned_tile[word / 4u][word % 4u] = digits; }
+#define LOAD(matrix, operand, word, stride, layout_)                             \
     coopMatLoad(matrix, operand##_units, (word) / 4u, (stride) / 4u, layout_)
 #endif
 // Where so many bytes lie in a row of shared memory.
@@ -58,122 +78,272 @@ layout(set = 0, binding = 0) readonly restrict buffer QUnits { uvec4 q_units[]; 
 layout(set = 0, binding = 1) readonly restrict buffer KUnits { uvec4 k_units[]; };
 layout(set = 0, binding = 2) readonly restrict buffer VUnits { uvec4 v_units[]; };
 
+// Numbers of the block's columns, of the rows as the bits of matrices' elements, and of a row's threads.
+shared vec4 column_facts[COLUMN_FACTS * COLS / 4u];
+shared int row_facts[ROW_FACTS * ROWS];
+shared uint shared_facts[SHARED_FACTS * SHARES * ROWS];
+#define COLUMN_FACT(fact, column) column_facts[((fact) * COLS + (column)) / 4u][(column) % 4u]
+vec4 column_facts_of(uint fact, uint quad) { return column_facts[fact * (COLS / 4u) + quad]; }
+void put_row_fact(uint fact, float x) { row_facts[fact * ROWS + OWN_ROW] = floatBitsToInt(x); }
+void share(uint fact, uint word) { shared_facts[fact * THREADS + THREAD] = word; }
+uint shared_fact(uint fact, uint of_share) { return shared_facts[fact * THREADS + OWN_ROW * SHARES + of_share]; }
+uint largest_shared(uint fact) {
+    uint largest = 0u;
+    for (uint of_share = 0u; of_share < SHARES; ++of_share) largest = max(largest, shared_fact(fact, of_share));
+    return largest;
+}
+
 // (the document's first key, begin, end, the position) of each row (ranges.glsl).
 shared uvec4 tile_ranges[ROWS];
+// Its end, the first column that one of its rows sees, and the end of those.
+shared uint segment[3];
 
-// The segment at hand: rows that belong to one document, and the columns that any of them sees.
-uint segment_end;
-uint origin;
-uint first_seen;
-uint end_seen;
+// The segment at hand: neighbouring rows of one document, whose blocks count from the same column.
+uint segment_end;   // past its last row
+uint first_column;  // of its first block
+uint end_column;
 
-void find_segment(uint start) {
-    segment_end = start;
-    origin = tile_ranges[start].x;
-    first_seen = 0xffffffffu;
-    end_seen = 0u;
-    while (segment_end < ROWS && tile_ranges[segment_end].x == origin) {
-        uvec4 range = tile_ranges[segment_end];
-        if (range.y < range.z) {
-            first_seen = min(first_seen, range.y);
-            end_seen = max(end_seen, range.z);
-        }
-        ++segment_end;
+// How far a column is in its block.
+#ifndef BLOCK_OFFSET
+#define BLOCK_OFFSET(column, origin) (((column) - (origin)) % COLS)
+#endif
+
+// Loads the ranges of the tile's n rows.
+#define LOAD_RANGES(ranges, first, n)                                            \
+    if (THREAD < ROWS) tile_ranges[THREAD] = THREAD < (n) ? ranges[(first) + THREAD] : uvec4(0u); \
+    barrier();
+
+// Finds the segment of the rows from `start` on; end_column is 0 if it sees nothing.
+void find_segment(uint start, uint n) {
+    uint origin = tile_ranges[start].x;
+    bool is_row = THREAD >= start && THREAD < n;
+    uvec4 range = is_row ? tile_ranges[THREAD] : uvec4(0u);
+    if (THREAD == 0u) {
+        segment[0] = n;
+        segment[1] = 0xffffffffu;
+        segment[2] = 0u;
     }
-    if (first_seen >= end_seen) first_seen = end_seen;
+    barrier();
+    if (is_row && range.x != origin) atomicMin(segment[0], THREAD);
+    barrier();
+    segment_end = segment[0];
+    if (is_row && THREAD < segment_end && range.y < range.z) {
+        atomicMin(segment[1], range.y);
+        atomicMax(segment[2], range.z);
+    }
+    barrier();
+    end_column = segment[2];
+    first_column = end_column > 0u ? segment[1] - BLOCK_OFFSET(segment[1], origin) : 0u;
+    barrier();
 }
 
-// The sums of the workgroup's rows of `left`, from row left_row on, with 32 rows of `right`: into shared memory, 256 times
-// those of the upper digits and those of the lower ones. Of a wide operand the lower digits are left_plane or
-// right_plane words further; of a narrow one 0 words. They are below 2^31, as heads have at most 256 columns.
-#define MULTIPLY_ROWS(left, left_row, left_plane, right, right_row, right_plane)  \
-    [[unroll]] for (uint j = 0u; j < ACROSS; ++j)                                 \
-        [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                             \
-            Sums high = Sums(0);                                                  \
-            Sums low = Sums(0);                                                   \
-            for (uint k0 = 0u; k0 < 4u * WORDS; k0 += DEPTH) {         \
-                Left a;                                                           \
-                Right b;                                                          \
-                uint of_left = ((left_row) + i * SIDE_M) * WORDS + k0 / 4u;       \
-                uint of_right = ((right_row) + j * SIDE_N) * WORDS + k0 / 4u;     \
-                LOAD(a, left, of_left, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
-                LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
-                high = coopMatMulAdd(a, b, high);                                 \
-                if (left_plane != 0u)                                             \
-                    LOAD(a, left, left_plane + of_left, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
-                if (right_plane != 0u)                                            \
-                    LOAD(b, right, right_plane + of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
-                low = coopMatMulAdd(a, b, low);                                   \
-            }                                                                     \
-            [[unroll]] for (uint e = 0u; e < low.length(); ++e) low[e] += 256 * high[e]; \
-            coopMatStore(low, sum_tile,                                           \
-                         i * SIDE_M * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), \
-                         SUM_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor);  \
-        }                                                                         \
-    subgroupBarrier();
+// Sums begin at the bits of 3 2^22, and are floats above that by their bits: of at most 256 products of digits each, they are
+// at most 2^22. The whole sum is rounded once, fused or not, as a product by 256 is exact.
+const int NO_SUM = 0x4b400000;
+float whole_sum(int high, int low) {
+    precise float upper = intBitsToFloat(high) - 12582912.0;
+    precise float lower = intBitsToFloat(low) - 12582912.0;
+    precise float sum = fma(upper, 256.0, lower);
+    return sum;
+}
 
-// The sums of the rows' digits, whose lower ones lie `lower` rows further (0 if there is one digit), with columns
-// 32 group .. of 32 rows of `right` from right_row on: into shared memory as above.
-#define MULTIPLY_DIGITS(lower, right, right_row, right_plane, group)              \
-    [[unroll]] for (uint j = 0u; j < ACROSS; ++j)                                 \
-        [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                             \
-            Sums high = Sums(0);                                                  \
-            Sums low = Sums(0);                                                   \
-            [[unroll]] for (uint k0 = 0u; k0 < COLS; k0 += DEPTH) {               \
-                Left a;                                                           \
-                Right b;                                                          \
-                uint of_left = i * SIDE_M * DIGIT_UNITS * PARTS + AT(k0); \
-                uint of_right = ((right_row) + k0) * WORDS + (COLS * (group) + j * SIDE_N) / 4u; \
-                coopMatLoad(a, digit_tile, of_left, DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
-                LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
-                high = coopMatMulAdd(a, b, high);                                 \
-                if (lower != 0u)                                                  \
-                    coopMatLoad(a, digit_tile, (lower) * DIGIT_UNITS * PARTS + of_left, DIGIT_UNITS * PARTS, \
-                                gl_CooperativeMatrixLayoutRowMajor);              \
-                if (right_plane != 0u)                                            \
-                    LOAD(b, right, right_plane + of_right, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
-                low = coopMatMulAdd(a, b, low);                                   \
-            }                                                                     \
-            [[unroll]] for (uint e = 0u; e < low.length(); ++e) low[e] += 256 * high[e]; \
-            coopMatStore(low, sum_tile,                                           \
-                         i * SIDE_M * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), \
-                         SUM_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor);  \
-        }                                                                         \
-    subgroupBarrier();
+// Rows of operands that stay in registers: those of the workgroup, if heads are not wide.
+const bool HOLDS = D <= 128u;
+#define HELD(planes) (HOLDS ? (planes) * DOWN * STEPS : 1u)
+#define HOLD(held, planes, left, row, plane)                                     \
+    if (HOLDS)                                                                   \
+        [[unroll]] for (uint p = 0u; p < planes; ++p)                            \
+            [[unroll]] for (uint i = 0u; i < DOWN; ++i)                          \
+                [[unroll]] for (uint step = 0u; step < STEPS; ++step)            \
+                    LOAD(held[(p * DOWN + i) * STEPS + step], left,              \
+                         p * (plane) + ((row) + OWN_DOWN(i)) * WORDS + step * DEPTH / 4u, WORDS, \
+                         gl_CooperativeMatrixLayoutRowMajor);
 
-// For each c, four sums of the thread's row: BODY has `four`, of columns 4 c .. 4 c + 3.
-#define EACH_FOUR_SUMS(BODY)                                                      \
-    EACH(c, COLS / 4u,                                                            \
-        ivec4 four = sums_at(gl_LocalInvocationIndex * SUM_UNITS + c);                          \
-        BODY                                                                      \
-    )                                                                             \
-    subgroupBarrier();
+// The subgroup's 16 rows of a block of `right`. They are on their way into registers during the block before, if heads are not
+// wide, else loaded where they are multiplied.
+#define NEXT(next, planes) Right next[HOLDS ? (planes) * ACROSS * STEPS : 1u];
+#define LOAD_NEXT(next, planes, right, right_row, right_plane)                   \
+    if (HOLDS)                                                                   \
+        [[unroll]] for (uint p = 0u; p < planes; ++p)                            \
+            [[unroll]] for (uint j = 0u; j < ACROSS; ++j)                        \
+                [[unroll]] for (uint step = 0u; step < STEPS; ++step)            \
+                    LOAD(next[(p * ACROSS + j) * STEPS + step], right,           \
+                         p * (right_plane) + ((right_row) + OWN_ACROSS(j)) * WORDS + step * DEPTH / 4u, WORDS, \
+                         gl_CooperativeMatrixLayoutColumnMajor);
 
-// Puts a thread's weights, zero where it sees nothing, into shared memory as integers, upper digits and lower ones, and
-// returns the factors of their exponent.
-vec2 quantise(float weights[COLS], bool wide) {
-    uint top = 0u;
-    EACH(j, COLS, top = max(top, hlx_magnitude(weights[j]));)
-    int exponent = hlx_row_exponent(top, wide);
+// The sums of the workgroup's rows of `left`, from `row` on, with 32 rows of `right`, as floats into the tile of scores
+// `to`. An operand of two planes has its lower digits `plane` words behind.
+#define MULTIPLY_ROWS(to, held, left, left_planes, row, left_plane, next, right, right_planes, right_row, right_plane) \
+    [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {                              \
+        Sums high[DOWN];                                                         \
+        Sums low[DOWN];                                                          \
+        [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                            \
+            high[i] = Sums(NO_SUM);                                              \
+            low[i] = Sums(NO_SUM);                                               \
+        }                                                                        \
+        [[unroll]] for (uint step = 0u; step < STEPS; ++step) {                  \
+            uint of_right = ((right_row) + OWN_ACROSS(j)) * WORDS + step * DEPTH / 4u; \
+            Right b;                                                             \
+            if (HOLDS) b = next[j * STEPS + step];                               \
+            else LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
+            Right lower_b = b;                                                   \
+            if (right_planes > 1u) {                                             \
+                if (HOLDS) lower_b = next[(ACROSS + j) * STEPS + step];          \
+                else LOAD(lower_b, right, (right_plane) + of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
+            }                                                                    \
+            [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                        \
+                uint of_left = ((row) + OWN_DOWN(i)) * WORDS + step * DEPTH / 4u; \
+                Left a;                                                          \
+                if (HOLDS) a = held[i * STEPS + step];                           \
+                else LOAD(a, left, of_left, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
+                Left lower_a = a;                                                \
+                if (left_planes > 1u) {                                          \
+                    if (HOLDS) lower_a = held[(DOWN + i) * STEPS + step];        \
+                    else LOAD(lower_a, left, (left_plane) + of_left, WORDS, gl_CooperativeMatrixLayoutRowMajor); \
+                }                                                                \
+                high[i] = coopMatMulAdd(a, b, high[i]);                          \
+                low[i] = coopMatMulAdd(lower_a, lower_b, low[i]);                \
+            }                                                                    \
+        }                                                                        \
+        [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                            \
+            [[unroll]] for (uint e = 0u; e < low[i].length(); ++e)               \
+                low[i][e] = floatBitsToInt(whole_sum(high[i][e], low[i][e]));    \
+            coopMatStore(low[i], sum_tile,                                       \
+                         ((to) * ROWS + OWN_DOWN(i)) * SUM_UNITS * PARTS + AT(4u * OWN_ACROSS(j)), \
+                         SUM_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
+        }                                                                        \
+    }
+
+// Four scores, or weights, of the thread's row, of columns 4 quad .. 4 quad + 3.
+uint quad_at(uint of_tile, uint quad) { return (of_tile * ROWS + OWN_ROW) * SUM_UNITS + quad; }
+vec4 got_quad(uint of_tile, uint quad) { return got(quad_at(of_tile, quad)); }
+void put_quad(uint of_tile, uint quad, vec4 four) { put(quad_at(of_tile, quad), floatBitsToUint(four)); }
+
+// The chunk's columns of the digits of 32 rows of `right`: each thread takes a word of four rows, and row d of plane `to` in
+// shared memory becomes column d of the chunk, of all 32 rows.
+const uint TURNS = COLS / 4u * (CHUNK / 4u);
+const uint OWN_TURNS = (TURNS + THREADS - 1u) / THREADS;
+#define TURNED(fetched) uvec4 fetched[OWN_TURNS];
+#define FETCH_TURNED(fetched, right, right_row)                                  \
+    [[unroll]] for (uint own = 0u; own < OWN_TURNS; ++own) {                     \
+        uint turn = THREAD + own * THREADS;                     \
+        uint word = CHUNK / 4u * chunk + turn / (COLS / 4u);                     \
+        uint of_right = ((right_row) + 4u * (turn % (COLS / 4u))) * WORDS + min(word, WORDS - 1u); \
+        fetched[own] = uvec4(right[of_right], right[of_right + WORDS],           \
+                             right[of_right + 2u * WORDS], right[of_right + 3u * WORDS]); \
+    }
+#define PUT_TURNED(to, fetched)                                                  \
+    [[unroll]] for (uint own = 0u; own < OWN_TURNS; ++own) {                     \
+        uint turn = THREAD + own * THREADS;                     \
+        uvec4 columns = turned(fetched[own]);                                    \
+        if (turn < TURNS)                                                        \
+            [[unroll]] for (uint c = 0u; c < 4u; ++c)                            \
+                put_turned(((to) * CHUNK + turn / (COLS / 4u) * 4u + c) * DIGIT_UNITS * 4u + turn % (COLS / 4u), \
+                           columns[c]);                                          \
+    }
+// The columns of four rows of four bytes.
+uvec4 turned(uvec4 rows) {
+    uvec2 even = (rows.xz & 0x00ff00ffu) | (rows.yw & 0x00ff00ffu) << 8;
+    uvec2 odd = (rows.xz >> 8 & 0x00ff00ffu) | (rows.yw & 0xff00ff00u);
+    return uvec4(even.x & 0xffffu | even.y << 16, odd.x & 0xffffu | odd.y << 16,
+                 even.x >> 16 | even.y & 0xffff0000u, odd.x >> 16 | odd.y & 0xffff0000u);
+}
+
+// Byte `from / 8` of four words.
+uint packed_bytes(uvec4 words, int from) {
+    u8vec4 bytes = u8vec4(words >> from);
+    return pack32(bytes);
+}
+
+// Puts the weights of the thread's share into planes of digits from `to` on, by the row's largest magnitude, and the factors
+// of their exponent into two facts of the row. In a row without an exponent the digits have no meaning: its factors are NaN.
+void quantise(uint of_tile, uint to, bool wide, uint largest, uint fact) {
+    int exponent = hlx_row_exponent(largest, wide);
     vec2 scale = hlx_scale(exponent);
-    EACH(unit, COLS / 16u,
-        uvec4 upper;
-        uvec4 lower;
-        EACH(w, 4u,
-            uint j = 16u * unit + 4u * w;
-            vec4 four = vec4(weights[j], weights[j + 1u], weights[j + 2u], weights[j + 3u]);
-            ivec4 integers = hlx_quantised4(four, exponent, scale);
-            if (wide) upper[w] = hlx_upper_digits(integers);
-            lower[w] = hlx_lower_digits(integers);
-        )
-        uint at = gl_LocalInvocationIndex * DIGIT_UNITS + unit;
-        if (wide) {
-            put_digits(at, upper);
-            put_digits(ROWS * DIGIT_UNITS + at, lower);
-        } else {
-            put_digits(at, lower);
+    EACH_OWN_QUAD(quad) {
+        vec4 four = got_quad(of_tile, quad);
+        uvec4 bits;
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            precise float rounded = hlx_add(hlx_mul(hlx_mul(four[i], scale.x), scale.y), 12582912.0);
+            bits[i] = floatBitsToUint(rounded);
         }
-    )
-    subgroupBarrier();
-    return hlx_factors(exponent);
+        uint at = (to * ROWS + OWN_ROW) * DIGIT_UNITS * 4u + quad;
+        put_digits(at, wide ? packed_bytes(bits + 128u, 8) : packed_bytes(bits, 0));
+        if (wide) put_digits(ROWS * DIGIT_UNITS * 4u + at, packed_bytes(bits, 0));
+    }
+    if (OWN_SHARE > 0u) return;
+    vec2 factors = hlx_factors(exponent);
+    put_row_fact(fact, factors.x);
+    put_row_fact(fact + 1u, factors.y);
 }
+
+// A fact of the rows, at each element of a matrix.
+#define LOAD_ROW_FACT(of_rows, i, fact)                                          \
+    coopMatLoad(of_rows, row_facts, (fact) * ROWS + OWN_DOWN(i), 0u, gl_CooperativeMatrixLayoutColumnMajor);
+
+// The products of the rows' digits, in planes `upper` and `lower`, with those in the transposed planes `right` and
+// `lower_right`: STEP combines `term`, scaled by the row's factors, with `sum`, an element of `sums`.
+#define ADD_PRODUCTS(sums, upper, lower, right, lower_right, fact, STEP) {       \
+    Left a[2u * DOWN * BLOCK_STEPS];                                             \
+    [[unroll]] for (uint i = 0u; i < DOWN; ++i)                                  \
+        [[unroll]] for (uint step = 0u; step < BLOCK_STEPS; ++step) {            \
+            uint of_left = OWN_DOWN(i) * DIGIT_UNITS * PARTS + AT(step * DEPTH); \
+            coopMatLoad(a[i * BLOCK_STEPS + step], digit_tile, (upper) * ROWS * DIGIT_UNITS * PARTS + of_left, \
+                        DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
+            a[(DOWN + i) * BLOCK_STEPS + step] = a[i * BLOCK_STEPS + step];      \
+            if (lower != upper)                                                  \
+                coopMatLoad(a[(DOWN + i) * BLOCK_STEPS + step], digit_tile,      \
+                            (lower) * ROWS * DIGIT_UNITS * PARTS + of_left,      \
+                            DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
+        }                                                                        \
+    Sums of_rows[2u * DOWN];                                                     \
+    [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                                \
+        LOAD_ROW_FACT(of_rows[i], i, fact)                                       \
+        LOAD_ROW_FACT(of_rows[DOWN + i], i, (fact) + 1u)                         \
+    }                                                                            \
+    [[unroll]] for (uint j = 0u; j < ACROSS_CHUNK; ++j)                          \
+        if (CHUNK * chunk + OWN_ACROSS_CHUNK(j) < D) {                           \
+            Right b[2u * BLOCK_STEPS];                                           \
+            [[unroll]] for (uint step = 0u; step < BLOCK_STEPS; ++step) {        \
+                uint of_right = OWN_ACROSS_CHUNK(j) * DIGIT_UNITS * PARTS + AT(step * DEPTH); \
+                coopMatLoad(b[step], turned_tile, (right) * CHUNK * DIGIT_UNITS * PARTS + of_right, \
+                            DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutColumnMajor); \
+                b[BLOCK_STEPS + step] = b[step];                                 \
+                if (lower_right != right)                                        \
+                    coopMatLoad(b[BLOCK_STEPS + step], turned_tile,              \
+                                (lower_right) * CHUNK * DIGIT_UNITS * PARTS + of_right, \
+                                DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutColumnMajor); \
+            }                                                                    \
+            [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                        \
+                Sums high = Sums(NO_SUM);                                        \
+                Sums low = Sums(NO_SUM);                                         \
+                [[unroll]] for (uint step = 0u; step < BLOCK_STEPS; ++step) {    \
+                    high = coopMatMulAdd(a[i * BLOCK_STEPS + step], b[step], high); \
+                    low = coopMatMulAdd(a[(DOWN + i) * BLOCK_STEPS + step], b[BLOCK_STEPS + step], low); \
+                }                                                                \
+                [[unroll]] for (uint e = 0u; e < low.length(); ++e) {            \
+                    vec2 of_row = intBitsToFloat(ivec2(of_rows[i][e], of_rows[DOWN + i][e])); \
+                    precise float term = folded(whole_sum(high[e], low[e]), of_row); \
+                    precise float sum = intBitsToFloat(sums[i * ACROSS_CHUNK + j][e]); \
+                    STEP                                                         \
+                    sums[i * ACROSS_CHUNK + j][e] = floatBitsToInt(sum);         \
+                }                                                                \
+            }                                                                    \
+        }                                                                        \
+}
+
+// The results of the workgroup: into shared memory, and from there FINISH(row, d, four), of columns d .. d + 3.
+#define FINISH_RESULTS(sums, FINISH)                                             \
+    barrier();                                                           \
+    [[unroll]] for (uint i = 0u; i < DOWN; ++i)                                  \
+        [[unroll]] for (uint j = 0u; j < ACROSS_CHUNK; ++j)                      \
+            coopMatStore(sums[i * ACROSS_CHUNK + j], sum_tile,                   \
+                         OWN_DOWN(i) * RESULT_UNITS * PARTS + AT(4u * OWN_ACROSS_CHUNK(j)), RESULT_UNITS * PARTS, \
+                         gl_CooperativeMatrixLayoutRowMajor);                    \
+    barrier();                                                           \
+    [[dont_unroll]] for (uint at = THREAD; at < ROWS * CHUNK / 4u; at += THREADS) { \
+        uint of_row = at / (CHUNK / 4u);                                         \
+        uint d = CHUNK * chunk + at % (CHUNK / 4u) * 4u;                         \
+        vec4 four = got(of_row * RESULT_UNITS + at % (CHUNK / 4u));              \
+        FINISH                                                                   \
+    }

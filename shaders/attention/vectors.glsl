@@ -35,9 +35,14 @@
         }                                                                        \
     }
 
-// exp(x) for x <= 0 or NaN: no score exceeds its row's maximum.
-float exp_below(float x) {
+// exp(x) for x <= 0: no score exceeds its row's maximum.
+float exp_of_finite(float x) {
     precise float y = hlx_exp_core(x);
-    y = x < HLX_EXP_LOW ? 0.0 : y;
+    return x < HLX_EXP_LOW ? 0.0 : y;
+}
+
+// The same, and NaN for NaN.
+float exp_below(float x) {
+    precise float y = exp_of_finite(x);
     return hlx_isnan(x) ? x : y;
 }

@@ -73,13 +73,15 @@ vec2 hlx_factors(int e) {
     return e == HLX_NO_EXPONENT ? vec2(uintBitsToFloat(HLX_NAN)) : hlx_scale(-e);
 }
 
-// An element of a product from its rounded sum and the factors of its row and column: sum 2^-(e_a + e_b). What is tiny
-// becomes +0, what is large an infinity. The halves of the exponents are joined first: they go past a float's range only
-// where the whole does, too.
-float hlx_result_of_sum(float sum, vec2 of_a, vec2 of_b) {
+// A rounded sum times the factors of its row and column: sum 2^-(e_a + e_b). What is tiny becomes a zero, what is large an
+// infinity. The halves of the exponents are joined first: they go past a float's range only where the whole does, too.
+float hlx_scaled_sum(float sum, vec2 of_a, vec2 of_b) {
     precise float first = hlx_mul(of_a.x, of_b.x);
     precise float second = hlx_mul(of_a.y, of_b.y);
-    return hlx_pos0(hlx_mul(hlx_mul(sum, first), second));
+    return hlx_mul(hlx_mul(sum, first), second);
 }
+
+// An element of a product: -0 becomes +0.
+float hlx_result_of_sum(float sum, vec2 of_a, vec2 of_b) { return hlx_pos0(hlx_scaled_sum(sum, of_a, of_b)); }
 
 #endif

@@ -14,8 +14,7 @@ layout(constant_id = 0) const bool HAS_BIAS = false;
 layout(constant_id = 1) const uint ADDS = 0;
 // N is a multiple of four.
 layout(constant_id = 2) const bool VECTORS = false;
-
-layout(constant_id = 8) const uint PIECE_TERMS = HLX_PIECE;
+layout(constant_id = 3) const uint PIECE_TERMS = HLX_PIECE;
 
 layout(push_constant) uniform Push {
     uint batch;
@@ -29,35 +28,10 @@ layout(set = 0, binding = 1) readonly restrict buffer AExponents { int a_exponen
 layout(set = 0, binding = 2) readonly restrict buffer B { uvec4 b[]; };
 layout(set = 0, binding = 3) readonly restrict buffer BExponents { int b_exponents[]; };
 layout(set = 0, binding = 4) readonly buffer Bias { float bias[]; };
-#ifdef WRITES_EXTRA
-layout(set = 0, binding = 5) writeonly buffer Extra { float extra[]; };
-layout(set = 0, binding = 5) writeonly buffer ExtraVectors { vec4 extra_vectors[]; };
-#else
 layout(set = 0, binding = 5) readonly buffer Extra { float extra[]; };
 layout(set = 0, binding = 5) readonly buffer ExtraVectors { vec4 extra_vectors[]; };
-#endif
 layout(set = 0, binding = 6) buffer C { float c[]; };
 layout(set = 0, binding = 6) buffer CVectors { vec4 c_vectors[]; };
-
-#ifdef ACTIVATED
-// The activation, by its place in activations.txt.
-layout(constant_id = 3) const uint KIND = 0;
-#include "../include/activation.glsl"
-#include "../include/activation_kinds.glsl"
-
-// f of a result, or f' at what C holds times it, of a product of one piece.
-vec4 activated(vec4 v, vec4 x) {
-    precise vec4 y = v;
-    [[dont_unroll]] for (uint j = 0u; j < 4u; ++j) {
-#ifdef WRITES_EXTRA
-        y[j] = activation_forward(v[j]);
-#else
-        y[j] = activation_backward(x[j], v[j]);
-#endif
-    }
-    return y;
-}
-#endif
 
 // Units of a piece.
 const uint PIECE = PIECE_TERMS / 16u;
@@ -80,15 +54,7 @@ float continued(float result, float earlier, uint piece, uint n) {
 // Stores a result of a piece.
 void finish_one(float result, uint piece, uint at, uint n) {
     precise float v = continued(result, adds_earlier(piece) ? c[at] : 0.0, piece, n);
-#ifdef ACTIVATED
-#ifdef WRITES_EXTRA
-    extra[at] = activation_forward(v);
-#else
-    v = activation_backward(c[at], v);
-#endif
-#else
     if (adds_last(piece)) v = hlx_add(v, ADDS == 1u ? extra[at] : c[at]);
-#endif
     c[at] = v;
 }
 
@@ -100,18 +66,10 @@ void finish(vec4 results, uint piece, uint product, uint m, uint n) {
     if (VECTORS) {
         vec4 earlier = adds_earlier(piece) ? c_vectors[at / 4u] : vec4(0.0);
         [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = continued(v[j], earlier[j], piece, n + j);
-#ifdef ACTIVATED
-#ifdef WRITES_EXTRA
-        extra_vectors[at / 4u] = activated(v, v);
-#else
-        v = activated(v, c_vectors[at / 4u]);
-#endif
-#else
         if (adds_last(piece)) {
             vec4 other = ADDS == 1u ? extra_vectors[at / 4u] : c_vectors[at / 4u];
             [[unroll]] for (uint j = 0u; j < 4u; ++j) v[j] = hlx_add(v[j], other[j]);
         }
-#endif
         c_vectors[at / 4u] = v;
         return;
     }

@@ -4,20 +4,10 @@
 //
 // 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile. Shared memory
 // is an array of units of 16 bytes; with WORDS, for matrices of less depth, of words, and the tile is a quarter as large.
-//
-// With ACTIVATED (finish.glsl) results pass through shared memory, as at an edge: an activation is long, and stands
-// once in a loop.
-#extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#include "../include/matrices.glsl"
 #include "finish.glsl"
 
-// The matrices' rows, columns and terms, and the threads of four subgroups.
-layout(constant_id = 4) const uint SIDE_M = 16;
-layout(constant_id = 5) const uint SIDE_N = 16;
-layout(constant_id = 6) const uint DEPTH = 32;
+// The threads of four subgroups.
 layout(constant_id = 7) const uint THREADS = 128;
 layout(local_size_x_id = 7) in;
 
@@ -69,14 +59,8 @@ shared int factors[2u * SCALED];
 
 // As the words of matrices.
 layout(set = 0, binding = 4) readonly buffer BiasBits { int bias_bits[]; };
-#ifndef ACTIVATED
 layout(set = 0, binding = 5) readonly buffer ExtraBits { int extra_bits[]; };
-#endif
 layout(set = 0, binding = 6) buffer CBits { int c_bits[]; };
-
-#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE_M, DEPTH, gl_MatrixUseA>
-#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE_N, gl_MatrixUseB>
-#define Sums coopmat<int, gl_ScopeSubgroup, SIDE_M, SIDE_N, gl_MatrixUseAccumulator>
 
 // The units of a step that a thread loads. Rows past an edge repeat the last one, and are not stored.
 #define FETCH(step)                                                                        \
@@ -118,12 +102,8 @@ void main() {
     uint own_m = gl_SubgroupID / (COLUMNS / OWN_COLUMNS) * OWN_ROWS;
     uint own_n = gl_SubgroupID % (COLUMNS / OWN_COLUMNS) * OWN_COLUMNS;
     uint results = gl_SubgroupID * OWN_RESULTS;
-#ifdef ACTIVATED
-    const bool is_whole = false;
-#else
     // Matrices go to C as they are.
     bool is_whole = VECTORS && pieces() == 1u && first_m + ROWS <= push.m && first_n + COLUMNS <= push.n;
-#endif
 
     for (uint piece = 0u; piece < pieces(); ++piece) {
         Sums high[DOWN * ACROSS];
@@ -191,7 +171,6 @@ void main() {
                     vec2 of_column = intBitsToFloat(ivec2(of_columns[0][e], of_columns[1][e]));
                     bits[e] = floatBitsToInt(hlx_result_of_sum(sum, of_row, of_column));
                 }
-#ifndef ACTIVATED
                 if (is_whole) {
                     uint at = corner + i * SIDE_M * push.n + j * SIDE_N;
                     if (HAS_BIAS) {
@@ -210,7 +189,6 @@ void main() {
                     }
                     coopMatStore(bits, c_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
                 }
-#endif
                 // (A `continue` above would keep this loop from being unrolled, and all sums in memory.)
                 if (!is_whole)
                     coopMatStore(bits, tile, results * PARTS + AT(4u * j * SIDE_N), RESULT_STRIDE * PARTS,

@@ -4,14 +4,8 @@
 //   out[m, n] = (256 sum_k high[m, k] b[n, k] + sum_k low[m, k] b[n, k]) row[m] column[n], m < M, n < N, k < 2 K, modulo 2^32,
 // where row and column are the numbers from 1 on.
 // operands: 2 K + 16 bytes a row (the last 16 are not used) of M rows of high, then of low, then of N rows of b.
-#extension GL_KHR_cooperative_matrix : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
-#extension GL_EXT_control_flow_attributes : require
+#include "../include/matrices.glsl"
 
-layout(constant_id = 4) const uint SIDE_M = 16;
-layout(constant_id = 5) const uint SIDE_N = 16;
-layout(constant_id = 6) const uint DEPTH = 32;
 layout(constant_id = 7) const uint THREADS = 32;
 layout(local_size_x_id = 7) in;
 
@@ -38,10 +32,6 @@ void put(uint word, uint v) { tile[word / PART][word % PART] = v; }
 uint got(uint word) { return tile[word / PART][word % PART]; }
 #endif
 shared int factors[SIDE_M + SIDE_N];
-
-#define Left coopmat<int8_t, gl_ScopeSubgroup, SIDE_M, DEPTH, gl_MatrixUseA>
-#define Right coopmat<int8_t, gl_ScopeSubgroup, DEPTH, SIDE_N, gl_MatrixUseB>
-#define Sums coopmat<int, gl_ScopeSubgroup, SIDE_M, SIDE_N, gl_MatrixUseAccumulator>
 
 void main() {
     for (uint at = gl_LocalInvocationIndex; at < LINES * STRIDE; at += THREADS) put(FIRST + at, operands[at]);

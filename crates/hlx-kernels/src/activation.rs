@@ -24,10 +24,12 @@ mod kinds;
 use std::fmt;
 use std::str::FromStr;
 
-use hlx_core::{Buffer, Context, Shader};
+use hlx_core::{Binding, Buffer, Context, Shader};
 
 use crate::error::KernelError;
-use crate::map::{Map, each1, each2};
+use crate::map::{Arg, Map, chunks1, each1, each2};
+
+shader!(in_place_shader, "activation/backward_in_place");
 
 /// Defines the kinds and what depends on them, from the table's lines.
 macro_rules! define_kinds {
@@ -149,6 +151,33 @@ pub fn activation_backward(
     )
 }
 
+/// Computes `x = dy * f'(x)`: the gradient takes the place of the input of the forward pass.
+///
+/// # Errors
+/// As [`activation_forward`].
+pub fn activation_backward_in_place(
+    ctx: &Context,
+    kind: Activation,
+    x: &Buffer,
+    dy: &Buffer,
+) -> Result<(), KernelError> {
+    let map = Map {
+        specialization: &[(0, kind as u32)],
+        ..Map::new("activation_backward", &in_place_shader::SHADER)
+    };
+    let args = [
+        Arg::Each("dy", Binding::Read(dy)),
+        Arg::Each("x", Binding::ReadWrite(x)),
+    ];
+    map.launch(ctx, &args, move |bindings| {
+        let ([dy], [x]) = bindings.split::<1, 1>();
+        chunks1(dy, x, |dy, x| {
+            let of_input = x.to_vec();
+            backward_chunk(kind, &of_input, dy, x);
+        });
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +219,27 @@ mod tests {
             total += term / f64::from(2 * n + 1);
         }
         total * 2.0 / std::f64::consts::PI.sqrt()
+    }
+
+    #[test]
+    fn a_gradient_in_place_is_that_beside_it() {
+        for &kind in Activation::ALL {
+            for n in [1, 34, 20_003] {
+                let (x, dy) = (normal(7, n), normal(8, n));
+                let got = run_everywhere("activation_backward", |ctx, mem| {
+                    let (input, dy) = (mem.input(ctx, &x)?, mem.input(ctx, &dy)?);
+                    let (dx, in_place) = (mem.output(ctx, n)?, mem.output(ctx, n)?);
+                    activation_backward(ctx, kind, &input, &dy, &dx)?;
+                    ctx.copy(&input, &in_place)?;
+                    activation_backward_in_place(ctx, kind, &in_place, &dy)?;
+                    Ok(vec![dx, in_place])
+                });
+                let [dx, in_place] = [&got[0], &got[1]].map(|values| {
+                    values.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+                });
+                assert_eq!(dx, in_place, "{kind:?}");
+            }
+        }
     }
 
     #[test]

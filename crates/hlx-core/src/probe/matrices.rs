@@ -96,13 +96,16 @@ fn is_right(context: &Context, shape: MatrixShape) -> Result<bool, CoreError> {
     let operands = Operands::new(shape);
     let buffer = context.buffer_u32(&operands.words())?;
     let out = context.alloc((shape.rows * shape.columns) as usize)?;
+    // The shader has no constants 0 to 3; validation layers up to 1.4.309 look for a matrix's sizes at the places of their ids.
+    let unused = (0..4).map(|id| (id, 0));
+    let specialization: Vec<_> = unused.chain(shape.specialization(1)).collect();
     let launch = Launch {
         name: "probe",
         shader: match shape.is_narrow() {
             true => &NARROW_MATRICES,
             false => &MATRICES,
         },
-        specialization: &shape.specialization(1),
+        specialization: &specialization,
         bindings: &[Binding::Read(&buffer), Binding::Write(&out)],
         push: &[],
         groups: groups_1d(1),

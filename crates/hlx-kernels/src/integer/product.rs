@@ -12,21 +12,13 @@ use super::law::Width;
 use super::prepare::{Preparation, Prepared};
 use super::{LONGEST, check_dtype};
 use crate::KernelError;
-use crate::activation::Activation;
 use crate::elementwise::add_assign;
 use crate::error::{check_len, check_that};
 use crate::matmul::Epilogue;
 
 shader!(plain_shader, "integer/product");
 shader!(matrices_shader, "integer/product_matrices");
-shader!(activation_shader, "integer/product_matrices_activation");
-shader!(slope_shader, "integer/product_matrices_slope");
 shader!(narrow_shader, "integer/product_matrices_words");
-shader!(
-    narrow_activation_shader,
-    "integer/product_matrices_words_activation"
-);
-shader!(narrow_slope_shader, "integer/product_matrices_words_slope");
 
 use plain_shader::Push;
 
@@ -70,22 +62,16 @@ enum End<'a> {
     Add(&'a Buffer),
     /// It is added to what C holds.
     Stored,
-    /// f of it goes here; in the launch itself by matrices alone, of rows of one piece.
-    Activation(Activation, &'a Buffer),
-    /// f' at what C holds times it, likewise.
-    Slope(Activation),
 }
 
 impl End<'_> {
-    /// The shaders' constants ADDS and KIND.
-    fn specialization(self) -> [(u32, u32); 2] {
-        let (adds, kind) = match self {
-            Self::Nothing => (0, 0),
-            Self::Add(_) => (1, 0),
-            Self::Stored => (2, 0),
-            Self::Activation(kind, _) | Self::Slope(kind) => (0, kind as u32),
-        };
-        [(1, adds), (3, kind)]
+    /// The shaders' constant ADDS.
+    fn adds(self) -> u32 {
+        match self {
+            Self::Nothing => 0,
+            Self::Add(_) => 1,
+            Self::Stored => 2,
+        }
     }
 }
 
@@ -113,7 +99,6 @@ pub fn integer_product(
     })?;
     let into = |c: &Buffer, end: End<'_>| launch(ctx, [a, b], bias, c, shape, end);
     let one_piece = a.of.pieces() == 1;
-    let fuses = one_piece && matches!(ctx.tuning().products.integers, IntegerPath::Matrices(_));
     match epilogue {
         Epilogue::None if shape.accumulate && !one_piece => {
             // C cannot hold both the pieces so far and what they are added to.
@@ -127,11 +112,7 @@ pub fn integer_product(
             check_len(NAME, "r", r, c.len())?;
             into(c, End::Add(r))
         }
-        Epilogue::Activation { kind, out } if fuses => {
-            check_len(NAME, "out", out, c.len())?;
-            into(c, End::Activation(kind, out))
-        }
-        Epilogue::ActivationBackward(kind) if fuses => into(c, End::Slope(kind)),
+        // Within the launch activations take longer than in one of their own.
         other => other.separately(ctx, c, false, |c| into(c, End::Nothing)),
     }
 }
@@ -178,28 +159,15 @@ fn check(
     })
 }
 
-/// A shader of products, the results of its workgroups, and the matrices that it takes.
-fn shader_of(
-    path: IntegerPath,
-    end: End<'_>,
-) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
-    let IntegerPath::Matrices(shape) = path else {
-        return (&plain_shader::SHADER, [16, 64], None);
-    };
-    let shader = match (end, shape.is_narrow()) {
-        (End::Activation(..), false) => &activation_shader::SHADER,
-        (End::Activation(..), true) => &narrow_activation_shader::SHADER,
-        (End::Slope(_), false) => &slope_shader::SHADER,
-        (End::Slope(_), true) => &narrow_slope_shader::SHADER,
-        (_, false) => &matrices_shader::SHADER,
-        (_, true) => &narrow_shader::SHADER,
-    };
-    let tile = if shape.is_narrow() {
-        [32, 64]
-    } else {
-        [64, 128]
-    };
-    (shader, tile, Some(shape))
+/// The shader of products, the results of its workgroups, and the matrices that it takes.
+fn shader_of(path: IntegerPath) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+    match path {
+        IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
+        IntegerPath::Matrices(shape) if shape.is_narrow() => {
+            (&narrow_shader::SHADER, [32, 64], Some(shape))
+        }
+        IntegerPath::Matrices(shape) => (&matrices_shader::SHADER, [64, 128], Some(shape)),
+    }
 }
 
 fn launch(
@@ -218,26 +186,23 @@ fn launch(
         n: s.n as u32,
         units: (padded / 16) as u32,
     };
-    let (shader, [rows, columns], matrices) = shader_of(ctx.tuning().products.integers, end);
+    let (shader, [rows, columns], matrices) = shader_of(ctx.tuning().products.integers);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
     let extra = match end {
         End::Add(r) => Binding::Read(r),
-        End::Activation(_, out) => Binding::Write(out),
         _ => Binding::Read(unread),
     };
     let to = match end {
-        End::Stored | End::Slope(_) => Binding::ReadWrite(c),
+        End::Stored => Binding::ReadWrite(c),
         _ if a.of.pieces() > 1 => Binding::ReadWrite(c),
         _ => Binding::Write(c),
     };
-    let [adds, kind] = end.specialization();
     let constants = [
         (0, u32::from(bias.is_some())),
-        adds,
+        (1, end.adds()),
         (2, u32::from(s.n.is_multiple_of(4))),
-        kind,
-        (8, a.of.piece() as u32),
+        (3, a.of.piece() as u32),
     ];
     let shape = matrices.map(|shape| shape.specialization(SUBGROUPS));
     let constants: Vec<_> = constants

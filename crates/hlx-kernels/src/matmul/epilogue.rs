@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::MatMul;
 use super::table::Tile;
 use crate::activation::{
-    Activation, activation_backward, activation_forward, backward_chunk, forward_chunk,
+    Activation, activation_backward_in_place, activation_forward, backward_chunk, forward_chunk,
 };
 use crate::elementwise::{add_assign, add_assign_chunk, scale, scale_chunk};
 use crate::error::check_that;
@@ -175,9 +175,7 @@ impl Epilogue<'_> {
                 activation_forward(ctx, kind, c, out)
             }
             Self::ActivationBackward(kind) => {
-                let dx = ctx.alloc(c.len())?;
-                activation_backward(ctx, kind, c, &chains()?, &dx)?;
-                Ok(ctx.copy(&dx, c)?)
+                activation_backward_in_place(ctx, kind, c, &chains()?)
             }
             Self::Scale(factor) => scale(ctx, &chains()?, factor, c),
         }

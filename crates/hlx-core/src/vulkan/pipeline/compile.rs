@@ -86,14 +86,17 @@ pub(super) fn compile(
     stage: &Stage<'_>,
     (layout, set_layout): &Layouts,
 ) -> Result<Pipeline, CoreError> {
-    let words: Vec<u32> = stage.constants.iter().map(|&(_, word)| word).collect();
+    // By their ids: validation layers up to 1.4.309 at least take the id of a matrix's size for a place in this list.
+    let mut constants = stage.constants.to_vec();
+    constants.sort_unstable();
+    let words: Vec<u32> = constants.iter().map(|&(_, word)| word).collect();
     let data: &[u8] = bytemuck::cast_slice(&words);
     let entry = |(idx, &(id, _)): (usize, &(u32, u32))| vk::SpecializationMapEntry {
         constant_id: id,
         offset: 4 * idx as u32,
         size: 4,
     };
-    let entries: Vec<_> = stage.constants.iter().enumerate().map(entry).collect();
+    let entries: Vec<_> = constants.iter().enumerate().map(entry).collect();
     let specialization = vk::SpecializationInfo::default()
         .map_entries(&entries)
         .data(data);

@@ -29,7 +29,7 @@ use crate::KernelError;
 use crate::error::check_len;
 use crate::integer::Width;
 use heads::{Heads, Prepared};
-use shaders::{FORWARD, KEY_VALUE, Push, QUERY};
+use shaders::{FORWARD, KEY_VALUE, QUERY};
 
 mod cpu;
 mod heads;
@@ -54,8 +54,8 @@ pub fn integer_attention_forward(
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
     let [q, k, v] = operands(ctx, inputs, attention, &places)?;
-    let (push, ranged) = (push(attention), attention.push(places));
-    let chosen = FORWARD.choose(ctx, attention);
+    let push = attention.push(places);
+    let chosen = FORWARD.choose(ctx, attention, &places);
     let heads = attention.batch * attention.heads;
     let launch = Launch {
         name: NAME,
@@ -79,7 +79,7 @@ pub fn integer_attention_forward(
     ctx.launch_counted(launch, work, move |bindings| {
         let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
         let operands = heads::rows_of([q, k, v], of);
-        let inputs = cpu::Inputs::new(operands, ranges, counter, &ranged, &attention);
+        let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
         cpu::forward(&inputs, o, stats);
     })?;
     Ok(())
@@ -141,25 +141,6 @@ fn contiguous(attention: &RangedAttention) -> Strided {
     }
 }
 
-fn push(attention: &RangedAttention) -> Push {
-    let all = attention.push([Strided::default(); 3]);
-    Push {
-        batch: all.batch,
-        queries: all.queries,
-        keys: all.keys,
-        heads: all.heads,
-        group: all.group,
-        scale: all.scale,
-        cap: all.cap,
-        inverse_cap: all.inverse_cap,
-        seed_low: all.seed_low,
-        seed_high: all.seed_high,
-        purpose: all.purpose,
-        p: all.p,
-        factor: all.factor,
-    }
-}
-
 /// A backward pass.
 struct Pass<'a> {
     ctx: &'a Context,
@@ -172,9 +153,9 @@ struct Pass<'a> {
 impl Pass<'_> {
     fn query(&self, operands: [&Prepared; 4], dq: &Buffer) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
-        let (push, ranged) = (push(&attention), attention.push(self.places));
+        let push = attention.push(self.places);
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
-        let chosen = QUERY.choose(self.ctx, &attention);
+        let chosen = QUERY.choose(self.ctx, &attention, &self.places);
         let heads = attention.batch * attention.heads;
         let launch = Launch {
             name: "integer_attention_backward_query",
@@ -199,7 +180,7 @@ impl Pass<'_> {
             .launch_counted(launch, attention.work(&launch, 3), move |bindings| {
                 let ([q, k, v, ranges, counter, d_o, stats, delta], [dq]) = bindings.split();
                 let [q, k, v, d_o] = heads::rows_of([q, k, v, d_o], of);
-                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &ranged, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
                 cpu::backward_query(&inputs, &cpu::Upstream { d_o, stats, delta }, dq);
             })?;
         Ok(())
@@ -211,9 +192,9 @@ impl Pass<'_> {
         [dk, dv]: [&Buffer; 2],
     ) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
-        let (push, ranged) = (push(&attention), attention.push(self.places));
+        let push = attention.push(self.places);
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);
-        let chosen = KEY_VALUE.choose(self.ctx, &attention);
+        let chosen = KEY_VALUE.choose(self.ctx, &attention, &self.places);
         let heads = attention.batch * attention.key_heads;
         let launch = Launch {
             name: "integer_attention_backward_key_value",
@@ -253,7 +234,7 @@ impl Pass<'_> {
                     q_narrow,
                 ] = read;
                 let [q, k, v, d_o, q_narrow] = heads::rows_of([q, k, v, d_o, q_narrow], of);
-                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &ranged, &attention);
+                let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
                 let upstream = cpu::Upstream { d_o, stats, delta };
                 cpu::backward_key_value(&inputs, &upstream, (key_ranges, q_narrow), [dk, dv]);
             })?;

@@ -2,7 +2,7 @@
 
 use hlx_core::{Context, IntegerPath, MatrixShape, Shader};
 
-use super::super::sizes::RangedAttention;
+use super::super::sizes::{RangedAttention, Strided};
 
 shader!(forward, "attention/integer_forward");
 shader!(forward_matrices, "attention/integer_forward_matrices");
@@ -23,91 +23,97 @@ shader!(
     "attention/integer_backward_key_value_matrices_words"
 );
 
-pub use forward::Push;
-
-/// Columns of the result of a workgroup.
-const COLUMNS: usize = 64;
-/// Of a workgroup that multiplies matrices, which has as many rows as threads.
-const SUBGROUPS: u32 = 1;
-/// Rows of a workgroup without matrices: queries of the forward pass and of dQ, keys of dK and dV.
-const PLAIN_ROWS: usize = 32;
-/// Columns of a block, which matrices divide.
+/// Subgroups of a workgroup that multiplies matrices.
+const SUBGROUPS: u32 = 4;
+/// Rows of a workgroup: queries of the forward pass and of dQ, keys of dK and dV.
+const ROWS: u32 = 32;
+/// Terms of a block's products.
 const BLOCK: u32 = 32;
 
-/// The shaders of a pass: in plain integers, by matrices, and by matrices of less than 16 terms.
-pub struct Pass([&'static Shader; 3]);
+/// A pass.
+pub struct Pass {
+    /// In plain integers, by matrices, and by matrices of less than 16 terms.
+    shaders: [&'static Shader; 3],
+    /// Columns of a workgroup's result: of heads that are wider than 64, by matrices.
+    columns_of_wide: usize,
+}
 
-pub const FORWARD: Pass = Pass([
-    &forward::SHADER,
-    &forward_matrices::SHADER,
-    &forward_narrow::SHADER,
-]);
-pub const QUERY: Pass = Pass([
-    &query::SHADER,
-    &query_matrices::SHADER,
-    &query_narrow::SHADER,
-]);
-pub const KEY_VALUE: Pass = Pass([
-    &key_value::SHADER,
-    &key_value_matrices::SHADER,
-    &key_value_narrow::SHADER,
-]);
+/// Columns of a workgroup's result elsewhere.
+const COLUMNS: usize = 64;
 
-/// A shader with its constants, and the workgroups for so many rows of a head.
+pub const FORWARD: Pass = Pass {
+    shaders: [
+        &forward::SHADER,
+        &forward_matrices::SHADER,
+        &forward_narrow::SHADER,
+    ],
+    columns_of_wide: 2 * COLUMNS,
+};
+pub const QUERY: Pass = Pass {
+    shaders: [
+        &query::SHADER,
+        &query_matrices::SHADER,
+        &query_narrow::SHADER,
+    ],
+    columns_of_wide: 2 * COLUMNS,
+};
+pub const KEY_VALUE: Pass = Pass {
+    shaders: [
+        &key_value::SHADER,
+        &key_value_matrices::SHADER,
+        &key_value_narrow::SHADER,
+    ],
+    columns_of_wide: COLUMNS,
+};
+
+/// A shader with its constants, and its workgroups for the columns of a tile of rows.
 pub struct Chosen {
     pub shader: &'static Shader,
     pub constants: Vec<(u32, u32)>,
-    rows: usize,
     chunks: usize,
 }
 
 impl Pass {
-    pub fn choose(&self, ctx: &Context, attention: &RangedAttention) -> Chosen {
-        let matrices = match ctx.tuning().products.integers {
-            IntegerPath::Matrices(shape) if fits(shape) => Some(shape),
-            _ => None,
+    pub fn choose(
+        &self,
+        ctx: &Context,
+        attention: &RangedAttention,
+        places: &[Strided; 3],
+    ) -> Chosen {
+        let [plain, of_matrices, narrow] = self.shaders;
+        let width = attention.head_width;
+        let mut chosen = Chosen {
+            shader: plain,
+            constants: attention.constants(places).to_vec(),
+            chunks: width.div_ceil(COLUMNS),
         };
-        let [plain, of_matrices, narrow] = self.0;
-        let (shader, rows) = match matrices {
-            None => (plain, PLAIN_ROWS),
-            Some(shape) => {
-                let shader = if shape.is_narrow() {
-                    narrow
-                } else {
-                    of_matrices
-                };
-                (shader, (SUBGROUPS * shape.subgroup) as usize)
+        if let IntegerPath::Matrices(shape) = ctx.tuning().products.integers
+            && fits(shape)
+        {
+            chosen.shader = match shape.is_narrow() {
+                true => narrow,
+                false => of_matrices,
+            };
+            chosen.constants.extend(shape.specialization(SUBGROUPS));
+            if width > COLUMNS {
+                chosen.chunks = width.div_ceil(self.columns_of_wide);
             }
-        };
-        // `D`, whether scores are capped, whether weights are dropped.
-        let sizes = [
-            (0, attention.head_width as u32),
-            (2, u32::from(attention.soft_cap.is_some())),
-            (3, u32::from(attention.dropout.is_some())),
-        ];
-        let of_shape = matrices.map(|shape| shape.specialization(SUBGROUPS));
-        Chosen {
-            shader,
-            constants: sizes
-                .into_iter()
-                .chain(of_shape.into_iter().flatten())
-                .collect(),
-            rows,
-            chunks: attention.head_width.div_ceil(COLUMNS),
         }
+        chosen
     }
 }
 
 impl Chosen {
     /// Workgroups of `heads` heads with so many rows.
     pub fn groups(&self, rows: usize, heads: usize) -> usize {
-        rows.div_ceil(self.rows) * self.chunks * heads
+        rows.div_ceil(ROWS as usize) * self.chunks * heads
     }
 }
 
-/// Whether matrices divide a block, and a subgroup has whole ones of its rows.
+/// Whether matrices divide a subgroup's quarter of a block, and its threads have whole rows.
 const fn fits(shape: MatrixShape) -> bool {
-    BLOCK.is_multiple_of(shape.columns)
+    (ROWS / 2).is_multiple_of(shape.rows)
+        && (BLOCK / 2).is_multiple_of(shape.columns)
         && BLOCK.is_multiple_of(shape.terms)
-        && shape.subgroup.is_multiple_of(shape.rows)
+        && (SUBGROUPS * shape.subgroup).is_multiple_of(ROWS)
 }
