@@ -123,7 +123,9 @@ impl Case {
         let floats = |count: f64| Amount::Bytes(4.0 * count);
         match self.op.as_str() {
             "matmul" | "matmul_tn" | "matmul_nt" | "linear" | "linear_gelu" | "weight_gradient"
-            | "integer_product" | "integer_sums" | "integer_gelu" | "integer_gelu_slope" => Amount::Flops(2.0 * s[0] * s[1] * s[2]),
+            | "integer_product" | "integer_sums" | "integer_gelu" | "integer_gelu_slope" => {
+                Amount::Flops(2.0 * s[0] * s[1] * s[2])
+            }
             // A product of the weight with every patch, forward and for either gradient.
             "conv2d_forward" | "conv2d_backward_input" | "conv2d_backward_weight" => {
                 Amount::Flops(2.0 * s[0] * s[1] * s[2] * s[3] * s[3] * s[4] * s[4])
@@ -132,7 +134,9 @@ impl Case {
             "lstm_forward" => Amount::Flops(8.0 * s[0] * s[1] * s[3] * (s[2] + s[3])),
             "lstm_backward" => Amount::Flops(16.0 * s[0] * s[1] * s[3] * (s[2] + s[3])),
             // B, T, H, D: products over the pairs at or below the diagonal, 2 forward, 5 backward.
-            "attention_forward" | "integer_attention_forward" => Amount::Flops(2.0 * 2.0 * attention_pairs(&s)),
+            "attention_forward" | "integer_attention_forward" => {
+                Amount::Flops(2.0 * 2.0 * attention_pairs(&s))
+            }
             "attention_backward" | "integer_attention_backward" => {
                 Amount::Flops(2.0 * 5.0 * attention_pairs(&s))
             }

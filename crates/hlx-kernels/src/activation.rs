@@ -234,9 +234,8 @@ mod tests {
                     activation_backward_in_place(ctx, kind, &in_place, &dy)?;
                     Ok(vec![dx, in_place])
                 });
-                let [dx, in_place] = [&got[0], &got[1]].map(|values| {
-                    values.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
-                });
+                let [dx, in_place] = [&got[0], &got[1]]
+                    .map(|values| values.iter().map(|x| x.to_bits()).collect::<Vec<u32>>());
                 assert_eq!(dx, in_place, "{kind:?}");
             }
         }

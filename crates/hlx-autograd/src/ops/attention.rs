@@ -30,8 +30,9 @@ impl Tensor {
     /// zeros. PyTorch's tensors are \[B, H, T, D\], and its `is_causal` counts the first query as the
     /// first position: here the queries are the last positions, unless `first_positions` says otherwise.
     ///
-    /// No T x S matrix is stored. In the `integer` arithmetic its products are exact sums over integers, too. A query's bits depend on the keys of its own document alone: not on
-    /// what is packed beside it, on padding, on the batch, nor on how many queries come at a time.
+    /// No T x S matrix is stored. In the `integer` arithmetic its products are exact sums over integers, too. A query's
+    /// bits depend on the keys of its own document alone: not on what is packed beside it, on padding, on the batch, nor
+    /// on how many queries come at a time.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and

@@ -5,7 +5,7 @@ use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
 use super::integer::{self, Incoming, Sizes};
-use super::matmul::WeightGradient;
+use super::weight_gradient::WeightGradient;
 use crate::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 

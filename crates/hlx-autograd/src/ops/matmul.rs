@@ -1,13 +1,12 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
-use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
-use hlx_kernels::elementwise::add_assign;
+use hlx_core::Buffer;
+use hlx_kernels::broadcast_shape;
 use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
-use hlx_kernels::{KernelError, broadcast_shape};
 
-use super::integer::{self, Incoming};
+use super::weight_gradient::weight_gradient;
 use crate::samples::Samples;
-use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
+use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
     /// Computes the matrix product A B, as `torch.matmul`: A is \[.., M, K\], B is \[.., K, N\], and
@@ -252,7 +251,8 @@ fn recorded_backward(
     Ok(())
 }
 
-fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
+/// A product of `batch` matrices that lie so far apart.
+pub(super) fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
     let [stride_a, stride_b, stride_c] = strides;
     MatMul {
         batch,
@@ -260,125 +260,6 @@ fn strided(batch: usize, [m, n, k]: [usize; 3], strides: [usize; 3]) -> MatMul {
         stride_b,
         stride_c,
         ..MatMul::new(m, n, k)
-    }
-}
-
-/// Computes a weight's gradient leftᵀ right, \[M, N\], summed over `rows` rows: one chain a
-/// shard over its rows in order, the shards pairwise. The operands come with their widths.
-pub(super) fn weight_gradient(
-    pass: &mut Backward<'_>,
-    weight: &Input,
-    left: (&Buffer, usize),
-    right: (&Buffer, usize),
-    rows: usize,
-    batch: Batch,
-) -> Result<()> {
-    let gradient = WeightGradient {
-        incoming: None,
-        left,
-        right,
-        rows,
-    };
-    gradient.add_to(pass, weight, batch)
-}
-
-/// A weight's gradient leftᵀ right, \[M, N\], of operands with their widths.
-pub(super) struct WeightGradient<'a> {
-    /// In the integer arithmetic the left operand, the wide one.
-    pub incoming: Option<&'a Incoming<'a>>,
-    pub left: (&'a Buffer, usize),
-    pub right: (&'a Buffer, usize),
-    pub rows: usize,
-}
-
-impl WeightGradient<'_> {
-    /// Adds the sum over all shards up: each is a product of its own, and they are added pairwise.
-    pub fn add_to(&self, pass: &mut Backward<'_>, weight: &Input, batch: Batch) -> Result<()> {
-        let shards = pass.shards();
-        let [m, n] = [self.left.1, self.right.1];
-        let per_shard = self.rows / shards;
-        // Windows of single shards are bound by themselves.
-        let are_windows = [m, n].map(|width| (per_shard * width).is_multiple_of(ALIGNMENT_WORDS));
-        if are_windows == [true; 2]
-            && shards.is_power_of_two()
-            && shards > 1
-            && m * n >= pass.context().tuning().shards_in_turn_from
-            && let Some(out) = pass.open_sum(weight, batch)?
-        {
-            let turns = ShardsInTurn {
-                ctx: pass.context(),
-                gradient: self,
-                per_shard,
-            };
-            let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc(m * n));
-            return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
-        }
-        pass.parameter(weight, batch, |ctx, target, shards| {
-            let of = [shards, self.rows / shards];
-            let (out, accumulate) = (&target.buffer, target.accumulate);
-            self.of_shards(ctx, self.left.0, self.right.0, of, out, accumulate)
-        })
-    }
-
-    /// The partial sums of shards, \[shards, M, N\], from their rows.
-    fn of_shards(
-        &self,
-        ctx: &Context,
-        left: &Buffer,
-        right: &Buffer,
-        [shards, per_shard]: [usize; 2],
-        out: &Buffer,
-        accumulate: bool,
-    ) -> Result<(), KernelError> {
-        let [m, n] = [self.left.1, self.right.1];
-        if let Some(incoming) = self.incoming {
-            let dy = match shards * per_shard == self.rows {
-                true => incoming.columns(ctx, [shards, per_shard, m])?,
-                false => integer::columns_of_shard(ctx, left, [per_shard, m])?,
-            };
-            let of = [shards, per_shard];
-            let left = (&dy, left);
-            return integer::weight_gradient(ctx, left, right, [m, n], of, out, accumulate);
-        }
-        let strides = [per_shard * m, per_shard * n, m * n];
-        let product = MatMul {
-            trans_a: true,
-            accumulate,
-            ..strided(shards, [m, n, per_shard], strides)
-        };
-        matmul(ctx, left, right, None, out, &product)
-    }
-}
-
-/// A weight's gradient whose shards are computed one after the other.
-struct ShardsInTurn<'a> {
-    ctx: &'a Context,
-    gradient: &'a WeightGradient<'a>,
-    per_shard: usize,
-}
-
-impl ShardsInTurn<'_> {
-    /// Sums `shards` shards from `first` on pairwise into `out`; `waiting` has a buffer for the right half
-    /// of each level.
-    fn sum(&self, first: usize, shards: usize, out: &Buffer, waiting: &[Buffer]) -> Result<()> {
-        let Some((right, waiting)) = waiting.split_first() else {
-            return self.product(first, out);
-        };
-        self.sum(first, shards / 2, out, waiting)?;
-        self.sum(first + shards / 2, shards / 2, right, waiting)?;
-        Ok(add_assign(self.ctx, out, right)?)
-    }
-
-    fn product(&self, shard: usize, out: &Buffer) -> Result<()> {
-        let window = |(buffer, width): (&Buffer, usize)| {
-            let len = self.per_shard * width;
-            buffer.slice(shard * len, len)
-        };
-        let (left, right) = (window(self.gradient.left)?, window(self.gradient.right)?);
-        let of = [1, self.per_shard];
-        Ok(self
-            .gradient
-            .of_shards(self.ctx, &left, &right, of, out, false)?)
     }
 }
 

@@ -43,6 +43,7 @@ mod sum;
 #[cfg(test)]
 pub(crate) mod test_support;
 mod unary;
+mod weight_gradient;
 
 pub use attention::AttentionSpec;
 pub use batch_norm::{BatchNormOptions, RunningStatistics};

@@ -16,7 +16,7 @@ use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};
 
-use super::matmul::weight_gradient;
+use super::weight_gradient::weight_gradient;
 use crate::error::AutogradError;
 use crate::{Backward, Batch, Input, Result, Tensor};
 

@@ -217,7 +217,7 @@ impl Product<'_> {
         }
     }
 
-    /// Blocks of terms: all rows of A in strips, and panel after panel of B, which every strip of rows meets.
+    /// Blocks of terms: all rows of A in strips, and panel after panel of B, each with every strip of rows.
     fn sums_of_tiles(
         &self,
         of: &Rectangle,
