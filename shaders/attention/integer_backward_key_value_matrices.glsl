@@ -1,15 +1,13 @@
 // Attention over ranges by matrices of integers, dK and dV (ranged/integer.rs has the law). do is wide, the queries are
 // there wide and narrow; stats: [B, H, T, 2] = (m, 1 / l); delta: [B, H, T]; dk, dv: [B, S, H / G, D].
-// The narrow weights of values, and the wide ones of keys.
-#define DIGIT_PLANES 3u
-// do, wide, and the narrow queries.
-#define TURNED_PLANES 3u
+// The narrow weights of values, then the wide ones of keys.
+#define DIGIT_PLANES 2u
+// do, wide, then the narrow queries.
+#define TURNED_PLANES 2u
 // The factors of a query, of its row of do and of the narrow query, then its m, 1 / l and delta.
 #define COLUMN_FACTS 9u
-// The factors of a row's weights of values and of keys.
-#define ROW_FACTS 4u
-// The largest weights.
-#define SHARED_FACTS 2u
+// The factors of a row's weights of values, then of keys.
+#define ROW_FACTS 2u
 // Blocks of queries count as their keys do; the first may begin before query 0.
 #define BLOCK_OFFSET(column, origin) ((first_position + (column) - (origin)) % COLS)
 uint first_position;
@@ -30,26 +28,23 @@ layout(set = 0, binding = 11) writeonly restrict buffer DVVectors { vec4 dv_vect
 DEFINE_STORE(store_dk, dk, dk_vectors)
 DEFINE_STORE(store_dv, dv, dv_vectors)
 
-// What is on its way of a block from a row on.
+// The digits on their way that a block's weights are products with.
 #define FETCH_BLOCK(first)                                                       \
-    LOAD_NEXT(next_q, 2u, q, first, plane)                                       \
-    LOAD_NEXT(next_do, 2u, d_o, first, plane)                                    \
     FETCH_TURNED(fetched_upper, d_o, first)                                      \
     FETCH_TURNED(fetched_lower, d_o, query_rows() + first)                       \
     FETCH_TURNED(fetched_q, q_narrow, first)
 
 void main() {
-    uint own = OWN_ROW;
+    uint own_row = OWN_ROW;
     uint key_heads = push.heads / push.group;
     // The first tiles of all heads, which most queries see if attention is causal, go first.
     uint tiles = (push.keys + ROWS - 1u) / ROWS;
     if (!find_place(tiles, key_heads)) return;
     uint row0 = tile * ROWS;
     uint n = min(ROWS, push.keys - row0);
-    LOAD_RANGES(key_ranges, sample_idx * push.keys + row0, n)
-    uvec4 range = tile_ranges[own];
+    uvec4 range = own_row < n ? key_ranges[sample_idx * push.keys + row0 + own_row] : uvec4(0u);
     uint first_row = keys_of(sample_idx, own_head * push.group) + row0;
-    uint row = first_row + min(own, n - 1u);
+    uint row = first_row + min(own_row, n - 1u);
     first_position = ranges[sample_idx * push.queries].w;
     uint plane = query_rows() * WORDS;
     vec2 of_key = FACTORS(k, key_rows() * WORDS, row);
@@ -68,22 +63,18 @@ void main() {
     for (uint head = own_head * push.group; head < (own_head + 1u) * push.group; ++head) {
         uint first_query = stats_base(sample_idx, head);
         for (uint start = 0u; start < n; start = segment_end) {
-            find_segment(start, n);
-            bool inside = own >= start && own < segment_end;
+            find_segment(start, n, range);
+            bool inside = own_row >= start && own_row < segment_end;
             int first_block = int(first_column);
-            NEXT(next_q, 2u)
-            NEXT(next_do, 2u)
             TURNED(fetched_q)
             TURNED(fetched_upper)
             TURNED(fetched_lower)
             FETCH_BLOCK(first_query + uint(max(first_block, 0)))
             [[dont_unroll]] for (int block = first_block; block < int(end_column); block += int(COLS)) {
                 uint query0 = uint(max(block, 0));
-                MULTIPLY_ROWS(0u, held_k, k, 1u, first_row, 0u, next_q, q, 2u, first_query + query0, plane)
-                MULTIPLY_ROWS(1u, held_v, v, 1u, first_row, 0u, next_do, d_o, 2u, first_query + query0, plane)
+                MULTIPLY_ROWS(held_k, k, 1u, first_row, 0u, q, 2u, first_query + query0, plane)
                 PUT_TURNED(0u, fetched_upper)
                 PUT_TURNED(1u, fetched_lower)
-                PUT_TURNED(2u, fetched_q)
                 for (uint j = THREAD; j < COLS; j += THREADS) {
                     uint query = first_query + min(query0 + j, push.queries - 1u);
                     vec2 of_query = FACTORS(q, 2u * plane, query);
@@ -99,58 +90,66 @@ void main() {
                     COLUMN_FACT(7u, j) = stats[2u * query + 1u];
                     COLUMN_FACT(8u, j) = delta[query];
                 }
-                FETCH_BLOCK(first_query + uint(block + int(COLS)))
                 barrier();
                 uint low = inside ? max(range.y, query0) - query0 : 0u;
                 uint high = inside ? max(min(range.z, uint(block + int(COLS))), query0) - query0 : 0u;
-                // The weights of values take the scores' place, and those of keys that of dp.
-                uint largest_of_values = 0u;
-                uint largest_of_keys = 0u;
-                EACH_OWN_QUAD(quad) {
-                    vec4 scores = got_quad(0u, quad);
-                    vec4 incoming = got_quad(1u, quad);
+                vec4 weights[OWN_QUADS];
+                vec4 slopes[OWN_QUADS];
+                EACH_OWN_QUAD(quad,
+                    vec4 scores = got_quad(quad);
                     vec4 of_query_x = column_facts_of(0u, quad);
                     vec4 of_query_y = column_facts_of(1u, quad);
+                    vec4 tops = column_facts_of(6u, quad);
+                    vec4 inverses = column_facts_of(7u, quad);
+                    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                        precise float t;
+                        precise float s = score(hlx_scaled_sum(scores[i], vec2(of_query_x[i], of_query_y[i]), of_key), t);
+                        weights[own][i] = hlx_mul(exp_below(hlx_sub(s, tops[i])), inverses[i]);
+                        slopes[own][i] = CAPPED ? hlx_fma(-t, t, 1.0) : 1.0;
+                    }
+                )
+                barrier();
+                MULTIPLY_ROWS(held_v, v, 1u, first_row, 0u, d_o, 2u, first_query + query0, plane)
+                barrier();
+                uint largest = 0u;
+                uint largest_of_keys = 0u;
+                // The slopes become the weights of keys.
+                EACH_OWN_QUAD(quad,
+                    vec4 incoming = got_quad(quad);
                     vec4 of_upstream_x = column_facts_of(2u, quad);
                     vec4 of_upstream_y = column_facts_of(3u, quad);
                     vec4 of_narrow_x = column_facts_of(4u, quad);
                     vec4 of_narrow_y = column_facts_of(5u, quad);
-                    vec4 tops = column_facts_of(6u, quad);
-                    vec4 inverses = column_facts_of(7u, quad);
                     vec4 offsets = column_facts_of(8u, quad);
                     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                         uint j = 4u * quad + i;
-                        vec2 of_query = vec2(of_query_x[i], of_query_y[i]);
                         vec2 of_upstream = vec2(of_upstream_x[i], of_upstream_y[i]);
-                        precise float t;
-                        precise float s = score(hlx_scaled_sum(scores[i], of_query, of_key), t);
-                        precise float p = hlx_mul(exp_below(hlx_sub(s, tops[i])), inverses[i]);
-                        precise float slanted = CAPPED ? hlx_mul(p, hlx_fma(-t, t, 1.0)) : p;
+                        precise float p = weights[own][i];
+                        precise float slanted = CAPPED ? hlx_mul(p, slopes[own][i]) : p;
                         precise float dp = hlx_scaled_sum(incoming[i], of_upstream, of_value);
                         if (DROPPED) {
-                            uint place = own + row0 - range.x;
+                            uint place = own_row + row0 - range.x;
                             bool kept = is_kept(draw4(key, head, first_position + query0 + j, place / 4u)[place % 4u]);
                             p = kept ? hlx_mul(p, push.factor) : 0.0;
                             dp = kept ? hlx_mul(dp, push.factor) : 0.0;
                         }
                         precise float ds = hlx_mul(slanted, hlx_sub(dp, offsets[i]));
                         bool sees = j >= low && j < high;
-                        scores[i] = sees ? folded(p, of_upstream) : 0.0;
-                        incoming[i] = sees ? folded(ds, vec2(of_narrow_x[i], of_narrow_y[i])) : 0.0;
-                        largest_of_values = max(largest_of_values, floatBitsToUint(scores[i]) & HLX_MAGNITUDE);
-                        largest_of_keys = max(largest_of_keys, floatBitsToUint(incoming[i]) & HLX_MAGNITUDE);
+                        weights[own][i] = sees ? folded(p, of_upstream) : 0.0;
+                        slopes[own][i] = sees ? folded(ds, vec2(of_narrow_x[i], of_narrow_y[i])) : 0.0;
+                        largest = max(largest, floatBitsToUint(weights[own][i]) & HLX_MAGNITUDE);
+                        largest_of_keys = max(largest_of_keys, floatBitsToUint(slopes[own][i]) & HLX_MAGNITUDE);
                     }
-                    put_quad(0u, quad, scores);
-                    put_quad(1u, quad, incoming);
-                }
-                share(0u, largest_of_values);
-                share(1u, largest_of_keys);
-                subgroupBarrier();
-                quantise(0u, 0u, false, largest_shared(0u), 0u);
-                quantise(1u, 1u, true, largest_shared(1u), 2u);
+                )
+                quantise(weights, false, largest);
                 barrier();
-                ADD_PRODUCTS(v_sums, 0u, 0u, 0u, 1u, 0u, sum = hlx_add(sum, term);)
-                ADD_PRODUCTS(k_sums, 1u, 2u, 2u, 2u, 2u, sum = hlx_add(sum, term);)
+                ADD_PRODUCTS(v_sums, 1u, 2u, sum = hlx_add(sum, term);)
+                barrier();
+                PUT_TURNED(0u, fetched_q)
+                FETCH_BLOCK(first_query + uint(block + int(COLS)))
+                quantise(slopes, true, largest_of_keys);
+                barrier();
+                ADD_PRODUCTS(k_sums, 2u, 1u, sum = hlx_add(sum, term);)
                 barrier();
             }
         }

@@ -6,8 +6,6 @@
 #define COLUMN_FACTS 4u
 // The factors of a row's weights.
 #define ROW_FACTS 2u
-// The largest weight.
-#define SHARED_FACTS 1u
 #define WIDE_CHUNKS
 #include "integer_matrices.glsl"
 
@@ -21,16 +19,15 @@ layout(set = 0, binding = 8) writeonly restrict buffer DQVectors { vec4 dq_vecto
 DEFINE_STORE(store_dq, dq, dq_vectors)
 
 void main() {
-    uint own = OWN_ROW;
+    uint own_row = OWN_ROW;
     // The last tiles of all heads, which see most keys if attention is causal, go first.
     uint tiles = (push.queries + ROWS - 1u) / ROWS;
     if (!find_place(tiles, push.heads)) return;
     uint row0 = (tiles - 1u - tile) * ROWS;
     uint n = min(ROWS, push.queries - row0);
-    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
-    uvec4 range = tile_ranges[own];
+    uvec4 range = own_row < n ? ranges[sample_idx * push.queries + row0 + own_row] : uvec4(0u);
     uint first_row = stats_base(sample_idx, own_head) + row0;
-    uint row = first_row + min(own, n - 1u);
+    uint row = first_row + min(own_row, n - 1u);
     uint first_key = keys_of(sample_idx, own_head);
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
@@ -47,17 +44,12 @@ void main() {
     Sums sums[DOWN * ACROSS_CHUNK];
     [[unroll]] for (uint i = 0u; i < DOWN * ACROSS_CHUNK; ++i) sums[i] = Sums(0);
     for (uint start = 0u; start < n; start = segment_end) {
-        find_segment(start, n);
-        bool inside = own >= start && own < segment_end;
-        NEXT(next_k, 1u)
-        NEXT(next_v, 1u)
+        find_segment(start, n, range);
+        bool inside = own_row >= start && own_row < segment_end;
         TURNED(fetched)
-        LOAD_NEXT(next_k, 1u, k, first_key + first_column, 0u)
-        LOAD_NEXT(next_v, 1u, v, first_key + first_column, 0u)
         FETCH_TURNED(fetched, k, first_key + first_column)
         [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
-            MULTIPLY_ROWS(0u, held_q, q, 2u, first_row, plane, next_k, k, 1u, first_key + key0, 0u)
-            MULTIPLY_ROWS(1u, held_do, d_o, 2u, first_row, plane, next_v, v, 1u, first_key + key0, 0u)
+            MULTIPLY_ROWS(held_q, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
             PUT_TURNED(0u, fetched)
             for (uint j = THREAD; j < COLS; j += THREADS) {
                 uint key_row = first_key + min(key0 + j, push.keys - 1u);
@@ -68,42 +60,47 @@ void main() {
                 COLUMN_FACT(2u, j) = of_value.x;
                 COLUMN_FACT(3u, j) = of_value.y;
             }
-            LOAD_NEXT(next_k, 1u, k, first_key + key0 + COLS, 0u)
-            LOAD_NEXT(next_v, 1u, v, first_key + key0 + COLS, 0u)
             FETCH_TURNED(fetched, k, first_key + key0 + COLS)
             barrier();
             uint low = inside ? max(range.y, key0) - key0 : 0u;
             uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
+            vec4 weights[OWN_QUADS];
+            EACH_OWN_QUAD(quad,
+                vec4 scores = got_quad(quad);
+                vec4 of_key_x = column_facts_of(0u, quad);
+                vec4 of_key_y = column_facts_of(1u, quad);
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    precise float t;
+                    precise float s = score(hlx_scaled_sum(scores[i], of_query, vec2(of_key_x[i], of_key_y[i])), t);
+                    precise float p = hlx_mul(exp_below(hlx_sub(s, m)), inverse);
+                    if (CAPPED) p = hlx_mul(p, hlx_fma(-t, t, 1.0));
+                    weights[own][i] = p;
+                }
+            )
+            barrier();
+            MULTIPLY_ROWS(held_do, d_o, 2u, first_row, plane, v, 1u, first_key + key0, 0u)
+            barrier();
             uint largest = 0u;
-            EACH_OWN_QUAD(quad) {
+            EACH_OWN_QUAD(quad,
                 uvec4 words = uvec4(0u);
                 if (DROPPED) words = draw4(key, own_head, range.w, (key0 - range.x) / 4u + quad);
-                vec4 scores = got_quad(0u, quad);
-                vec4 incoming = got_quad(1u, quad);
+                vec4 incoming = got_quad(quad);
                 vec4 of_key_x = column_facts_of(0u, quad);
                 vec4 of_key_y = column_facts_of(1u, quad);
                 vec4 of_value_x = column_facts_of(2u, quad);
                 vec4 of_value_y = column_facts_of(3u, quad);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                    vec2 of_key = vec2(of_key_x[i], of_key_y[i]);
-                    precise float t;
-                    precise float s = score(hlx_scaled_sum(scores[i], of_query, of_key), t);
-                    precise float p = hlx_mul(exp_below(hlx_sub(s, m)), inverse);
-                    if (CAPPED) p = hlx_mul(p, hlx_fma(-t, t, 1.0));
                     precise float dp = hlx_scaled_sum(incoming[i], of_upstream, vec2(of_value_x[i], of_value_y[i]));
                     if (DROPPED) dp = is_kept(words[i]) ? hlx_mul(dp, push.factor) : 0.0;
-                    precise float ds = hlx_mul(p, hlx_sub(dp, offset));
+                    precise float ds = hlx_mul(weights[own][i], hlx_sub(dp, offset));
                     bool sees = 4u * quad + i >= low && 4u * quad + i < high;
-                    scores[i] = sees ? folded(ds, of_key) : 0.0;
-                    largest = max(largest, floatBitsToUint(scores[i]) & HLX_MAGNITUDE);
+                    weights[own][i] = sees ? folded(ds, vec2(of_key_x[i], of_key_y[i])) : 0.0;
+                    largest = max(largest, floatBitsToUint(weights[own][i]) & HLX_MAGNITUDE);
                 }
-                put_quad(0u, quad, scores);
-            }
-            share(0u, largest);
-            subgroupBarrier();
-            quantise(0u, 0u, true, largest_shared(0u), 0u);
+            )
+            quantise(weights, true, largest);
             barrier();
-            ADD_PRODUCTS(sums, 0u, 1u, 0u, 0u, 0u, sum = hlx_add(sum, term);)
+            ADD_PRODUCTS(sums, 2u, 1u, sum = hlx_add(sum, term);)
             barrier();
         }
     }

@@ -7,8 +7,6 @@
 // The factors of a row's weights, and its correction; at the end its l.
 #define ROW_FACTS 3u
 #define CORRECTION 2u
-// The largest score and weight.
-#define SHARED_FACTS 2u
 #define WIDE_CHUNKS
 #include "integer_matrices.glsl"
 
@@ -18,12 +16,12 @@ layout(set = 0, binding = 6) writeonly restrict buffer Stats { float stats[]; };
 
 DEFINE_STORE(store_o, o, o_vectors)
 
-// The sum of a row of a tile by halves: of columns 16 apart, then of those 8, 4, 2 and 1 apart.
-float sum_by_halves(uint of_tile) {
+// The sum of the row by halves: of columns 16 apart, then of those 8, 4, 2 and 1 apart.
+float sum_by_halves() {
     precise vec4 sums = vec4(0.0);
     [[dont_unroll]] for (uint half_quad = 0u; half_quad < 2u; ++half_quad) {
         vec4 v[4];
-        [[unroll]] for (uint k = 0u; k < 4u; ++k) v[k] = got_quad(of_tile, half_quad + 2u * k);
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) v[k] = got_quad(half_quad + 2u * k);
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             precise float sum = hlx_add(hlx_add(v[0][i], v[2][i]), hlx_add(v[1][i], v[3][i]));
             sums[i] = half_quad == 0u ? sum : hlx_add(sums[i], sum);
@@ -33,16 +31,15 @@ float sum_by_halves(uint of_tile) {
 }
 
 void main() {
-    uint own = OWN_ROW;
+    uint own_row = OWN_ROW;
     // The last tiles of all heads, which see most keys if attention is causal, go first.
     uint tiles = (push.queries + ROWS - 1u) / ROWS;
     if (!find_place(tiles, push.heads)) return;
     uint row0 = (tiles - 1u - tile) * ROWS;
     uint n = min(ROWS, push.queries - row0);
-    LOAD_RANGES(ranges, sample_idx * push.queries + row0, n)
-    uvec4 range = tile_ranges[own];
+    uvec4 range = own_row < n ? ranges[sample_idx * push.queries + row0 + own_row] : uvec4(0u);
     uint first_row = stats_base(sample_idx, own_head) + row0;
-    uint row = first_row + min(own, n - 1u);
+    uint row = first_row + min(own_row, n - 1u);
     uint first_key = keys_of(sample_idx, own_head);
     uint plane = query_rows() * WORDS;
     uint behind_keys = key_rows() * WORDS;
@@ -55,14 +52,12 @@ void main() {
     Sums sums[DOWN * ACROSS_CHUNK];
     [[unroll]] for (uint i = 0u; i < DOWN * ACROSS_CHUNK; ++i) sums[i] = Sums(0);
     for (uint start = 0u; start < n; start = segment_end) {
-        find_segment(start, n);
-        bool inside = own >= start && own < segment_end;
-        NEXT(next, 1u)
+        find_segment(start, n, range);
+        bool inside = own_row >= start && own_row < segment_end;
         TURNED(fetched)
-        LOAD_NEXT(next, 1u, k, first_key + first_column, 0u)
         FETCH_TURNED(fetched, v, first_key + first_column)
         [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
-            MULTIPLY_ROWS(0u, held, q, 2u, first_row, plane, next, k, 1u, first_key + key0, 0u)
+            MULTIPLY_ROWS(held, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
             PUT_TURNED(0u, fetched)
             for (uint j = THREAD; j < COLS; j += THREADS) {
                 uint key_row = first_key + min(key0 + j, push.keys - 1u);
@@ -73,30 +68,30 @@ void main() {
                 COLUMN_FACT(2u, j) = of_value.x;
                 COLUMN_FACT(3u, j) = of_value.y;
             }
-            LOAD_NEXT(next, 1u, k, first_key + key0 + COLS, 0u)
             FETCH_TURNED(fetched, v, first_key + key0 + COLS)
             barrier();
             uint low = inside ? max(range.y, key0) - key0 : 0u;
             uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
             bool sees_any = low < high;
             precise float top = uintBitsToFloat(0xff800000u);
-            EACH_OWN_QUAD(quad) {
-                vec4 four = got_quad(0u, quad);
+            vec4 scores[OWN_QUADS];
+            EACH_OWN_QUAD(quad,
+                vec4 four = got_quad(quad);
                 vec4 of_key_x = column_facts_of(0u, quad);
                 vec4 of_key_y = column_facts_of(1u, quad);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     precise float t;
                     precise float s = score(hlx_scaled_sum(four[i], of_row, vec2(of_key_x[i], of_key_y[i])), t);
                     bool sees = 4u * quad + i >= low && 4u * quad + i < high;
-                    four[i] = sees ? s : uintBitsToFloat(0xff800000u);
-                    top = hlx_max(top, four[i]);
+                    scores[own][i] = sees ? s : uintBitsToFloat(0xff800000u);
+                    top = hlx_max(top, scores[own][i]);
                 }
-                put_quad(0u, quad, four);
-            }
-            share(0u, floatBitsToUint(top));
+            )
+            share(floatBitsToUint(top));
             subgroupBarrier();
             for (uint of_share = 0u; of_share < SHARES; ++of_share)
-                top = hlx_max(top, uintBitsToFloat(shared_fact(0u, of_share)));
+                top = hlx_max(top, uintBitsToFloat(shared_fact(of_share)));
+            subgroupBarrier();
             precise float now = sees_any ? hlx_max(m, hlx_pos0(top)) : m;
             precise float correction = sees_any ? exp_below(hlx_sub(m, now)) : 1.0;
             // A maximum that is not finite makes NaN of the row, and of its weights what may be.
@@ -104,36 +99,33 @@ void main() {
             if (sees_any && !is_finite) correction = uintBitsToFloat(HLX_NAN);
             m = now;
             uint largest = 0u;
-            EACH_OWN_QUAD(quad) {
+            vec4 weights[OWN_QUADS];
+            EACH_OWN_QUAD(quad,
                 uvec4 words = uvec4(0u);
                 if (DROPPED) words = draw4(key, own_head, range.w, (key0 - range.x) / 4u + quad);
-                vec4 four = got_quad(0u, quad);
-                vec4 weights = vec4(0.0);
                 vec4 of_value_x = column_facts_of(2u, quad);
                 vec4 of_value_y = column_facts_of(3u, quad);
+                vec4 halves;
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     bool sees = 4u * quad + i >= low && 4u * quad + i < high;
-                    precise float p = exp_of_finite(hlx_sub(four[i], now));
-                    four[i] = sees ? p : 0.0;
+                    precise float p = exp_of_finite(hlx_sub(scores[own][i], now));
+                    halves[i] = sees ? p : 0.0;
                     if (DROPPED) p = is_kept(words[i]) ? hlx_mul(p, push.factor) : 0.0;
                     p = folded(p, vec2(of_value_x[i], of_value_y[i]));
-                    weights[i] = sees ? p : 0.0;
-                    largest = max(largest, floatBitsToUint(weights[i]) & HLX_MAGNITUDE);
+                    weights[own][i] = sees ? p : 0.0;
+                    largest = max(largest, floatBitsToUint(weights[own][i]) & HLX_MAGNITUDE);
                 }
-                put_quad(1u, quad, four);
-                put_quad(0u, quad, weights);
-            }
-            share(1u, largest);
-            subgroupBarrier();
-            quantise(0u, 0u, true, largest_shared(1u), 0u);
+                put_quad(quad, halves);
+            )
+            quantise(weights, true, largest);
             if (OWN_SHARE == 0u) {
                 put_row_fact(CORRECTION, correction);
-                l = hlx_fma(l, correction, sum_by_halves(1u));
+                l = hlx_fma(l, correction, sum_by_halves());
             }
             barrier();
             Sums corrections[DOWN];
             [[unroll]] for (uint i = 0u; i < DOWN; ++i) LOAD_ROW_FACT(corrections[i], i, CORRECTION)
-            ADD_PRODUCTS(sums, 0u, 1u, 0u, 0u, 0u, sum = hlx_fma(sum, intBitsToFloat(corrections[i][e]), term);)
+            ADD_PRODUCTS(sums, 2u, 1u, sum = hlx_fma(sum, intBitsToFloat(corrections[i][e]), term);)
             barrier();
         }
     }
@@ -141,14 +133,14 @@ void main() {
     if (OWN_SHARE == 0u) put_row_fact(CORRECTION, l);
     FINISH_RESULTS(sums,
         if (of_row < n) {
-            uvec4 its_range = tile_ranges[of_row];
-            bool sees = its_range.y < its_range.z;
+            // A row that sees a key has an exp(0), or a NaN.
             precise float its_l = intBitsToFloat(row_facts[CORRECTION * ROWS + of_row]);
+            bool sees = floatBitsToUint(its_l) != 0u;
             for (uint i = 0u; i < 4u; ++i) four[i] = sees ? hlx_pos0(hlx_div(four[i], its_l)) : 0.0;
             store_o(o_base(sample_idx, own_head) + (row0 + of_row) * O_STRIDE + d, d, four);
         }
     )
-    if (OWN_SHARE > 0u || own >= n || chunk > 0u) return;
+    if (OWN_SHARE > 0u || own_row >= n || chunk > 0u) return;
     bool sees = range.y < range.z;
     stats[2u * row] = sees ? m : 0.0;
     stats[2u * row + 1u] = sees ? hlx_div(1.0, l) : 0.0;

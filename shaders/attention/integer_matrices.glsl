@@ -3,12 +3,13 @@
 // queries. Each of its four subgroups multiplies a quarter: of the scores 16 rows and 16 columns, of the results 16 rows
 // and half of the columns, which stay in matrices until the end.
 //
-// Scores pass through shared memory to the threads of their rows, which make weights of them in place. Digits of weights go
-// from there into matrices; the digits that they are products with are transposed on their way into shared memory. With
+// Scores pass through shared memory to the threads of their rows. Digits of the weights that they make go from there into
+// matrices; the digits that they are products with are transposed on their way into shared memory, of which a driver may give
+// a processor as little as 52 KiB for all its workgroups: one tile of scores serves one product after the other. With
 // NARROW, for matrices of less than 16 terms, operands and shared memory are arrays of words.
 //
 // The including file has the shared memory's sizes: DIGIT_PLANES of weights, TURNED_PLANES of transposed digits,
-// COLUMN_FACTS numbers of a column, ROW_FACTS of a row, and SHARED_FACTS that the threads of a row tell each other.
+// COLUMN_FACTS numbers of a column and ROW_FACTS of a row.
 #include "../include/matrices.glsl"
 #include "integer_operands.glsl"
 
@@ -22,9 +23,10 @@ const uint SHARES = THREADS / ROWS;
 #define THREAD (gl_SubgroupID * (THREADS / 4u) + gl_SubgroupInvocationID)
 #define OWN_ROW (THREAD / SHARES)
 #define OWN_SHARE (THREAD % SHARES)
-const uint OWN_QUADS = (COLS / 4u + SHARES - 1u) / SHARES;
-#define EACH_OWN_QUAD(quad)                                                      \
-    for (uint quad = OWN_SHARE * OWN_QUADS; quad < min((OWN_SHARE + 1u) * OWN_QUADS, COLS / 4u); ++quad)
+const uint OWN_QUADS = COLS / 4u / SHARES;
+// For each of them, number `own` of the thread's.
+#define EACH_OWN_QUAD(quad, BODY)                                                \
+    EACH(own, OWN_QUADS, uint quad = OWN_SHARE * OWN_QUADS + own; BODY)
 
 // The subgroup's rows and columns, of two halves each, as matrices.
 #define HALF_OF_ROWS (gl_SubgroupID / 2u)
@@ -39,12 +41,11 @@ const uint ACROSS_CHUNK = CHUNK / 2u / SIDE_N;
 const uint STEPS = 4u * WORDS / DEPTH;
 const uint BLOCK_STEPS = COLS / DEPTH;
 
-// Of a row in shared memory: the units of its scores, of which there are two tiles, of its digits in a plane, and of its
-// results, with one of padding each.
+// Of a row in shared memory: the units of its scores, or of 32 of its results, and of its digits in a plane, with one of
+// padding each.
 const uint SUM_UNITS = COLS / 4u + 1u;
 const uint DIGIT_UNITS = COLS / 16u + 1u;
-const uint RESULT_UNITS = CHUNK / 4u + 1u;
-const uint TILE_UNITS = ROWS * (RESULT_UNITS > 2u * SUM_UNITS ? RESULT_UNITS : 2u * SUM_UNITS);
+const uint TILE_UNITS = ROWS * SUM_UNITS;
 
 #ifdef NARROW
 #define PARTS 4u
@@ -81,22 +82,15 @@ layout(set = 0, binding = 2) readonly restrict buffer VUnits { uvec4 v_units[]; 
 // Numbers of the block's columns, of the rows as the bits of matrices' elements, and of a row's threads.
 shared vec4 column_facts[COLUMN_FACTS * COLS / 4u];
 shared int row_facts[ROW_FACTS * ROWS];
-shared uint shared_facts[SHARED_FACTS * SHARES * ROWS];
+shared uint shared_facts[THREADS];
 #define COLUMN_FACT(fact, column) column_facts[((fact) * COLS + (column)) / 4u][(column) % 4u]
 vec4 column_facts_of(uint fact, uint quad) { return column_facts[fact * (COLS / 4u) + quad]; }
 void put_row_fact(uint fact, float x) { row_facts[fact * ROWS + OWN_ROW] = floatBitsToInt(x); }
-void share(uint fact, uint word) { shared_facts[fact * THREADS + THREAD] = word; }
-uint shared_fact(uint fact, uint of_share) { return shared_facts[fact * THREADS + OWN_ROW * SHARES + of_share]; }
-uint largest_shared(uint fact) {
-    uint largest = 0u;
-    for (uint of_share = 0u; of_share < SHARES; ++of_share) largest = max(largest, shared_fact(fact, of_share));
-    return largest;
-}
+void share(uint word) { shared_facts[THREAD] = word; }
+uint shared_fact(uint of_share) { return shared_facts[OWN_ROW * SHARES + of_share]; }
 
-// (the document's first key, begin, end, the position) of each row (ranges.glsl).
-shared uvec4 tile_ranges[ROWS];
-// Its end, the first column that one of its rows sees, and the end of those.
-shared uint segment[3];
+// Its origin and end, the first column that one of its rows sees, and the end of those.
+shared uint segment[4];
 
 // The segment at hand: neighbouring rows of one document, whose blocks count from the same column.
 uint segment_end;   // past its last row
@@ -108,32 +102,27 @@ uint end_column;
 #define BLOCK_OFFSET(column, origin) (((column) - (origin)) % COLS)
 #endif
 
-// Loads the ranges of the tile's n rows.
-#define LOAD_RANGES(ranges, first, n)                                            \
-    if (THREAD < ROWS) tile_ranges[THREAD] = THREAD < (n) ? ranges[(first) + THREAD] : uvec4(0u); \
-    barrier();
-
-// Finds the segment of the rows from `start` on; end_column is 0 if it sees nothing.
-void find_segment(uint start, uint n) {
-    uint origin = tile_ranges[start].x;
-    bool is_row = THREAD >= start && THREAD < n;
-    uvec4 range = is_row ? tile_ranges[THREAD] : uvec4(0u);
-    if (THREAD == 0u) {
-        segment[0] = n;
-        segment[1] = 0xffffffffu;
-        segment[2] = 0u;
+// Finds the segment of the rows from `start` on; `range` is that of the thread's row (ranges.glsl). end_column is 0 if it sees
+// nothing.
+void find_segment(uint start, uint n, uvec4 range) {
+    bool is_row = OWN_SHARE == 0u && OWN_ROW >= start && OWN_ROW < n;
+    if (is_row && OWN_ROW == start) {
+        segment[0] = range.x;
+        segment[1] = n;
+        segment[2] = 0xffffffffu;
+        segment[3] = 0u;
     }
     barrier();
-    if (is_row && range.x != origin) atomicMin(segment[0], THREAD);
+    if (is_row && range.x != segment[0]) atomicMin(segment[1], OWN_ROW);
     barrier();
-    segment_end = segment[0];
-    if (is_row && THREAD < segment_end && range.y < range.z) {
-        atomicMin(segment[1], range.y);
-        atomicMax(segment[2], range.z);
+    segment_end = segment[1];
+    if (is_row && OWN_ROW < segment_end && range.y < range.z) {
+        atomicMin(segment[2], range.y);
+        atomicMax(segment[3], range.z);
     }
     barrier();
-    end_column = segment[2];
-    first_column = end_column > 0u ? segment[1] - BLOCK_OFFSET(segment[1], origin) : 0u;
+    end_column = segment[3];
+    first_column = end_column > 0u ? segment[2] - BLOCK_OFFSET(segment[2], segment[0]) : 0u;
     barrier();
 }
 
@@ -159,21 +148,9 @@ const bool HOLDS = D <= 128u;
                          p * (plane) + ((row) + OWN_DOWN(i)) * WORDS + step * DEPTH / 4u, WORDS, \
                          gl_CooperativeMatrixLayoutRowMajor);
 
-// The subgroup's 16 rows of a block of `right`. They are on their way into registers during the block before, if heads are not
-// wide, else loaded where they are multiplied.
-#define NEXT(next, planes) Right next[HOLDS ? (planes) * ACROSS * STEPS : 1u];
-#define LOAD_NEXT(next, planes, right, right_row, right_plane)                   \
-    if (HOLDS)                                                                   \
-        [[unroll]] for (uint p = 0u; p < planes; ++p)                            \
-            [[unroll]] for (uint j = 0u; j < ACROSS; ++j)                        \
-                [[unroll]] for (uint step = 0u; step < STEPS; ++step)            \
-                    LOAD(next[(p * ACROSS + j) * STEPS + step], right,           \
-                         p * (right_plane) + ((right_row) + OWN_ACROSS(j)) * WORDS + step * DEPTH / 4u, WORDS, \
-                         gl_CooperativeMatrixLayoutColumnMajor);
-
-// The sums of the workgroup's rows of `left`, from `row` on, with 32 rows of `right`, as floats into the tile of scores
-// `to`. An operand of two planes has its lower digits `plane` words behind.
-#define MULTIPLY_ROWS(to, held, left, left_planes, row, left_plane, next, right, right_planes, right_row, right_plane) \
+// The sums of the workgroup's rows of `left`, from `row` on, with 32 rows of `right`, as floats into the tile of scores. An
+// operand of two planes has its lower digits `plane` words behind.
+#define MULTIPLY_ROWS(held, left, left_planes, row, left_plane, right, right_planes, right_row, right_plane) \
     [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {                              \
         Sums high[DOWN];                                                         \
         Sums low[DOWN];                                                          \
@@ -184,13 +161,10 @@ const bool HOLDS = D <= 128u;
         [[unroll]] for (uint step = 0u; step < STEPS; ++step) {                  \
             uint of_right = ((right_row) + OWN_ACROSS(j)) * WORDS + step * DEPTH / 4u; \
             Right b;                                                             \
-            if (HOLDS) b = next[j * STEPS + step];                               \
-            else LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
+            LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
             Right lower_b = b;                                                   \
-            if (right_planes > 1u) {                                             \
-                if (HOLDS) lower_b = next[(ACROSS + j) * STEPS + step];          \
-                else LOAD(lower_b, right, (right_plane) + of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
-            }                                                                    \
+            if (right_planes > 1u)                                               \
+                LOAD(lower_b, right, (right_plane) + of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
             [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                        \
                 uint of_left = ((row) + OWN_DOWN(i)) * WORDS + step * DEPTH / 4u; \
                 Left a;                                                          \
@@ -209,15 +183,14 @@ const bool HOLDS = D <= 128u;
             [[unroll]] for (uint e = 0u; e < low[i].length(); ++e)               \
                 low[i][e] = floatBitsToInt(whole_sum(high[i][e], low[i][e]));    \
             coopMatStore(low[i], sum_tile,                                       \
-                         ((to) * ROWS + OWN_DOWN(i)) * SUM_UNITS * PARTS + AT(4u * OWN_ACROSS(j)), \
+                         OWN_DOWN(i) * SUM_UNITS * PARTS + AT(4u * OWN_ACROSS(j)), \
                          SUM_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
         }                                                                        \
     }
 
-// Four scores, or weights, of the thread's row, of columns 4 quad .. 4 quad + 3.
-uint quad_at(uint of_tile, uint quad) { return (of_tile * ROWS + OWN_ROW) * SUM_UNITS + quad; }
-vec4 got_quad(uint of_tile, uint quad) { return got(quad_at(of_tile, quad)); }
-void put_quad(uint of_tile, uint quad, vec4 four) { put(quad_at(of_tile, quad), floatBitsToUint(four)); }
+// Four scores of the thread's row, of columns 4 quad .. 4 quad + 3.
+vec4 got_quad(uint quad) { return got(OWN_ROW * SUM_UNITS + quad); }
+void put_quad(uint quad, vec4 four) { put(OWN_ROW * SUM_UNITS + quad, floatBitsToUint(four)); }
 
 // The chunk's columns of the digits of 32 rows of `right`: each thread takes a word of four rows, and row d of plane `to` in
 // shared memory becomes column d of the chunk, of all 32 rows.
@@ -255,63 +228,65 @@ uint packed_bytes(uvec4 words, int from) {
     return pack32(bytes);
 }
 
-// Puts the weights of the thread's share into planes of digits from `to` on, by the row's largest magnitude, and the factors
-// of their exponent into two facts of the row. In a row without an exponent the digits have no meaning: its factors are NaN.
-void quantise(uint of_tile, uint to, bool wide, uint largest, uint fact) {
+// Puts the thread's weights into a plane of digits, or two, by the largest magnitude of the row, of which it has `largest`;
+// and the factors of their exponent into the row's facts. In a row without an exponent the digits have no meaning: its
+// factors are NaN.
+void quantise(vec4 weights[OWN_QUADS], bool wide, uint largest) {
+    share(largest);
+    subgroupBarrier();
+    for (uint of_share = 0u; of_share < SHARES; ++of_share) largest = max(largest, shared_fact(of_share));
     int exponent = hlx_row_exponent(largest, wide);
     vec2 scale = hlx_scale(exponent);
-    EACH_OWN_QUAD(quad) {
-        vec4 four = got_quad(of_tile, quad);
+    EACH_OWN_QUAD(quad,
         uvec4 bits;
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-            precise float rounded = hlx_add(hlx_mul(hlx_mul(four[i], scale.x), scale.y), 12582912.0);
+            precise float rounded = hlx_add(hlx_mul(hlx_mul(weights[own][i], scale.x), scale.y), 12582912.0);
             bits[i] = floatBitsToUint(rounded);
         }
-        uint at = (to * ROWS + OWN_ROW) * DIGIT_UNITS * 4u + quad;
+        uint at = OWN_ROW * DIGIT_UNITS * 4u + quad;
         put_digits(at, wide ? packed_bytes(bits + 128u, 8) : packed_bytes(bits, 0));
         if (wide) put_digits(ROWS * DIGIT_UNITS * 4u + at, packed_bytes(bits, 0));
-    }
+    )
     if (OWN_SHARE > 0u) return;
     vec2 factors = hlx_factors(exponent);
-    put_row_fact(fact, factors.x);
-    put_row_fact(fact + 1u, factors.y);
+    put_row_fact(0u, factors.x);
+    put_row_fact(1u, factors.y);
 }
 
 // A fact of the rows, at each element of a matrix.
 #define LOAD_ROW_FACT(of_rows, i, fact)                                          \
     coopMatLoad(of_rows, row_facts, (fact) * ROWS + OWN_DOWN(i), 0u, gl_CooperativeMatrixLayoutColumnMajor);
 
-// The products of the rows' digits, in planes `upper` and `lower`, with those in the transposed planes `right` and
-// `lower_right`: STEP combines `term`, scaled by the row's factors, with `sum`, an element of `sums`.
-#define ADD_PRODUCTS(sums, upper, lower, right, lower_right, fact, STEP) {       \
+// The products of the rows' digits, of one plane or two, with the transposed ones, of one or two: STEP combines `term`, scaled by the row's factors, with `sum`, an element of `sums`.
+#define ADD_PRODUCTS(sums, planes, turned_planes, STEP) {                        \
     Left a[2u * DOWN * BLOCK_STEPS];                                             \
     [[unroll]] for (uint i = 0u; i < DOWN; ++i)                                  \
         [[unroll]] for (uint step = 0u; step < BLOCK_STEPS; ++step) {            \
             uint of_left = OWN_DOWN(i) * DIGIT_UNITS * PARTS + AT(step * DEPTH); \
-            coopMatLoad(a[i * BLOCK_STEPS + step], digit_tile, (upper) * ROWS * DIGIT_UNITS * PARTS + of_left, \
+            coopMatLoad(a[i * BLOCK_STEPS + step], digit_tile, of_left,          \
                         DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
             a[(DOWN + i) * BLOCK_STEPS + step] = a[i * BLOCK_STEPS + step];      \
-            if (lower != upper)                                                  \
+            if (planes > 1u)                                                     \
                 coopMatLoad(a[(DOWN + i) * BLOCK_STEPS + step], digit_tile,      \
-                            (lower) * ROWS * DIGIT_UNITS * PARTS + of_left,      \
+                            ROWS * DIGIT_UNITS * PARTS + of_left,                \
                             DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutRowMajor); \
         }                                                                        \
     Sums of_rows[2u * DOWN];                                                     \
     [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                                \
-        LOAD_ROW_FACT(of_rows[i], i, fact)                                       \
-        LOAD_ROW_FACT(of_rows[DOWN + i], i, (fact) + 1u)                         \
+        LOAD_ROW_FACT(of_rows[i], i, 0u)                                         \
+        LOAD_ROW_FACT(of_rows[DOWN + i], i, 1u)                                  \
     }                                                                            \
     [[unroll]] for (uint j = 0u; j < ACROSS_CHUNK; ++j)                          \
         if (CHUNK * chunk + OWN_ACROSS_CHUNK(j) < D) {                           \
             Right b[2u * BLOCK_STEPS];                                           \
             [[unroll]] for (uint step = 0u; step < BLOCK_STEPS; ++step) {        \
                 uint of_right = OWN_ACROSS_CHUNK(j) * DIGIT_UNITS * PARTS + AT(step * DEPTH); \
-                coopMatLoad(b[step], turned_tile, (right) * CHUNK * DIGIT_UNITS * PARTS + of_right, \
+                coopMatLoad(b[step], turned_tile, of_right,                      \
                             DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutColumnMajor); \
                 b[BLOCK_STEPS + step] = b[step];                                 \
-                if (lower_right != right)                                        \
+                if (turned_planes > 1u)                                          \
                     coopMatLoad(b[BLOCK_STEPS + step], turned_tile,              \
-                                (lower_right) * CHUNK * DIGIT_UNITS * PARTS + of_right, \
+                                CHUNK * DIGIT_UNITS * PARTS + of_right,          \
                                 DIGIT_UNITS * PARTS, gl_CooperativeMatrixLayoutColumnMajor); \
             }                                                                    \
             [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                        \
@@ -332,18 +307,27 @@ void quantise(uint of_tile, uint to, bool wide, uint largest, uint fact) {
         }                                                                        \
 }
 
-// The results of the workgroup: into shared memory, and from there FINISH(row, d, four), of columns d .. d + 3.
+// The results of the workgroup, 32 columns at a time: into shared memory, and from there FINISH(of_row, d, four), of columns
+// d .. d + 3. (A loop over the slices would not be unrolled, and all sums would lie in memory.)
 #define FINISH_RESULTS(sums, FINISH)                                             \
-    barrier();                                                           \
-    [[unroll]] for (uint i = 0u; i < DOWN; ++i)                                  \
-        [[unroll]] for (uint j = 0u; j < ACROSS_CHUNK; ++j)                      \
-            coopMatStore(sums[i * ACROSS_CHUNK + j], sum_tile,                   \
-                         OWN_DOWN(i) * RESULT_UNITS * PARTS + AT(4u * OWN_ACROSS_CHUNK(j)), RESULT_UNITS * PARTS, \
-                         gl_CooperativeMatrixLayoutRowMajor);                    \
-    barrier();                                                           \
-    [[dont_unroll]] for (uint at = THREAD; at < ROWS * CHUNK / 4u; at += THREADS) { \
-        uint of_row = at / (CHUNK / 4u);                                         \
-        uint d = CHUNK * chunk + at % (CHUNK / 4u) * 4u;                         \
-        vec4 four = got(of_row * RESULT_UNITS + at % (CHUNK / 4u));              \
+    FINISH_SLICE(sums, 0u, FINISH)                                               \
+    FINISH_SLICE(sums, 32u, FINISH)                                              \
+    if (CHUNK > 64u) {                                                           \
+        FINISH_SLICE(sums, 64u, FINISH)                                          \
+        FINISH_SLICE(sums, 96u, FINISH)                                          \
+    }
+#define FINISH_SLICE(sums, column, FINISH)                                       \
+    barrier();                                                                   \
+    if (HALF_OF_COLUMNS == (column) / (CHUNK / 2u))                              \
+        [[unroll]] for (uint i = 0u; i < DOWN; ++i)                              \
+            [[unroll]] for (uint j = 0u; j < COLS / SIDE_N; ++j)                 \
+                coopMatStore(sums[i * ACROSS_CHUNK + (column) % (CHUNK / 2u) / SIDE_N + j], sum_tile, \
+                             OWN_DOWN(i) * SUM_UNITS * PARTS + AT(4u * j * SIDE_N), SUM_UNITS * PARTS, \
+                             gl_CooperativeMatrixLayoutRowMajor);                \
+    barrier();                                                                   \
+    [[dont_unroll]] for (uint at = THREAD; at < ROWS * COLS / 4u; at += THREADS) { \
+        uint of_row = at / (COLS / 4u);                                          \
+        uint d = CHUNK * chunk + (column) + at % (COLS / 4u) * 4u;               \
+        vec4 four = got(of_row * SUM_UNITS + at % (COLS / 4u));                  \
         FINISH                                                                   \
     }

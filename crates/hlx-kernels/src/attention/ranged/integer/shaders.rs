@@ -110,10 +110,11 @@ impl Chosen {
     }
 }
 
-/// Whether matrices divide a subgroup's quarter of a block, and its threads have whole rows.
+/// Whether matrices divide a subgroup's quarter of a block, and a row's threads have four columns each or more.
 const fn fits(shape: MatrixShape) -> bool {
     (ROWS / 2).is_multiple_of(shape.rows)
         && (BLOCK / 2).is_multiple_of(shape.columns)
         && BLOCK.is_multiple_of(shape.terms)
         && (SUBGROUPS * shape.subgroup).is_multiple_of(ROWS)
+        && SUBGROUPS * shape.subgroup <= BLOCK / 4 * ROWS
 }
