@@ -199,7 +199,7 @@ const uint OWN_TURNS = (TURNS + THREADS - 1u) / THREADS;
 #define TURNED(fetched) uvec4 fetched[OWN_TURNS];
 #define FETCH_TURNED(fetched, right, right_row)                                  \
     [[unroll]] for (uint own = 0u; own < OWN_TURNS; ++own) {                     \
-        uint turn = THREAD + own * THREADS;                     \
+        uint turn = THREAD + own * THREADS;                                      \
         uint word = CHUNK / 4u * chunk + turn / (COLS / 4u);                     \
         uint of_right = ((right_row) + 4u * (turn % (COLS / 4u))) * WORDS + min(word, WORDS - 1u); \
         fetched[own] = uvec4(right[of_right], right[of_right + WORDS],           \
@@ -207,7 +207,7 @@ const uint OWN_TURNS = (TURNS + THREADS - 1u) / THREADS;
     }
 #define PUT_TURNED(to, fetched)                                                  \
     [[unroll]] for (uint own = 0u; own < OWN_TURNS; ++own) {                     \
-        uint turn = THREAD + own * THREADS;                     \
+        uint turn = THREAD + own * THREADS;                                      \
         uvec4 columns = turned(fetched[own]);                                    \
         if (turn < TURNS)                                                        \
             [[unroll]] for (uint c = 0u; c < 4u; ++c)                            \
@@ -257,7 +257,8 @@ void quantise(vec4 weights[OWN_QUADS], bool wide, uint largest) {
 #define LOAD_ROW_FACT(of_rows, i, fact)                                          \
     coopMatLoad(of_rows, row_facts, (fact) * ROWS + OWN_DOWN(i), 0u, gl_CooperativeMatrixLayoutColumnMajor);
 
-// The products of the rows' digits, of one plane or two, with the transposed ones, of one or two: STEP combines `term`, scaled by the row's factors, with `sum`, an element of `sums`.
+// The products of the rows' digits, of one plane or two, with the transposed ones, of one or two: STEP combines `term`, scaled
+// by the row's factors, with `sum`, an element of `sums`.
 #define ADD_PRODUCTS(sums, planes, turned_planes, STEP) {                        \
     Left a[2u * DOWN * BLOCK_STEPS];                                             \
     [[unroll]] for (uint i = 0u; i < DOWN; ++i)                                  \
