@@ -1,23 +1,28 @@
 //! The product on the CPU: rectangles of C in parallel, by products of 16-bit integers whose sums are carried into 64
 //! bits. Any way to the exact sum gives the same bits, so rectangles, blocks and instructions are free.
 
+#[cfg(target_arch = "x86_64")]
+mod digits;
 #[cfg(test)]
 mod tests;
 mod tile;
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::OnceLock;
 
-use hlx_core::cpu::SimdLevel;
+use hlx_core::cpu::{SimdLevel, simd_level};
 use hlx_core::{arith, multiversion};
 use rayon::prelude::*;
 
+#[cfg(target_arch = "x86_64")]
+use self::digits::{DigitScratch, Digits};
 use self::tile::{CARRY, COLUMNS, ROWS, Sums};
 use super::law::factors;
 use super::product::IntegerProduct;
 
 /// Rows of a rectangle at most: those of a block of 512 terms are 384 KiB, and a panel of 16 columns is 16 KiB.
-const MAX_ROWS: usize = 64 * ROWS;
+const MAX_ROWS: usize = 384;
 /// Columns of a rectangle at most.
 const MAX_COLUMNS: usize = 512;
 /// At most so many rows of A meet B's rows where they lie: packing would cost more than it saves.
@@ -38,6 +43,35 @@ pub(super) struct Operands<'a> {
     pub piece: usize,
 }
 
+/// The instructions that compute sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instructions {
+    /// Products of 16-bit integers.
+    Pairs(SimdLevel),
+    /// Of digits of 8 bits.
+    #[cfg(target_arch = "x86_64")]
+    Digits(Digits),
+}
+
+impl Instructions {
+    /// What this processor has at the level, the slowest first.
+    fn of(level: SimdLevel) -> Vec<Self> {
+        let pairs = [Self::Pairs(level)].into_iter();
+        #[cfg(target_arch = "x86_64")]
+        let pairs = pairs.chain(Digits::of(level).into_iter().map(Self::Digits));
+        pairs.collect()
+    }
+
+    /// Rows and columns of a tile.
+    fn tile(self) -> [usize; 2] {
+        match self {
+            Self::Pairs(_) => [ROWS, COLUMNS],
+            #[cfg(target_arch = "x86_64")]
+            Self::Digits(digits) => digits.tile(),
+        }
+    }
+}
+
 /// What is added at the end of an element.
 #[derive(Clone, Copy)]
 pub(super) enum Added<'a> {
@@ -53,7 +87,8 @@ thread_local! {
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch::new()) };
 }
 
-/// Rows of A in 16 bits, strips of them and a panel of B for the tiles, the sums of a rectangle, and a row of results.
+/// Rows of A in 16 bits, strips of them and a panel of B for the tiles, the sums of a rectangle, a row of results, and what
+/// products of digits need.
 #[derive(Default)]
 struct Scratch {
     rows: Vec<i16>,
@@ -61,6 +96,8 @@ struct Scratch {
     panel: Vec<i16>,
     sums: Vec<i64>,
     results: Vec<f32>,
+    #[cfg(target_arch = "x86_64")]
+    digits: DigitScratch,
 }
 
 impl Scratch {
@@ -71,6 +108,8 @@ impl Scratch {
             panel: Vec::new(),
             sums: Vec::new(),
             results: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
+            digits: DigitScratch::new(),
         }
     }
 }
@@ -95,16 +134,28 @@ struct Rectangle {
 
 #[derive(Clone, Copy)]
 struct Product<'a> {
-    level: SimdLevel,
+    instructions: Instructions,
     shape: &'a IntegerProduct,
     operands: Operands<'a>,
     added: Added<'a>,
     c: CPointer,
 }
 
-/// Computes C, \[batch, M, N\].
+/// Computes C, \[batch, M, N\], by the fastest instructions of the processor at the level in use.
 pub(super) fn product(
-    level: SimdLevel,
+    shape: &IntegerProduct,
+    operands: Operands<'_>,
+    added: Added<'_>,
+    c: &mut [f32],
+) {
+    static FASTEST: OnceLock<Instructions> = OnceLock::new();
+    let fastest = || *Instructions::of(simd_level()).last().expect("one at least");
+    let instructions = *FASTEST.get_or_init(fastest);
+    product_by(instructions, shape, operands, added, c);
+}
+
+fn product_by(
+    instructions: Instructions,
     shape: &IntegerProduct,
     operands: Operands<'_>,
     added: Added<'_>,
@@ -112,13 +163,13 @@ pub(super) fn product(
 ) {
     assert!(c.len() >= shape.batch * shape.m * shape.n);
     let product = Product {
-        level,
+        instructions,
         shape,
         operands,
         added,
         c: CPointer(c.as_mut_ptr()),
     };
-    let rectangles = divide(shape, rayon::current_num_threads());
+    let rectangles = divide(shape, instructions.tile(), rayon::current_num_threads());
     rectangles.into_par_iter().for_each(|rectangle| {
         let mut scratch = SCRATCH.take();
         product.rectangle(&rectangle, &mut scratch);
@@ -127,21 +178,19 @@ pub(super) fn product(
 }
 
 /// Rectangles that are large, but enough of them for the threads.
-fn divide(s: &IntegerProduct, threads: usize) -> Vec<Rectangle> {
+fn divide(s: &IntegerProduct, [height, width]: [usize; 2], threads: usize) -> Vec<Rectangle> {
     let few = s.m <= FEW_ROWS;
     let work = s.batch * s.m * s.n * s.k.max(1);
     let tasks = (4 * threads).min(work.div_ceil(MIN_TASK_WORK));
     let columns = match few {
         // One pass over B: its rows are divided evenly.
-        true => {
-            s.n.div_ceil(tasks)
-                .next_multiple_of(COLUMNS)
-                .min(MAX_COLUMNS)
-        }
+        true => s.n.div_ceil(tasks).next_multiple_of(width).min(MAX_COLUMNS),
         false => MAX_COLUMNS,
     };
     let across = s.batch * s.n.div_ceil(columns);
-    let rows = s.m.div_ceil(tasks.div_ceil(across)).next_multiple_of(ROWS);
+    let rows =
+        s.m.div_ceil(tasks.div_ceil(across))
+            .next_multiple_of(height);
     let rows = rows.min(MAX_ROWS);
     let of = |whole: usize, part: usize| {
         (0..whole)
@@ -164,22 +213,31 @@ fn divide(s: &IntegerProduct, threads: usize) -> Vec<Rectangle> {
 impl Product<'_> {
     fn rectangle(&self, rectangle: &Rectangle, scratch: &mut Scratch) {
         let size = self.operands.piece;
-        let pieces = self.operands.padded.div_ceil(size).max(1);
+        let pieces = self.pieces();
         // Whole tiles; the columns of a row of sums.
         let width = rectangle.columns.len().next_multiple_of(COLUMNS);
         let height = rectangle.rows.len().next_multiple_of(ROWS);
         for piece in 0..pieces {
             let terms = piece * size..self.operands.padded.min((piece + 1) * size);
+            let few = self.shape.m <= FEW_ROWS;
+            #[cfg(target_arch = "x86_64")]
+            if let Instructions::Digits(digits) = self.instructions
+                && !few
+                && !terms.is_empty()
+            {
+                self.piece_of_digits(digits, rectangle, piece, terms, scratch);
+                continue;
+            }
             // The first terms overwrite what an earlier piece or task has left.
             scratch.sums.resize(height * width, 0);
             if terms.is_empty() {
                 scratch.sums.fill(0);
             }
-            match self.shape.m <= FEW_ROWS {
+            match few {
                 true => self.sums_of_few_rows(rectangle, terms, width, scratch),
                 false => self.sums_of_tiles(rectangle, terms, width, scratch),
             }
-            self.finish(rectangle, [piece, pieces], width, scratch);
+            self.finish(rectangle, piece, width, scratch);
         }
     }
 
@@ -212,7 +270,7 @@ impl Product<'_> {
         for (j, column) in of.columns.clone().enumerate() {
             let b = self.b_digits(of.product, column, &terms);
             for (i, a) in scratch.rows.chunks_exact(k.max(1)).enumerate() {
-                scratch.sums[i * width + j] = tile::dot(self.level, a, b);
+                scratch.sums[i * width + j] = tile::dot(self.level(), a, b);
             }
         }
     }
@@ -248,12 +306,12 @@ impl Product<'_> {
                 for (digits, column) in digits.iter_mut().zip(columns.clone()) {
                     *digits = self.b_digits(of.product, column, &block);
                 }
-                tile::pack_columns(self.level, &digits[..columns.len()], &mut scratch.panel);
+                tile::pack_columns(self.level(), &digits[..columns.len()], &mut scratch.panel);
                 let strips = scratch.strips.chunks_exact(ROWS * k / 2);
                 let sums = scratch.sums.chunks_exact_mut(ROWS * width);
                 let mut tile = [[0; COLUMNS]; ROWS];
                 for (strip, sums) in strips.zip(sums) {
-                    tile::tile(self.level, strip, &scratch.panel, &mut tile);
+                    tile::tile(self.level(), strip, &scratch.panel, &mut tile);
                     let sums = &mut sums[first - of.columns.start..];
                     match start == terms.start {
                         true => begin_sums(&tile, width, sums),
@@ -265,46 +323,73 @@ impl Product<'_> {
     }
 
     /// Turns the sums of a piece into results and stores them.
-    fn finish(
-        &self,
-        of: &Rectangle,
-        [piece, pieces]: [usize; 2],
-        width: usize,
-        scratch: &mut Scratch,
-    ) {
+    fn finish(&self, of: &Rectangle, piece: usize, width: usize, scratch: &mut Scratch) {
         let s = self.shape;
-        let factors_of = |operand: usize, row: usize| {
-            factors(self.operands.exponents[operand][row * pieces + piece])
-        };
-        let columns = of.columns.clone();
-        let of_columns = columns
+        let of_columns = of
+            .columns
             .clone()
-            .map(|column| factors_of(1, of.product * s.n + column));
+            .map(|column| self.factors_of(1, of.product * s.n + column, piece));
         let (firsts, seconds): (Vec<f32>, Vec<f32>) = of_columns.map(|[a, b]| (a, b)).unzip();
-        scratch.results.resize(columns.len(), 0.0);
-        for (i, row) in of.rows.clone().enumerate() {
-            let sums = &scratch.sums[i * width..][..columns.len()];
-            let of_row = factors_of(0, of.product * s.m + row);
-            let at = (of.product * s.m + row) * s.n + columns.start;
-            // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
-            let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
-            let reads_c = piece > 0 || matches!(self.added, Added::Stored);
-            if !reads_c {
-                results(sums, of_row, &firsts, &seconds, c);
-                self.end(c, at, piece + 1 == pieces, &columns);
-                continue;
-            }
-            let values = &mut scratch.results;
-            results(sums, of_row, &firsts, &seconds, values);
-            if piece > 0 {
-                each(values, c, |v, c| arith::add(c, v));
-            }
-            self.end(values, at, piece + 1 == pieces, &columns);
-            if matches!(self.added, Added::Stored) {
-                each(values, c, arith::add);
-            }
-            c.copy_from_slice(values);
+        for (row, sums) in of.rows.clone().zip(scratch.sums.chunks(width)) {
+            let sums = &sums[..of.columns.len()];
+            let of_row = self.factors_of(0, of.product * s.m + row, piece);
+            let results = |to: &mut [f32]| results(sums, of_row, &firsts, &seconds, to);
+            self.finish_row(
+                (of.product, row),
+                &of.columns,
+                piece,
+                results,
+                &mut scratch.results,
+            );
         }
+    }
+
+    /// Stores a piece's results of columns of a row, with what they are added to.
+    fn finish_row(
+        &self,
+        (product, row): (usize, usize),
+        columns: &Range<usize>,
+        piece: usize,
+        results: impl Fn(&mut [f32]),
+        values: &mut Vec<f32>,
+    ) {
+        let is_last = piece + 1 == self.pieces();
+        let at = (product * self.shape.m + row) * self.shape.n + columns.start;
+        // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
+        let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
+        let is_added = matches!(self.added, Added::Stored);
+        if piece == 0 && !is_added {
+            results(c);
+            return self.end(c, at, is_last, columns);
+        }
+        values.resize(columns.len(), 0.0);
+        results(values);
+        if piece > 0 {
+            each(values, c, |v, c| arith::add(c, v));
+        }
+        self.end(values, at, is_last, columns);
+        if is_added {
+            each(values, c, arith::add);
+        }
+        c.copy_from_slice(values);
+    }
+
+    /// Of the sums of pairs of integers.
+    fn level(&self) -> SimdLevel {
+        match self.instructions {
+            Instructions::Pairs(level) => level,
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Digits(_) => simd_level(),
+        }
+    }
+
+    fn pieces(&self) -> usize {
+        self.operands.padded.div_ceil(self.operands.piece).max(1)
+    }
+
+    /// The factors of a piece of a row of A or of B.
+    fn factors_of(&self, operand: usize, row: usize, piece: usize) -> [f32; 2] {
+        factors(self.operands.exponents[operand][row * self.pieces() + piece])
     }
 
     /// Adds the bias and the extra operand behind the last piece.
@@ -375,6 +460,30 @@ multiversion! {
             let upper = ((*sum as u64) >> 24) as i32 as f32;
             let lower = (*sum as i32 & 0x00ff_ffff) as f32;
             let v = A::fma(upper, 16_777_216.0, lower);
+            let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
+            *to = arith::pos0(A::mul(A::mul(v, first), second));
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+multiversion! {
+    /// The results of a row from the sums of both digits of A, which are too large by `excess`.
+    fn results_of_digits<A>(
+        high: &[i32],
+        low: &[i32],
+        excess: [i32; 2],
+        of_row: [f32; 2],
+        firsts: &[f32],
+        seconds: &[f32],
+        to: &mut [f32],
+    ) {
+        let of_columns = firsts.iter().zip(seconds);
+        for (((to, high), low), (first, second)) in to.iter_mut().zip(high).zip(low).zip(of_columns) {
+            let low = low.wrapping_sub(excess[1]);
+            let upper = high.wrapping_sub(excess[0]) + (low >> 8);
+            let lower = ((upper & 0xffff) << 8 | (low & 0xff)) as f32;
+            let v = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
             let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
             *to = arith::pos0(A::mul(A::mul(v, first), second));
         }

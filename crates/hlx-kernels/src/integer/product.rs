@@ -1,7 +1,6 @@
 //! Products of prepared operands.
 
 use bytemuck::cast_slice;
-use hlx_core::cpu::simd_level;
 use hlx_core::{
     Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, groups_1d,
     push_bytes,
@@ -245,7 +244,7 @@ fn launch(
             (_, true) => cpu::Added::Stored,
             _ => cpu::Added::Nothing,
         };
-        cpu::product(simd_level(), &s, operands, added, c);
+        cpu::product(&s, operands, added, c);
     })?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Every instruction set and thread count against the definition, number by number.
 
+use hlx_core::arith;
 use hlx_core::cpu::{simd_levels, with_flush};
-use hlx_core::{arith, cpu::SimdLevel};
 
 use super::super::law::definition::result;
 use super::super::law::{NO_EXPONENT, Width};
@@ -108,7 +108,7 @@ impl Case {
         }
     }
 
-    fn check(&self, level: SimdLevel, threads: usize) {
+    fn check(&self, instructions: Instructions, threads: usize) {
         let s = &self.shape;
         for with_bias in [false, true] {
             for added in [Added::Nothing, Added::Extra(&self.extra), Added::Stored] {
@@ -124,7 +124,9 @@ impl Case {
                     })
                     .build()
                     .expect("a pool");
-                pool.install(|| product(level, s, self.operands(with_bias), added, &mut c));
+                pool.install(|| {
+                    product_by(instructions, s, self.operands(with_bias), added, &mut c)
+                });
                 for (at, found) in c.iter().enumerate() {
                     let (row, column) = (at / s.n, at % s.n);
                     let v = with_flush(|| self.element(row, column, with_bias));
@@ -136,7 +138,7 @@ impl Case {
                         || (found.is_nan() && expected.is_nan());
                     assert!(
                         same,
-                        "{level:?} {s:?} {row}, {column}: {found:e}, expected {expected:e}"
+                        "{instructions:?} {s:?} {row}, {column}: {found:e}, expected {expected:e}"
                     );
                 }
             }
@@ -160,9 +162,9 @@ fn every_instruction_set_and_edge_has_the_bits_of_the_law() {
         [1, 2, 20, 2 * PIECE],
     ] {
         let case = Case::new(sizes);
-        for level in simd_levels() {
+        for instructions in simd_levels().into_iter().flat_map(Instructions::of) {
             for threads in [1, 3] {
-                case.check(level, threads);
+                case.check(instructions, threads);
             }
         }
     }

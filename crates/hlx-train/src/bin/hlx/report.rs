@@ -12,6 +12,12 @@ const MAX_ANSWERS: usize = 512;
 /// Translations shown.
 const SHOWN: usize = 6;
 
+/// What the answers of a run do not show that holds no pairs out.
+const ALL_TRAINED_ON: &str = "\
+The model was trained on all of these pairs, and may know them by heart: an input of your own can get
+nonsense. `data.eval_fraction` holds pairs out and measures it; configs/ascii-pairs.toml trains a
+specialist that answers what it has not seen.";
+
 /// Prints the outcome; of pairs, how many the model answers exactly with greedy decoding.
 pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     let pairs = trainer
@@ -43,6 +49,9 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     print_losses(outcome);
     print_best(trainer)?;
     print_answers(&answers, n_exact);
+    if !answers.is_empty() && trainer.split().eval.is_empty() {
+        println!("\n{ALL_TRAINED_ON}");
+    }
     if let Some(report) = images {
         print_matrix(&report);
     }

@@ -1,0 +1,92 @@
+//! The columns of B as the rows of its panels: 16 x 16 words turn at a time.
+
+use std::arch::x86_64::*;
+
+use super::Digits;
+
+/// Turns words of 16 columns, of which each flips the same bits: 64 bytes of each become 16 rows of `panel`, `row` words
+/// apart; the next ones lie `block` words further on.
+pub(super) fn turn(
+    digits: Digits,
+    columns: [&[i8]; 16],
+    flipped: i32,
+    [block, row]: [usize; 2],
+    panel: &mut [i32],
+) {
+    for (i, to) in panel
+        .chunks_mut(block)
+        .enumerate()
+        .take(columns[0].len() / 64)
+    {
+        let chunks = columns.map(|column| column[64 * i..].first_chunk::<64>().expect("64 bytes"));
+        let words = match digits {
+            Digits::AvxVnni => plain(chunks),
+            // SAFETY: the processor has AVX-512 with these instructions.
+            Digits::Avx512Vnni | Digits::Amx => unsafe { avx512(chunks) },
+        };
+        for (to, words) in to.chunks_mut(row).zip(words) {
+            for (to, word) in to.iter_mut().zip(words) {
+                *to = word ^ flipped;
+            }
+        }
+    }
+}
+
+fn plain(columns: [&[i8; 64]; 16]) -> [[i32; 16]; 16] {
+    let mut words = [[0; 16]; 16];
+    for (column, bytes) in columns.into_iter().enumerate() {
+        for (words, quad) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            words[column] = i32::from_le_bytes(quad.map(|digit| digit as u8));
+        }
+    }
+    words
+}
+
+/// # Safety
+/// The processor has AVX-512 F.
+#[target_feature(enable = "avx512f")]
+unsafe fn avx512(columns: [&[i8; 64]; 16]) -> [[i32; 16]; 16] {
+    // SAFETY: a column has 64 bytes.
+    let r = columns.map(|column| unsafe { _mm512_loadu_si512(column.as_ptr().cast()) });
+    // Pairs of columns, then fours of them: of four words in each quarter, one after the other.
+    let mut fours = r;
+    for i in (0..16).step_by(4) {
+        let [low, high] = [
+            [
+                _mm512_unpacklo_epi32(r[i], r[i + 1]),
+                _mm512_unpacklo_epi32(r[i + 2], r[i + 3]),
+            ],
+            [
+                _mm512_unpackhi_epi32(r[i], r[i + 1]),
+                _mm512_unpackhi_epi32(r[i + 2], r[i + 3]),
+            ],
+        ];
+        fours[i] = _mm512_unpacklo_epi64(low[0], low[1]);
+        fours[i + 1] = _mm512_unpackhi_epi64(low[0], low[1]);
+        fours[i + 2] = _mm512_unpacklo_epi64(high[0], high[1]);
+        fours[i + 3] = _mm512_unpackhi_epi64(high[0], high[1]);
+    }
+    let mut words = [[0; 16]; 16];
+    for i in 0..4 {
+        // The even and the odd quarters of the first eight columns and of the others.
+        let [even, even8] = [
+            _mm512_shuffle_i32x4::<0x88>(fours[i], fours[4 + i]),
+            _mm512_shuffle_i32x4::<0x88>(fours[8 + i], fours[12 + i]),
+        ];
+        let [odd, odd8] = [
+            _mm512_shuffle_i32x4::<0xdd>(fours[i], fours[4 + i]),
+            _mm512_shuffle_i32x4::<0xdd>(fours[8 + i], fours[12 + i]),
+        ];
+        let turned = [
+            _mm512_shuffle_i32x4::<0x88>(even, even8),
+            _mm512_shuffle_i32x4::<0x88>(odd, odd8),
+            _mm512_shuffle_i32x4::<0xdd>(even, even8),
+            _mm512_shuffle_i32x4::<0xdd>(odd, odd8),
+        ];
+        for (quarter, turned) in turned.into_iter().enumerate() {
+            // SAFETY: a row has 16 words.
+            unsafe { _mm512_storeu_si512(words[4 * quarter + i].as_mut_ptr().cast(), turned) };
+        }
+    }
+    words
+}

@@ -1,0 +1,82 @@
+//! Dot products of four bytes, of which one operand has no sign: B's digits are read as `b + 128`, so that a sum is too
+//! large by 128 times that of A's digits. Sums wrap, and are right once that is taken off.
+
+use std::arch::x86_64::*;
+
+use hlx_core::multiversion;
+
+use super::Packed;
+
+/// What makes four digits of B unsigned: 128 is added to each.
+pub(super) const UNSIGNED: i32 = 0x8080_8080_u32 as i32;
+
+/// A row's words in its strip, \[k / 4, rows, 2\].
+pub(super) fn pack_row(rows: usize, row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
+    let [high, low] = digits.map(|digits| digits.as_chunks::<4>().0);
+    for ((high, low), to) in high.iter().zip(low).zip(strip.chunks_exact_mut(2 * rows)) {
+        to[2 * row] = word(high);
+        to[2 * row + 1] = word(low);
+    }
+    digits.map(|digits| sum(digits).wrapping_mul(128))
+}
+
+fn word(digits: &[i8; 4]) -> i32 {
+    i32::from_le_bytes(digits.map(|digit| digit as u8))
+}
+
+multiversion! {
+    fn sum(digits: &[i8]) -> i32 {
+        digits.iter().map(|digit| i32::from(*digit)).sum()
+    }
+}
+
+/// A tile of `$rows` rows, both digits, of two vectors of `$lanes` sums.
+macro_rules! tile {
+    ($(#[$comment:meta])* $name:ident, $features:literal, $rows:literal x $lanes:literal, $zero:ident, $load:ident, $store:ident,
+     $each:ident, $dot:ident) => {
+        $(#[$comment])*
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $name(packed: &Packed<'_>, found: &mut [i32]) {
+            const LINES: usize = 2 * $rows;
+            // The sums of a row's two digits follow each other here; in memory each digit's rows do.
+            let place = |line: usize, vector: usize| {
+                (line % 2 * $rows + line / 2) * 2 * $lanes + vector * $lanes
+            };
+            // SAFETY: the caller says so; every place lies in `found`.
+            let load = |at: usize| match packed.begins {
+                true => $zero(),
+                false => unsafe { $load(found[at..].as_ptr().cast()) },
+            };
+            let mut sums: [_; LINES] =
+                std::array::from_fn(|line| [load(place(line, 0)), load(place(line, 1))]);
+            let left = packed.left.chunks_exact(LINES).take(packed.k / 4);
+            for (a, b) in left.zip(packed.right.chunks_exact(2 * $lanes)) {
+                // SAFETY: a chunk of the panel has two vectors.
+                let columns = unsafe { [$load(b.as_ptr().cast()), $load(b[$lanes..].as_ptr().cast())] };
+                for (sums, a) in sums.iter_mut().zip(a) {
+                    let quad = $each(*a);
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = $dot(*sum, column, quad);
+                    }
+                }
+            }
+            for (line, sums) in sums.into_iter().enumerate() {
+                for (vector, sum) in sums.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    unsafe { $store(found[place(line, vector)..].as_mut_ptr().cast(), sum) };
+                }
+            }
+        }
+    };
+}
+
+tile!(
+    /// # Safety
+    /// The processor has AVX-VNNI; operands and sums have the lengths of a tile.
+    avx, "avx2,avxvnni", 3 x 8, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
+);
+tile!(
+    /// # Safety
+    /// The processor has AVX-512 F and VNNI; operands and sums have the lengths of a tile.
+    avx512, "avx512f,avx512vnni", 6 x 16, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32, _mm512_dpbusd_epi32
+);
