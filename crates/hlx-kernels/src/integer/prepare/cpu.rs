@@ -121,8 +121,6 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<&[u32]>) 
     let width = task.exponents.len() / s.pieces();
     let row = |i: usize| &x[(matrix * s.k + i) * columns + first..][..width];
     let [upper, lower] = task.planes;
-    upper.fill(0);
-    lower.fill(0);
     for piece in 0..s.pieces() {
         let terms = piece * s.piece..s.k.min((piece + 1) * s.piece);
         let mut tops = [0; SIDE];
@@ -139,21 +137,43 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<&[u32]>) 
             task.exponents[j * s.pieces() + piece] = exponent;
             [scales[0][j], scales[1][j]] = factors(exponent);
         }
-        let mut turned = [[0; SIDE]; SIDE];
         for start in terms.clone().step_by(SIDE) {
+            // Rows behind the last are zeros, as a row of digits is filled up with.
             let rows = SIDE.min(terms.end - start);
-            for (i, turned) in turned.iter_mut().enumerate().take(rows) {
-                integers(row(start + i), &scales, turned);
+            let mut turned = [[[0; SIDE]; SIDE / 4]; 2];
+            let [uppers, lowers] = &mut turned;
+            for (quad, (upper, lower)) in uppers.iter_mut().zip(lowers).enumerate() {
+                let mut four = [[0; SIDE]; 4];
+                for (i, integers_of) in (4 * quad..rows).zip(&mut four) {
+                    integers(row(start + i), &scales, integers_of);
+                }
+                words(&four, upper, lower);
             }
-            for j in 0..width {
-                let at = j * s.padded() + start;
-                for (i, q) in turned.iter().map(|row| row[j]).enumerate().take(rows) {
-                    if s.width == Width::Wide {
-                        upper[at + i] = ((q + 128) >> 8) as i8;
+            let to = width * s.padded();
+            for (words, plane) in turned.iter().zip([&mut upper[..], &mut lower[..to]]) {
+                for (j, digits) in plane.chunks_exact_mut(s.padded()).enumerate() {
+                    let quads = digits[start..start + SIDE].as_chunks_mut::<4>().0;
+                    for (digits, words) in quads.iter_mut().zip(words) {
+                        *digits = words[j].to_le_bytes().map(|byte| byte as i8);
                     }
-                    lower[at + i] = q as i8;
                 }
             }
+        }
+    }
+}
+
+multiversion! {
+    /// The upper and the lower digits of four rows, a word of each column.
+    fn words(rows: &[[i32; SIDE]; 4], upper: &mut [u32; SIDE], lower: &mut [u32; SIDE]) {
+        let [a, b, c, d] = rows;
+        let word = |q: [i32; 4]| {
+            let [a, b, c, d] = q.map(|q| q as u32 & 0xff);
+            a | b << 8 | c << 16 | d << 24
+        };
+        for j in 0..SIDE {
+            let q = [a[j], b[j], c[j], d[j]];
+            upper[j] = word(q.map(|q| (q + 128) >> 8));
+            lower[j] = word(q);
         }
     }
 }
