@@ -4,6 +4,7 @@
 #define DIGIT_PLANES 2u
 // do, wide, then the narrow queries.
 #define TURNED_PLANES 2u
+#define STAGED_PLANES 2u
 // The factors of a query, of its row of do and of the narrow query, then its m, 1 / l and delta.
 #define COLUMN_FACTS 9u
 // The factors of a row's weights of values, then of keys.
@@ -70,11 +71,15 @@ void main() {
             TURNED(fetched_upper)
             TURNED(fetched_lower)
             FETCH_BLOCK(first_query + uint(max(first_block, 0)))
+            ROWS_ON_THEIR_WAY(queries, 2u)
+            ROWS_ON_THEIR_WAY(upstream, 2u)
+            FETCH_ROWS(queries, q, 2u, first_query + uint(max(first_block, 0)), plane)
             [[dont_unroll]] for (int block = first_block; block < int(end_column); block += int(COLS)) {
                 uint query0 = uint(max(block, 0));
+                PUT_ROWS(queries, 2u)
+                FETCH_ROWS(upstream, d_o, 2u, first_query + query0, plane)
+                if (STAGES) barrier();
                 MULTIPLY_ROWS(held_k, k, 1u, first_row, 0u, q, 2u, first_query + query0, plane)
-                PUT_TURNED(0u, fetched_upper)
-                PUT_TURNED(1u, fetched_lower)
                 for (uint j = THREAD; j < COLS; j += THREADS) {
                     uint query = first_query + min(query0 + j, push.queries - 1u);
                     vec2 of_query = FACTORS(q, 2u * plane, query);
@@ -91,6 +96,7 @@ void main() {
                     COLUMN_FACT(8u, j) = delta[query];
                 }
                 barrier();
+                PUT_ROWS(upstream, 2u)
                 uint low = inside ? max(range.y, query0) - query0 : 0u;
                 uint high = inside ? max(min(range.z, uint(block + int(COLS))), query0) - query0 : 0u;
                 vec4 weights[OWN_QUADS];
@@ -111,6 +117,8 @@ void main() {
                 barrier();
                 MULTIPLY_ROWS(held_v, v, 1u, first_row, 0u, d_o, 2u, first_query + query0, plane)
                 barrier();
+                PUT_TURNED(0u, fetched_upper)
+                PUT_TURNED(1u, fetched_lower)
                 uint largest = 0u;
                 uint largest_of_keys = 0u;
                 // The slopes become the weights of keys.
@@ -147,6 +155,7 @@ void main() {
                 barrier();
                 PUT_TURNED(0u, fetched_q)
                 FETCH_BLOCK(first_query + uint(block + int(COLS)))
+                FETCH_ROWS(queries, q, 2u, first_query + uint(block + int(COLS)), plane)
                 quantise(slopes, true, largest_of_keys);
                 barrier();
                 ADD_PRODUCTS(k_sums, 2u, 1u, sum = hlx_add(sum, term);)

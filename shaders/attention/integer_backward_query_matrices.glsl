@@ -2,6 +2,7 @@
 // (m, 1 / l); delta: [B, H, T]; dq: [B, T, H, D].
 #define DIGIT_PLANES 2u
 #define TURNED_PLANES 1u
+#define STAGED_PLANES 1u
 // The factors of a key and of a value.
 #define COLUMN_FACTS 4u
 // The factors of a row's weights.
@@ -48,9 +49,14 @@ void main() {
         bool inside = own_row >= start && own_row < segment_end;
         TURNED(fetched)
         FETCH_TURNED(fetched, k, first_key + first_column)
+        ROWS_ON_THEIR_WAY(keys, 1u)
+        ROWS_ON_THEIR_WAY(values, 1u)
+        FETCH_ROWS(keys, k, 1u, first_key + first_column, 0u)
         [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
+            PUT_ROWS(keys, 1u)
+            FETCH_ROWS(values, v, 1u, first_key + key0, 0u)
+            if (STAGES) barrier();
             MULTIPLY_ROWS(held_q, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
-            PUT_TURNED(0u, fetched)
             for (uint j = THREAD; j < COLS; j += THREADS) {
                 uint key_row = first_key + min(key0 + j, push.keys - 1u);
                 vec2 of_key = FACTORS(k, behind_keys, key_row);
@@ -60,8 +66,8 @@ void main() {
                 COLUMN_FACT(2u, j) = of_value.x;
                 COLUMN_FACT(3u, j) = of_value.y;
             }
-            FETCH_TURNED(fetched, k, first_key + key0 + COLS)
             barrier();
+            PUT_ROWS(values, 1u)
             uint low = inside ? max(range.y, key0) - key0 : 0u;
             uint high = inside ? max(min(range.z, key0 + COLS), key0) - key0 : 0u;
             vec4 weights[OWN_QUADS];
@@ -80,6 +86,9 @@ void main() {
             barrier();
             MULTIPLY_ROWS(held_do, d_o, 2u, first_row, plane, v, 1u, first_key + key0, 0u)
             barrier();
+            PUT_TURNED(0u, fetched)
+            FETCH_TURNED(fetched, k, first_key + key0 + COLS)
+            FETCH_ROWS(keys, k, 1u, first_key + key0 + COLS, 0u)
             uint largest = 0u;
             EACH_OWN_QUAD(quad,
                 uvec4 words = uvec4(0u);

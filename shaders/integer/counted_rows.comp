@@ -1,5 +1,5 @@
-// Which rows of a matrix x, [rows, k], hold a number that is not zero: counted: [rows], 1 or 0. A subnormal is zero, a NaN is
-// not. 32 threads have a row.
+// Which rows of a matrix x, [rows, k], are zeros alone: counted: [rows], the exponent of zeros, else 0. A subnormal is zero, a
+// NaN is not. 32 threads have a row.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -18,7 +18,7 @@ layout(push_constant) uniform Push {
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
-layout(set = 0, binding = 1) writeonly restrict buffer Counted { uint counted[]; };
+layout(set = 0, binding = 1) writeonly restrict buffer Counted { int counted[]; };
 
 const uint ROWS = 8u;
 const uint THREADS = 32u;
@@ -43,5 +43,5 @@ void main() {
     barrier();
     if (lane != 0u || row >= push.rows) return;
     for (uint i = 0u; i < THREADS; ++i) top = max(top, tops[own][i]);
-    counted[row] = top != 0u ? 1u : 0u;
+    counted[row] = top != 0u ? 0 : HLX_EXPONENT_OF_ZEROS;
 }

@@ -8,9 +8,10 @@ layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 1) buffer Tops { uint tops[]; };
 #ifndef WITH_ROWS
-// Only rows of which counted (counted_rows.comp) is not 0 enter.
-layout(constant_id = 3) const bool COUNTED = false;
-layout(set = 0, binding = 2) readonly restrict buffer Counted { uint counted[]; };
+// Where it is above 0, only rows enter of which so many exponents (of prepare_rows.comp or counted_rows.comp) are not all those
+// of zeros.
+layout(constant_id = 3) const uint COUNTED = 0;
+layout(set = 0, binding = 2) readonly restrict buffer Counted { int counted[]; };
 #endif
 
 const uint ROWS = 64u;
@@ -37,7 +38,11 @@ void main() {
 #ifndef WITH_ROWS
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j) {
         uint row = first_row + gl_LocalInvocationIndex / 32u + j * GROUPS;
-        if (COUNTED && row < push.k && counted[outer * push.k + row] == 0u) v[j] = vec4(0.0);
+        if (COUNTED == 0u || row >= push.k) continue;
+        bool counts = false;
+        for (uint i = 0u; i < COUNTED; ++i)
+            if (counted[(outer * push.k + row) * COUNTED + i] != HLX_EXPONENT_OF_ZEROS) counts = true;
+        if (!counts) v[j] = vec4(0.0);
     }
 #endif
     uvec4 top = uvec4(0u);

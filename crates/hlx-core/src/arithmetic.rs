@@ -60,6 +60,8 @@ impl FromStr for Arithmetic {
 pub enum IntegerPath {
     /// Multiplications and additions of 32 bits, on every device; on the CPU its vector instructions.
     Plain,
+    /// Vulkan's dot products of four signed bytes.
+    Dots,
     /// Cooperative matrices of 8-bit integers.
     Matrices(MatrixShape),
 }
@@ -105,6 +107,7 @@ impl fmt::Display for IntegerPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain => f.write_str("plain integers"),
+            Self::Dots => f.write_str("dot products of four bytes"),
             Self::Matrices(shape) => write!(f, "matrices of 8-bit integers, {shape}"),
         }
     }

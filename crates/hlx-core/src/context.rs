@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use pending::PendingDownload;
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, IntegerPath};
 use crate::cpu_stream::CpuStream;
 use crate::device::DeviceInfo;
 use crate::dtype::DType;
@@ -44,6 +44,7 @@ struct Inner {
     source: Arc<BlockSource>,
     info: DeviceInfo,
     probe: ProbeReport,
+    integer_paths: Vec<IntegerPath>,
     flags: flags::Flags,
     /// The changes in place of the graph that is being recorded.
     changes: Mutex<Vec<NotedChange>>,
@@ -77,6 +78,7 @@ impl Context {
                 source,
                 info,
                 probe,
+                integer_paths: vec![IntegerPath::Plain],
                 flags: flags::Flags::default(),
                 changes: Mutex::default(),
             }),
@@ -85,9 +87,15 @@ impl Context {
 
     /// Takes what the probe found, and the tuning that follows from it; the context has no clone
     /// yet.
-    pub(crate) fn with_probe(mut self, report: ProbeReport, tuning: Tuning) -> Self {
+    pub(crate) fn with_probe(
+        mut self,
+        report: ProbeReport,
+        integer_paths: Vec<IntegerPath>,
+        tuning: Tuning,
+    ) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.probe = report;
+            inner.integer_paths = integer_paths;
         }
         self.tuning = Arc::new(tuning);
         self
@@ -144,6 +152,11 @@ impl Context {
             arithmetic,
             ..self.clone()
         }
+    }
+
+    /// The ways in which the device sums products of integers, all with the same bits; its tuning has the one in use.
+    pub fn integer_paths(&self) -> &[IntegerPath] {
+        &self.inner.integer_paths
     }
 
     /// What the start-up probe found.

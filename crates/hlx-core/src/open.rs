@@ -81,7 +81,11 @@ impl Context {
         let source = Arc::new(source);
         let stream = Stream::Cpu(CpuStream::new(threads, Arc::clone(&source)));
         let tuning = Tuning::of(&info, true);
-        Ok(Self::from_parts(stream, source, info).with_probe(report, tuning))
+        Ok(Self::from_parts(stream, source, info).with_probe(
+            report,
+            vec![IntegerPath::Plain],
+            tuning,
+        ))
     }
 
     /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
@@ -96,14 +100,12 @@ impl Context {
         let probed = probe::run_vulkan(&context, &device)?;
         probed.report.check(&context.info().name)?;
         let mut tuning = Tuning::of(context.info(), device.native_arithmetic());
-        if let Some(shape) = probed.matrices {
-            tuning.products.integers = IntegerPath::Matrices(shape);
-        }
+        tuning.products.integers = probed.integers.best();
         if let Some(peak) = probed.peak {
             tuning.flops_per_second = peak.flops_per_second;
             tuning.bytes_per_second = peak.bytes_per_second;
         }
-        Ok(context.with_probe(probed.report, tuning))
+        Ok(context.with_probe(probed.report, probed.integers.all(), tuning))
     }
 
     /// Lists the devices of this machine: the CPU device, then every Vulkan device.

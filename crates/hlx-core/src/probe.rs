@@ -5,6 +5,7 @@
 //! and a row reduction. A device that fails is refused. The result is cached on disk by
 //! device, driver and shader, as the probe takes a tenth of a second.
 
+mod dots;
 mod inputs;
 mod kept;
 mod matrices;
@@ -13,8 +14,10 @@ mod reduction;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use self::inputs::Inputs;
-use crate::arithmetic::MatrixShape;
+use crate::arithmetic::{IntegerPath, MatrixShape};
 use crate::context::Context;
 use crate::device::DeviceKind;
 use crate::digest::canonical_bits;
@@ -126,8 +129,37 @@ pub(crate) fn run_cpu() -> ProbeReport {
 pub(crate) struct Probed {
     pub report: ProbeReport,
     pub peak: Option<Peak>,
-    /// The cooperative matrices of 8-bit integers that are right, if some are there.
+    pub integers: IntegerPaths,
+}
+
+/// How a device can sum products of integers, besides plainly.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct IntegerPaths {
+    /// Dot products of four bytes that are right.
+    pub dots: bool,
+    /// And in hardware.
+    pub dots_in_hardware: bool,
+    /// Cooperative matrices that are right, if some are there.
     pub matrices: Option<MatrixShape>,
+}
+
+impl IntegerPaths {
+    /// The fastest.
+    pub fn best(self) -> IntegerPath {
+        match self.matrices {
+            Some(shape) => IntegerPath::Matrices(shape),
+            None if self.dots && self.dots_in_hardware => IntegerPath::Dots,
+            None => IntegerPath::Plain,
+        }
+    }
+
+    /// All of them.
+    pub fn all(self) -> Vec<IntegerPath> {
+        let dots = self.dots.then_some(IntegerPath::Dots);
+        let matrices = self.matrices.map(IntegerPath::Matrices);
+        let all = [Some(IntegerPath::Plain), dots, matrices];
+        all.into_iter().flatten().collect()
+    }
 }
 
 /// Probes a Vulkan device, or reads what an earlier probe of it found, and sets its modes.
@@ -151,11 +183,11 @@ pub(crate) fn run_vulkan(
             Probed {
                 report: kept.report,
                 peak: kept.peak,
-                matrices: kept.matrices,
+                integers: kept.integers,
             }
         }
         None => {
-            let (modes, report, matrices) = probe(context, device)?;
+            let (modes, report, integers) = probe(context, device)?;
             let hardware = device.info.kind == DeviceKind::VulkanGpu;
             let peak = match report.passed() && hardware {
                 true => Some(peak::measure(context)?),
@@ -164,7 +196,7 @@ pub(crate) fn run_vulkan(
             let probed = Probed {
                 report,
                 peak,
-                matrices,
+                integers,
             };
             if probed.report.passed() {
                 kept::write(device, modes, &probed);
@@ -176,11 +208,11 @@ pub(crate) fn run_vulkan(
     Ok(probed)
 }
 
-/// The device's modes, the report, and its matrices of 8-bit integers.
+/// The device's modes, the report, and how it can sum products of integers.
 fn probe(
     context: &Context,
     device: &Arc<VulkanDevice>,
-) -> Result<(Modes, ProbeReport, Option<MatrixShape>), CoreError> {
+) -> Result<(Modes, ProbeReport, IntegerPaths), CoreError> {
     let mut report = ProbeReport::default();
     let inputs = Inputs::new();
     let mut buffers = Vec::with_capacity(3);
@@ -220,8 +252,13 @@ fn probe(
         }
     }
     reduction::probe(context, &mut report)?;
-    let matrices = matrices::probe(context, &device.matrix_shapes(), &mut report)?;
-    Ok((modes, report, matrices))
+    let listed = device.dot_products();
+    let integers = IntegerPaths {
+        dots: dots::probe(context, listed, &mut report)?,
+        dots_in_hardware: listed.is_some_and(|dots| dots.in_hardware),
+        matrices: matrices::probe(context, &device.matrix_shapes(), &mut report)?,
+    };
+    Ok((modes, report, integers))
 }
 
 fn run_operation(context: &Context, inputs: &[Buffer], op: u32) -> Result<Vec<u32>, CoreError> {

@@ -17,14 +17,14 @@ mod product;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Buffer, DType};
+use hlx_core::{Buffer, Context, DType};
 
 use crate::KernelError;
 use crate::error::check_that;
 
 pub use law::Width;
 pub(crate) use prepare::prepare_row;
-pub use prepare::{Preparation, Prepared, prepare, prepare_rows_and_columns};
+pub use prepare::{Beside, Preparation, Prepared, prepare, prepare_rows_and_columns};
 pub use product::{IntegerProduct, integer_product};
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
@@ -34,6 +34,14 @@ pub const PIECE: usize = 4096;
 pub const LONGEST: usize = 1 << 17;
 /// Elements that a row of digits is a multiple of; zeros fill it up.
 const GRANULE: usize = 64;
+
+/// What the handle's products of integers are summed by, in words.
+pub fn instructions(ctx: &Context) -> String {
+    match ctx.is_cpu() {
+        true => cpu::fastest().to_string(),
+        false => ctx.tuning().products.integers.to_string(),
+    }
+}
 
 fn check_dtype(
     operation: &'static str,

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::KernelError;
-use hlx_kernels::integer::{IntegerProduct, Preparation, Prepared, Width, integer_product};
+use hlx_kernels::integer::{Beside, IntegerProduct, Preparation, Prepared, Width, integer_product};
 use hlx_kernels::matmul::{Epilogue, widened};
 
 /// The sizes of y = x Wᵀ: rows of x, columns of x, rows of W.
@@ -65,27 +65,48 @@ impl<'a> Incoming<'a> {
     }
 
     /// Its columns of all shards, wide.
-    pub fn columns(&self, ctx: &Context, sizes: [usize; 3]) -> Result<Prepared, KernelError> {
+    pub fn columns(&self, ctx: &Context, sizes: [usize; 3]) -> Result<Columns<'a>, KernelError> {
         let of = of_columns(sizes, Width::Wide);
         if !self.reads_rows {
-            return Prepared::new(ctx, self.buffer, of);
+            return Columns::new(ctx, self.buffer, of);
         }
         let [shards, per_shard, n] = sizes;
         let of_rows = Preparation::of_rows(shards * per_shard, n, Width::Wide);
         let [rows, columns] = Prepared::rows_and_columns(ctx, self.buffer, of_rows, of)?;
         // A second pass over the same gradient finds equal rows.
-        let _ = self.rows.set(rows);
-        Ok(columns)
+        let _ = self.rows.set(rows.clone());
+        Ok(Columns {
+            values: self.buffer,
+            columns,
+            rows: Some(rows),
+        })
     }
 }
 
-/// The columns of one shard of a gradient, wide.
-pub(super) fn columns_of_shard(
-    ctx: &Context,
-    dy: &Buffer,
-    [per_shard, n]: [usize; 2],
-) -> Result<Prepared, KernelError> {
-    Prepared::new(ctx, dy, of_columns([1, per_shard, n], Width::Wide))
+/// The columns of a gradient, wide, and its rows where they have been prepared too.
+pub(super) struct Columns<'a> {
+    values: &'a Buffer,
+    columns: Prepared,
+    rows: Option<Prepared>,
+}
+
+impl<'a> Columns<'a> {
+    fn new(ctx: &Context, values: &'a Buffer, of: Preparation) -> Result<Self, KernelError> {
+        Ok(Self {
+            values,
+            columns: Prepared::new(ctx, values, of)?,
+            rows: None,
+        })
+    }
+
+    /// Those of one shard, \[rows of a shard, columns\].
+    pub fn of_shard(
+        ctx: &Context,
+        dy: &'a Buffer,
+        [per_shard, n]: [usize; 2],
+    ) -> Result<Self, KernelError> {
+        Self::new(ctx, dy, of_columns([1, per_shard, n], Width::Wide))
+    }
 }
 
 /// Computes dx = dy W: dy is wide, with an exponent a row; W narrow, with one a column.
@@ -112,10 +133,10 @@ pub(super) fn input_gradient(
 }
 
 /// Computes dW = dyᵀ x of each shard, \[shards, M, N\]: dy is wide and x narrow, both with an exponent a column and
-/// shard. Positions without a gradient, such as padding, count in neither. dy comes as integers and as it is.
+/// shard. Positions without a gradient, such as padding, count in neither.
 pub(super) fn weight_gradient(
     ctx: &Context,
-    (dy, values): (&Prepared, &Buffer),
+    dy: &Columns<'_>,
     x: &Buffer,
     [m, n]: [usize; 2],
     [shards, per_shard]: [usize; 2],
@@ -123,13 +144,17 @@ pub(super) fn weight_gradient(
     accumulate: bool,
 ) -> Result<(), KernelError> {
     let of_x = of_columns([shards, per_shard, n], Width::Narrow);
-    let x = Prepared::columns_beside(ctx, x, of_x, (values, m))?;
+    let beside = match &dy.rows {
+        Some(rows) => Beside::Prepared(rows),
+        None => Beside::Values(dy.values, m),
+    };
+    let x = Prepared::columns_beside(ctx, x, of_x, beside)?;
     let product = IntegerProduct {
         batch: shards,
         accumulate,
         ..IntegerProduct::new(m, n, per_shard)
     };
-    integer_product(ctx, [dy, &x], None, out, &product, Epilogue::None)
+    integer_product(ctx, [&dy.columns, &x], None, out, &product, Epilogue::None)
 }
 
 /// The columns of \[shards, rows of a shard, columns\], with one exponent each: where a row is among those of its shard

@@ -5,7 +5,7 @@ use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::matmul::{MatMul, matmul};
 
-use super::integer::{self, Incoming};
+use super::integer::{self, Columns, Incoming};
 use super::matmul::strided;
 use crate::{Backward, Batch, Input, Result};
 
@@ -80,11 +80,10 @@ impl WeightGradient<'_> {
         if let Some(incoming) = self.incoming {
             let dy = match shards * per_shard == self.rows {
                 true => incoming.columns(ctx, [shards, per_shard, m])?,
-                false => integer::columns_of_shard(ctx, left, [per_shard, m])?,
+                false => Columns::of_shard(ctx, left, [per_shard, m])?,
             };
             let of = [shards, per_shard];
-            let left = (&dy, left);
-            return integer::weight_gradient(ctx, left, right, [m, n], of, out, accumulate);
+            return integer::weight_gradient(ctx, &dy, right, [m, n], of, out, accumulate);
         }
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {

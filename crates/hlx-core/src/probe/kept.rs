@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::dots::DOTS;
 use super::matrices::{MATRICES, NARROW_MATRICES};
 use super::reduction::ROW_SUM;
-use super::{ARITHMETIC, Probed};
-use crate::arithmetic::MatrixShape;
+use super::{ARITHMETIC, IntegerPaths, Probed};
 use crate::device::DeviceKind;
 use crate::digest::sha256_hex;
 use crate::files;
@@ -23,13 +23,14 @@ pub(super) struct Kept {
     pub report: ProbeReport,
     /// Of hardware alone: software drivers have no time-out.
     pub peak: Option<Peak>,
-    pub matrices: Option<MatrixShape>,
+    pub integers: IntegerPaths,
 }
 
 /// Where a device's result is cached: named by device, driver, and the probe's own shaders.
 fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
     let mut modules = ARITHMETIC.bytes().to_vec();
     modules.extend_from_slice(ROW_SUM.bytes());
+    modules.extend_from_slice(DOTS.bytes());
     modules.extend_from_slice(MATRICES.bytes());
     modules.extend_from_slice(NARROW_MATRICES.bytes());
     modules.extend_from_slice(device.info.driver.as_bytes());
@@ -60,7 +61,7 @@ pub(super) fn write(device: &VulkanDevice, modes: Modes, probed: &Probed) {
         native_flush: modes.native_flush,
         report: probed.report.clone(),
         peak: probed.peak,
-        matrices: probed.matrices,
+        integers: probed.integers,
     };
     let written = serde_json::to_vec_pretty(&kept)
         .map_err(std::io::Error::other)

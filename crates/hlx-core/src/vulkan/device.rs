@@ -17,6 +17,7 @@ use vulkano::memory::{
     DeviceMemory, MemoryAllocateInfo, MemoryMapInfo, MemoryPropertyFlags, ResourceMemory,
 };
 
+use super::dots::{self, DotProducts};
 use super::matrices;
 use super::pipeline::PipelineStore;
 use super::{instance, translate, translate_validated};
@@ -300,6 +301,11 @@ impl VulkanDevice {
         matrices::listed(self.device.physical_device())
     }
 
+    /// Whether the device has dot products of four bytes, and in hardware; the probe tries them.
+    pub fn dot_products(&self) -> Option<DotProducts> {
+        dots::of(self.device.physical_device())
+    }
+
     /// What one launch may bind and be given.
     pub fn limits(&self) -> Limits {
         let properties = self.device.physical_device().properties();
@@ -463,6 +469,9 @@ fn create_device(
     };
     if !matrices::listed(physical).is_empty() {
         matrices::enable(&mut extensions, &mut features);
+    }
+    if dots::of(physical).is_some() {
+        dots::enable(physical, &mut extensions, &mut features);
     }
     let create_info = DeviceCreateInfo {
         queue_create_infos: vec![QueueCreateInfo {

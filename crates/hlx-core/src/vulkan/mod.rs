@@ -4,6 +4,7 @@
 mod arguments;
 mod descriptors;
 mod device;
+mod dots;
 mod hazards;
 mod instance;
 mod matrices;
@@ -22,6 +23,7 @@ use vulkano::{Validated, VulkanError};
 
 pub(crate) use arguments::Arguments;
 pub(crate) use device::{Modes, VulkanDevice, list};
+pub(crate) use dots::DotProducts;
 pub use instance::validation_messages;
 pub(crate) use pace::{Groups, Pace};
 pub(crate) use pipeline::Pipeline;

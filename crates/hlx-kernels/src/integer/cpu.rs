@@ -8,6 +8,7 @@ mod tests;
 mod tile;
 
 use std::cell::Cell;
+use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -45,7 +46,7 @@ pub(super) struct Operands<'a> {
 
 /// The instructions that compute sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Instructions {
+pub(super) enum Instructions {
     /// Products of 16-bit integers.
     Pairs(SimdLevel),
     /// Of digits of 8 bits.
@@ -68,6 +69,16 @@ impl Instructions {
             Self::Pairs(_) => [ROWS, COLUMNS],
             #[cfg(target_arch = "x86_64")]
             Self::Digits(digits) => digits.tile(),
+        }
+    }
+}
+
+impl fmt::Display for Instructions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pairs(level) => write!(f, "products of 16-bit integers, {}", level.name()),
+            #[cfg(target_arch = "x86_64")]
+            Self::Digits(digits) => write!(f, "products of bytes, {digits}"),
         }
     }
 }
@@ -141,17 +152,20 @@ struct Product<'a> {
     c: CPointer,
 }
 
-/// Computes C, \[batch, M, N\], by the fastest instructions of the processor at the level in use.
+/// The fastest instructions of the processor at the level in use.
+pub(super) fn fastest() -> Instructions {
+    static FASTEST: OnceLock<Instructions> = OnceLock::new();
+    *FASTEST.get_or_init(|| *Instructions::of(simd_level()).last().expect("one at least"))
+}
+
+/// Computes C, \[batch, M, N\], by the fastest instructions.
 pub(super) fn product(
     shape: &IntegerProduct,
     operands: Operands<'_>,
     added: Added<'_>,
     c: &mut [f32],
 ) {
-    static FASTEST: OnceLock<Instructions> = OnceLock::new();
-    let fastest = || *Instructions::of(simd_level()).last().expect("one at least");
-    let instructions = *FASTEST.get_or_init(fastest);
-    product_by(instructions, shape, operands, added, c);
+    product_by(fastest(), shape, operands, added, c);
 }
 
 fn product_by(

@@ -2,8 +2,9 @@
 
 mod cpu;
 
+use bytemuck::cast_slice;
 pub(crate) use cpu::prepare_row;
-use hlx_core::{Binding, Buffer, Context, DType, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 
 use super::law::Width;
 use super::{GRANULE, LONGEST, PIECE, check_dtype};
@@ -151,27 +152,44 @@ impl Prepared {
     }
 
     /// Allocates an operand of columns and prepares it from `x`, as [`prepare`]; but of the matrices' rows only those enter the
-    /// largest magnitudes whose row of `other`, \[rows, width\], is not zeros alone. What the other rows become is not
+    /// largest magnitudes whose row of the other operand is not zeros alone. What the other rows become is not
     /// said: it is multiplied by zeros.
     ///
     /// # Errors
-    /// As [`prepare`], if `of` has no columns, and if there is no memory.
+    /// As [`prepare`], if `of` has no columns or the other operand other rows, and if there is no memory.
     pub fn columns_beside(
         ctx: &Context,
         x: &Buffer,
         of: Preparation,
-        (other, width): (&Buffer, usize),
+        other: Beside<'_>,
     ) -> Result<Self, KernelError> {
         let prepared = Self::empty(ctx, of)?;
         check(x, &prepared)?;
         check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
         let rows = of.outer * of.k;
-        check_len(NAME, "the other operand", other, rows * width)?;
         if of.rows == 0 || rows == 0 {
             prepare(ctx, x, &prepared)?;
             return Ok(prepared);
         }
-        let counted = counted_rows(ctx, other, [rows, width])?;
+        let counted = match other {
+            Beside::Prepared(other) => {
+                let is_rows = !other.of.of_columns && other.of.rows == rows;
+                check_that(NAME, is_rows, || {
+                    format!("{:?} has not {rows} rows", other.of)
+                })?;
+                Counted {
+                    exponents: other.exponents.clone(),
+                    pieces: other.of.pieces(),
+                }
+            }
+            Beside::Values(other, width) => {
+                check_len(NAME, "the other operand", other, rows * width)?;
+                Counted {
+                    exponents: counted_rows(ctx, other, [rows, width])?,
+                    pieces: 1,
+                }
+            }
+        };
         prepare_columns(ctx, x, &prepared, Some(&counted))?;
         Ok(prepared)
     }
@@ -183,6 +201,22 @@ impl Prepared {
             of,
         })
     }
+}
+
+/// The rows of the operand that columns are multiplied with.
+#[derive(Clone, Copy)]
+pub enum Beside<'a> {
+    /// As integers: their exponents tell which rows are zeros.
+    Prepared(&'a Prepared),
+    /// As they are, with their width.
+    Values(&'a Buffer, usize),
+}
+
+/// Which rows of matrices count: those that have a piece whose exponent is not that of zeros.
+struct Counted {
+    /// i32, \[rows, pieces\].
+    exponents: Buffer,
+    pieces: usize,
 }
 
 /// Writes the integers of rows and their exponents: `x` is f32, as `to.of` says.
@@ -306,7 +340,7 @@ fn prepare_columns(
     ctx: &Context,
     x: &Buffer,
     to: &Prepared,
-    counted: Option<&Buffer>,
+    counted: Option<&Counted>,
 ) -> Result<(), KernelError> {
     let s = to.of;
     let sizes = push_of_columns(&s, 0);
@@ -319,28 +353,32 @@ fn prepare_columns(
         bindings: &[
             Binding::Read(x),
             // On the CPU, which finds the largest magnitudes by itself, the rows that count.
-            Binding::Read(counted.filter(|_| ctx.is_cpu()).unwrap_or(&tops)),
+            Binding::Read(
+                counted
+                    .filter(|_| ctx.is_cpu())
+                    .map_or(&tops, |counted| &counted.exponents),
+            ),
             Binding::Write(&to.digits),
             Binding::Write(&to.exponents),
         ],
         push: push_bytes(&sizes),
         groups: groups_1d(groups),
     };
-    let chooses = counted.is_some();
+    let counted_pieces = counted.map(|counted| counted.pieces);
     Ok(ctx.launch(launch, move |bindings| {
         let ([x, counted], [digits, exponents]) = bindings.split::<2, 2>();
-        let counted = chooses.then(|| as_u32(counted));
+        let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
         cpu::prepare(x, digits, exponents, &s, counted);
     })?)
 }
 
-/// Which rows of `x`, \[rows, width\], are not zeros alone: u32, 1 or 0.
+/// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
 fn counted_rows(
     ctx: &Context,
     x: &Buffer,
     [rows, width]: [usize; 2],
 ) -> Result<Buffer, KernelError> {
-    let counted = ctx.alloc_typed(DType::U32, rows)?;
+    let counted = ctx.alloc_typed(DType::I32, rows)?;
     let push = counted_shader::Push {
         rows: rows as u32,
         k: width as u32,
@@ -378,7 +416,7 @@ fn tops(
     x: &Buffer,
     s: &Preparation,
     rows: Option<&Preparation>,
-    counted: Option<&Buffer>,
+    counted: Option<&Counted>,
 ) -> Result<Buffer, KernelError> {
     let of_rows = rows.map_or(0, Preparation::exponents_len);
     let tops = ctx.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
@@ -391,7 +429,9 @@ fn tops(
     let mut bindings = vec![Binding::Read(x), Binding::ReadWrite(&tops)];
     if rows.is_none() {
         // Without a choice of rows nobody reads it.
-        bindings.push(Binding::Read(counted.unwrap_or(x)));
+        bindings.push(Binding::Read(
+            counted.map_or(x, |counted| &counted.exponents),
+        ));
     }
     let launch = Launch {
         name: "integer_tops",
@@ -402,7 +442,7 @@ fn tops(
         specialization: &[
             vectors(s.columns()),
             piece(s),
-            (3, u32::from(counted.is_some())),
+            (3, counted.map_or(0, |counted| counted.pieces as u32)),
         ],
         bindings: &bindings,
         push: push_bytes(&sizes),

@@ -16,6 +16,7 @@ use crate::error::{check_len, check_that};
 use crate::matmul::Epilogue;
 
 shader!(plain_shader, "integer/product");
+shader!(dots_shader, "integer/product_dots");
 shader!(matrices_shader, "integer/product_matrices");
 shader!(narrow_shader, "integer/product_matrices_words");
 
@@ -162,6 +163,7 @@ fn check(
 fn shader_of(path: IntegerPath) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
     match path {
         IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
+        IntegerPath::Dots => (&dots_shader::SHADER, [64, 64], None),
         IntegerPath::Matrices(shape) if shape.is_narrow() => {
             (&narrow_shader::SHADER, [32, 64], Some(shape))
         }

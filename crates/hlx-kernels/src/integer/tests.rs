@@ -42,11 +42,17 @@ fn prepared(
     Ok(prepared)
 }
 
-/// A handle whose products of integers take no instructions but plain ones.
-fn plainly(ctx: &Context) -> Context {
-    let mut tuning = ctx.tuning().clone();
-    tuning.products.integers = IntegerPath::Plain;
-    ctx.with_tuning(tuning).expect("a tuning")
+/// Handles whose products of integers take the device's fastest instructions, plain ones alone, and dot products, where it has
+/// them.
+fn every_way(ctx: &Context) -> [Context; 3] {
+    let fastest = ctx.tuning().products.integers;
+    let dots = ctx.integer_paths().contains(&IntegerPath::Dots);
+    let dots = if dots { IntegerPath::Dots } else { fastest };
+    [fastest, IntegerPath::Plain, dots].map(|path| {
+        let mut tuning = ctx.tuning().clone();
+        tuning.products.integers = path;
+        ctx.with_tuning(tuning).expect("a tuning")
+    })
 }
 
 fn bits(x: &[f32]) -> Vec<u32> {
@@ -109,15 +115,16 @@ fn product_everywhere(
         };
         let shape = IntegerProduct::new(m, n, k);
         let mut outputs = Vec::new();
-        for ctx in [ctx, &plainly(ctx)] {
+        for ctx in &every_way(ctx) {
             let c = mem.output(ctx, m * n)?;
             integer_product(ctx, [&a, &b], bias.as_ref(), &c, &shape, Epilogue::None)?;
             outputs.push(c);
         }
         Ok([outputs, vec![a.digits, a.exponents]].concat())
     });
-    assert_eq!(bits(&got[0]), bits(&got[1]), "{m} {n} {k}: two paths");
-    let got = &got[1..];
+    assert_eq!(bits(&got[0]), bits(&got[1]), "{m} {n} {k}: plainly");
+    assert_eq!(bits(&got[0]), bits(&got[2]), "{m} {n} {k}: by dot products");
+    let got = &got[2..];
     let (digits, exponents) = (
         elements_of::<i8>(&got[1], of_a.digits_len()),
         elements_of::<i32>(&got[2], of_a.exponents_len()),
@@ -214,20 +221,36 @@ fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<
         let of_dy = Preparation::of_columns(shards, k, m, Width::Wide).whole();
         let of_x = Preparation::of_columns(shards, k, n, Width::Narrow).whole();
         let a = Prepared::new(ctx, &dy, of_dy)?;
-        let b = Prepared::columns_beside(ctx, &x, of_x, (&dy, m))?;
+        let rows = Preparation::of_rows(shards * k, m, Width::Wide);
+        let rows = Prepared::new(ctx, &dy, rows)?;
+        let b = Prepared::columns_beside(ctx, &x, of_x, Beside::Values(&dy, m))?;
+        let beside_rows = Prepared::columns_beside(ctx, &x, of_x, Beside::Prepared(&rows))?;
         let shape = IntegerProduct {
             batch: shards,
             ..IntegerProduct::new(m, n, k)
         };
         let mut outputs = Vec::new();
-        for ctx in [ctx, &plainly(ctx)] {
+        let [fastest, plain, dots] = every_way(ctx);
+        for (ctx, b) in [
+            (&fastest, &b),
+            (&plain, &b),
+            (&dots, &b),
+            (&fastest, &beside_rows),
+        ] {
             let c = mem.output(ctx, shards * m * n)?;
-            integer_product(ctx, [&a, &b], None, &c, &shape, Epilogue::None)?;
+            integer_product(ctx, [&a, b], None, &c, &shape, Epilogue::None)?;
             outputs.push(c);
         }
         Ok(outputs)
     });
-    assert_eq!(bits(&got[0]), bits(&got[1]), "{k} {m} {n}: two paths");
+    let reasons = [
+        "plainly",
+        "by dot products",
+        "the rows that count, by their integers",
+    ];
+    for (other, reason) in got[1..].iter().zip(reasons) {
+        assert_eq!(bits(&got[0]), bits(other), "{k} {m} {n}: {reason}");
+    }
     got[0].clone()
 }
 
@@ -433,7 +456,7 @@ fn batches_and_what_is_added_are_the_products_alone() {
             ..IntegerProduct::new(m, n, k)
         };
         let mut outputs = Vec::new();
-        for ctx in [ctx, &plainly(ctx)] {
+        for ctx in &every_way(ctx) {
             let sums = [0, 1, 2].map(|_| mem.output(ctx, batch * m * n));
             let [c, added, accumulated] = sums;
             let (c, added, accumulated) = (c?, added?, accumulated?);

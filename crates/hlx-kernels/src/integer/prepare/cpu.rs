@@ -5,7 +5,9 @@ use hlx_core::multiversion;
 use rayon::prelude::*;
 
 use super::super::PIECE;
-use super::super::law::{NO_EXPONENT, Width, magnitude, quantised, row_exponent, scale};
+use super::super::law::{
+    EXPONENT_OF_ZEROS, NO_EXPONENT, Width, magnitude, quantised, row_exponent, scale,
+};
 use super::Preparation;
 
 /// Columns of a block, and rows that turn at a time.
@@ -20,13 +22,14 @@ struct Task<'a> {
 
 /// Writes the digits, i8 in words of 32 bits, and the exponents of `x`.
 ///
-/// Of columns, only the matrices' rows of which `counted` is not 0 enter the largest magnitudes, if it is given.
+/// Of columns, only the matrices' rows enter the largest magnitudes of which `counted`, exponents by rows and pieces, are not
+/// all those of zeros, if it is given.
 pub(super) fn prepare(
     x: &[f32],
     digits: &mut [f32],
     exponents: &mut [f32],
     s: &Preparation,
-    counted: Option<&[u32]>,
+    counted: Option<(&[i32], usize)>,
 ) {
     let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
     let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
@@ -107,15 +110,15 @@ fn prepare_piece(x: &[f32], upper: &mut [i8], lower: &mut [i8]) -> i32 {
     exponent
 }
 
-/// Writes for each row of `x`, \[rows, width\], whether it holds a number that is not zero: 1 or 0.
+/// Writes for each row of `x`, \[rows, width\], the exponent of zeros where it is zeros alone, else 0.
 pub(super) fn counted_rows(x: &[f32], counted: &mut [f32], width: usize) {
-    let counted: &mut [u32] = cast_slice_mut(counted);
+    let counted: &mut [i32] = cast_slice_mut(counted);
     let rows = x.par_chunks(width.max(1)).zip(counted.par_iter_mut());
     rows.with_min_len(64)
-        .for_each(|(row, counted)| *counted = u32::from(top(row) != 0));
+        .for_each(|(row, counted)| *counted = if top(row) == 0 { EXPONENT_OF_ZEROS } else { 0 });
 }
 
-fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<&[u32]>) {
+fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<(&[i32], usize)>) {
     let columns = s.columns();
     let (matrix, first) = (task.first / columns, task.first % columns);
     let width = task.exponents.len() / s.pieces();
@@ -124,7 +127,12 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<&[u32]>) 
     for piece in 0..s.pieces() {
         let terms = piece * s.piece..s.k.min((piece + 1) * s.piece);
         let mut tops = [0; SIDE];
-        let counts = |i: &usize| counted.is_none_or(|counted| counted[matrix * s.k + i] != 0);
+        let counts = |i: &usize| {
+            counted.is_none_or(|(exponents, pieces)| {
+                let of_row = &exponents[(matrix * s.k + i) * pieces..][..pieces];
+                of_row.iter().any(|e| *e != EXPONENT_OF_ZEROS)
+            })
+        };
         let mut entering = terms.clone().filter(counts);
         while let Some(i) = entering.next() {
             // Of a fourth row that there is not, the first takes the place.

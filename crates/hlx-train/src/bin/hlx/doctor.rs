@@ -1,7 +1,13 @@
 //! `hlx doctor`: the devices of this machine, and whether their arithmetic is HLX's.
 
+use std::time::Instant;
+
 use anyhow::Result;
 use hlx_core::{Context, DeviceInfo, DeviceKind};
+use hlx_kernels::integer::{
+    IntegerProduct, Preparation, Prepared, Width, instructions, integer_product,
+};
+use hlx_kernels::matmul::Epilogue;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -19,13 +25,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         })
         .collect();
     if arguments.json {
-        let devices: Vec<_> = opened
+        let devices: Vec<serde_json::Value> = opened
             .iter()
             .map(|(info, context)| match context {
-                Ok(context) => serde_json::json!({ "info": info, "probe": context.probe() }),
-                Err(error) => serde_json::json!({ "info": info, "error": error.to_string() }),
+                Ok(context) => Ok(serde_json::json!({
+                    "info": info, "probe": context.probe(),
+                    "integers": instructions(context),
+                    "integers_flops_per_second": integer_rate(context)?,
+                })),
+                Err(error) => Ok(serde_json::json!({ "info": info, "error": error.to_string() })),
             })
-            .collect();
+            .collect::<Result<_>>()?;
         println!("{}", serde_json::to_string_pretty(&devices)?);
         return Ok(());
     }
@@ -36,7 +46,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         match context {
             Err(error) => println!("  refused     {error}"),
             Ok(context) => {
-                println!("  integers    by {}", context.tuning().products.integers);
+                let rate = integer_rate(context)?;
+                println!(
+                    "  integers    by {}: {}",
+                    instructions(context),
+                    written(rate)
+                );
                 for check in &context.probe().checks {
                     let mark = if check.passed { "ok" } else { "FAILED" };
                     println!("  probe       {}: {} ({mark})", check.name, check.finding);
@@ -47,6 +62,41 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let chosen = Context::open_from_env("auto")?;
     println!("\nwithout --device, programs run on {}", chosen.info());
     Ok(())
+}
+
+/// The rate of products over integers, their operands prepared: operations of f32 a second, the best of a few runs.
+fn integer_rate(context: &Context) -> Result<f64> {
+    const RUNS: usize = 3;
+    let n = match context.info().kind {
+        DeviceKind::VulkanGpu => 4096,
+        DeviceKind::Cpu => 1024,
+        DeviceKind::VulkanSoftware => 256,
+    };
+    let x = context.alloc(n * n)?;
+    hlx_kernels::elementwise::fill(context, 1.0, &x)?;
+    let a = Prepared::new(context, &x, Preparation::of_rows(n, n, Width::Wide))?;
+    let b = Prepared::new(context, &x, Preparation::of_rows(n, n, Width::Narrow))?;
+    let shape = IntegerProduct::new(n, n, n);
+    let mut seconds = f64::INFINITY;
+    // The first run makes the pipeline.
+    for run in 0..=RUNS {
+        context.sync()?;
+        let start = Instant::now();
+        integer_product(context, [&a, &b], None, &x, &shape, Epilogue::None)?;
+        context.sync()?;
+        if run > 0 {
+            seconds = seconds.min(start.elapsed().as_secs_f64());
+        }
+    }
+    Ok(2.0 * (n as f64).powi(3) / seconds)
+}
+
+/// A rate in TFLOP/s, or in GFLOP/s below one.
+fn written(flops_per_second: f64) -> String {
+    match flops_per_second / 1e12 {
+        rate if rate < 1.0 => format!("{:.1} GFLOP/s", 1e3 * rate),
+        rate => format!("{rate:.1} TFLOP/s"),
+    }
 }
 
 fn print_device(info: &DeviceInfo) {

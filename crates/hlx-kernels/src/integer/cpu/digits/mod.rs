@@ -5,6 +5,7 @@ mod amx;
 mod turn;
 mod vnni;
 
+use std::fmt;
 use std::ops::Range;
 
 use hlx_core::cpu::SimdLevel;
@@ -62,6 +63,16 @@ impl DigitScratch {
             sums: Vec::new(),
             excess: Vec::new(),
         }
+    }
+}
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AvxVnni => "AVX-VNNI",
+            Self::Avx512Vnni => "AVX-512 VNNI",
+            Self::Amx => "AMX",
+        })
     }
 }
 
