@@ -62,20 +62,11 @@ layout(set = 0, binding = 4) readonly buffer BiasBits { int bias_bits[]; };
 layout(set = 0, binding = 5) readonly buffer ExtraBits { int extra_bits[]; };
 layout(set = 0, binding = 6) buffer CBits { int c_bits[]; };
 
-// The units of a step that a thread loads. Rows past an edge repeat the last one, and are not stored.
+// Where a thread's units of a step lie, and the units on their way. Rows past an edge repeat the last one, and are not stored.
+const uint LOADS_OF_A = 2u * ROWS * STEP / THREADS;
 #define FETCH(step)                                                                        \
-    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {                                          \
-        uint line = (gl_LocalInvocationIndex + l * THREADS) / STEP;                         \
-        uint unit = (step) * STEP + gl_LocalInvocationIndex % STEP;                         \
-        if (l * THREADS / STEP < 2u * ROWS) {                                               \
-            uint row = line / ROWS * push.batch * push.m + product * push.m                 \
-                + min(first_m + line % ROWS, push.m - 1u);                                  \
-            staged[l] = a[row * push.units + unit];                                         \
-        } else {                                                                            \
-            uint column = product * push.n + min(first_n + line - 2u * ROWS, push.n - 1u);  \
-            staged[l] = b[column * push.units + unit];                                      \
-        }                                                                                   \
-    }
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l)                                            \
+        staged[l] = l < LOADS_OF_A ? a[at_unit[l] + (step) * STEP] : b[at_unit[l] + (step) * STEP];
 
 // Workgroups that follow each other share rows of a, or columns of b, in blocks of eight rows of tiles.
 uvec2 place(uint group, uint down, uint across) {
@@ -105,6 +96,13 @@ void main() {
     // Matrices go to C as they are.
     bool is_whole = VECTORS && pieces() == 1u && first_m + ROWS <= push.m && first_n + COLUMNS <= push.n;
 
+    uint at_unit[LOADS];
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
+        uint line = (gl_LocalInvocationIndex + l * THREADS) / STEP;
+        uint row = line / ROWS * push.batch * push.m + product * push.m + min(first_m + line % ROWS, push.m - 1u);
+        uint column = product * push.n + min(first_n + line - 2u * ROWS, push.n - 1u);
+        at_unit[l] = (l < LOADS_OF_A ? row : column) * push.units + gl_LocalInvocationIndex % STEP;
+    }
     for (uint piece = 0u; piece < pieces(); ++piece) {
         Sums high[DOWN * ACROSS];
         Sums low[DOWN * ACROSS];
