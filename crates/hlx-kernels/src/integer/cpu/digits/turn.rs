@@ -19,33 +19,26 @@ pub(super) fn turn(
         .take(columns[0].len() / 64)
     {
         let chunks = columns.map(|column| column[64 * i..].first_chunk::<64>().expect("64 bytes"));
-        let words = match digits {
-            Digits::AvxVnni => plain(chunks),
+        match digits {
+            Digits::AvxVnni => plain(chunks, flipped, row, to),
             // SAFETY: the processor has AVX-512 with these instructions.
-            Digits::Avx512Vnni | Digits::Amx => unsafe { avx512(chunks) },
-        };
-        for (to, words) in to.chunks_mut(row).zip(words) {
-            for (to, word) in to.iter_mut().zip(words) {
-                *to = word ^ flipped;
-            }
+            Digits::Avx512Vnni | Digits::Amx => unsafe { avx512(chunks, flipped, row, to) },
         }
     }
 }
 
-fn plain(columns: [&[i8; 64]; 16]) -> [[i32; 16]; 16] {
-    let mut words = [[0; 16]; 16];
+fn plain(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
     for (column, bytes) in columns.into_iter().enumerate() {
-        for (words, quad) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            words[column] = i32::from_le_bytes(quad.map(|digit| digit as u8));
+        for (to, quad) in to.chunks_mut(row).zip(bytes.as_chunks::<4>().0) {
+            to[column] = i32::from_le_bytes(quad.map(|digit| digit as u8)) ^ flipped;
         }
     }
-    words
 }
 
 /// # Safety
 /// The processor has AVX-512 F.
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512(columns: [&[i8; 64]; 16]) -> [[i32; 16]; 16] {
+unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
     // SAFETY: a column has 64 bytes.
     let r = columns.map(|column| unsafe { _mm512_loadu_si512(column.as_ptr().cast()) });
     // Pairs of columns, then fours of them: of four words in each quarter, one after the other.
@@ -66,7 +59,7 @@ unsafe fn avx512(columns: [&[i8; 64]; 16]) -> [[i32; 16]; 16] {
         fours[i + 2] = _mm512_unpacklo_epi64(high[0], high[1]);
         fours[i + 3] = _mm512_unpackhi_epi64(high[0], high[1]);
     }
-    let mut words = [[0; 16]; 16];
+    let flipped = _mm512_set1_epi32(flipped);
     for i in 0..4 {
         // The even and the odd quarters of the first eight columns and of the others.
         let [even, even8] = [
@@ -84,9 +77,11 @@ unsafe fn avx512(columns: [&[i8; 64]; 16]) -> [[i32; 16]; 16] {
             _mm512_shuffle_i32x4::<0xdd>(odd, odd8),
         ];
         for (quarter, turned) in turned.into_iter().enumerate() {
-            // SAFETY: a row has 16 words.
-            unsafe { _mm512_storeu_si512(words[4 * quarter + i].as_mut_ptr().cast(), turned) };
+            let to = &mut to[(4 * quarter + i) * row..][..16];
+            // SAFETY: there are sixteen words.
+            unsafe {
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_xor_si512(turned, flipped))
+            };
         }
     }
-    words
 }
