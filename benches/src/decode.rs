@@ -17,7 +17,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use hlx_autograd::{DType, Tensor, no_grad};
-use hlx_core::{Context, Graph, TimingReport};
+use hlx_core::{Arithmetic, Context, Graph, TimingReport};
 use hlx_kernels::matmul::{MatMul, matmul};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
@@ -36,6 +36,9 @@ pub struct Arguments {
     /// How weights are stored: bf16, f16 or f32.
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     dtype: String,
+    /// What products are computed in: portable or integer. The floor of integer is that of its bytes, as sums are free.
+    #[arg(long, value_name = "NAME", default_value_t = Arithmetic::Portable)]
+    arithmetic: Arithmetic,
     /// Sequences that are generated together.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     rows: u32,
@@ -334,24 +337,35 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "f32" => DType::F32,
         other => bail!("--dtype is {other}, expected bf16, f16 or f32"),
     };
-    let ctx = Context::open_from_env(&arguments.device)?;
+    let ctx = Context::open_from_env(&arguments.device)?.with_arithmetic(arguments.arithmetic);
     let (shape, seconds) = (Shape::of(arguments)?, arguments.seconds);
     let peak = measure(&ctx)?;
     let (term, launch) = (term_ns(&ctx, seconds, dtype)?, launch_us(&ctx, seconds)?);
     let generation = Generation::new(&ctx, shape.clone(), dtype)?;
     println!("{}, {}", ctx.info(), ctx.info().driver);
     println!(
-        "{} layers, {} MB of weights in {dtype}, {} rows, {} tokens in the cache",
+        "{} layers, {} MB of weights in {dtype}, {} rows, {} tokens in the cache, {}",
         shape.config.n_layers,
         generation.model.n_bytes() / 1_000_000,
         shape.rows,
-        shape.tokens
+        shape.tokens,
+        arguments.arithmetic
     );
     let chains_ms = shape.chained() as f64 * term * 1e-6;
     let launches_ms = shape.launches() as f64 * launch * 1e-3;
-    let bytes = (generation.model.n_bytes() + shape.cached_bytes()) as f64;
+    let weights = match arguments.arithmetic {
+        Arithmetic::Portable => generation.model.n_bytes(),
+        // A byte each, once they are prepared.
+        Arithmetic::Integer => generation.model.n_bytes() / dtype.size(),
+    };
+    let bytes = (weights + shape.cached_bytes()) as f64;
     let bytes_ms = bytes / peak.bytes * 1e3;
-    let floor = (chains_ms + launches_ms).max(bytes_ms);
+    let floor = match arguments.arithmetic {
+        Arithmetic::Portable => (chains_ms + launches_ms).max(bytes_ms),
+        Arithmetic::Integer => bytes_ms,
+    };
+    // The integers of the weights are made before a graph is recorded, as by a prompt.
+    no_grad(|| generation.products())?;
     let (products, ()) = no_grad(|| keeping_unread(&ctx)?.record(|| generation.products()))?;
     let products_ms = timed(&ctx, seconds, &products)?;
     drop(products);

@@ -4,6 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "finish.glsl"
+#include "plain_dot.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -14,15 +15,6 @@ const uint STEP = 2u;
 
 // Rows of a's upper digits, of its lower ones, and of b; one unit of padding.
 shared uvec4 tile[(2u * ROWS + COLUMNS) * (STEP + 1u)];
-
-int digit(uint word, uint j) { return bitfieldExtract(int(word), int(8u * j), 8); }
-
-int dot_of(uvec4 x, uvec4 y) {
-    int sum = 0;
-    for (uint word = 0u; word < 4u; ++word)
-        for (uint j = 0u; j < 4u; ++j) sum += digit(x[word], j) * digit(y[word], j);
-    return sum;
-}
 
 // Adds up the terms of a piece, of row y and the columns from x on of a workgroup's results.
 void add_piece(uint piece, uint product, uvec2 first_at, uvec2 own, inout ivec4 high, inout ivec4 low) {

@@ -3,8 +3,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_integer_dot_product : require
 #include "finish.glsl"
+#include "byte_dot.glsl"
 
 layout(local_size_x = 256) in;
 
@@ -20,12 +20,6 @@ const uint LINES = 3u * SIDE;
 // Rows of a's upper digits, of its lower ones, and of b, whose columns 4 x + j lie 16 apart, so that threads side by side read
 // neighbouring rows.
 shared uvec4 tile[LINES * STRIDE];
-
-int dot_of(uvec4 x, uvec4 y) {
-    int sum = 0;
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) sum += dotPacked4x8EXT(int(x[i]), int(y[i]));
-    return sum;
-}
 
 void main() {
     uint across = (push.n + SIDE - 1u) / SIDE;

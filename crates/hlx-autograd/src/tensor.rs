@@ -5,10 +5,11 @@ mod read;
 mod taped;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hlx_core::{Buffer, Context, DType, last_moment};
 use hlx_kernels::Layout;
+use hlx_kernels::integer::Prepared;
 
 use crate::Result;
 use crate::error::AutogradError;
@@ -36,6 +37,8 @@ struct Inner {
     of_leaf: bool,
     /// How to compute the values again from what is saved anyway, if that is cheap.
     recipe: OnceLock<Recipe>,
+    /// The values as integers, and the moment of which they are; tensors of the same elements share them.
+    integers: Arc<Mutex<Option<(Prepared, u64)>>>,
 }
 
 impl Tensor {
@@ -153,6 +156,10 @@ impl Tensor {
 
     /// Other places in the same memory, at a place of the tape that tells how the values came about.
     pub(crate) fn with_layout(&self, layout: Layout, samples: Samples, input: Input) -> Self {
+        let integers = match layout == self.0.layout {
+            true => Arc::clone(&self.0.integers),
+            false => Arc::default(),
+        };
         Self(Arc::new(Inner {
             ctx: self.0.ctx.clone(),
             storage: self.0.storage.clone(),
@@ -163,6 +170,7 @@ impl Tensor {
             born: self.0.born,
             placed: last_moment(),
             recipe: OnceLock::new(),
+            integers,
         }))
     }
 
@@ -175,6 +183,7 @@ impl Tensor {
             samples,
             input: self.0.input.clone(),
             recipe: OnceLock::new(),
+            integers: Arc::clone(&self.0.integers),
             ..*self.0
         }))
     }
@@ -191,6 +200,7 @@ impl Tensor {
             placed: last_moment(),
             of_leaf: self.0.of_leaf,
             recipe: OnceLock::new(),
+            integers: Arc::clone(&self.0.integers),
         }))
     }
 
@@ -234,6 +244,7 @@ impl Tensor {
             born: last_moment(),
             placed: last_moment(),
             recipe: OnceLock::new(),
+            integers: Arc::default(),
         })))
     }
 
@@ -269,6 +280,29 @@ impl Tensor {
     pub(crate) fn changed_since(&self, moment: u64) -> bool {
         let (first, end) = self.0.layout.span();
         self.0.born <= moment && self.0.storage.changed_after(moment, first..end)
+    }
+
+    /// The values as integers of the `integer` arithmetic, as `prepare` makes them: kept until an element changes, but for
+    /// what a graph records, which is computed in each of its runs.
+    pub(crate) fn kept_integers(
+        &self,
+        prepare: impl FnOnce() -> Result<Prepared>,
+    ) -> Result<Prepared> {
+        let mut kept = self
+            .0
+            .integers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((prepared, moment)) = kept.as_ref()
+            && self.0.born <= *moment
+            && !self.changed_since(*moment)
+        {
+            return Ok(prepared.clone());
+        }
+        let moment = last_moment();
+        let prepared = prepare()?;
+        *kept = (!self.0.ctx.is_recording()).then(|| (prepared.clone(), moment));
+        Ok(prepared)
     }
 
     /// Whether the memory is that of a leaf, so that a change in place would change the leaf.

@@ -8,6 +8,8 @@ use hlx_kernels::KernelError;
 use hlx_kernels::integer::{Beside, IntegerProduct, Preparation, Prepared, Width, integer_product};
 use hlx_kernels::matmul::{Epilogue, widened};
 
+use crate::{Result, Tensor};
+
 /// The sizes of y = x Wᵀ: rows of x, columns of x, rows of W.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
@@ -20,22 +22,24 @@ pub(super) struct Sizes {
 pub(super) fn forward(
     ctx: &Context,
     x: &Buffer,
-    (weight, bias): (&Buffer, Option<&Buffer>),
+    (weight, bias): (&Tensor, Option<&Buffer>),
     y: &Buffer,
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    let weight = widened(ctx, weight)?;
+) -> Result<()> {
+    let prepare_weight = || -> Result<Prepared> {
+        let values = widened(ctx, &weight.buffer()?)?;
+        let of = Preparation::of_rows(n, k, Width::Narrow);
+        Ok(Prepared::new(ctx, &values, of)?)
+    };
+    // What has 16 bits is not trained.
+    let b = match weight.is_half() {
+        true => weight.kept_integers(prepare_weight)?,
+        false => prepare_weight()?,
+    };
     let a = Prepared::new(ctx, x, Preparation::of_rows(rows, k, Width::Wide))?;
-    let b = Prepared::new(ctx, &weight, Preparation::of_rows(n, k, Width::Narrow))?;
-    integer_product(
-        ctx,
-        [&a, &b],
-        bias,
-        y,
-        &IntegerProduct::new(rows, n, k),
-        epilogue,
-    )
+    let shape = IntegerProduct::new(rows, n, k);
+    Ok(integer_product(ctx, [&a, &b], bias, y, &shape, epilogue)?)
 }
 
 /// A gradient that comes in, of which two products are made: the first prepares its rows for the second.

@@ -90,19 +90,19 @@ impl<'a> Affine<'a> {
         rows: usize,
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
-        let (weight, bias) = (self.weight.buffer()?, self.bias.map(Tensor::buffer));
-        let bias = bias.transpose()?;
+        let bias = self.bias.map(Tensor::buffer).transpose()?;
         if ctx.arithmetic() == Arithmetic::Integer {
             let (parameters, sizes) = (
-                (&weight, bias.as_ref()),
+                (self.weight, bias.as_ref()),
                 Sizes {
                     rows,
                     k: self.k,
                     n: self.n,
                 },
             );
-            return Ok(integer::forward(ctx, x, parameters, y, sizes, epilogue)?);
+            return integer::forward(ctx, x, parameters, y, sizes, epilogue);
         }
+        let weight = self.weight.buffer()?;
         let product = MatMul {
             trans_b: true,
             ..MatMul::new(rows, self.n, self.k)
@@ -332,7 +332,10 @@ fn recorded_backward(
 
 #[cfg(test)]
 mod tests {
+    use hlx_core::Arithmetic;
+
     use crate::ops::test_support::{check, input, message};
+    use crate::{DType, Tensor, no_grad};
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
@@ -342,6 +345,38 @@ mod tests {
         check("linear", &[input(1, &[5]), input(2, &[4, 5])], |x| {
             x[0].linear(&x[1], None)
         });
+    }
+
+    /// In the integer arithmetic the integers of weights of 16 bits are kept from pass to pass, and made again once a value changes.
+    #[test]
+    fn changed_weights_have_new_integers() -> crate::Result<()> {
+        for ctx in hlx_core::testing::contexts() {
+            let ctx = ctx.with_arithmetic(Arithmetic::Integer);
+            let values = |seed: f32| {
+                (0..15)
+                    .map(|i| (seed + i as f32).sin())
+                    .collect::<Vec<f32>>()
+            };
+            let x = Tensor::from_slice(&ctx, &values(0.5), &[3, 5])?;
+            let mut weight =
+                Tensor::from_slice(&ctx, &values(1.0), &[3, 5])?.to_dtype(DType::BF16)?;
+            let forward = |weight: &Tensor| no_grad(|| x.linear(weight, None)?.to_vec());
+            let first = forward(&weight)?;
+            assert_eq!(forward(&weight)?, first, "{}", ctx.info());
+            let other = Tensor::from_slice(&ctx, &values(2.0), &[3, 5])?.to_dtype(DType::BF16)?;
+            let expected = forward(&other)?;
+            assert_ne!(expected, first);
+            let kept = weight.clone();
+            no_grad(|| weight.copy_(&other).map(drop))?;
+            assert_eq!(
+                forward(&kept)?,
+                expected,
+                "{}: through a handle from before",
+                ctx.info()
+            );
+            assert_eq!(forward(&weight)?, expected, "{}", ctx.info());
+        }
+        Ok(())
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::error::{check_len, check_that};
 use crate::matmul::Epilogue;
 
 shader!(plain_shader, "integer/product");
+shader!(few_shader, "integer/product_few");
+shader!(few_dots_shader, "integer/product_few_dots");
 shader!(dots_shader, "integer/product_dots");
 shader!(matrices_shader, "integer/product_matrices");
 shader!(narrow_shader, "integer/product_matrices_words");
@@ -23,6 +25,8 @@ shader!(narrow_shader, "integer/product_matrices_words");
 use plain_shader::Push;
 
 const NAME: &str = "integer_product";
+/// Rows of A at most that a shader of its own reads B for, from end to end.
+const FEW_ROWS: usize = 4;
 /// Of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
 
@@ -159,8 +163,18 @@ fn check(
     })
 }
 
-/// The shader of products, the results of its workgroups, and the matrices that it takes.
-fn shader_of(path: IntegerPath) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+/// The shader of products with so many rows of A, the results of its workgroups, and the matrices that it takes.
+fn shader_of(ctx: &Context, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+    let path = ctx.tuning().products.integers;
+    if m <= FEW_ROWS {
+        // Matrices would be empty but for these rows.
+        let dots = path != IntegerPath::Plain && ctx.integer_paths().contains(&IntegerPath::Dots);
+        let shader = match dots {
+            true => &few_dots_shader::SHADER,
+            false => &few_shader::SHADER,
+        };
+        return (shader, [FEW_ROWS, 16], None);
+    }
     match path {
         IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
         IntegerPath::Dots => (&dots_shader::SHADER, [64, 64], None),
@@ -187,7 +201,7 @@ fn launch(
         n: s.n as u32,
         units: (padded / 16) as u32,
     };
-    let (shader, [rows, columns], matrices) = shader_of(ctx.tuning().products.integers);
+    let (shader, [rows, columns], matrices) = shader_of(ctx, s.m);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
     let extra = match end {

@@ -1,0 +1,10 @@
+// Push constants of integer/product_few, by `cargo xtask shaders` from its module.
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Push {
+    pub batch: u32,
+    pub m: u32,
+    pub n: u32,
+    pub units: u32,
+}

@@ -1,0 +1,72 @@
+// The product of prepared operands (finish.glsl) with few rows of a, for generation: 32 threads have two columns, whose rows of
+// b they read from end to end, with up to four rows of a. A workgroup has 16 columns. The sums of a column's threads are
+// added up in shared memory: no order shows. The including file defines dot_of(unit, unit) of 16 digits each.
+layout(local_size_x = 256) in;
+
+const uint MOST_ROWS = 4u;
+const uint OWN = 2u;
+const uint LANES = 32u;
+const uint COLUMNS = 256u / LANES * OWN;
+// Sums of a thread: of each row and column the upper and the lower digits'.
+const uint SUMS = MOST_ROWS * OWN * 2u;
+
+shared int partial[SUMS * 256u];
+
+void main() {
+    uint across = (push.n + COLUMNS - 1u) / COLUMNS;
+    uint product = hlx_group() / across;
+    if (product >= push.batch) return;
+    uint lane = gl_LocalInvocationIndex % LANES;
+    uint first_n = hlx_group() % across * COLUMNS;
+    uint own_n = first_n + gl_LocalInvocationIndex / LANES * OWN;
+    uint at_b[OWN];
+    [[unroll]] for (uint j = 0u; j < OWN; ++j)
+        at_b[j] = (product * push.n + min(own_n + j, push.n - 1u)) * push.units;
+    uint at_a = product * push.m * push.units;
+    uint behind = push.batch * push.m * push.units;
+    for (uint piece = 0u; piece < pieces(); ++piece) {
+        int sums[SUMS];
+        [[unroll]] for (uint i = 0u; i < SUMS; ++i) sums[i] = 0;
+        uint end = min((piece + 1u) * PIECE, push.units);
+        for (uint unit = piece * PIECE + lane; unit < end; unit += LANES) {
+            uvec4 of_b[OWN];
+            [[unroll]] for (uint j = 0u; j < OWN; ++j) of_b[j] = b[at_b[j] + unit];
+            [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m) {
+                if (m < push.m) {
+                    uvec4 high = a[at_a + m * push.units + unit];
+                    uvec4 low = a[behind + at_a + m * push.units + unit];
+                    [[unroll]] for (uint j = 0u; j < OWN; ++j) {
+                        sums[2u * (OWN * m + j)] += dot_of(high, of_b[j]);
+                        sums[2u * (OWN * m + j) + 1u] += dot_of(low, of_b[j]);
+                    }
+                }
+            }
+        }
+        [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m)
+            if (m < push.m)
+                [[unroll]] for (uint i = 0u; i < 2u * OWN; ++i)
+                    partial[(2u * OWN * m + i) * 256u + gl_LocalInvocationIndex] = sums[2u * OWN * m + i];
+        barrier();
+        // A thread has a column of a row: of columns side by side, those of neighbouring groups of threads.
+        uint row = gl_LocalInvocationIndex / COLUMNS;
+        uint column = gl_LocalInvocationIndex % COLUMNS;
+        if (row < push.m && first_n + column < push.n) {
+            uint first = 2u * (OWN * row + column % OWN) * 256u + column / OWN * LANES;
+            int high = 0;
+            int low = 0;
+            for (uint i = 0u; i < LANES; ++i) {
+                // (Each column begins elsewhere, so that threads side by side read different banks.)
+                uint of_lane = (i + column) % LANES;
+                high += partial[first + of_lane];
+                low += partial[first + 256u + of_lane];
+            }
+            uint of_row = product * push.m + row;
+            uint of_column = product * push.n + first_n + column;
+            float sum = hlx_float_of_sums(high, low);
+            vec2 of_a = hlx_factors(a_exponents[of_row * pieces() + piece]);
+            vec2 of_b = hlx_factors(b_exponents[of_column * pieces() + piece]);
+            finish_one(hlx_result_of_sum(sum, of_a, of_b), piece, of_row * push.n + first_n + column, first_n + column);
+        }
+        barrier();
+    }
+}
