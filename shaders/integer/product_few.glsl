@@ -1,5 +1,6 @@
 // The product of prepared operands (finish.glsl) with few rows of a, for generation: 32 threads have two columns, whose rows of
-// b they read from end to end, with up to four rows of a. A workgroup has 16 columns. The sums of a column's threads are
+// b they read from end to end, with up to four rows of a. A workgroup has 16 columns; those that read the same columns for other
+// rows follow each other. The sums of a column's threads are
 // added up in shared memory: no order shows. The including file defines dot_of(unit, unit) of 16 digits each.
 layout(local_size_x = 256) in;
 
@@ -14,15 +15,18 @@ shared int partial[SUMS * 256u];
 
 void main() {
     uint across = (push.n + COLUMNS - 1u) / COLUMNS;
-    uint product = hlx_group() / across;
+    uint down = (push.m + MOST_ROWS - 1u) / MOST_ROWS;
+    uint product = hlx_group() / (across * down);
     if (product >= push.batch) return;
+    uint first_m = hlx_group() % down * MOST_ROWS;
+    uint n_rows = min(MOST_ROWS, push.m - first_m);
     uint lane = gl_LocalInvocationIndex % LANES;
-    uint first_n = hlx_group() % across * COLUMNS;
+    uint first_n = hlx_group() / down % across * COLUMNS;
     uint own_n = first_n + gl_LocalInvocationIndex / LANES * OWN;
     uint at_b[OWN];
     [[unroll]] for (uint j = 0u; j < OWN; ++j)
         at_b[j] = (product * push.n + min(own_n + j, push.n - 1u)) * push.units;
-    uint at_a = product * push.m * push.units;
+    uint at_a = (product * push.m + first_m) * push.units;
     uint behind = push.batch * push.m * push.units;
     for (uint piece = 0u; piece < pieces(); ++piece) {
         int sums[SUMS];
@@ -32,7 +36,7 @@ void main() {
             uvec4 of_b[OWN];
             [[unroll]] for (uint j = 0u; j < OWN; ++j) of_b[j] = b[at_b[j] + unit];
             [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m) {
-                if (m < push.m) {
+                if (m < n_rows) {
                     uvec4 high = a[at_a + m * push.units + unit];
                     uvec4 low = a[behind + at_a + m * push.units + unit];
                     [[unroll]] for (uint j = 0u; j < OWN; ++j) {
@@ -43,14 +47,14 @@ void main() {
             }
         }
         [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m)
-            if (m < push.m)
+            if (m < n_rows)
                 [[unroll]] for (uint i = 0u; i < 2u * OWN; ++i)
                     partial[(2u * OWN * m + i) * 256u + gl_LocalInvocationIndex] = sums[2u * OWN * m + i];
         barrier();
         // A thread has a column of a row: of columns side by side, those of neighbouring groups of threads.
         uint row = gl_LocalInvocationIndex / COLUMNS;
         uint column = gl_LocalInvocationIndex % COLUMNS;
-        if (row < push.m && first_n + column < push.n) {
+        if (row < n_rows && first_n + column < push.n) {
             uint first = 2u * (OWN * row + column % OWN) * 256u + column / OWN * LANES;
             int high = 0;
             int low = 0;
@@ -60,7 +64,7 @@ void main() {
                 high += partial[first + of_lane];
                 low += partial[first + 256u + of_lane];
             }
-            uint of_row = product * push.m + row;
+            uint of_row = product * push.m + first_m + row;
             uint of_column = product * push.n + first_n + column;
             float sum = hlx_float_of_sums(high, low);
             vec2 of_a = hlx_factors(a_exponents[of_row * pieces() + piece]);

@@ -25,8 +25,8 @@ shader!(narrow_shader, "integer/product_matrices_words");
 use plain_shader::Push;
 
 const NAME: &str = "integer_product";
-/// Rows of A at most that a shader of its own reads B for, from end to end.
-const FEW_ROWS: usize = 4;
+/// Rows of A at most for which a shader of its own reads B from end to end, four of them a workgroup.
+const FEW_ROWS: usize = 16;
 /// Of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
 
@@ -173,7 +173,7 @@ fn shader_of(ctx: &Context, m: usize) -> (&'static Shader, [usize; 2], Option<Ma
             true => &few_dots_shader::SHADER,
             false => &few_shader::SHADER,
         };
-        return (shader, [FEW_ROWS, 16], None);
+        return (shader, [4, 16], None);
     }
     match path {
         IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
