@@ -129,7 +129,7 @@ pub struct ProductTuning {
     /// Rows of C up to which these shaders compute what comes before a product too, such as a norm: each
     /// workgroup does it for itself, which is cheaper than a launch for few rows. Not measured yet.
     pub prologue_up_to: usize,
-    /// The instructions of products over integers, of those that the probe has found right ([`Context::integer_paths`]).
+    /// The instructions of products over integers, of those that the probe has found right ([`Context::integer_paths`](crate::Context::integer_paths)).
     pub integers: IntegerPath,
 }
 

@@ -88,7 +88,7 @@ fn integer_rate(context: &Context) -> Result<f64> {
             seconds = seconds.min(start.elapsed().as_secs_f64());
         }
     }
-    Ok(2.0 * (n as f64).powi(3) / seconds)
+    Ok((2 * n * n * n) as f64 / seconds)
 }
 
 /// A rate in TFLOP/s, or in GFLOP/s below one.

@@ -42,9 +42,9 @@ macro_rules! tile {
             let place = |line: usize, vector: usize| {
                 (line % 2 * $rows + line / 2) * 2 * $lanes + vector * $lanes
             };
-            // SAFETY: the caller says so; every place lies in `found`.
             let load = |at: usize| match packed.begins {
                 true => $zero(),
+                // SAFETY: the caller says how long `found` is: every place lies in it.
                 false => unsafe { $load(found[at..].as_ptr().cast()) },
             };
             let mut sums: [_; LINES] =
