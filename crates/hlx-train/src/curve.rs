@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 
-use crate::run::Metric;
+use crate::run::{EvalSplit, Metric};
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 400.0;
@@ -115,15 +115,23 @@ pub fn draw_runs(runs: &[(String, Vec<Metric>)], title: &str) -> Result<String> 
     Ok(svg)
 }
 
-/// The training losses and the evaluation losses; what a logarithm cannot show is left out.
+/// The training losses and the evaluation losses: of what is held out, or, in a run that holds nothing out, of what is trained
+/// on. What a logarithm cannot show is left out.
 fn curves(metrics: &[Metric]) -> (Vec<Point>, Vec<Point>) {
+    let is_held_out = |metric: &Metric| matches!(metric, Metric::Eval { split, .. } if *split == EvalSplit::HeldOut);
+    let drawn = match metrics.iter().any(is_held_out) {
+        true => EvalSplit::HeldOut,
+        false => EvalSplit::Train,
+    };
     let (mut train, mut eval) = (Vec::new(), Vec::new());
     for metric in metrics {
         match metric {
             Metric::Train { step, loss, .. } if *loss > 0.0 && loss.is_finite() => {
                 train.push((*step as f64, *loss));
             }
-            Metric::Eval { step, loss, .. } if *loss > 0.0 && loss.is_finite() => {
+            Metric::Eval {
+                step, split, loss, ..
+            } if *split == drawn && *loss > 0.0 && loss.is_finite() => {
                 eval.push((*step as f64, *loss));
             }
             _ => {}
@@ -264,7 +272,6 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::EvalSplit;
 
     fn train(step: u64, loss: f64) -> Metric {
         Metric::Train {
@@ -282,11 +289,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_loss_is_a_point_within_the_frame() {
-        let eval = Metric::Eval {
-            step: 20,
-            split: EvalSplit::Train,
+    fn eval(step: u64, split: EvalSplit) -> Metric {
+        Metric::Eval {
+            step,
+            split,
             loss: 0.01,
             perplexity: None,
             loss_with_end: Some(0.01),
@@ -294,7 +300,12 @@ mod tests {
             n_tokens: None,
             accuracy: None,
             n_images: None,
-        };
+        }
+    }
+
+    #[test]
+    fn every_loss_is_a_point_within_the_frame() {
+        let eval = eval(20, EvalSplit::Train);
         let metrics = [train(10, 5.5), train(20, 0.5), train(30, 0.0), eval];
         let svg = draw(&metrics, "a < b", Some(0.0131)).expect("draws");
         assert!(svg.contains("a &lt; b") && svg.contains("target 0.0131"));
@@ -305,6 +316,14 @@ mod tests {
         assert_eq!(points.matches(',').count(), 2);
         assert_eq!(svg.matches("<circle").count(), 1);
         assert!(draw(&[], "empty", None).is_err());
+    }
+
+    #[test]
+    fn what_is_held_out_is_drawn_where_it_is_evaluated() {
+        let [of_train, held_out] = [EvalSplit::Train, EvalSplit::HeldOut].map(|of| eval(20, of));
+        let n_points = |metrics: &[Metric]| curves(metrics).1.len();
+        assert_eq!(n_points(&[train(10, 5.5), of_train.clone()]), 1);
+        assert_eq!(n_points(&[held_out.clone(), held_out, of_train]), 2);
     }
 
     #[test]

@@ -124,6 +124,9 @@ impl<M> InferenceModel<M> {
 
     /// Replaces a parameter's values by these, rounded to its type: to the nearest, ties to even.
     ///
+    /// In the integer arithmetic a graph that was recorded before, such as a [`TokenStep`](crate::TokenStep)'s, may go on
+    /// with the integers of the old values; record it again.
+    ///
     /// # Errors
     /// [`NnError::Mismatch`] for another number of values, or a finite one that the type rounds to infinity;
     /// and what the device reports.
