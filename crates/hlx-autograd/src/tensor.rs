@@ -37,9 +37,17 @@ struct Inner {
     of_leaf: bool,
     /// How to compute the values again from what is saved anyway, if that is cheap.
     recipe: OnceLock<Recipe>,
-    /// The values as integers, and the moment of which they are; tensors of the same elements share them.
-    integers: Arc<Mutex<Option<(Prepared, u64)>>>,
+    /// The values as integers; tensors of the same elements share them. Only what has 16 bits, which is not trained, keeps them.
+    integers: Option<Arc<KeptIntegers>>,
 }
+
+/// Whether elements are floats of 16 bits.
+pub(crate) fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
+/// Values as integers, and the moment of which they are.
+type KeptIntegers = Mutex<Option<(Prepared, u64)>>;
 
 impl Tensor {
     /// Uploads values: `shape` gives the extents, outermost first. Subnormals become zero.
@@ -156,10 +164,8 @@ impl Tensor {
 
     /// Other places in the same memory, at a place of the tape that tells how the values came about.
     pub(crate) fn with_layout(&self, layout: Layout, samples: Samples, input: Input) -> Self {
-        let integers = match layout == self.0.layout {
-            true => Arc::clone(&self.0.integers),
-            false => Arc::default(),
-        };
+        let integers = self.0.integers.clone();
+        let integers = integers.filter(|_| layout == self.0.layout);
         Self(Arc::new(Inner {
             ctx: self.0.ctx.clone(),
             storage: self.0.storage.clone(),
@@ -183,7 +189,7 @@ impl Tensor {
             samples,
             input: self.0.input.clone(),
             recipe: OnceLock::new(),
-            integers: Arc::clone(&self.0.integers),
+            integers: self.0.integers.clone(),
             ..*self.0
         }))
     }
@@ -200,7 +206,7 @@ impl Tensor {
             placed: last_moment(),
             of_leaf: self.0.of_leaf,
             recipe: OnceLock::new(),
-            integers: Arc::clone(&self.0.integers),
+            integers: self.0.integers.clone(),
         }))
     }
 
@@ -234,6 +240,7 @@ impl Tensor {
         samples: Samples,
         input: Input,
     ) -> Result<Self> {
+        let is_half = is_half(buffer.dtype());
         Ok(Self(Arc::new(Inner {
             ctx: ctx.clone(),
             storage: buffer,
@@ -244,7 +251,7 @@ impl Tensor {
             born: last_moment(),
             placed: last_moment(),
             recipe: OnceLock::new(),
-            integers: Arc::default(),
+            integers: is_half.then(Arc::default),
         })))
     }
 
@@ -282,17 +289,16 @@ impl Tensor {
         self.0.born <= moment && self.0.storage.changed_after(moment, first..end)
     }
 
-    /// The values as integers of the `integer` arithmetic, as `prepare` makes them: kept until an element changes, but for
-    /// what a graph records, which is computed in each of its runs.
+    /// The values as integers of the `integer` arithmetic, as `prepare` makes them: those of 16 bits are kept until an element
+    /// changes, but for what a graph records, which is computed in each of its runs.
     pub(crate) fn kept_integers(
         &self,
         prepare: impl FnOnce() -> Result<Prepared>,
     ) -> Result<Prepared> {
-        let mut kept = self
-            .0
-            .integers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let Some(kept) = &self.0.integers else {
+            return prepare();
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((prepared, moment)) = kept.as_ref()
             && self.0.born <= *moment
             && !self.changed_since(*moment)

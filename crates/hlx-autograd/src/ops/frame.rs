@@ -8,6 +8,7 @@ use hlx_kernels::KernelError;
 use hlx_kernels::broadcast_shape;
 
 use crate::samples::Samples;
+use crate::tensor::is_half;
 use crate::{AutogradError, DType, Gradient, Result, Tensor};
 
 /// The result of a kernel's launch.
@@ -16,7 +17,7 @@ type Launched = Result<(), KernelError>;
 impl Tensor {
     /// Whether the elements have 16 bits: sums and products of them are computed in f32.
     pub(super) fn is_half(&self) -> bool {
-        matches!(self.dtype(), DType::F16 | DType::BF16)
+        is_half(self.dtype())
     }
 
     /// Computes in f32 and rounds the result to the elements' type, once.

@@ -27,16 +27,11 @@ pub(super) fn forward(
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
 ) -> Result<()> {
-    let prepare_weight = || -> Result<Prepared> {
+    let b = weight.kept_integers(|| {
         let values = widened(ctx, &weight.buffer()?)?;
         let of = Preparation::of_rows(n, k, Width::Narrow);
         Ok(Prepared::new(ctx, &values, of)?)
-    };
-    // What has 16 bits is not trained.
-    let b = match weight.is_half() {
-        true => weight.kept_integers(prepare_weight)?,
-        false => prepare_weight()?,
-    };
+    })?;
     let a = Prepared::new(ctx, x, Preparation::of_rows(rows, k, Width::Wide))?;
     let shape = IntegerProduct::new(rows, n, k);
     Ok(integer_product(ctx, [&a, &b], bias, y, &shape, epilogue)?)

@@ -3,12 +3,12 @@
 
 #[cfg(target_arch = "x86_64")]
 mod digits;
+mod instructions;
 #[cfg(test)]
 mod tests;
 mod tile;
 
 use std::cell::Cell;
-use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -17,7 +17,8 @@ use hlx_core::{arith, multiversion};
 use rayon::prelude::*;
 
 #[cfg(target_arch = "x86_64")]
-use self::digits::{DigitScratch, Digits};
+use self::digits::DigitScratch;
+use self::instructions::Instructions;
 use self::tile::{CARRY, COLUMNS, ROWS, Sums};
 use super::law::factors;
 use super::product::IntegerProduct;
@@ -42,45 +43,6 @@ pub(super) struct Operands<'a> {
     pub padded: usize,
     /// Terms that share an exponent.
     pub piece: usize,
-}
-
-/// The instructions that compute sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Instructions {
-    /// Products of 16-bit integers.
-    Pairs(SimdLevel),
-    /// Of digits of 8 bits.
-    #[cfg(target_arch = "x86_64")]
-    Digits(Digits),
-}
-
-impl Instructions {
-    /// What this processor has at the level, the slowest first.
-    fn of(level: SimdLevel) -> Vec<Self> {
-        let pairs = [Self::Pairs(level)].into_iter();
-        #[cfg(target_arch = "x86_64")]
-        let pairs = pairs.chain(Digits::of(level).into_iter().map(Self::Digits));
-        pairs.collect()
-    }
-
-    /// Rows and columns of a tile.
-    fn tile(self) -> [usize; 2] {
-        match self {
-            Self::Pairs(_) => [ROWS, COLUMNS],
-            #[cfg(target_arch = "x86_64")]
-            Self::Digits(digits) => digits.tile(),
-        }
-    }
-}
-
-impl fmt::Display for Instructions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pairs(level) => write!(f, "products of 16-bit integers, {}", level.name()),
-            #[cfg(target_arch = "x86_64")]
-            Self::Digits(digits) => write!(f, "products of bytes, {digits}"),
-        }
-    }
 }
 
 /// What is added at the end of an element.

@@ -107,10 +107,12 @@ impl Digits {
     /// The digits of a row of A in its strip, and what its sums become too large by.
     fn pack_row(self, row: usize, digits: [&[i8]; 2], strip: &mut [i32]) -> [i32; 2] {
         match self {
-            Self::Amx => amx::pack_row(row, digits, strip),
-            _ => return vnni::pack_row(self.tile()[0], row, digits, strip),
+            Self::Amx => {
+                amx::pack_row(row, digits, strip);
+                [0; 2]
+            }
+            _ => vnni::pack_row(self.tile()[0], row, digits, strip),
         }
-        [0; 2]
     }
 
     /// The digits of rows of B, each a column of the tile, in their panel.
