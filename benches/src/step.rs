@@ -8,8 +8,8 @@ use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::uniform;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_nn::{
-    AdamW, AdamWConfig, ForwardContext, MicroBatchPlan, Model, Module, NnError, Optimizer,
-    Transformer, TransformerConfig, cross_entropy,
+    AdamW, AdamWConfig, ForwardContext, MicroBatchPlan, Model, ModelIntegers, Module, NnError,
+    Optimizer, Transformer, TransformerConfig, cross_entropy,
 };
 
 use crate::resnet::{CLASSES, IMAGE, ResNet, ResNetConfig};
@@ -161,7 +161,10 @@ impl Training {
         let context = ForwardContext::train(ctx, 1)?
             .with_shards(pass.plan.shards, false)
             .with_recomputation(recompute);
+        let integers = ModelIntegers::new(model.weights())?;
         let (graph, loss) = ctx.record(|| -> Result<Buffer, NnError> {
+            integers.update()?;
+            integers.use_in_recording();
             let logits = model.forward(inputs, &context)?;
             let loss = cross_entropy(&logits, targets, &scale, 0.0)?;
             loss.backward_with(&pass.plan)?;
@@ -174,7 +177,7 @@ impl Training {
             uploads,
             graph,
             loss,
-            _kept: (Box::new(model), context, scale),
+            _kept: (Box::new((model, integers)), context, scale),
         })
     }
 

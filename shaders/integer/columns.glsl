@@ -1,6 +1,8 @@
-// What the kernels that prepare columns share: the matrices, and four neighbouring numbers of them.
+// What the kernels that prepare columns share: the matrices, and four neighbouring numbers of them. A file that includes this
+// one defines SOURCE_BINDING, and may say what the numbers are computed from (source.glsl).
 #include "../include/arith.glsl"
 #include "../include/integer.glsl"
+#include "source.glsl"
 
 // The number of columns is a multiple of four.
 layout(constant_id = 1) const bool VECTORS = false;
@@ -34,12 +36,13 @@ uint at_row_top(uint outer, uint row, uint column) {
 
 // Zeros past an edge.
 vec4 load(uint outer, uint row, uint column) {
-    uint at = (outer * push.k + min(row, max(push.k, 1u) - 1u)) * push.columns + column;
+    uint all_rows = outer * push.k + min(row, max(push.k, 1u) - 1u);
+    uint at = all_rows * push.columns + column;
     vec4 v = vec4(0.0);
     if (VECTORS) {
         if (column < push.columns) v = x_vectors[at / 4u];
     } else {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) if (column + j < push.columns) v[j] = x[at + j];
     }
-    return row < push.k ? v : vec4(0.0);
+    return row < push.k ? of_source4(v, all_rows, column, push.columns, at) : vec4(0.0);
 }

@@ -2,16 +2,15 @@
 // rows; tops (columns.glsl) has zeros before. A workgroup has 64 rows of 128 columns. What it finds is joined by atomics on
 // integers, whose order cannot show.
 #extension GL_EXT_control_flow_attributes : require
+#define SOURCE_BINDING 3
 #include "columns.glsl"
 
 layout(local_size_x = 256) in;
 
 layout(set = 0, binding = 1) buffer Tops { uint tops[]; };
 #ifndef WITH_ROWS
-// Where it is above 0, only rows enter of which so many exponents (of prepare_rows.comp or counted_rows.comp) are not all those
-// of zeros.
-layout(constant_id = 3) const uint COUNTED = 0;
-layout(set = 0, binding = 2) readonly restrict buffer Counted { int counted[]; };
+#define COUNTED_BINDING 2
+#include "counted.glsl"
 #endif
 
 const uint ROWS = 64u;
@@ -38,11 +37,7 @@ void main() {
 #ifndef WITH_ROWS
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j) {
         uint row = first_row + gl_LocalInvocationIndex / 32u + j * GROUPS;
-        if (COUNTED == 0u || row >= push.k) continue;
-        bool counts = false;
-        for (uint i = 0u; i < COUNTED; ++i)
-            if (counted[(outer * push.k + row) * COUNTED + i] != HLX_EXPONENT_OF_ZEROS) counts = true;
-        if (!counts) v[j] = vec4(0.0);
+        if (!counts(outer, row)) v[j] = vec4(0.0);
     }
 #endif
     uvec4 top = uvec4(0u);

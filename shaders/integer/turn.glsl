@@ -1,15 +1,28 @@
 // The columns of matrices as integers, as prepare_rows.comp has rows: x: [outer, k, columns]; tops: the largest
 // magnitudes (tops.glsl); digits: [planes, outer columns, words], zeros past k; exponents: [outer columns, pieces]. With
 // WITH_ROWS also the rows: row_digits: [planes, outer k, row_words], row_exponents: [outer k, row pieces]. A workgroup has
-// 128 rows of 32 columns, which turn in shared memory.
+// tiles of 128 rows and 32 columns, which turn in shared memory: one, or all of short columns, whose largest magnitudes it
+// finds by itself.
 #extension GL_EXT_control_flow_attributes : require
+#ifdef WITH_ROWS
+#define SOURCE_BINDING 6
+#else
+#define SOURCE_BINDING 4
+#endif
 #include "columns.glsl"
 
 layout(local_size_x = 256) in;
 
 layout(constant_id = 0) const bool WIDE = false;
 
+// Tiles of a column that a workgroup has, of one piece; 0 of those whose largest magnitudes are given.
+layout(constant_id = 4) const uint OWN_TILES = 0;
+
 layout(set = 0, binding = 1) readonly restrict buffer Tops { uint tops[]; };
+#ifndef WITH_ROWS
+#define COUNTED_BINDING 1
+#include "counted.glsl"
+#endif
 layout(set = 0, binding = 2) writeonly restrict buffer Digits { uint digits[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Exponents { int exponents[]; };
 #ifdef WITH_ROWS
@@ -26,7 +39,10 @@ const uint WORDS = ROWS / 4u;
 const uint STRIDE = WORDS + 1u;
 const uint PLANES = WIDE ? 2u : 1u;
 
+const uint TILES = OWN_TILES > 0u ? OWN_TILES : 1u;
+
 shared uint tile[2u * COLUMNS * STRIDE];
+shared uint own_tops[COLUMNS];
 
 #ifdef WITH_ROWS
 // Stores the integers of four neighbouring numbers of a row.
@@ -52,38 +68,57 @@ void main() {
 #else
     uint blocks = (push.columns + COLUMNS - 1u) / COLUMNS;
 #endif
-    uint down = (push.words + WORDS - 1u) / WORDS;
+    uint down = OWN_TILES > 0u ? 1u : (push.words + WORDS - 1u) / WORDS;
     uint outer = hlx_group() / blocks / down;
     if (outer >= push.outer) return;
-    uint first_row = hlx_group() / blocks % down * ROWS;
+    uint top_row = hlx_group() / blocks % down * ROWS;
     uint first_column = hlx_group() % blocks * COLUMNS;
     uint own = 4u * (gl_LocalInvocationIndex % (COLUMNS / 4u));
     uint own_word = gl_LocalInvocationIndex / (COLUMNS / 4u);
-    vec4 v[4];
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        v[j] = load(outer, first_row + 4u * own_word + j, first_column + own);
-#ifdef WITH_ROWS
-    [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        store_of_row(v[j], outer, first_row + 4u * own_word + j, first_column + own);
-#endif
-    [[unroll]] for (uint c = 0u; c < 4u; ++c) {
-        uint column = first_column + own + c;
-        uint at = at_column_top(outer, min(column, push.columns - 1u), first_row);
-        int exponent = hlx_row_exponent(tops[at], WIDE);
-        ivec4 q = hlx_quantised4(vec4(v[0][c], v[1][c], v[2][c], v[3][c]), exponent, hlx_scale(exponent));
-        uint to = (own + c) * STRIDE + own_word;
-        tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q);
-        if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
-        if (first_row % COLUMN_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
+    vec4 v[TILES][4];
+    [[unroll]] for (uint t = 0u; t < TILES; ++t)
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            v[t][j] = load(outer, top_row + t * ROWS + 4u * own_word + j, first_column + own);
+#ifndef WITH_ROWS
+    if (OWN_TILES > 0u) {
+        if (gl_LocalInvocationIndex < COLUMNS) own_tops[gl_LocalInvocationIndex] = 0u;
+        barrier();
+        uvec4 top = uvec4(0u);
+        [[unroll]] for (uint t = 0u; t < TILES; ++t)
+            [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                if (counts(outer, t * ROWS + 4u * own_word + j))
+                    [[unroll]] for (uint c = 0u; c < 4u; ++c) top[c] = max(top[c], hlx_magnitude(v[t][j][c]));
+        [[unroll]] for (uint c = 0u; c < 4u; ++c) atomicMax(own_tops[own + c], top[c]);
+        barrier();
     }
-    barrier();
-    [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) {
-        uint at = gl_LocalInvocationIndex + l * 256u;
-        uint line = at / WORDS;
-        uint column = first_column + line % COLUMNS;
-        uint word = first_row / 4u + at % WORDS;
-        uint plane = line / COLUMNS * push.outer * push.columns * push.words;
-        if (column < push.columns && word < push.words)
-            digits[plane + (outer * push.columns + column) * push.words + word] = tile[line * STRIDE + at % WORDS];
+#endif
+    [[unroll]] for (uint t = 0u; t < TILES; ++t) {
+        uint first_row = top_row + t * ROWS;
+        if (t > 0u) barrier();
+#ifdef WITH_ROWS
+        [[unroll]] for (uint j = 0u; j < 4u; ++j)
+            store_of_row(v[t][j], outer, first_row + 4u * own_word + j, first_column + own);
+#endif
+        [[unroll]] for (uint c = 0u; c < 4u; ++c) {
+            uint column = first_column + own + c;
+            uint at = at_column_top(outer, min(column, push.columns - 1u), first_row);
+            int exponent = hlx_row_exponent(OWN_TILES > 0u ? own_tops[own + c] : tops[at], WIDE);
+            vec4 numbers = vec4(v[t][0][c], v[t][1][c], v[t][2][c], v[t][3][c]);
+            ivec4 q = hlx_quantised4(numbers, exponent, hlx_scale(exponent));
+            uint to = (own + c) * STRIDE + own_word;
+            tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q);
+            if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
+            if (first_row % COLUMN_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
+        }
+        barrier();
+        [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) {
+            uint at = gl_LocalInvocationIndex + l * 256u;
+            uint line = at / WORDS;
+            uint column = first_column + line % COLUMNS;
+            uint word = first_row / 4u + at % WORDS;
+            uint plane = line / COLUMNS * push.outer * push.columns * push.words;
+            if (column < push.columns && word < push.words)
+                digits[plane + (outer * push.columns + column) * push.words + word] = tile[line * STRIDE + at % WORDS];
+        }
     }
 }

@@ -15,37 +15,17 @@ layout(set = 0, binding = 3) writeonly buffer Y { float y[]; };
 layout(set = 0, binding = 4) writeonly buffer Stats { float stats[]; };
 layout(push_constant) uniform Push { uint rows; uint cols; float eps; } push;
 
+#include "statistics.glsl"
+
 void main() {
     uint row = hlx_row();
     uint end = row < push.rows ? push.cols : 0u;
     uint base = row * push.cols;
-    precise float n = float(push.cols);
-
-    precise vec4 lanes = vec4(0.0);
-    for (uint first = hlx_row_thread(); first < end; first += HLX_LANES)
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = first + 32u * j;
-            if (col < end) lanes[j] = hlx_add(lanes[j], x[base + col]);
-        }
-    precise float mean = hlx_div(hlx_row_sum(lanes), n);
-
-    lanes = vec4(0.0);
-    for (uint first = hlx_row_thread(); first < end; first += HLX_LANES)
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = first + 32u * j;
-            if (col < end) {
-                precise float d = hlx_sub(x[base + col], mean);
-                lanes[j] = hlx_add(lanes[j], hlx_mul(d, d));
-            }
-        }
-    precise float variance = hlx_div(hlx_row_sum(lanes), n);
-    precise float rstd = hlx_div(1.0, hlx_sqrt(hlx_add(variance, push.eps)));
-
+    precise vec2 found = statistics(base, end);
     for (uint col = hlx_row_thread(); col < end; col += 32u)
-        y[base + col] =
-            hlx_fma(hlx_mul(hlx_sub(x[base + col], mean), rstd), weight[col], bias[col]);
+        y[base + col] = hlx_fma(hlx_mul(hlx_sub(x[base + col], found.x), found.y), weight[col], bias[col]);
     if (row < push.rows && hlx_row_thread() == 0u) {
-        stats[2u * row] = mean;
-        stats[2u * row + 1u] = rstd;
+        stats[2u * row] = found.x;
+        stats[2u * row + 1u] = found.y;
     }
 }

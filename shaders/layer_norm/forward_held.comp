@@ -13,25 +13,16 @@ layout(set = 0, binding = 3) writeonly restrict buffer Y { float y[]; };
 layout(set = 0, binding = 4) writeonly restrict buffer Stats { vec2 stats[]; };
 layout(push_constant) uniform Push { uint rows; uint cols; float eps; } push;  // cols = COLS
 
+#define HELD
+#include "statistics.glsl"
+
 void main() {
     uint row = hlx_row(push.rows);
     uint base = row * COLS;
-    precise float n = float(COLS);
     precise float v[HLX_HELD];
-    HLX_EACH(i) if (hlx_has(i)) v[i] = x[base + hlx_col(i)];
-    HLX_START(sums, 0.0)
-    HLX_EACH(i) if (hlx_has(i)) sums[HLX_LANE(i)] = hlx_add(sums[HLX_LANE(i)], v[i]);
-    precise float mean = hlx_div(hlx_reduce(sums, 0u, false), n);
-
-    HLX_START(squares, 0.0)
-    HLX_EACH(i) if (hlx_has(i)) {
-        v[i] = hlx_sub(v[i], mean);
-        squares[HLX_LANE(i)] = hlx_add(squares[HLX_LANE(i)], hlx_mul(v[i], v[i]));
-    }
-    precise float variance = hlx_div(hlx_reduce(squares, 1u, false), n);
-    precise float rstd = hlx_div(1.0, hlx_sqrt(hlx_add(variance, push.eps)));
+    precise vec2 found = statistics(base, v);
     if (!hlx_is_row(push.rows)) return;
     HLX_EACH(i) if (hlx_has(i))
-        y[base + hlx_col(i)] = hlx_fma(hlx_mul(v[i], rstd), weight[hlx_col(i)], bias[hlx_col(i)]);
-    if (hlx_row_thread() == 0u) stats[row] = vec2(mean, rstd);
+        y[base + hlx_col(i)] = hlx_fma(hlx_mul(v[i], found.y), weight[hlx_col(i)], bias[hlx_col(i)]);
+    if (hlx_row_thread() == 0u) stats[row] = found;
 }

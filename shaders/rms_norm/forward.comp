@@ -13,19 +13,13 @@ layout(set = 0, binding = 2) writeonly buffer Y { float y[]; };
 layout(set = 0, binding = 3) writeonly buffer Stats { float stats[]; };
 layout(push_constant) uniform Push { uint rows; uint cols; float eps; } push;
 
+#include "statistics.glsl"
+
 void main() {
     uint row = hlx_row();
     uint end = row < push.rows ? push.cols : 0u;
     uint base = row * push.cols;
-    precise vec4 lanes = vec4(0.0);
-    for (uint first = hlx_row_thread(); first < end; first += HLX_LANES)
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            uint col = first + 32u * j;
-            if (col < end)
-                lanes[j] = hlx_add(lanes[j], hlx_mul(x[base + col], x[base + col]));
-        }
-    precise float square = hlx_div(hlx_row_sum(lanes), float(push.cols));
-    precise float rstd = hlx_div(1.0, hlx_sqrt(hlx_add(square, push.eps)));
+    precise float rstd = statistics(base, end);
     for (uint col = hlx_row_thread(); col < end; col += 32u)
         y[base + col] = hlx_mul(hlx_mul(x[base + col], rstd), weight[col]);
     if (row < push.rows && hlx_row_thread() == 0u) stats[row] = rstd;

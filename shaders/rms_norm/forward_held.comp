@@ -12,16 +12,14 @@ layout(set = 0, binding = 2) writeonly restrict buffer Y { float y[]; };
 layout(set = 0, binding = 3) writeonly restrict buffer Stats { float stats[]; };
 layout(push_constant) uniform Push { uint rows; uint cols; float eps; } push;  // cols = COLS
 
+#define HELD
+#include "statistics.glsl"
+
 void main() {
     uint row = hlx_row(push.rows);
     uint base = row * COLS;
     precise float v[HLX_HELD];
-    HLX_EACH(i) if (hlx_has(i)) v[i] = x[base + hlx_col(i)];
-    HLX_START(squares, 0.0)
-    HLX_EACH(i) if (hlx_has(i))
-        squares[HLX_LANE(i)] = hlx_add(squares[HLX_LANE(i)], hlx_mul(v[i], v[i]));
-    precise float square = hlx_div(hlx_reduce(squares, 0u, false), float(COLS));
-    precise float rstd = hlx_div(1.0, hlx_sqrt(hlx_add(square, push.eps)));
+    precise float rstd = statistics(base, v);
     if (!hlx_is_row(push.rows)) return;
     HLX_EACH(i) if (hlx_has(i))
         y[base + hlx_col(i)] = hlx_mul(hlx_mul(v[i], rstd), weight[hlx_col(i)]);

@@ -69,7 +69,7 @@ pub use ops::{
 };
 pub use samples::{Batch, Samples};
 pub use tape::{enable_grad, gradients_enabled, no_grad};
-pub use tensor::Tensor;
+pub use tensor::{Tensor, WeightIntegers};
 
 /// The result of an operation on tensors.
 pub type Result<T, E = AutogradError> = std::result::Result<T, E>;

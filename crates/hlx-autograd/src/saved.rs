@@ -2,8 +2,12 @@
 //! again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use hlx_core::{Buffer, Context, last_moment};
+use hlx_core::{Arithmetic, Buffer, Context, last_moment};
+use hlx_kernels::KernelError;
+use hlx_kernels::activation::Activation;
+use hlx_kernels::integer::{Prepared, Source};
 
 use crate::backward::watch;
 use crate::{AutogradError, Result, Tensor};
@@ -11,11 +15,130 @@ use crate::{AutogradError, Result, Tensor};
 /// Computes values again, with the launches that computed them first, and so to the same bits.
 pub(crate) type Recipe = Arc<dyn Fn() -> Result<Buffer> + Send + Sync>;
 
+/// How to compute values again.
+#[derive(Clone)]
+pub(crate) struct Again {
+    pub recipe: Recipe,
+    /// From what kernels compute them on their way to integers.
+    pub origin: Option<Origin>,
+}
+
+/// What values are computed from: a [`Source`] with what was saved.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    Activation {
+        kind: Activation,
+        x: Box<Saved>,
+    },
+    Gated {
+        kind: Activation,
+        x: Box<Saved>,
+        up: Box<Saved>,
+    },
+    LayerNorm {
+        x: Box<Saved>,
+        stats: Statistics,
+        weight: Box<Saved>,
+        bias: Box<Saved>,
+    },
+    RmsNorm {
+        x: Box<Saved>,
+        stats: Statistics,
+        weight: Box<Saved>,
+    },
+}
+
+impl Origin {
+    /// Whether the values are a norm's, whose statistics must be known first.
+    pub fn is_of_norm(&self) -> bool {
+        matches!(self, Self::LayerNorm { .. } | Self::RmsNorm { .. })
+    }
+
+    /// Calls `body` with the source.
+    pub fn with_source<R>(&self, body: impl FnOnce(Source<'_>) -> Result<R>) -> Result<R> {
+        match self {
+            Self::Activation { kind, x } => body(Source::Activation {
+                kind: *kind,
+                x: &x.values()?,
+            }),
+            Self::Gated { kind, x, up } => body(Source::Gated {
+                kind: *kind,
+                x: &x.values()?,
+                up: &up.values()?,
+            }),
+            Self::LayerNorm {
+                x,
+                stats,
+                weight,
+                bias,
+            } => body(Source::LayerNorm {
+                x: &x.values()?,
+                stats: stats.buffer(),
+                weight: &weight.values()?,
+                bias: &bias.values()?,
+            }),
+            Self::RmsNorm { x, stats, weight } => body(Source::RmsNorm {
+                x: &x.values()?,
+                stats: stats.buffer(),
+                weight: &weight.values()?,
+            }),
+        }
+    }
+}
+
+/// The statistics of a norm, which the launch that makes floats writes, and also the one that makes integers if there is one.
+#[derive(Clone)]
+pub(crate) struct Statistics {
+    of_floats: Buffer,
+    of_integers: Option<(Buffer, Taken)>,
+}
+
+impl Statistics {
+    /// Allocates those of a norm: so many values.
+    pub fn new(ctx: &Context, len: usize, with_integers: bool) -> Result<Self> {
+        let of_integers = match with_integers {
+            true => Some((ctx.alloc(len)?, Taken::default())),
+            false => None,
+        };
+        Ok(Self {
+            of_floats: ctx.alloc(len)?,
+            of_integers,
+        })
+    }
+
+    /// What the launch that makes floats writes.
+    pub fn of_floats(&self) -> &Buffer {
+        &self.of_floats
+    }
+
+    /// Launches what makes integers, if there is such a launch.
+    pub fn prepare(
+        &self,
+        launch: impl FnOnce(&Buffer) -> Result<Prepared, KernelError>,
+    ) -> Result<Option<(Prepared, Taken)>> {
+        let Some((buffer, taken)) = &self.of_integers else {
+            return Ok(None);
+        };
+        Ok(Some((launch(buffer)?, Arc::clone(taken))))
+    }
+
+    /// Those of the launch whose result is read, so that a graph can leave out the other.
+    pub fn buffer(&self) -> &Buffer {
+        match &self.of_integers {
+            Some((buffer, taken)) if taken.load(Ordering::Relaxed) => buffer,
+            _ => &self.of_floats,
+        }
+    }
+}
+
+/// Whether integers that a tensor keeps were taken.
+pub(crate) type Taken = Arc<AtomicBool>;
+
 /// Values for a backward pass.
 #[derive(Clone)]
 pub(crate) enum Saved {
     Kept(Kept),
-    Again(Recipe),
+    Again(Again),
 }
 
 /// Values that stay in memory, and since when nobody may have changed them.
@@ -29,15 +152,15 @@ pub(crate) struct Kept {
 
 impl Saved {
     /// The values of a tensor: as they lie, or by a recipe where that saves much memory.
-    pub fn of(tensor: &Tensor, recipe: Option<&Recipe>) -> Result<Self> {
+    pub fn of(tensor: &Tensor, again: Option<&Again>) -> Result<Self> {
         let buffer = tensor.buffer()?;
-        let again = Self::again(tensor.context(), &buffer, recipe);
+        let again = Self::again(tensor.context(), &buffer, again);
         Ok(again.unwrap_or_else(|| Self::kept(buffer, tensor.described())))
     }
 
     /// Values in a buffer that no tensor has.
-    pub fn own(ctx: &Context, buffer: &Buffer, recipe: &Recipe) -> Self {
-        let again = Self::again(ctx, buffer, Some(recipe));
+    pub fn own(ctx: &Context, buffer: &Buffer, again: &Again) -> Self {
+        let again = Self::again(ctx, buffer, Some(again));
         again.unwrap_or_else(|| Self::kept(buffer.clone(), "(none)".to_owned()))
     }
 
@@ -51,11 +174,26 @@ impl Saved {
         })
     }
 
-    fn again(ctx: &Context, buffer: &Buffer, recipe: Option<&Recipe>) -> Option<Self> {
+    fn again(ctx: &Context, buffer: &Buffer, again: Option<&Again>) -> Option<Self> {
+        let again = again?;
         // Only there is a buffer's memory free after its last launch, whoever holds it.
         let frees = ctx.plans_memory() && buffer.len() >= ctx.tuning().recompute_from;
-        let recipe = recipe.filter(|_| frees)?;
-        Some(Self::Again(Arc::clone(recipe)))
+        let is_prepared = again.origin.is_some() && prepares_results(ctx);
+        (frees || is_prepared).then(|| Self::Again(again.clone()))
+    }
+
+    /// Calls `body` with the values, or with what they are computed from.
+    ///
+    /// # Errors
+    /// As [`Saved::values`], and those of `body`.
+    pub fn with_source<R>(&self, body: impl FnOnce(Source<'_>) -> Result<R>) -> Result<R> {
+        match self {
+            Self::Again(Again {
+                origin: Some(origin),
+                ..
+            }) => origin.with_source(body),
+            other => body(Source::Stored(&other.values()?)),
+        }
     }
 
     /// Returns the values.
@@ -73,7 +211,14 @@ impl Saved {
                 }
                 Ok(kept.buffer.clone())
             }
-            Self::Again(recipe) => recipe(),
+            Self::Again(again) => (again.recipe)(),
         }
     }
+}
+
+/// Whether results become integers where they are computed: in graphs of a Vulkan device, which leave out launches whose floats
+/// nobody reads then.
+pub(crate) fn prepares_results(ctx: &Context) -> bool {
+    let integer = ctx.arithmetic() == Arithmetic::Integer;
+    integer && ctx.plans_memory() && ctx.tuning().skips_unread
 }

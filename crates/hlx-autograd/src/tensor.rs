@@ -1,22 +1,24 @@
 //! `Tensor`: a typed, strided array on a device, with its place on the tape.
 
 mod check;
+mod integers;
 mod read;
 mod taped;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Buffer, Context, DType, last_moment};
+use hlx_core::{Arithmetic, Buffer, Context, DType, last_moment};
 use hlx_kernels::Layout;
-use hlx_kernels::integer::Prepared;
 
 use crate::Result;
 use crate::error::AutogradError;
 use crate::input::{GradientSource, Input, Leaf};
 use crate::samples::{Batch, Samples};
-use crate::saved::{Recipe, Saved};
+use crate::saved::{Again, Saved, prepares_results};
 pub(crate) use check::check_count;
+use integers::KeptIntegers;
+pub use integers::WeightIntegers;
 
 /// An array on a device. Clones share the memory and the place on the tape.
 #[derive(Clone)]
@@ -36,8 +38,8 @@ struct Inner {
     /// Whether the memory is that of a leaf.
     of_leaf: bool,
     /// How to compute the values again from what is saved anyway, if that is cheap.
-    recipe: OnceLock<Recipe>,
-    /// The values as integers; tensors of the same elements share them. Only what has 16 bits, which is not trained, keeps them.
+    again: OnceLock<Again>,
+    /// The values as integers, in the `integer` arithmetic; tensors of the same elements share them.
     integers: Option<Arc<KeptIntegers>>,
 }
 
@@ -45,9 +47,6 @@ struct Inner {
 pub(crate) fn is_half(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)
 }
-
-/// Values as integers, and the moment of which they are.
-type KeptIntegers = Mutex<Option<(Prepared, u64)>>;
 
 impl Tensor {
     /// Uploads values: `shape` gives the extents, outermost first. Subnormals become zero.
@@ -175,7 +174,7 @@ impl Tensor {
             input,
             born: self.0.born,
             placed: last_moment(),
-            recipe: OnceLock::new(),
+            again: OnceLock::new(),
             integers,
         }))
     }
@@ -188,7 +187,7 @@ impl Tensor {
             layout: self.0.layout.clone(),
             samples,
             input: self.0.input.clone(),
-            recipe: OnceLock::new(),
+            again: OnceLock::new(),
             integers: self.0.integers.clone(),
             ..*self.0
         }))
@@ -205,7 +204,7 @@ impl Tensor {
             born: last_moment(),
             placed: last_moment(),
             of_leaf: self.0.of_leaf,
-            recipe: OnceLock::new(),
+            again: OnceLock::new(),
             integers: self.0.integers.clone(),
         }))
     }
@@ -240,7 +239,7 @@ impl Tensor {
         samples: Samples,
         input: Input,
     ) -> Result<Self> {
-        let is_half = is_half(buffer.dtype());
+        let keeps = ctx.arithmetic() == Arithmetic::Integer && buffer.dtype().is_float();
         Ok(Self(Arc::new(Inner {
             ctx: ctx.clone(),
             storage: buffer,
@@ -250,8 +249,8 @@ impl Tensor {
             input,
             born: last_moment(),
             placed: last_moment(),
-            recipe: OnceLock::new(),
-            integers: is_half.then(Arc::default),
+            again: OnceLock::new(),
+            integers: keeps.then(Arc::default),
         })))
     }
 
@@ -265,17 +264,22 @@ impl Tensor {
     }
 
     /// Notes how to compute these values again from what the backward pass has anyway.
-    pub(crate) fn with_recipe(self, recipe: Recipe) -> Self {
-        if self.requires_grad() {
+    pub(crate) fn with_recipe(self, again: Again) -> Self {
+        if self.requires_grad() || prepares_results(self.context()) {
             // The tensor is new, so that it has no recipe yet.
-            let _ = self.0.recipe.set(recipe);
+            let _ = self.0.again.set(again);
         }
         self
     }
 
+    /// How to compute the values again, if that was noted.
+    pub(crate) fn recipe(&self) -> Option<&Again> {
+        self.0.again.get()
+    }
+
     /// Saves the values for a backward pass, as cheaply as that can be.
     pub(crate) fn save(&self) -> Result<Saved> {
-        Saved::of(self, self.0.recipe.get())
+        Saved::of(self, self.recipe())
     }
 
     /// Saves the values themselves, which [`Tensor::buffer`] has returned, for a backward pass.
@@ -287,28 +291,6 @@ impl Tensor {
     pub(crate) fn changed_since(&self, moment: u64) -> bool {
         let (first, end) = self.0.layout.span();
         self.0.born <= moment && self.0.storage.changed_after(moment, first..end)
-    }
-
-    /// The values as integers of the `integer` arithmetic, as `prepare` makes them: those of 16 bits are kept until an element
-    /// changes, but for what a graph records, which is computed in each of its runs.
-    pub(crate) fn kept_integers(
-        &self,
-        prepare: impl FnOnce() -> Result<Prepared>,
-    ) -> Result<Prepared> {
-        let Some(kept) = &self.0.integers else {
-            return prepare();
-        };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((prepared, moment)) = kept.as_ref()
-            && self.0.born <= *moment
-            && !self.changed_since(*moment)
-        {
-            return Ok(prepared.clone());
-        }
-        let moment = last_moment();
-        let prepared = prepare()?;
-        *kept = (!self.0.ctx.is_recording()).then(|| (prepared.clone(), moment));
-        Ok(prepared)
     }
 
     /// Whether the memory is that of a leaf, so that a change in place would change the leaf.

@@ -6,6 +6,7 @@ mod transfer;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use pending::PendingDownload;
@@ -48,6 +49,8 @@ struct Inner {
     flags: flags::Flags,
     /// The changes in place of the graph that is being recorded.
     changes: Mutex<Vec<NotedChange>>,
+    /// Graphs whose recording has begun.
+    recordings: AtomicU64,
 }
 
 /// The stream of either kind of device; both have the same methods.
@@ -81,6 +84,7 @@ impl Context {
                 integer_paths: vec![IntegerPath::Plain],
                 flags: flags::Flags::default(),
                 changes: Mutex::default(),
+                recordings: AtomicU64::new(0),
             }),
         }
     }
@@ -366,6 +370,7 @@ impl Context {
             Stream::Cpu(stream) => stream.begin_recording(options)?,
         }
         self.changes().clear();
+        self.inner.recordings.fetch_add(1, Ordering::Relaxed);
         let guard = RecordingGuard(self);
         let result = body()?;
         std::mem::forget(guard);
@@ -395,6 +400,13 @@ impl Context {
     /// Whether a graph is being recorded.
     pub fn is_recording(&self) -> bool {
         on_stream!(self, stream => stream.is_recording())
+    }
+
+    /// The number of the graph that is being recorded, of all that this context has begun to record. What a graph
+    /// computes is there for the launches that are recorded behind it, and for no others.
+    pub fn recording(&self) -> Option<u64> {
+        let number = || self.inner.recordings.load(Ordering::Relaxed);
+        self.is_recording().then(number)
     }
 
     /// Whether values that are read again much later should be computed again: while a graph is

@@ -24,7 +24,10 @@ use crate::error::check_that;
 
 pub use law::Width;
 pub(crate) use prepare::prepare_row;
-pub use prepare::{Beside, Preparation, Prepared, prepare, prepare_rows_and_columns};
+pub use prepare::{
+    Beside, Preparation, Prepared, Source, prepare, prepare_layer_norm, prepare_rms_norm,
+    prepare_rows_and_columns,
+};
 pub use product::{IntegerProduct, integer_product};
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that

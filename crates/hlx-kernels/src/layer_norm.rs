@@ -25,6 +25,8 @@ mod cpu;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cpu::{forward_rows, normed_rows};
+
 shader!(forward, "layer_norm/forward");
 shader!(backward_input, "layer_norm/backward_input");
 shader!(forward_held, "layer_norm/forward_held");

@@ -8,7 +8,7 @@
 //! Shapes: `x`, `y`, `dx`, `dy` `[rows, C]`; `weight` `[C]`; `stats` `[rows]`; `dweight`
 //! `[shards, C]`. Row sums have the order of [`lanes`]. PyTorch: `torch.nn.functional.rms_norm`.
 
-use hlx_core::arith;
+use hlx_core::arith::{self, FloatOps};
 use hlx_core::{Binding, Buffer, Context};
 use rayon::prelude::*;
 
@@ -222,11 +222,27 @@ multiversion! {
         for ((x, y), stats) in rows.zip(stats) {
             let square = arith::div(lanes::sum([x], |[x]| A::mul(x, x)), cols as f32);
             let rstd = arith::div(1.0, arith::sqrt(square + eps));
-            for ((y, &x), &weight) in y.iter_mut().zip(x).zip(weight) {
-                *y = A::mul(A::mul(x, rstd), weight);
-            }
+            normed_row::<A>(x, rstd, weight, y);
             *stats = rstd;
         }
+    }
+}
+
+multiversion! {
+    /// A few rows of the forward again, from their statistics.
+    pub(crate) fn normed_rows<A>(x: &[f32], stats: &[f32], weight: &[f32], y: &mut [f32]) {
+        let cols = weight.len();
+        let rows = x.chunks_exact(cols).zip(y.chunks_exact_mut(cols));
+        for ((x, y), rstd) in rows.zip(stats) {
+            normed_row::<A>(x, *rstd, weight, y);
+        }
+    }
+}
+
+#[inline(always)]
+fn normed_row<A: FloatOps>(x: &[f32], rstd: f32, weight: &[f32], y: &mut [f32]) {
+    for ((y, &x), &weight) in y.iter_mut().zip(x).zip(weight) {
+        *y = A::mul(A::mul(x, rstd), weight);
     }
 }
 

@@ -81,8 +81,8 @@ pub use optimizer::{
     UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{
-    InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Weights,
-    WeightsSnapshot, check_finite,
+    InferenceModel, ModelBuffer, ModelIntegers, Parameter, ParameterBuilder, ParameterSet,
+    ParameterUse, Weights, WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};

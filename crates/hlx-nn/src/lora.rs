@@ -93,8 +93,12 @@ impl LowRank {
         let rank = config.rank;
         let init = Init::uniform_of(input);
         Some(Self {
-            a: builder.parameter(&A[1..], &[rank, input], init),
-            b: builder.parameter(&B[1..], &[output, rank], Init::Zeros),
+            a: builder
+                .parameter(&A[1..], &[rank, input], init)
+                .of_product(),
+            b: builder
+                .parameter(&B[1..], &[output, rank], Init::Zeros)
+                .of_product(),
             scale: config.scale(),
         })
     }

@@ -6,6 +6,7 @@ mod files;
 mod finite;
 mod gradients;
 mod inference;
+mod integers;
 mod set;
 mod weights;
 
@@ -20,6 +21,7 @@ pub(crate) use self::files::as_f32;
 pub use self::finite::check_finite;
 pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;
+pub use self::integers::ModelIntegers;
 pub use self::set::ParameterSet;
 pub(crate) use self::set::matches;
 pub use self::weights::Weights;
@@ -73,6 +75,8 @@ struct Inner<K> {
     tensor: RwLock<Option<Tensor>>,
     /// Of a parameter: no gradient is wanted.
     is_frozen: AtomicBool,
+    /// Of a parameter: it is the matrix of a linear layer.
+    is_multiplied: AtomicBool,
 }
 
 impl<K> Inner<K> {
@@ -83,6 +87,7 @@ impl<K> Inner<K> {
             kind,
             tensor: RwLock::new(None),
             is_frozen: AtomicBool::new(false),
+            is_multiplied: AtomicBool::new(false),
         })
     }
 
@@ -141,6 +146,17 @@ impl Parameter {
     /// it, and their state of it, as it is. Call it before the first backward pass.
     pub fn requires_grad_(&self, requires_grad: bool) {
         self.0.is_frozen.store(!requires_grad, Ordering::Relaxed);
+    }
+
+    /// States that a layer multiplies its input by this matrix, \[N, K\].
+    pub(crate) fn of_product(self) -> Self {
+        self.0.is_multiplied.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// Whether a layer multiplies its input by it.
+    pub(crate) fn is_multiplied(&self) -> bool {
+        self.0.is_multiplied.load(Ordering::Relaxed)
     }
 
     /// Whether two handles are of one parameter.

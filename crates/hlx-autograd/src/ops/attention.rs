@@ -7,12 +7,13 @@ mod tests;
 
 use hlx_core::{Arithmetic, Buffer};
 use hlx_kernels::attention::ranged::{
-    AttentionInputs, AttentionSaved, RangedAttention, few_queries_attention_forward,
-    integer_attention_backward, integer_attention_forward, key_ranges, query_ranges,
-    ranged_attention_backward, ranged_attention_forward,
+    AttentionInputs, AttentionSaved, IntegerOperands, RangedAttention,
+    few_queries_attention_forward, key_ranges, query_ranges, ranged_attention_backward,
+    ranged_attention_forward,
 };
 
 use crate::saved::Saved;
+use crate::tape::gradients_enabled;
 use crate::{Gradient, Result, Tensor, kept};
 
 pub use spec::AttentionSpec;
@@ -53,7 +54,8 @@ impl Tensor {
         self.same_context(OP, [("k", Some(k)), ("v", Some(v))])?;
         let attention = spec.sizes([self, k, v])?;
         let [q, k, v] = [self.dense_rows()?, k.dense_rows()?, v.dense_rows()?];
-        let attended = Attended::forward([&q, &k, &v], spec, attention)?;
+        let is_taped = gradients_enabled() && [&q, &k, &v].iter().any(|x| x.requires_grad());
+        let attended = Attended::forward([&q, &k, &v], spec, attention, is_taped)?;
         let (o, places) = (attended.o.clone(), [q.input(), k.input(), v.input()]);
         let operands = [q.clone(), k.clone(), v.clone()];
         Tensor::from_operation(OP, &[&q, &k, &v], o, q.shape(), move |pass, d_o| {
@@ -85,6 +87,8 @@ struct Attended {
     o: Buffer,
     stats: Buffer,
     output: Saved,
+    /// In the integer arithmetic what both passes read of q, k and v.
+    integers: Option<IntegerOperands>,
 }
 
 impl Attended {
@@ -92,6 +96,7 @@ impl Attended {
         [q, k, v]: [&Tensor; 3],
         spec: &AttentionSpec,
         attention: RangedAttention,
+        is_taped: bool,
     ) -> Result<Self> {
         let ctx = q.context();
         let limits = spec.limits(q, &attention)?;
@@ -107,15 +112,20 @@ impl Attended {
         };
         // Where documents begin, blocks of keys differ from query to query.
         let few = attention.is_of_few_queries(ctx) && spec.documents.is_none();
-        let forward = match (ctx.arithmetic(), few) {
-            (Arithmetic::Integer, _) => integer_attention_forward,
-            (Arithmetic::Portable, true) => few_queries_attention_forward,
-            (Arithmetic::Portable, false) => ranged_attention_forward,
+        let integers = match ctx.arithmetic() {
+            Arithmetic::Integer => Some(IntegerOperands::new(ctx, &inputs, &attention, is_taped)?),
+            Arithmetic::Portable => None,
         };
         let [o, stats] = kept::results(|| {
             let o = ctx.alloc(q.n_elements())?;
             let stats = ctx.alloc(2 * attention.batch * attention.heads * attention.queries)?;
-            forward(ctx, &inputs, &o, &stats, &attention)?;
+            match (&integers, few) {
+                (Some(operands), _) => operands.forward(ctx, &inputs, &o, &stats, &attention)?,
+                (None, true) => {
+                    few_queries_attention_forward(ctx, &inputs, &o, &stats, &attention)?;
+                }
+                (None, false) => ranged_attention_forward(ctx, &inputs, &o, &stats, &attention)?,
+            }
             Ok([o, stats])
         })?;
         let output = Saved::kept(o.clone(), format!("{:?} of attention", q.shape()));
@@ -127,6 +137,7 @@ impl Attended {
             o,
             stats,
             output,
+            integers,
         })
     }
 
@@ -155,11 +166,11 @@ impl Attended {
             d_o,
             delta: &delta,
         };
-        let backward = match ctx.arithmetic() {
-            Arithmetic::Integer => integer_attention_backward,
-            Arithmetic::Portable => ranged_attention_backward,
-        };
-        backward(ctx, &inputs, &saved, gradients.each_ref(), attention)?;
+        let targets = gradients.each_ref();
+        match &self.integers {
+            Some(operands) => operands.backward(ctx, &inputs, &saved, targets, attention)?,
+            None => ranged_attention_backward(ctx, &inputs, &saved, targets, attention)?,
+        }
         Ok(gradients)
     }
 }

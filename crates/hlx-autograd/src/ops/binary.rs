@@ -3,10 +3,14 @@
 //! Types are promoted as in PyTorch. The derivatives are made of operations, so that they can be
 //! differentiated again.
 
+use std::sync::Arc;
+
+use hlx_kernels::activation::activation_forward;
 use hlx_kernels::elementwise::{self, Binary};
 
 use super::frame::{broadcast, compute_type, promoted};
 use super::scalar::Operand;
+use crate::saved::{Again, Origin, prepares_results};
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// The gradient of an operand from dy, the operands and the output; in the place of one that it does
@@ -145,7 +149,17 @@ impl Tensor {
             let constant = Tensor::from_buffer(ctx, out, &shape)?;
             return Ok(constant.with_samples_of(samples));
         };
-        Self::differentiable_binary(op, [a, b], (out, &shape), derivatives)
+        let again = match operation {
+            Binary::Mul if prepares_results(ctx) && dense(&a) && dense(&b) => {
+                gated_again([self, &other], [&a, &b])?
+            }
+            _ => None,
+        };
+        let y = Self::differentiable_binary(op, [a, b], (out, &shape), derivatives)?;
+        Ok(match again {
+            Some(again) => y.with_recipe(again),
+            None => y,
+        })
     }
 
     /// Puts the output of a binary operation on the tape, with the operands that its derivatives read.
@@ -188,6 +202,36 @@ impl Tensor {
             false => Tensor::of_rule(op, &[a, b], (out, shape), rule),
         }
     }
+}
+
+/// How the product of an activation's result with another tensor is computed again, without that result; `broadcast` are the
+/// operands as they are multiplied.
+fn gated_again([gate, up]: [&Tensor; 2], broadcast: [&Tensor; 2]) -> Result<Option<Again>> {
+    let origin = gate.recipe().and_then(|again| again.origin.as_ref());
+    let Some(Origin::Activation { kind, x }) = origin else {
+        return Ok(None);
+    };
+    if gate.shape() != broadcast[0].shape() || up.shape() != broadcast[1].shape() {
+        return Ok(None);
+    }
+    let (ctx, kind) = (up.context().clone(), *kind);
+    let [x, up] = [(**x).clone(), up.keep(&up.buffer()?)];
+    let origin = Origin::Gated {
+        kind,
+        x: Box::new(x.clone()),
+        up: Box::new(up.clone()),
+    };
+    let recipe = Arc::new(move || {
+        let (x, up) = (x.values()?, up.values()?);
+        let [active, y] = [ctx.alloc(x.len())?, ctx.alloc(x.len())?];
+        activation_forward(&ctx, kind, &x, &active)?;
+        elementwise::mul(&ctx, &active, &up, &y)?;
+        Ok(y)
+    });
+    Ok(Some(Again {
+        recipe,
+        origin: Some(origin),
+    }))
 }
 
 /// The operation and the type in which it is computed: division of integers is one of floats, and

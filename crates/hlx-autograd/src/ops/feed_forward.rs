@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use hlx_core::{Buffer, Context};
 use hlx_kernels::activation::{Activation, activation_forward};
+use hlx_kernels::integer::{Preparation, Prepared, Source, Width};
 use hlx_kernels::matmul::Epilogue;
 
-use super::linear::{Affine, residual_epilogue};
-use crate::saved::{Recipe, Saved};
+use super::linear::{Affine, Rows, residual_epilogue};
+use crate::saved::{Again, Origin, Recipe, Saved, prepares_results};
 use crate::{Gradient, Result, Tensor};
 
 impl Tensor {
@@ -43,26 +45,35 @@ impl Tensor {
             residual.expect_shape(OP, "the residual", &shape)?;
         }
         let ctx = self.context();
-        let (hidden, active) = (ctx.alloc(rows * up.n)?, ctx.alloc(rows * up.n)?);
-        let activation = Epilogue::Activation { kind, out: &active };
-        up.forward(ctx, &self.buffer()?, &hidden, rows, activation)?;
+        let hidden = ctx.alloc(rows * up.n)?;
+        let again = active_again(ctx, kind, &hidden);
+        let x_rows = up.rows(self, rows)?;
+        let (active, saved_active) = match prepares_results(ctx) {
+            // What is active becomes integers where it is computed, and is nowhere stored.
+            true => {
+                up.forward(ctx, &x_rows, &hidden, rows, Epilogue::None)?;
+                let x = Source::Activation { kind, x: &hidden };
+                let of = Preparation::of_rows(rows, up.n, Width::Wide);
+                let active = Rows::Integers(Prepared::new(ctx, x, of)?);
+                (active, Saved::Again(again))
+            }
+            false => {
+                let active = ctx.alloc(rows * up.n)?;
+                let activation = Epilogue::Activation { kind, out: &active };
+                up.forward(ctx, &x_rows, &hidden, rows, activation)?;
+                let saved = Saved::own(ctx, &active, &again);
+                let active = Tensor::from_buffer(ctx, active, &[rows, up.n])?;
+                (down.rows(&active, rows)?, saved)
+            }
+        };
+        drop(x_rows);
         let y = ctx.alloc(rows * down.n)?;
         let around = residual.map(Tensor::buffer).transpose()?;
         down.forward(ctx, &active, &y, rows, residual_epilogue(around.as_ref()))?;
 
-        let recipe: Recipe = {
-            let (ctx, hidden) = (ctx.clone(), hidden.clone());
-            Arc::new(move || {
-                let active = ctx.alloc(hidden.len())?;
-                activation_forward(&ctx, kind, &hidden, &active)?;
-                Ok(active)
-            })
-        };
         let parameters = up.parameters().chain(down.parameters());
         let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();
-        let saved_active = down
-            .reads_input()
-            .then(|| Saved::own(ctx, &active, &recipe));
+        let saved_active = down.reads_input().then_some(saved_active);
         let saved_x = up.reads_input().then(|| self.save()).transpose()?;
         // The gradient of the hidden values is for the map up and for what is below it.
         let below = self.requires_grad() || up.requires_grad();
@@ -94,6 +105,24 @@ impl Tensor {
             up.backward_input(pass.context(), &incoming, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
+    }
+}
+
+/// How what is active is computed again from the hidden values.
+fn active_again(ctx: &Context, kind: Activation, hidden: &Buffer) -> Again {
+    let origin = Origin::Activation {
+        kind,
+        x: Box::new(Saved::kept(hidden.clone(), "(none)".to_owned())),
+    };
+    let (ctx, hidden) = (ctx.clone(), hidden.clone());
+    let recipe: Recipe = Arc::new(move || {
+        let active = ctx.alloc(hidden.len())?;
+        activation_forward(&ctx, kind, &hidden, &active)?;
+        Ok(active)
+    });
+    Again {
+        recipe,
+        origin: Some(origin),
     }
 }
 

@@ -5,9 +5,12 @@ use std::cell::OnceCell;
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::KernelError;
-use hlx_kernels::integer::{Beside, IntegerProduct, Preparation, Prepared, Width, integer_product};
+use hlx_kernels::integer::{
+    Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
+};
 use hlx_kernels::matmul::{Epilogue, widened};
 
+use crate::saved::prepares_results;
 use crate::{Result, Tensor};
 
 /// The sizes of y = x Wᵀ: rows of x, columns of x, rows of W.
@@ -18,23 +21,44 @@ pub(super) struct Sizes {
     pub n: usize,
 }
 
+/// A tensor's rows, \[.., k\], as wide integers: kept ones, or such as are computed where the tensor's values are.
+pub(super) fn rows_of(x: &Tensor, rows: usize, k: usize) -> Result<Prepared> {
+    let (ctx, of) = (x.context(), Preparation::of_rows(rows, k, Width::Wide));
+    x.kept_integers(&of, || {
+        let origin = x.recipe().and_then(|again| again.origin.as_ref());
+        match origin.filter(|_| prepares_results(ctx)) {
+            // The rows of norms come with them.
+            Some(origin) if !origin.is_of_norm() => {
+                origin.with_source(|x| Ok(Prepared::new(ctx, x, of)?))
+            }
+            _ => Ok(Prepared::new(ctx, &x.buffer()?, of)?),
+        }
+    })
+}
+
 /// Computes y = x Wᵀ + bias: x is wide, with an exponent a row; W narrow, with one a row.
 pub(super) fn forward(
     ctx: &Context,
-    x: &Buffer,
+    x: &Prepared,
     (weight, bias): (&Tensor, Option<&Buffer>),
     y: &Buffer,
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
 ) -> Result<()> {
-    let b = weight.kept_integers(|| {
+    let of = Preparation::of_rows(n, k, Width::Narrow);
+    let weight = weight.kept_integers(&of, || {
         let values = widened(ctx, &weight.buffer()?)?;
-        let of = Preparation::of_rows(n, k, Width::Narrow);
         Ok(Prepared::new(ctx, &values, of)?)
     })?;
-    let a = Prepared::new(ctx, x, Preparation::of_rows(rows, k, Width::Wide))?;
     let shape = IntegerProduct::new(rows, n, k);
-    Ok(integer_product(ctx, [&a, &b], bias, y, &shape, epilogue)?)
+    Ok(integer_product(
+        ctx,
+        [x, &weight],
+        bias,
+        y,
+        &shape,
+        epilogue,
+    )?)
 }
 
 /// A gradient that comes in, of which two products are made: the first prepares its rows for the second.
@@ -112,23 +136,26 @@ impl<'a> Columns<'a> {
 pub(super) fn input_gradient(
     ctx: &Context,
     dy: &Incoming<'_>,
-    weight: &Buffer,
+    weight: &Tensor,
     dx: &Buffer,
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
-) -> Result<(), KernelError> {
-    let weight = widened(ctx, weight)?;
-    let a = dy.rows(ctx, rows, n)?;
-    let b = Preparation::of_columns(1, n, k, Width::Narrow);
-    let b = Prepared::new(ctx, &weight, b)?;
-    integer_product(
+) -> Result<()> {
+    let dy = dy.rows(ctx, rows, n)?;
+    let of = Preparation::of_columns(1, n, k, Width::Narrow);
+    let weight = weight.kept_integers(&of, || {
+        let values = widened(ctx, &weight.buffer()?)?;
+        Ok(Prepared::new(ctx, &values, of)?)
+    })?;
+    let shape = IntegerProduct::new(rows, k, n);
+    Ok(integer_product(
         ctx,
-        [&a, &b],
+        [&dy, &weight],
         None,
         dx,
-        &IntegerProduct::new(rows, k, n),
+        &shape,
         epilogue,
-    )
+    )?)
 }
 
 /// Computes dW = dyᵀ x of each shard, \[shards, M, N\]: dy is wide and x narrow, both with an exponent a column and
@@ -136,7 +163,7 @@ pub(super) fn input_gradient(
 pub(super) fn weight_gradient(
     ctx: &Context,
     dy: &Columns<'_>,
-    x: &Buffer,
+    x: Source<'_>,
     [m, n]: [usize; 2],
     [shards, per_shard]: [usize; 2],
     out: &Buffer,

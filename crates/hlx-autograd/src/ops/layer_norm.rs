@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use hlx_kernels::integer::{PIECE, prepare_layer_norm};
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_input_add, layer_norm_backward_params,
     layer_norm_forward,
 };
 
 use super::normal::Norm;
+use crate::saved::{Again, Origin, Statistics, prepares_results};
 use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
@@ -40,9 +42,21 @@ impl Tensor {
         let columns: usize = normalized.iter().product();
         let ctx = self.context();
         let y = ctx.alloc(self.n_elements())?;
-        let stats = ctx.alloc(2 * rows)?;
         let [x_values, w, b] = [self.buffer()?, weight.buffer()?, bias.buffer()?];
-        layer_norm_forward(ctx, &x_values, &w, &b, &y, &stats, rows, columns, eps)?;
+        let prepares = prepares_results(ctx) && (1..=PIECE).contains(&columns) && rows > 0;
+        let stats = Statistics::new(ctx, 2 * rows, prepares)?;
+        let of_floats = stats.of_floats();
+        layer_norm_forward(ctx, &x_values, &w, &b, &y, of_floats, rows, columns, eps)?;
+        let integers = stats.prepare(|stats| {
+            let shape = [rows, columns];
+            prepare_layer_norm(ctx, &x_values, [&w, &b], stats, eps, shape)
+        })?;
+        let origin = Origin::LayerNorm {
+            x: Box::new(self.keep(&x_values)),
+            stats: stats.clone(),
+            weight: Box::new(weight.keep(&w)),
+            bias: Box::new(bias.keep(&b)),
+        };
         let again = [self.keep(&x_values), weight.keep(&w), bias.keep(&b)];
         let [x, gain, shift] = [self, weight, bias].map(Tensor::input);
         let (x_values, batch) = (again[0].clone(), self.batch());
@@ -59,13 +73,14 @@ impl Tensor {
                 }
                 let ctx = pass.context().clone();
                 let (x_values, dy) = (&x_values.values()?, &dy.buffer()?);
+                let stats = stats.buffer();
                 if gain.requires_grad() || shift.requires_grad() {
                     let (dw, db) = pass.open_pair(&gain, &shift, batch)?;
                     let (shards, accumulate) = (pass.shards(), dw.accumulate);
                     layer_norm_backward_params(
                         &ctx,
                         x_values,
-                        &stats,
+                        stats,
                         dy,
                         &dw.buffer,
                         &db.buffer,
@@ -85,7 +100,7 @@ impl Tensor {
                 match pass.take_pending(&x) {
                     None => {
                         layer_norm_backward_input(
-                            &ctx, x_values, w, &stats, dy, &dx, rows, columns,
+                            &ctx, x_values, w, stats, dy, &dx, rows, columns,
                         )?;
                     }
                     // The gradient around the branch, of x + branch(norm(x)).
@@ -93,7 +108,7 @@ impl Tensor {
                         &ctx,
                         x_values,
                         w,
-                        &stats,
+                        stats,
                         dy,
                         &around.buffer()?,
                         &dx,
@@ -104,14 +119,21 @@ impl Tensor {
                 pass.add(&x, Gradient::owned(dx))
             },
         )?;
+        if let Some((integers, taken)) = integers {
+            y.keep_integers(integers, taken);
+        }
         let ctx = ctx.clone();
-        Ok(y.with_recipe(Arc::new(move || {
+        let recipe = Arc::new(move || {
             let [x, w, b] = &again;
             let (x, w, b) = (&x.values()?, &w.values()?, &b.values()?);
             let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc(2 * rows)?);
             layer_norm_forward(&ctx, x, w, b, &y, &stats, rows, columns, eps)?;
             Ok(y)
-        })))
+        });
+        Ok(y.with_recipe(Again {
+            recipe,
+            origin: Some(origin),
+        }))
     }
 }
 

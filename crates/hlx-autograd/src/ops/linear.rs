@@ -1,6 +1,7 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
 use hlx_core::{Arithmetic, Buffer, Context};
+use hlx_kernels::integer::{Prepared, Source};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
@@ -18,12 +19,20 @@ pub(super) struct Affine<'a> {
     pub n: usize,
 }
 
+/// The input of an affine map.
+pub(super) enum Rows {
+    /// As it lies in memory.
+    Values(Buffer),
+    /// Wide rows in the integer arithmetic.
+    Integers(Prepared),
+}
+
 /// What the backward pass needs of an affine map.
 pub(super) struct SavedAffine {
     weight: Input,
     bias: Option<Input>,
-    /// The weight's values, where a gradient of the input is computed.
-    values: Option<Saved>,
+    /// The weight and its values, where a gradient of the input is computed.
+    values: Option<(Tensor, Saved)>,
     /// Of the forward pass.
     arithmetic: Arithmetic,
     k: usize,
@@ -81,27 +90,38 @@ impl<'a> Affine<'a> {
         self.weight.requires_grad()
     }
 
+    /// A tensor's rows as [`Affine::forward`] reads them.
+    pub fn rows(&self, x: &Tensor, rows: usize) -> Result<Rows> {
+        match x.context().arithmetic() {
+            Arithmetic::Integer => Ok(Rows::Integers(integer::rows_of(x, rows, self.k)?)),
+            Arithmetic::Portable => Ok(Rows::Values(x.buffer()?)),
+        }
+    }
+
     /// Computes y = x Wᵀ + bias for `rows` rows, and what follows it.
     pub fn forward(
         &self,
         ctx: &Context,
-        x: &Buffer,
+        x: &Rows,
         y: &Buffer,
         rows: usize,
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
         let bias = self.bias.map(Tensor::buffer).transpose()?;
-        if ctx.arithmetic() == Arithmetic::Integer {
-            let (parameters, sizes) = (
-                (self.weight, bias.as_ref()),
-                Sizes {
-                    rows,
-                    k: self.k,
-                    n: self.n,
-                },
-            );
-            return integer::forward(ctx, x, parameters, y, sizes, epilogue);
-        }
+        let x = match x {
+            Rows::Values(x) => x,
+            Rows::Integers(x) => {
+                let (parameters, sizes) = (
+                    (self.weight, bias.as_ref()),
+                    Sizes {
+                        rows,
+                        k: self.k,
+                        n: self.n,
+                    },
+                );
+                return integer::forward(ctx, x, parameters, y, sizes, epilogue);
+            }
+        };
         let weight = self.weight.buffer()?;
         let product = MatMul {
             trans_b: true,
@@ -143,13 +163,21 @@ impl SavedAffine {
         let Some(x) = x.filter(|_| self.weight.requires_grad()) else {
             return Ok(());
         };
-        let gradient = WeightGradient {
-            incoming: (self.arithmetic == Arithmetic::Integer).then_some(dy),
-            left: (dy.buffer, self.n),
-            right: (&x.values()?, self.k),
-            rows,
+        let add = |pass: &mut Backward<'_>, x: Source<'_>| {
+            let gradient = WeightGradient {
+                incoming: (self.arithmetic == Arithmetic::Integer).then_some(dy),
+                left: (dy.buffer, self.n),
+                right: (x, self.k),
+                rows,
+            };
+            gradient.add_to(pass, &self.weight, batch)
         };
-        gradient.add_to(pass, &self.weight, batch)
+        // A large weight's shards are windows of what is stored.
+        let large = self.n * self.k >= pass.context().tuning().shards_in_turn_from;
+        match self.arithmetic {
+            Arithmetic::Integer if !large => x.with_source(|x| add(pass, x)),
+            _ => add(pass, (&x.values()?).into()),
+        }
     }
 
     /// Computes dx = dy W, and what follows it; nothing where it was saved without values.
@@ -161,30 +189,28 @@ impl SavedAffine {
         rows: usize,
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
-        let Some(weight) = &self.values else {
+        let Some((weight, values)) = &self.values else {
             return Ok(());
         };
-        let weight = &weight.values()?;
+        let values = &values.values()?;
         if self.arithmetic == Arithmetic::Integer {
             let sizes = Sizes {
                 rows,
                 k: self.k,
                 n: self.n,
             };
-            return Ok(integer::input_gradient(
-                ctx, dy, weight, dx, sizes, epilogue,
-            )?);
+            return integer::input_gradient(ctx, dy, weight, dx, sizes, epilogue);
         }
         let product = MatMul::new(rows, self.k, self.n);
         Ok(matmul_with(
-            ctx, dy.buffer, weight, None, dx, &product, epilogue,
+            ctx, dy.buffer, values, None, dx, &product, epilogue,
         )?)
     }
 }
 
-/// A weight's values.
-fn saved(weight: &Tensor) -> Result<Saved> {
-    Ok(weight.keep(&weight.buffer()?))
+/// A weight, out of the tape, and its values.
+fn saved(weight: &Tensor) -> Result<(Tensor, Saved)> {
+    Ok((weight.detach(), weight.keep(&weight.buffer()?)))
 }
 
 /// The addition of a residual, or of an earlier gradient, in a product's epilogue.
@@ -261,7 +287,7 @@ impl Tensor {
         let around = residual.map(Tensor::buffer).transpose()?;
         map.forward(
             ctx,
-            &self.buffer()?,
+            &map.rows(self, rows)?,
             &y,
             rows,
             residual_epilogue(around.as_ref()),

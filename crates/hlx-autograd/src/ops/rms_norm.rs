@@ -1,11 +1,16 @@
 //! RMS normalisation over the last dimensions, with gain.
 
+use std::sync::Arc;
+
+use hlx_core::Context;
+use hlx_kernels::integer::{PIECE, prepare_rms_norm};
 use hlx_kernels::rms_norm::{
     rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
     rms_norm_forward,
 };
 
 use super::normal::Norm;
+use crate::saved::{Again, Origin, Saved, Statistics, prepares_results};
 use crate::{DType, Gradient, Result, Tensor};
 
 const OP: &str = "rms_norm";
@@ -79,16 +84,21 @@ impl Tensor {
             _ => weight.add(offset)?,
         };
         let (x, w) = (self.buffer()?, gain.buffer()?);
-        let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc(rows)?);
+        let y = ctx.alloc(x.len())?;
+        let prepares = prepares_results(ctx) && rows > 0 && (1..=PIECE).contains(&columns);
+        let stats = Statistics::new(ctx, rows, prepares)?;
         if rows > 0 || columns == 0 {
-            rms_norm_forward(ctx, &x, &w, &y, &stats, rows, columns, eps)?;
+            rms_norm_forward(ctx, &x, &w, &y, stats.of_floats(), rows, columns, eps)?;
         }
+        let integers =
+            stats.prepare(|stats| prepare_rms_norm(ctx, &x, &w, stats, eps, [rows, columns]))?;
+        let again = again(ctx, [self.keep(&x), gain.keep(&w)], stats.clone(), eps);
         let places = [self.input(), weight.input()];
         let (x, w) = (self.keep(&x), gain.keep(&w));
         let (input, factor, batch) = (self.clone(), gain.clone(), self.batch());
         let dims: Vec<isize> = (1..=normalized.len() as isize).map(|back| -back).collect();
         let inputs = [self, &weight];
-        Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
+        let y = Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
             let [x_place, weight] = &places;
             if pass.is_recorded() {
                 let norm = Norm {
@@ -104,12 +114,12 @@ impl Tensor {
                 }
                 return pass.add_tensor(x_place, &dx);
             }
-            let (x, dy) = (x.values()?, dy.buffer()?);
+            let (x, dy, stats) = (x.values()?, dy.buffer()?, stats.buffer());
             if weight.requires_grad() {
                 pass.parameter(weight, batch, |ctx, target, shards| {
                     let (out, more) = (&target.buffer, target.accumulate);
                     let per = rows / shards;
-                    rms_norm_backward_weight(ctx, &x, &stats, &dy, out, shards, per, columns, more)
+                    rms_norm_backward_weight(ctx, &x, stats, &dy, out, shards, per, columns, more)
                 })?;
             }
             if !x_place.requires_grad() {
@@ -122,14 +132,40 @@ impl Tensor {
                 let around = around.transpose()?;
                 let (ctx, w, x) = (pass.context(), &w.values()?, &x);
                 match &around {
-                    None => rms_norm_backward_input(ctx, x, w, &stats, &dy, &dx, rows, columns)?,
+                    None => rms_norm_backward_input(ctx, x, w, stats, &dy, &dx, rows, columns)?,
                     Some(around) => rms_norm_backward_input_add(
-                        ctx, x, w, &stats, &dy, around, &dx, rows, columns,
+                        ctx, x, w, stats, &dy, around, &dx, rows, columns,
                     )?,
                 }
             }
             pass.add(x_place, Gradient::owned(dx))
-        })
+        })?;
+        let Some((integers, taken)) = integers else {
+            return Ok(y);
+        };
+        y.keep_integers(integers, taken);
+        Ok(y.with_recipe(again))
+    }
+}
+
+/// The norm once more.
+fn again(ctx: &Context, [x, weight]: [Saved; 2], stats: Statistics, eps: f32) -> Again {
+    let origin = Origin::RmsNorm {
+        x: Box::new(x.clone()),
+        stats,
+        weight: Box::new(weight.clone()),
+    };
+    let ctx = ctx.clone();
+    let recipe = Arc::new(move || {
+        let (x, weight) = (x.values()?, weight.values()?);
+        let (columns, y) = (weight.len(), ctx.alloc(x.len())?);
+        let rows = x.len() / columns.max(1);
+        rms_norm_forward(&ctx, &x, &weight, &y, &ctx.alloc(rows)?, rows, columns, eps)?;
+        Ok(y)
+    });
+    Again {
+        recipe,
+        origin: Some(origin),
     }
 }
 

@@ -3,6 +3,7 @@
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Context};
 use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::add_assign;
+use hlx_kernels::integer::Source;
 use hlx_kernels::matmul::{MatMul, matmul};
 
 use super::integer::{self, Columns, Incoming};
@@ -22,7 +23,7 @@ pub(super) fn weight_gradient(
     let gradient = WeightGradient {
         incoming: None,
         left,
-        right,
+        right: (Source::Stored(right.0), right.1),
         rows,
     };
     gradient.add_to(pass, weight, batch)
@@ -33,7 +34,8 @@ pub(super) struct WeightGradient<'a> {
     /// In the integer arithmetic the left operand, the wide one.
     pub incoming: Option<&'a Incoming<'a>>,
     pub left: (&'a Buffer, usize),
-    pub right: (&'a Buffer, usize),
+    /// What is not stored is for the integer arithmetic, with all shards at once.
+    pub right: (Source<'a>, usize),
     pub rows: usize,
 }
 
@@ -49,11 +51,13 @@ impl WeightGradient<'_> {
             && shards.is_power_of_two()
             && shards > 1
             && m * n >= pass.context().tuning().shards_in_turn_from
+            && let Source::Stored(right) = self.right.0
             && let Some(out) = pass.open_sum(weight, batch)?
         {
             let turns = ShardsInTurn {
                 ctx: pass.context(),
                 gradient: self,
+                right,
                 per_shard,
             };
             let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc(m * n));
@@ -71,7 +75,7 @@ impl WeightGradient<'_> {
         &self,
         ctx: &Context,
         left: &Buffer,
-        right: &Buffer,
+        right: Source<'_>,
         [shards, per_shard]: [usize; 2],
         out: &Buffer,
         accumulate: bool,
@@ -85,6 +89,12 @@ impl WeightGradient<'_> {
             let of = [shards, per_shard];
             return integer::weight_gradient(ctx, &dy, right, [m, n], of, out, accumulate);
         }
+        let Source::Stored(right) = right else {
+            return Err(KernelError::Argument {
+                operation: "weight_gradient",
+                reason: "the right operand is nowhere stored".to_owned(),
+            });
+        };
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {
             trans_a: true,
@@ -99,6 +109,8 @@ impl WeightGradient<'_> {
 struct ShardsInTurn<'a> {
     ctx: &'a Context,
     gradient: &'a WeightGradient<'a>,
+    /// Its right operand.
+    right: &'a Buffer,
     per_shard: usize,
 }
 
@@ -119,10 +131,11 @@ impl ShardsInTurn<'_> {
             let len = self.per_shard * width;
             buffer.slice(shard * len, len)
         };
-        let (left, right) = (window(self.gradient.left)?, window(self.gradient.right)?);
+        let left = window(self.gradient.left)?;
+        let right = &window((self.right, self.gradient.right.1))?;
         let of = [1, self.per_shard];
         Ok(self
             .gradient
-            .of_shards(self.ctx, &left, &right, of, out, false)?)
+            .of_shards(self.ctx, &left, right.into(), of, out, false)?)
     }
 }

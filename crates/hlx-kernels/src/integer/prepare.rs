@@ -1,30 +1,32 @@
 //! From numbers to the integers of a product's operand.
 
+mod columns;
 mod cpu;
+mod normed;
+mod source;
+#[cfg(test)]
+mod tests;
 
-use bytemuck::cast_slice;
 pub(crate) use cpu::prepare_row;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 
 use super::law::Width;
 use super::{GRANULE, LONGEST, PIECE, check_dtype};
 use crate::KernelError;
-use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
 
+pub use columns::{Beside, prepare_rows_and_columns};
+use columns::{Counted, prepare_columns};
+pub use normed::{prepare_layer_norm, prepare_rms_norm};
+pub use source::Source;
+
 shader!(rows_shader, "integer/prepare_rows");
-shader!(counted_shader, "integer/counted_rows");
-shader!(tops_shader, "integer/column_tops");
-shader!(columns_shader, "integer/prepare_columns");
-shader!(both_tops_shader, "integer/row_and_column_tops");
-shader!(both_shader, "integer/prepare_rows_and_columns");
+shader!(rows_of_activation, "integer/prepare_rows_of_activation");
+shader!(rows_of_gated, "integer/prepare_rows_of_gated");
 
 const NAME: &str = "prepare_integers";
 /// Rows of a workgroup.
 const ROWS: usize = 8;
-/// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
-const SCANNED: [usize; 2] = [64, 128];
-const TURNED: [usize; 2] = [128, 32];
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +131,11 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`prepare`], and if there is no memory.
-    pub fn new(ctx: &Context, x: &Buffer, of: Preparation) -> Result<Self, KernelError> {
+    pub fn new<'a>(
+        ctx: &Context,
+        x: impl Into<Source<'a>>,
+        of: Preparation,
+    ) -> Result<Self, KernelError> {
         let prepared = Self::empty(ctx, of)?;
         prepare(ctx, x, &prepared)?;
         Ok(prepared)
@@ -159,7 +165,7 @@ impl Prepared {
     /// As [`prepare`], if `of` has no columns or the other operand other rows, and if there is no memory.
     pub fn columns_beside(
         ctx: &Context,
-        x: &Buffer,
+        x: Source<'_>,
         of: Preparation,
         other: Beside<'_>,
     ) -> Result<Self, KernelError> {
@@ -167,30 +173,13 @@ impl Prepared {
         check(x, &prepared)?;
         check_that(NAME, of.of_columns, || format!("{of:?} has no columns"))?;
         let rows = of.outer * of.k;
-        if of.rows == 0 || rows == 0 {
-            prepare(ctx, x, &prepared)?;
-            return Ok(prepared);
-        }
-        let counted = match other {
-            Beside::Prepared(other) => {
-                let is_rows = !other.of.of_columns && other.of.rows == rows;
-                check_that(NAME, is_rows, || {
-                    format!("{:?} has not {rows} rows", other.of)
-                })?;
-                Counted {
-                    exponents: other.exponents.clone(),
-                    pieces: other.of.pieces(),
-                }
-            }
-            Beside::Values(other, width) => {
-                check_len(NAME, "the other operand", other, rows * width)?;
-                Counted {
-                    exponents: counted_rows(ctx, other, [rows, width])?,
-                    pieces: 1,
-                }
-            }
+        let counted = match rows * of.rows {
+            0 => None,
+            _ => Some(Counted::new(ctx, other, rows)?),
         };
-        prepare_columns(ctx, x, &prepared, Some(&counted))?;
+        if of.rows > 0 {
+            prepare_columns(ctx, x, &prepared, counted.as_ref())?;
+        }
         Ok(prepared)
     }
 
@@ -203,27 +192,17 @@ impl Prepared {
     }
 }
 
-/// The rows of the operand that columns are multiplied with.
-#[derive(Clone, Copy)]
-pub enum Beside<'a> {
-    /// As integers: their exponents tell which rows are zeros.
-    Prepared(&'a Prepared),
-    /// As they are, with their width.
-    Values(&'a Buffer, usize),
-}
-
-/// Which rows of matrices count: those that have a piece whose exponent is not that of zeros.
-struct Counted {
-    /// i32, \[rows, pieces\].
-    exponents: Buffer,
-    pieces: usize,
-}
-
-/// Writes the integers of rows and their exponents: `x` is f32, as `to.of` says.
+/// Writes the integers of rows and their exponents: `x` is f32, as `to.of` says, or what it is computed from.
 ///
 /// # Errors
-/// If a buffer has another type or length, or the launch fails.
-pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+/// If a buffer has another type or length, for rows of a norm's result ([`prepare_layer_norm`] and [`prepare_rms_norm`] are for
+/// these), or if the launch fails.
+pub fn prepare<'a>(
+    ctx: &Context,
+    x: impl Into<Source<'a>>,
+    to: &Prepared,
+) -> Result<(), KernelError> {
+    let x = x.into();
     check(x, to)?;
     match to.of.of_columns {
         _ if to.of.rows == 0 => Ok(()),
@@ -232,65 +211,15 @@ pub fn prepare(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelErr
     }
 }
 
-/// Writes the integers of the rows of matrices `x`, \[outer, k, columns\] in f32, and of their columns, with the bits
-/// of [`prepare`] for either; both together read x twice, not four times.
-///
-/// # Errors
-/// As [`prepare`], and if the two are not the rows and columns of the same matrices.
-pub fn prepare_rows_and_columns(
-    ctx: &Context,
-    x: &Buffer,
-    to: [&Prepared; 2],
-) -> Result<(), KernelError> {
-    let [rows, columns] = to.map(|to| to.of);
-    to.into_iter().try_for_each(|to| check(x, to))?;
-    let are_both = !rows.of_columns
-        && columns.of_columns
-        && (rows.rows, rows.k) == (columns.outer * columns.k, columns.columns());
-    check_that(NAME, are_both, || {
-        format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
-    })?;
-    if rows.rows * columns.rows == 0 {
-        return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
-    }
-    let sizes = push_of_columns(&columns, rows.padded());
-    let tops = tops(ctx, x, &columns, Some(&rows), None)?;
-    let across = columns.columns().max(rows.padded());
-    let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
-    let wide_rows = u32::from(rows.width == Width::Wide);
-    let launch = Launch {
-        name: "prepare_integer_rows_and_columns",
-        shader: &both_shader::SHADER,
-        specialization: &[
-            wide(&columns),
-            vectors(columns.columns()),
-            (2, wide_rows),
-            piece(&columns),
-        ],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Read(&tops),
-            Binding::Write(&to[1].digits),
-            Binding::Write(&to[1].exponents),
-            Binding::Write(&to[0].digits),
-            Binding::Write(&to[0].exponents),
-        ],
-        push: push_bytes(&sizes),
-        groups: groups_1d(groups),
-    };
-    Ok(ctx.launch(launch, move |bindings| {
-        let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
-        cpu::prepare(x, row_digits, row_exponents, &rows, None);
-        cpu::prepare(x, digits, exponents, &columns, None);
-    })?)
-}
-
-fn check(x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
-    check_dtype(NAME, "x", x, DType::F32)?;
+    let columns = if s.of_columns { s.columns() } else { s.k };
+    x.check(
+        NAME,
+        [(s.rows * s.k).checked_div(columns).unwrap_or(0), columns],
+    )?;
     check_dtype(NAME, "digits", &to.digits, DType::I8)?;
     check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
-    check_len(NAME, "x", x, s.rows * s.k)?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
     check_len(NAME, "exponents", &to.exponents, s.exponents_len())?;
     check_that(NAME, s.piece == PIECE || s.of_columns, || {
@@ -311,145 +240,46 @@ fn check(x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     })
 }
 
-fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
+fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     let push = rows_shader::Push {
         rows: s.rows as u32,
         k: s.k as u32,
         words: (s.padded() / 4) as u32,
     };
+    let shader = match x {
+        Source::Stored(_) => &rows_shader::SHADER,
+        Source::Activation { .. } => &rows_of_activation::SHADER,
+        Source::Gated { .. } => &rows_of_gated::SHADER,
+        Source::LayerNorm { .. } | Source::RmsNorm { .. } => {
+            let reason = "rows of a norm's result are prepared by the norm".to_owned();
+            return check_that(NAME, false, || reason);
+        }
+    };
+    let mut bindings = vec![
+        Binding::Read(x.first()),
+        Binding::Write(&to.digits),
+        Binding::Write(&to.exponents),
+    ];
+    bindings.extend(x.bindings());
+    let mut constants = vec![wide(&s), vectors(s.k)];
+    constants.extend(x.kind());
     let launch = Launch {
         name: "prepare_integer_rows",
-        shader: &rows_shader::SHADER,
-        specialization: &[wide(&s), vectors(s.k)],
-        bindings: &[
-            Binding::Read(x),
-            Binding::Write(&to.digits),
-            Binding::Write(&to.exponents),
-        ],
+        shader,
+        specialization: &constants,
+        bindings: &bindings,
         push: push_bytes(&push),
         groups: groups_1d(s.exponents_len().div_ceil(ROWS)),
     };
+    let values = x.on_the_cpu(s.k);
     Ok(ctx.launch(launch, move |bindings| {
-        let ([x], [digits, exponents]) = bindings.split::<1, 2>();
-        cpu::prepare(x, digits, exponents, &s, None);
+        let (read, mut written) = bindings.split_all();
+        let [digits, exponents] = &mut written[..] else {
+            return;
+        };
+        cpu::prepare(&values(read[0], &read[1..]), digits, exponents, &s, None);
     })?)
-}
-
-fn prepare_columns(
-    ctx: &Context,
-    x: &Buffer,
-    to: &Prepared,
-    counted: Option<&Counted>,
-) -> Result<(), KernelError> {
-    let s = to.of;
-    let sizes = push_of_columns(&s, 0);
-    let tops = tops(ctx, x, &s, None, counted)?;
-    let groups = s.outer * s.padded().div_ceil(TURNED[0]) * s.columns().div_ceil(TURNED[1]);
-    let launch = Launch {
-        name: "prepare_integer_columns",
-        shader: &columns_shader::SHADER,
-        specialization: &[wide(&s), vectors(s.columns()), piece(&s)],
-        bindings: &[
-            Binding::Read(x),
-            // On the CPU, which finds the largest magnitudes by itself, the rows that count.
-            Binding::Read(
-                counted
-                    .filter(|_| ctx.is_cpu())
-                    .map_or(&tops, |counted| &counted.exponents),
-            ),
-            Binding::Write(&to.digits),
-            Binding::Write(&to.exponents),
-        ],
-        push: push_bytes(&sizes),
-        groups: groups_1d(groups),
-    };
-    let counted_pieces = counted.map(|counted| counted.pieces);
-    Ok(ctx.launch(launch, move |bindings| {
-        let ([x, counted], [digits, exponents]) = bindings.split::<2, 2>();
-        let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
-        cpu::prepare(x, digits, exponents, &s, counted);
-    })?)
-}
-
-/// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
-fn counted_rows(
-    ctx: &Context,
-    x: &Buffer,
-    [rows, width]: [usize; 2],
-) -> Result<Buffer, KernelError> {
-    let counted = ctx.alloc_typed(DType::I32, rows)?;
-    let push = counted_shader::Push {
-        rows: rows as u32,
-        k: width as u32,
-    };
-    let launch = Launch {
-        name: "integer_counted_rows",
-        shader: &counted_shader::SHADER,
-        specialization: &[vectors(width)],
-        bindings: &[Binding::Read(x), Binding::Write(&counted)],
-        push: push_bytes(&push),
-        groups: groups_1d(rows.div_ceil(ROWS)),
-    };
-    ctx.launch(launch, move |bindings| {
-        let ([x], [counted]) = bindings.split();
-        cpu::counted_rows(x, counted, width);
-    })?;
-    Ok(counted)
-}
-
-/// The sizes of columns, and of their matrices' rows of so many digits.
-fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
-    columns_shader::Push {
-        outer: s.outer as u32,
-        k: s.k as u32,
-        columns: s.columns() as u32,
-        words: (s.padded() / 4) as u32,
-        row_words: (row_padded / 4) as u32,
-    }
-}
-
-/// The largest magnitudes of columns by pieces, u32, and behind them those of their matrices' rows. The CPU device finds
-/// them when it prepares.
-fn tops(
-    ctx: &Context,
-    x: &Buffer,
-    s: &Preparation,
-    rows: Option<&Preparation>,
-    counted: Option<&Counted>,
-) -> Result<Buffer, KernelError> {
-    let of_rows = rows.map_or(0, Preparation::exponents_len);
-    let tops = ctx.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
-    if ctx.is_cpu() {
-        return Ok(tops);
-    }
-    fill(ctx, 0.0, &tops)?;
-    let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
-    let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
-    let mut bindings = vec![Binding::Read(x), Binding::ReadWrite(&tops)];
-    if rows.is_none() {
-        // Without a choice of rows nobody reads it.
-        bindings.push(Binding::Read(
-            counted.map_or(x, |counted| &counted.exponents),
-        ));
-    }
-    let launch = Launch {
-        name: "integer_tops",
-        shader: match rows {
-            Some(_) => &both_tops_shader::SHADER,
-            None => &tops_shader::SHADER,
-        },
-        specialization: &[
-            vectors(s.columns()),
-            piece(s),
-            (3, counted.map_or(0, |counted| counted.pieces as u32)),
-        ],
-        bindings: &bindings,
-        push: push_bytes(&sizes),
-        groups: groups_1d(groups.max(1)),
-    };
-    ctx.launch(launch, |_| {})?;
-    Ok(tops)
 }
 
 /// The constant WIDE.

@@ -223,8 +223,9 @@ fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<
         let a = Prepared::new(ctx, &dy, of_dy)?;
         let rows = Preparation::of_rows(shards * k, m, Width::Wide);
         let rows = Prepared::new(ctx, &dy, rows)?;
-        let b = Prepared::columns_beside(ctx, &x, of_x, Beside::Values(&dy, m))?;
-        let beside_rows = Prepared::columns_beside(ctx, &x, of_x, Beside::Prepared(&rows))?;
+        let b = Prepared::columns_beside(ctx, (&x).into(), of_x, Beside::Values(&dy, m))?;
+        let beside_rows =
+            Prepared::columns_beside(ctx, (&x).into(), of_x, Beside::Prepared(&rows))?;
         let shape = IntegerProduct {
             batch: shards,
             ..IntegerProduct::new(m, n, k)

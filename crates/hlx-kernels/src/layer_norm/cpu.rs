@@ -22,12 +22,34 @@ multiversion! {
             let squares = lanes::sum([x], |[x]| A::mul(x - mean, x - mean));
             let variance = arith::div(squares, cols as f32);
             let rstd = arith::div(1.0, arith::sqrt(variance + eps));
-            for (((y, &x), &weight), &bias) in y.iter_mut().zip(x).zip(weight).zip(bias) {
-                *y = A::fma(A::mul(x - mean, rstd), weight, bias);
-            }
+            normed_row::<A>(x, [mean, rstd], weight, bias, y);
             stats[0] = mean;
             stats[1] = rstd;
         }
+    }
+}
+
+multiversion! {
+    /// A few rows of the forward again, from their statistics.
+    pub fn normed_rows<A>(x: &[f32], stats: &[f32], weight: &[f32], bias: &[f32], y: &mut [f32]) {
+        let cols = weight.len();
+        let rows = x.chunks_exact(cols).zip(y.chunks_exact_mut(cols));
+        for ((x, y), stats) in rows.zip(stats.chunks_exact(2)) {
+            normed_row::<A>(x, [stats[0], stats[1]], weight, bias, y);
+        }
+    }
+}
+
+#[inline(always)]
+fn normed_row<A: FloatOps>(
+    x: &[f32],
+    [mean, rstd]: [f32; 2],
+    weight: &[f32],
+    bias: &[f32],
+    y: &mut [f32],
+) {
+    for (((y, &x), &weight), &bias) in y.iter_mut().zip(x).zip(weight).zip(bias) {
+        *y = A::fma(A::mul(x - mean, rstd), weight, bias);
     }
 }
 

@@ -83,7 +83,7 @@ impl CausalLm {
         let blocks = (0..n_layers).map(block).collect();
         let final_norm = Norm::new(&mut b.child("norm"), config, width);
         let output = match config.tied_output {
-            true => Output::Tied(builder.another_use(&embedding.weight)),
+            true => Output::Tied(builder.another_use(&embedding.weight.clone().of_product())),
             false => {
                 let mut b = builder.child("lm_head");
                 Output::Free(Linear::with_init(

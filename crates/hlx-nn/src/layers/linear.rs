@@ -33,6 +33,7 @@ impl Linear {
         bias: Option<Init>,
     ) -> Self {
         let weight = builder.parameter("weight", &[output, input], weight);
+        let weight = weight.of_product();
         let bias = bias.map(|bias| builder.parameter("bias", &[output], bias));
         let lora = LowRank::declare(builder, input, output);
         Self { weight, bias, lora }

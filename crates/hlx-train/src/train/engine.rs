@@ -83,7 +83,7 @@ impl Engine {
         if let (Some(checkpoint), Some(_)) = (checkpoint, schedule.state()) {
             schedule.set_state(read_schedule_state(checkpoint)?);
         }
-        let passes = PassGraphs::new(ctx, &config)?;
+        let passes = PassGraphs::new(ctx, &config, task.weights())?;
         let ring = LossRing::new(ctx, &config)?;
         let is_whole = plan.passes.iter().all(|pass| pass.plan.whole_batch);
         let watched = match (train.skip_non_finite, is_whole) {
@@ -139,6 +139,7 @@ impl Engine {
 
     /// Leaves the batch's gradient in the weights.
     fn gradient(&mut self, batch: &Batch, step: u64) -> Result<()> {
+        self.passes.begin_step(&self.plan)?;
         for (rows, pass) in batch.micro_batches.iter().zip(&self.plan.passes) {
             let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
             self.passes.replay(acted_on, rows, pass, step)?;

@@ -9,7 +9,9 @@ use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_kernels::reduce::column_sum;
-use hlx_nn::{ForwardContext, MicroBatch, NnError, Optimizer, Watched};
+use hlx_nn::{
+    ForwardContext, MicroBatch, MicroBatchPlan, ModelIntegers, NnError, Optimizer, Watched, Weights,
+};
 
 use crate::config::Config;
 use crate::task::{RowTensors, Rows, Task};
@@ -33,6 +35,10 @@ pub(super) struct PassGraphs {
     /// The chains over the shards that a pass holds.
     losses: Buffer,
     balance: Option<Balance>,
+    /// The matrices as integers, which the passes of a step share.
+    integers: ModelIntegers,
+    /// Computes them anew, before the first of several passes.
+    update_integers: Option<Graph>,
     graphs: HashMap<Shape, PassGraph>,
     clock: u64,
 }
@@ -76,9 +82,11 @@ struct PassGraph {
 }
 
 impl PassGraphs {
-    pub fn new(ctx: &Context, config: &Config) -> Result<Self> {
+    pub fn new(ctx: &Context, config: &Config, weights: &Weights) -> Result<Self> {
         Ok(Self {
             ctx: ctx.clone(),
+            integers: ModelIntegers::new(weights)?,
+            update_integers: None,
             seed: config.seed,
             label_smoothing: config.train.label_smoothing as f32,
             recompute: config.train.recomputes(),
@@ -94,6 +102,21 @@ impl PassGraphs {
     pub fn set_target_count(&self, n_targets: usize) -> Result<()> {
         let scale = with_flush(|| div(1.0, n_targets as f32));
         Ok(self.ctx.upload_f32(&self.scale.buffer()?, &[scale])?)
+    }
+
+    /// Prepares what the coming passes of a step share; a pass over the whole batch does so itself.
+    pub fn begin_step(&mut self, plan: &MicroBatchPlan) -> Result<()> {
+        if plan.passes.len() == 1 || !self.integers.change() {
+            return Ok(());
+        }
+        if self.update_integers.is_none() {
+            let (graph, ()) = self.ctx.record(|| self.integers.update())?;
+            self.update_integers = Some(graph);
+        }
+        if let Some(graph) = &self.update_integers {
+            graph.replay()?;
+        }
+        Ok(())
     }
 
     /// The sums of the losses of the shards in the last pass.
@@ -174,6 +197,10 @@ impl PassGraphs {
             .with_recomputation(self.recompute);
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
+            if pass.plan.whole_batch {
+                self.integers.update()?;
+            }
+            self.integers.use_in_recording();
             let (logits, of_shards) = match &self.balance {
                 Some(_) => task.forward_with_balance(&rows, &context)?,
                 None => (task.forward(&rows, &context)?, None),

@@ -10,6 +10,7 @@ use super::spec::weight_dropout;
 use super::{Attended, AttentionSpec, OP};
 use crate::ops::DropoutMask;
 use crate::saved::Saved;
+use crate::tape::gradients_enabled;
 use crate::{DType, Gradient, Result, Tensor, kept};
 
 /// The widest head of the kernels for packed causal attention.
@@ -64,7 +65,9 @@ impl Tensor {
             parts.select(2, 1)?,
             parts.select(2, 2)?,
         ];
-        let attended = Attended::forward([&q, &k, &v], spec, spec.sizes([&q, &k, &v])?)?;
+        let is_taped = gradients_enabled() && self.requires_grad();
+        let sizes = spec.sizes([&q, &k, &v])?;
+        let attended = Attended::forward([&q, &k, &v], spec, sizes, is_taped)?;
         let (o, place) = (attended.o.clone(), self.input());
         let shape = [batch, time, heads * head_width];
         Tensor::from_operation(OP, &[self], o, &shape, move |pass, d_o| {

@@ -26,7 +26,7 @@ use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
 use super::sizes::RangedAttention;
 use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
 use crate::KernelError;
-use crate::error::check_len;
+use crate::error::{check_len, check_that};
 use crate::integer::Width;
 use heads::{Heads, Prepared};
 use shaders::{FORWARD, KEY_VALUE, QUERY};
@@ -48,41 +48,8 @@ pub fn integer_attention_forward(
     stats: &Buffer,
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "integer_attention_forward";
-    attention.check(NAME)?;
-    let places = attention.places(NAME, inputs)?;
-    check_len(NAME, "o", o, attention.output_len())?;
-    check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
-    let [q, k, v] = operands(ctx, inputs, attention, &places)?;
-    let push = attention.push(places);
-    let chosen = FORWARD.choose(ctx, attention, &places);
-    let heads = attention.batch * attention.heads;
-    let launch = Launch {
-        name: NAME,
-        shader: chosen.shader,
-        specialization: &chosen.constants,
-        bindings: &[
-            Binding::Read(&q.words),
-            Binding::Read(&k.words),
-            Binding::Read(&v.words),
-            Binding::Read(inputs.query_ranges),
-            // Without dropout nobody reads it.
-            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-            Binding::Write(o),
-            Binding::Write(stats),
-        ],
-        push: push_bytes(&push),
-        groups: groups_1d(chosen.groups(attention.queries, heads)),
-    };
-    let (work, attention) = (attention.work(&launch, 2), *attention);
-    let of = [q.of, k.of, v.of];
-    ctx.launch_counted(launch, work, move |bindings| {
-        let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
-        let operands = heads::rows_of([q, k, v], of);
-        let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
-        cpu::forward(&inputs, o, stats);
-    })?;
-    Ok(())
+    let operands = IntegerOperands::new(ctx, inputs, attention, false)?;
+    operands.forward(ctx, inputs, o, stats, attention)
 }
 
 /// Computes the gradients of q (`[B, T, H, D]`), k and v (`[B, S, G, D]`); overwrites all three.
@@ -93,41 +60,140 @@ pub fn integer_attention_backward(
     ctx: &Context,
     inputs: &AttentionInputs<'_>,
     saved: &AttentionSaved<'_>,
-    [dq, dk, dv]: [&Buffer; 3],
+    gradients: [&Buffer; 3],
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "integer_attention_backward";
-    let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
-    backward_delta(ctx, saved, attention)?;
-    let [q, k, v] = operands(ctx, inputs, attention, &places)?;
-    let q_narrow =
-        Heads::of_queries(attention, Width::Narrow).prepare(ctx, inputs.q.buffer, places[0])?;
-    let d_o = Heads::of_queries(attention, Width::Wide);
-    let d_o = d_o.prepare(ctx, saved.d_o, contiguous(attention))?;
-    let pass = Pass {
-        ctx,
-        inputs,
-        saved,
-        attention,
-        places,
-    };
-    pass.query([&q, &k, &v, &d_o], dq)?;
-    pass.key_value([&q, &k, &v, &d_o, &q_narrow], [dk, dv])
+    let operands = IntegerOperands::new(ctx, inputs, attention, true)?;
+    operands.backward(ctx, inputs, saved, gradients, attention)
 }
 
-/// The queries, wide, and the keys and values, narrow.
-fn operands(
-    ctx: &Context,
-    inputs: &AttentionInputs<'_>,
-    attention: &RangedAttention,
-    places: &[Strided; 3],
-) -> Result<[Prepared; 3], KernelError> {
-    let of_keys = Heads::of_keys(attention, Width::Narrow);
-    Ok([
-        Heads::of_queries(attention, Width::Wide).prepare(ctx, inputs.q.buffer, places[0])?,
-        of_keys.prepare(ctx, inputs.k.buffer, places[1])?,
-        of_keys.prepare(ctx, inputs.v.buffer, places[2])?,
-    ])
+/// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
+pub struct IntegerOperands {
+    q: Prepared,
+    k: Prepared,
+    v: Prepared,
+    /// The queries narrow, for the backward pass.
+    q_narrow: Option<Prepared>,
+    places: [Strided; 3],
+}
+
+impl IntegerOperands {
+    /// Prepares the operands of a forward pass, and those of the backward pass if there is one.
+    ///
+    /// # Errors
+    /// As [`integer_attention_forward`].
+    pub fn new(
+        ctx: &Context,
+        inputs: &AttentionInputs<'_>,
+        attention: &RangedAttention,
+        for_backward: bool,
+    ) -> Result<Self, KernelError> {
+        const NAME: &str = "integer_attention";
+        attention.check(NAME)?;
+        let places = attention.places(NAME, inputs)?;
+        let of_queries = Heads::of_queries(attention, Width::Wide);
+        let of_keys = Heads::of_keys(attention, Width::Narrow);
+        let (q, q_narrow) = match for_backward {
+            true => of_queries.prepare_twice(ctx, inputs.q.buffer, places[0])?,
+            false => (of_queries.prepare(ctx, inputs.q.buffer, places[0])?, None),
+        };
+        Ok(Self {
+            q,
+            k: of_keys.prepare(ctx, inputs.k.buffer, places[1])?,
+            v: of_keys.prepare(ctx, inputs.v.buffer, places[2])?,
+            q_narrow,
+            places,
+        })
+    }
+
+    /// As [`integer_attention_forward`]; of the inputs only ranges and counter are read.
+    ///
+    /// # Errors
+    /// As [`integer_attention_forward`].
+    pub fn forward(
+        &self,
+        ctx: &Context,
+        inputs: &AttentionInputs<'_>,
+        o: &Buffer,
+        stats: &Buffer,
+        attention: &RangedAttention,
+    ) -> Result<(), KernelError> {
+        const NAME: &str = "integer_attention_forward";
+        check_len(NAME, "o", o, attention.output_len())?;
+        check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+        let Self {
+            q, k, v, places, ..
+        } = self;
+        let push = attention.push(*places);
+        let chosen = FORWARD.choose(ctx, attention, places);
+        let heads = attention.batch * attention.heads;
+        let launch = Launch {
+            name: NAME,
+            shader: chosen.shader,
+            specialization: &chosen.constants,
+            bindings: &[
+                Binding::Read(&q.words),
+                Binding::Read(&k.words),
+                Binding::Read(&v.words),
+                Binding::Read(inputs.query_ranges),
+                // Without dropout nobody reads it.
+                Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
+                Binding::Write(o),
+                Binding::Write(stats),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(chosen.groups(attention.queries, heads)),
+        };
+        let (work, attention) = (attention.work(&launch, 2), *attention);
+        let of = [q.of, k.of, v.of];
+        ctx.launch_counted(launch, work, move |bindings| {
+            let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
+            let operands = heads::rows_of([q, k, v], of);
+            let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
+            cpu::forward(&inputs, o, stats);
+        })?;
+        Ok(())
+    }
+
+    /// As [`integer_attention_backward`]; of the inputs only ranges and counter are read.
+    ///
+    /// # Errors
+    /// As [`integer_attention_forward`], and if the operands were not prepared for it.
+    pub fn backward(
+        &self,
+        ctx: &Context,
+        inputs: &AttentionInputs<'_>,
+        saved: &AttentionSaved<'_>,
+        [dq, dk, dv]: [&Buffer; 3],
+        attention: &RangedAttention,
+    ) -> Result<(), KernelError> {
+        const NAME: &str = "integer_attention_backward";
+        let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
+        let Self {
+            q,
+            k,
+            v,
+            q_narrow: Some(q_narrow),
+            ..
+        } = self
+        else {
+            return check_that(NAME, false, || {
+                "the operands were prepared for the forward pass alone".to_owned()
+            });
+        };
+        backward_delta(ctx, saved, attention)?;
+        let d_o = Heads::of_queries(attention, Width::Wide);
+        let d_o = d_o.prepare(ctx, saved.d_o, contiguous(attention))?;
+        let pass = Pass {
+            ctx,
+            inputs,
+            saved,
+            attention,
+            places,
+        };
+        pass.query([q, k, v, &d_o], dq)?;
+        pass.key_value([q, k, v, &d_o, q_narrow], [dk, dv])
+    }
 }
 
 /// Where the rows of `o` and `d_o` lie.

@@ -11,6 +11,7 @@ use crate::integer::law::factors;
 use crate::integer::prepare_row;
 
 shader!(shader, "integer/prepare_heads");
+shader!(twice_shader, "integer/prepare_heads_twice");
 
 /// Rows of a workgroup.
 const ROWS: usize = 8;
@@ -76,11 +77,43 @@ impl Heads {
         x: &Buffer,
         place: Strided,
     ) -> Result<Prepared, KernelError> {
+        let prepared = self.empty(ctx)?;
+        self.launch(ctx, x, place, &prepared, None)?;
+        Ok(prepared)
+    }
+
+    /// Prepares the rows of `x`, of which these are the wide ones, and narrow ones too, from one reading.
+    pub fn prepare_twice(
+        self,
+        ctx: &Context,
+        x: &Buffer,
+        place: Strided,
+    ) -> Result<(Prepared, Option<Prepared>), KernelError> {
+        let narrow = Self {
+            width: Width::Narrow,
+            ..self
+        };
+        let (prepared, narrow) = (self.empty(ctx)?, narrow.empty(ctx)?);
+        self.launch(ctx, x, place, &prepared, Some(&narrow))?;
+        Ok((prepared, Some(narrow)))
+    }
+
+    fn empty(self, ctx: &Context) -> Result<Prepared, KernelError> {
         let behind = ROWS_BEHIND * self.padded() / 4;
         let words = ctx.alloc_typed(DType::U32, self.digit_words() + self.rows() + behind)?;
-        let prepared = Prepared { words, of: self };
+        Ok(Prepared { words, of: self })
+    }
+
+    fn launch(
+        self,
+        ctx: &Context,
+        x: &Buffer,
+        place: Strided,
+        to: &Prepared,
+        narrow: Option<&Prepared>,
+    ) -> Result<(), KernelError> {
         if self.rows() == 0 {
-            return Ok(prepared);
+            return Ok(());
         }
         let push = shader::Push {
             rows: self.rows() as u32,
@@ -94,22 +127,30 @@ impl Heads {
             head_stride: place.head as u32,
         };
         let vectors = self.head_width.is_multiple_of(4) && place.is_of_vectors();
+        let mut bindings = vec![Binding::Read(x), Binding::Write(&to.words)];
+        bindings.extend(narrow.map(|narrow| Binding::Write(&narrow.words)));
         let launch = Launch {
             name: "prepare_integer_heads",
-            shader: &shader::SHADER,
+            shader: match narrow {
+                Some(_) => &twice_shader::SHADER,
+                None => &shader::SHADER,
+            },
             specialization: &[
                 (0, u32::from(self.width == Width::Wide)),
                 (1, u32::from(vectors)),
             ],
-            bindings: &[Binding::Read(x), Binding::Write(&prepared.words)],
+            bindings: &bindings,
             push: push_bytes(&push),
             groups: groups_1d(self.rows().div_ceil(ROWS)),
         };
+        let of_narrow = narrow.map(|narrow| narrow.of);
         ctx.launch(launch, move |bindings| {
-            let ([x], [words]) = bindings.split();
-            self.prepare_on_the_cpu(x, &place, words);
+            let (read, mut written) = bindings.split_all();
+            for (of, words) in [Some(self), of_narrow].iter().flatten().zip(&mut written) {
+                of.prepare_on_the_cpu(read[0], &place, words);
+            }
         })?;
-        Ok(prepared)
+        Ok(())
     }
 
     fn prepare_on_the_cpu(&self, x: &[f32], place: &Strided, words: &mut [f32]) {

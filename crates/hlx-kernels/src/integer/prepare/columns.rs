@@ -1,0 +1,284 @@
+//! The columns of matrices as integers, alone or with the matrices' rows: the largest magnitudes first, then the digits, which turn.
+
+use bytemuck::cast_slice;
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use super::{
+    NAME, Preparation, Prepared, ROWS, Source, Width, check, cpu, piece, prepare, vectors, wide,
+};
+use crate::KernelError;
+use crate::elementwise::fill;
+use crate::error::{check_len, check_that};
+
+shader!(counted_shader, "integer/counted_rows");
+shader!(tops_shader, "integer/column_tops");
+shader!(tops_of_activation, "integer/column_tops_of_activation");
+shader!(tops_of_gated, "integer/column_tops_of_gated");
+shader!(tops_of_layer_norm, "integer/column_tops_of_layer_norm");
+shader!(tops_of_rms_norm, "integer/column_tops_of_rms_norm");
+shader!(columns_shader, "integer/prepare_columns");
+shader!(of_activation, "integer/prepare_columns_of_activation");
+shader!(of_gated, "integer/prepare_columns_of_gated");
+shader!(of_layer_norm, "integer/prepare_columns_of_layer_norm");
+shader!(of_rms_norm, "integer/prepare_columns_of_rms_norm");
+shader!(both_tops_shader, "integer/row_and_column_tops");
+shader!(both_shader, "integer/prepare_rows_and_columns");
+
+/// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
+const SCANNED: [usize; 2] = [64, 128];
+const TURNED: [usize; 2] = [128, 32];
+/// Tiles of [`TURNED`] rows that a workgroup has at most of a column whose largest magnitude it finds by itself.
+const OWN_TILES: usize = 2;
+
+/// The rows of the operand that columns are multiplied with.
+#[derive(Clone, Copy)]
+pub enum Beside<'a> {
+    /// As integers: their exponents tell which rows are zeros.
+    Prepared(&'a Prepared),
+    /// As they are, with their width.
+    Values(&'a Buffer, usize),
+}
+
+/// Which rows of matrices count: those that have a piece whose exponent is not that of zeros.
+pub(super) struct Counted {
+    /// i32, \[rows, pieces\].
+    exponents: Buffer,
+    pieces: usize,
+}
+
+impl Counted {
+    /// Of an operand with so many rows.
+    pub(super) fn new(ctx: &Context, other: Beside<'_>, rows: usize) -> Result<Self, KernelError> {
+        match other {
+            Beside::Prepared(other) => {
+                let is_rows = !other.of.of_columns && other.of.rows == rows;
+                check_that(NAME, is_rows, || {
+                    format!("{:?} has not {rows} rows", other.of)
+                })?;
+                Ok(Self {
+                    exponents: other.exponents.clone(),
+                    pieces: other.of.pieces(),
+                })
+            }
+            Beside::Values(other, width) => {
+                check_len(NAME, "the other operand", other, rows * width)?;
+                Ok(Self {
+                    exponents: counted_rows(ctx, other, [rows, width])?,
+                    pieces: 1,
+                })
+            }
+        }
+    }
+}
+
+/// Writes the integers of the rows of matrices `x`, \[outer, k, columns\] in f32, and of their columns, with the bits
+/// of [`prepare`] for either; both together read x twice, not four times.
+///
+/// # Errors
+/// As [`prepare`], and if the two are not the rows and columns of the same matrices.
+pub fn prepare_rows_and_columns(
+    ctx: &Context,
+    x: &Buffer,
+    to: [&Prepared; 2],
+) -> Result<(), KernelError> {
+    let [rows, columns] = to.map(|to| to.of);
+    to.into_iter().try_for_each(|to| check(x.into(), to))?;
+    let are_both = !rows.of_columns
+        && columns.of_columns
+        && (rows.rows, rows.k) == (columns.outer * columns.k, columns.columns());
+    check_that(NAME, are_both, || {
+        format!("{rows:?} and {columns:?} are not the rows and the columns of the same matrices")
+    })?;
+    if rows.rows * columns.rows == 0 {
+        return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
+    }
+    if columns.k <= OWN_TILES * TURNED[0] {
+        // Two launches side by side, neither of which waits for the largest magnitudes.
+        return to.into_iter().try_for_each(|to| prepare(ctx, x, to));
+    }
+    let sizes = push_of_columns(&columns, rows.padded());
+    let tops = tops(ctx, x.into(), &columns, Some(&rows), None)?;
+    let across = columns.columns().max(rows.padded());
+    let groups = columns.outer * columns.padded().div_ceil(TURNED[0]) * across.div_ceil(TURNED[1]);
+    let wide_rows = u32::from(rows.width == Width::Wide);
+    let launch = Launch {
+        name: "prepare_integer_rows_and_columns",
+        shader: &both_shader::SHADER,
+        specialization: &[
+            wide(&columns),
+            vectors(columns.columns()),
+            (2, wide_rows),
+            piece(&columns),
+        ],
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(&tops),
+            Binding::Write(&to[1].digits),
+            Binding::Write(&to[1].exponents),
+            Binding::Write(&to[0].digits),
+            Binding::Write(&to[0].exponents),
+        ],
+        push: push_bytes(&sizes),
+        groups: groups_1d(groups),
+    };
+    Ok(ctx.launch(launch, move |bindings| {
+        let ([x, _], [digits, exponents, row_digits, row_exponents]) = bindings.split::<2, 4>();
+        cpu::prepare(x, row_digits, row_exponents, &rows, None);
+        cpu::prepare(x, digits, exponents, &columns, None);
+    })?)
+}
+
+/// Writes the integers of columns; the rows that count, if not all do, enter their largest magnitudes.
+pub(super) fn prepare_columns(
+    ctx: &Context,
+    x: Source<'_>,
+    to: &Prepared,
+    counted: Option<&Counted>,
+) -> Result<(), KernelError> {
+    let s = to.of;
+    let sizes = push_of_columns(&s, 0);
+    // Short columns are one workgroup's, which finds their largest magnitudes by itself.
+    let own_tiles = match s.k.div_ceil(TURNED[0]) {
+        tiles if tiles <= OWN_TILES && s.pieces() == 1 => tiles,
+        _ => 0,
+    };
+    let tops = match own_tiles == 0 && !ctx.is_cpu() {
+        true => Some(tops(ctx, x, &s, None, counted)?),
+        false => None,
+    };
+    // Without a choice of rows nobody reads the second one.
+    let counts = counted.map_or(x.first(), |counted| &counted.exponents);
+    let down = match own_tiles {
+        0 => s.padded().div_ceil(TURNED[0]),
+        _ => 1,
+    };
+    let groups = s.outer * down * s.columns().div_ceil(TURNED[1]);
+    let mut bindings = vec![
+        Binding::Read(x.first()),
+        Binding::Read(tops.as_ref().unwrap_or(counts)),
+        Binding::Write(&to.digits),
+        Binding::Write(&to.exponents),
+    ];
+    bindings.extend(x.bindings());
+    let mut constants = vec![
+        wide(&s),
+        vectors(s.columns()),
+        (3, counted.map_or(0, |counted| counted.pieces as u32)),
+        (4, own_tiles as u32),
+        piece(&s),
+    ];
+    constants.extend(x.kind());
+    let launch = Launch {
+        name: "prepare_integer_columns",
+        shader: match x {
+            Source::Stored(_) => &columns_shader::SHADER,
+            Source::Activation { .. } => &of_activation::SHADER,
+            Source::Gated { .. } => &of_gated::SHADER,
+            Source::LayerNorm { .. } => &of_layer_norm::SHADER,
+            Source::RmsNorm { .. } => &of_rms_norm::SHADER,
+        },
+        specialization: &constants,
+        bindings: &bindings,
+        push: push_bytes(&sizes),
+        groups: groups_1d(groups),
+    };
+    let (counted_pieces, values) = (
+        counted.map(|counted| counted.pieces),
+        x.on_the_cpu(s.columns()),
+    );
+    Ok(ctx.launch(launch, move |bindings| {
+        let (read, mut written) = bindings.split_all();
+        let [digits, exponents] = &mut written[..] else {
+            return;
+        };
+        let counted = counted_pieces.map(|pieces| (cast_slice(read[1]), pieces));
+        cpu::prepare(&values(read[0], &read[2..]), digits, exponents, &s, counted);
+    })?)
+}
+
+/// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
+fn counted_rows(
+    ctx: &Context,
+    x: &Buffer,
+    [rows, width]: [usize; 2],
+) -> Result<Buffer, KernelError> {
+    let counted = ctx.alloc_typed(DType::I32, rows)?;
+    let push = counted_shader::Push {
+        rows: rows as u32,
+        k: width as u32,
+    };
+    let launch = Launch {
+        name: "integer_counted_rows",
+        shader: &counted_shader::SHADER,
+        specialization: &[vectors(width)],
+        bindings: &[Binding::Read(x), Binding::Write(&counted)],
+        push: push_bytes(&push),
+        groups: groups_1d(rows.div_ceil(ROWS)),
+    };
+    ctx.launch(launch, move |bindings| {
+        let ([x], [counted]) = bindings.split();
+        cpu::counted_rows(x, counted, width);
+    })?;
+    Ok(counted)
+}
+
+/// The sizes of columns, and of their matrices' rows of so many digits.
+fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
+    columns_shader::Push {
+        outer: s.outer as u32,
+        k: s.k as u32,
+        columns: s.columns() as u32,
+        words: (s.padded() / 4) as u32,
+        row_words: (row_padded / 4) as u32,
+    }
+}
+
+/// The largest magnitudes of columns by pieces, u32, and behind them those of their matrices' rows. The CPU device finds
+/// them when it prepares.
+fn tops(
+    ctx: &Context,
+    x: Source<'_>,
+    s: &Preparation,
+    rows: Option<&Preparation>,
+    counted: Option<&Counted>,
+) -> Result<Buffer, KernelError> {
+    let of_rows = rows.map_or(0, Preparation::exponents_len);
+    let tops = ctx.alloc_typed(DType::U32, s.exponents_len() + of_rows)?;
+    if ctx.is_cpu() {
+        return Ok(tops);
+    }
+    fill(ctx, 0.0, &tops)?;
+    let sizes = push_of_columns(s, rows.map_or(0, Preparation::padded));
+    let groups = s.outer * s.k.div_ceil(SCANNED[0]) * s.columns().div_ceil(SCANNED[1]);
+    let mut bindings = vec![Binding::Read(x.first()), Binding::ReadWrite(&tops)];
+    if rows.is_none() {
+        // Without a choice of rows nobody reads it.
+        bindings.push(Binding::Read(
+            counted.map_or(x.first(), |counted| &counted.exponents),
+        ));
+    }
+    bindings.extend(x.bindings());
+    let mut constants = vec![
+        vectors(s.columns()),
+        (3, counted.map_or(0, |counted| counted.pieces as u32)),
+        piece(s),
+    ];
+    constants.extend(x.kind());
+    let launch = Launch {
+        name: "integer_tops",
+        shader: match (rows, x) {
+            (Some(_), _) => &both_tops_shader::SHADER,
+            (None, Source::Stored(_)) => &tops_shader::SHADER,
+            (None, Source::Activation { .. }) => &tops_of_activation::SHADER,
+            (None, Source::Gated { .. }) => &tops_of_gated::SHADER,
+            (None, Source::LayerNorm { .. }) => &tops_of_layer_norm::SHADER,
+            (None, Source::RmsNorm { .. }) => &tops_of_rms_norm::SHADER,
+        },
+        specialization: &constants,
+        bindings: &bindings,
+        push: push_bytes(&sizes),
+        groups: groups_1d(groups.max(1)),
+    };
+    ctx.launch(launch, |_| {})?;
+    Ok(tops)
+}

@@ -1,0 +1,221 @@
+//! What is prepared where it is computed has the integers of the same numbers out of memory.
+
+use hlx_core::{Buffer, Context, RowCut};
+
+use super::*;
+use crate::activation::{Activation, activation_forward};
+use crate::elementwise::{Binary, binary};
+use crate::layer_norm::layer_norm_forward;
+use crate::layout::{Layout, Operand};
+use crate::rms_norm::rms_norm_forward;
+use crate::testing::{TestMemory, normal, run_everywhere};
+
+const EPS: f32 = 1e-5;
+
+/// x, another operand, weight and bias of \[rows, columns\], among them rows of zeros, of NaN and of tiny numbers.
+fn numbers(rows: usize, columns: usize) -> [Vec<f32>; 4] {
+    let mut x = normal(1, rows * columns);
+    for (row, x) in x.chunks_mut(columns).enumerate() {
+        match row % 9 {
+            3 => x.fill(0.0),
+            5 => x[columns / 2] = f32::NAN,
+            7 => x.iter_mut().for_each(|x| *x *= 1e-30),
+            _ => {}
+        }
+    }
+    let [up, weight, bias] = [(2, rows), (3, 1), (4, 1)].map(|(seed, n)| normal(seed, n * columns));
+    [x, up, weight, bias]
+}
+
+fn multiplied(ctx: &Context, a: &Buffer, b: &Buffer) -> Result<Buffer, KernelError> {
+    let layout = Layout::contiguous(&[a.len()])?;
+    let out = ctx.alloc(a.len())?;
+    let of = |buffer| Operand {
+        buffer,
+        layout: &layout,
+    };
+    binary(ctx, Binary::Mul, DType::F32, of(a), of(b), &out)?;
+    Ok(out)
+}
+
+/// Adds the digits and exponents of an operand to the outputs.
+fn push(outputs: &mut Vec<Buffer>, prepared: Prepared) {
+    outputs.extend([prepared.digits, prepared.exponents]);
+}
+
+/// Fails unless each pair of operands among the outputs has the same words.
+fn assert_pairs(name: &str, outputs: &[Vec<f32>]) {
+    let words = |output: &[f32]| output.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    for (pair, both) in outputs.chunks_exact(4).enumerate() {
+        for part in 0..2 {
+            assert_eq!(
+                words(&both[part]),
+                words(&both[part + 2]),
+                "{name}: operand {pair}, {part}"
+            );
+        }
+    }
+}
+
+/// The columns of a source and of the stored numbers, beside an operand some of whose rows are zeros.
+fn push_columns(
+    ctx: &Context,
+    outputs: &mut Vec<Buffer>,
+    [source, stored]: [Source<'_>; 2],
+    beside: &Buffer,
+    [shards, per_shard, columns]: [usize; 3],
+) -> Result<(), KernelError> {
+    let of = Preparation::of_columns(shards, per_shard, columns, Width::Narrow).whole();
+    let other = beside.len() / (shards * per_shard);
+    for x in [source, stored] {
+        let beside = Beside::Values(beside, other);
+        push(outputs, Prepared::columns_beside(ctx, x, of, beside)?);
+    }
+    Ok(())
+}
+
+/// The incoming gradient that decides which rows count.
+fn incoming(ctx: &Context, memory: &mut TestMemory, rows: usize) -> Result<Buffer, KernelError> {
+    let mut dy = normal(9, rows * 5);
+    for dy in dy.chunks_mut(5).step_by(4) {
+        dy.fill(0.0);
+    }
+    Ok(memory.input(ctx, &dy)?)
+}
+
+/// Shards, their rows, and columns: short columns, and such that take several workgroups.
+const SHAPES: [[usize; 3]; 5] = [
+    [1, 1, 1],
+    [2, 33, 31],
+    [3, 128, 36],
+    [1, 257, 64],
+    [2, 130, 132],
+];
+
+#[test]
+fn activations_are_prepared_where_they_are_computed() {
+    let kinds = [Activation::Gelu, Activation::Silu];
+    for ([shards, per_shard, columns], kind) in SHAPES.into_iter().zip(kinds) {
+        let rows = shards * per_shard;
+        let [x, up, ..] = numbers(rows, columns);
+        let name = format!("integers of {kind} {shards} {per_shard} {columns}");
+        let outputs = run_everywhere(&name, |ctx, memory| {
+            let (x, up) = (&memory.input(ctx, &x)?, &memory.input(ctx, &up)?);
+            let active = &ctx.alloc(rows * columns)?;
+            activation_forward(ctx, kind, x, active)?;
+            let gated = &multiplied(ctx, active, up)?;
+            let dy = incoming(ctx, memory, rows)?;
+            let mut outputs = Vec::new();
+            for (source, stored) in [
+                (Source::Activation { kind, x }, active),
+                (Source::Gated { kind, x, up }, gated),
+            ] {
+                let both = [source, Source::Stored(stored)];
+                let of_rows = Preparation::of_rows(rows, columns, Width::Wide);
+                for x in both {
+                    push(&mut outputs, Prepared::new(ctx, x, of_rows)?);
+                }
+                let shape = [shards, per_shard, columns];
+                push_columns(ctx, &mut outputs, both, &dy, shape)?;
+            }
+            Ok(outputs)
+        });
+        assert_pairs(&name, &outputs);
+    }
+}
+
+/// The device's own way with rows, and a way in which registers hold them.
+fn ways(ctx: &Context, columns: usize) -> Result<[Context; 2], KernelError> {
+    let mut tuning = ctx.tuning().clone();
+    tuning.held_rows = vec![RowCut {
+        up_to: columns,
+        threads: if columns > 32 { 32 } else { 128 },
+        rows: 2,
+        blocks_ahead: 1,
+    }];
+    Ok([ctx.clone(), ctx.with_tuning(tuning)?])
+}
+
+#[test]
+fn norms_are_prepared_where_they_are_computed() {
+    for [shards, per_shard, columns] in SHAPES {
+        let rows = shards * per_shard;
+        let [x, _, weight, bias] = numbers(rows, columns);
+        let name = format!("integers of norms {shards} {per_shard} {columns}");
+        let outputs = run_everywhere(&name, |ctx, memory| {
+            let [x, weight, bias] = &[&x, &weight, &bias].map(|values| memory.input(ctx, values));
+            let [Ok(x), Ok(weight), Ok(bias)] = [x, weight, bias] else {
+                panic!("uploads");
+            };
+            let dy = incoming(ctx, memory, rows)?;
+            let of_rows = Preparation::of_rows(rows, columns, Width::Wide);
+            let mut outputs = Vec::new();
+            for ctx in &ways(ctx, columns)? {
+                let y = &ctx.alloc(rows * columns)?;
+                let stats = &memory.output(ctx, 2 * rows)?;
+                let shape = [rows, columns];
+                push(
+                    &mut outputs,
+                    prepare_layer_norm(ctx, x, [weight, bias], stats, EPS, shape)?,
+                );
+                let unused = ctx.alloc(2 * rows)?;
+                layer_norm_forward(ctx, x, weight, bias, y, &unused, rows, columns, EPS)?;
+                push(&mut outputs, Prepared::new(ctx, y, of_rows)?);
+                let source = Source::LayerNorm {
+                    x,
+                    stats,
+                    weight,
+                    bias,
+                };
+                let both = [source, Source::Stored(y)];
+                push_columns(ctx, &mut outputs, both, &dy, [shards, per_shard, columns])?;
+
+                let stats = &memory.output(ctx, rows)?;
+                push(
+                    &mut outputs,
+                    prepare_rms_norm(ctx, x, weight, stats, EPS, shape)?,
+                );
+                let (y, unused) = (&ctx.alloc(rows * columns)?, ctx.alloc(rows)?);
+                rms_norm_forward(ctx, x, weight, y, &unused, rows, columns, EPS)?;
+                push(&mut outputs, Prepared::new(ctx, y, of_rows)?);
+                let source = Source::RmsNorm { x, stats, weight };
+                let both = [source, Source::Stored(y)];
+                push_columns(ctx, &mut outputs, both, &dy, [shards, per_shard, columns])?;
+            }
+            Ok(outputs)
+        });
+        assert_pairs(&name, &outputs);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let ctx = crate::testing::contexts()[0].clone();
+    let alloc = |len| ctx.alloc(len).expect("memory");
+    let (x, stats, gain) = (alloc(2 * 5000), alloc(2), alloc(5000));
+    let error = prepare_rms_norm(&ctx, &x, &gain, &stats, EPS, [2, 5000]);
+    let text = error.expect_err("refused").to_string();
+    let expected = "prepare_integers: a norm's row has 5000 elements, expected at most 4096";
+    assert_eq!(text, expected);
+    let source = Source::RmsNorm {
+        x: &x,
+        stats: &alloc(3),
+        weight: &gain,
+    };
+    let of = Preparation::of_columns(1, 2, 5000, Width::Narrow).whole();
+    let text = Prepared::new(&ctx, source, of)
+        .expect_err("refused")
+        .to_string();
+    assert_eq!(text, "prepare_integers: stats has 3 elements, expected 2");
+    let of = Preparation::of_rows(2, 5000, Width::Wide);
+    let source = Source::RmsNorm {
+        x: &x,
+        stats: &stats,
+        weight: &gain,
+    };
+    let text = Prepared::new(&ctx, source, of)
+        .expect_err("refused")
+        .to_string();
+    let expected = "prepare_integers: rows of a norm's result are prepared by the norm";
+    assert_eq!(text, expected);
+}

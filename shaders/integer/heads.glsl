@@ -1,0 +1,99 @@
+// The rows of heads as integers: an exponent a row from its largest magnitude, and the digits of every number by it.
+// x: [batch, positions, heads, k] by strides; prepared: digits [planes, batch, heads, positions, words], four of 8 bits a
+// word, zeros past k, then exponents [batch, heads, positions]. Wide rows have two planes, the upper digits first.
+// 32 threads have a row, of at most 256 numbers.
+// With TWICE the same rows follow narrow, in a buffer of their own.
+#extension GL_EXT_control_flow_attributes : require
+#include "../include/arith.glsl"
+#include "../include/integer.glsl"
+
+layout(local_size_x = 256) in;
+
+// Integers of 16 bits in two digits, not of 8 in one.
+layout(constant_id = 0) const bool WIDE = false;
+// k, the strides and the first element are multiples of four.
+layout(constant_id = 1) const bool VECTORS = false;
+
+layout(push_constant) uniform Push {
+    uint rows;
+    uint heads;
+    uint positions;
+    uint k;
+    uint words;  // of a row in a plane
+    // The first element, and the strides of samples, positions and heads.
+    uint first;
+    uint batch_stride;
+    uint position_stride;
+    uint head_stride;
+} push;
+
+layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
+layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+layout(set = 0, binding = 1) writeonly restrict buffer Prepared { uint prepared[]; };
+#ifdef TWICE
+layout(set = 0, binding = 2) writeonly restrict buffer Narrow { uint narrow[]; };
+#endif
+
+const uint ROWS = 8u;
+const uint THREADS = 32u;
+// Vectors of a thread.
+const uint OWN = 2u;
+
+shared uint tops[ROWS][THREADS];
+
+// Numbers 4 i .. 4 i + 3 of the row at `at`, zeros past its end.
+vec4 load(uint at, uint i) {
+    if (VECTORS) return 4u * i < push.k ? x_vectors[at / 4u + i] : vec4(0.0);
+    vec4 v = vec4(0.0);
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        if (4u * i + j < push.k) v[j] = x[at + 4u * i + j];
+    return v;
+}
+
+void main() {
+    uint own = gl_LocalInvocationID.x / THREADS;
+    uint lane = gl_LocalInvocationID.x % THREADS;
+    uint row = hlx_group() * ROWS + own;
+    uint read_row = min(row, push.rows - 1u);
+    uint all_heads = read_row / push.positions;
+    uint at = push.first + all_heads / push.heads * push.batch_stride +
+        all_heads % push.heads * push.head_stride + read_row % push.positions * push.position_stride;
+    vec4 v[OWN];
+    uint top = 0u;
+    [[unroll]] for (uint j = 0u; j < OWN; ++j) {
+        v[j] = load(at, lane + j * THREADS);
+        [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[j][c]));
+    }
+    tops[own][lane] = top;
+    barrier();
+    // The largest of integers: no order shows.
+    for (uint i = 0u; i < THREADS; ++i) top = max(top, tops[own][i]);
+    if (row >= push.rows) return;
+
+    int exponent = hlx_row_exponent(top, WIDE);
+    vec2 scale = hlx_scale(exponent);
+    uint plane = push.rows * push.words;
+    if (lane == 0u) prepared[(WIDE ? 2u : 1u) * plane + row] = uint(exponent);
+    [[unroll]] for (uint j = 0u; j < OWN; ++j) {
+        uint word = lane + j * THREADS;
+        if (word >= push.words) break;
+        ivec4 q = hlx_quantised4(v[j], exponent, scale);
+        uint to = row * push.words + word;
+        if (WIDE) {
+            prepared[to] = hlx_upper_digits(q);
+            prepared[plane + to] = hlx_lower_digits(q);
+        } else {
+            prepared[to] = hlx_lower_digits(q);
+        }
+    }
+#ifdef TWICE
+    int narrow_exponent = hlx_row_exponent(top, false);
+    vec2 narrow_scale = hlx_scale(narrow_exponent);
+    if (lane == 0u) narrow[plane + row] = uint(narrow_exponent);
+    [[unroll]] for (uint j = 0u; j < OWN; ++j) {
+        uint word = lane + j * THREADS;
+        if (word >= push.words) break;
+        narrow[row * push.words + word] = hlx_lower_digits(hlx_quantised4(v[j], narrow_exponent, narrow_scale));
+    }
+#endif
+}

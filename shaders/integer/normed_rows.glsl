@@ -1,0 +1,111 @@
+// The result of a norm of rows as integers of 16 bits, with the norm's statistics; its floats are stored nowhere. x: [rows, cols], of
+// one piece; digits: [2, rows, words], the upper digits first, zeros past cols; exponents: [rows].
+//   OF_LAYER_NORM   y = fma((x - mean) rstd, weight, bias); stats: [rows, 2] = (mean, rstd)
+//   else            y = (x rstd) weight; stats: [rows] = rstd
+// With HELD a workgroup keeps its rows in registers until it knows their largest magnitude.
+#include "../include/arith.glsl"
+#include "../include/math.glsl"
+#include "../include/integer.glsl"
+#ifdef HELD
+#define HLX_REDUCTIONS 2
+#include "../include/held_row.glsl"
+#else
+#include "../include/reduce.glsl"
+const uint HLX_GROUP_ROWS = HLX_ROWS;
+const uint HLX_THREADS = 32u;
+#endif
+
+// cols is a multiple of four.
+layout(constant_id = 4) const bool VECTORS = false;
+
+layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
+layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[]; };
+layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
+layout(set = 0, binding = 2) readonly restrict buffer Bias { float bias[]; };
+layout(set = 0, binding = 3) writeonly restrict buffer Digits { uint digits[]; };
+layout(set = 0, binding = 4) writeonly restrict buffer Exponents { int exponents[]; };
+layout(set = 0, binding = 5) writeonly restrict buffer Stats { float stats[]; };
+layout(push_constant) uniform Push { uint rows; uint cols; float eps; uint words; } push;
+
+#ifdef OF_LAYER_NORM
+#include "../layer_norm/statistics.glsl"
+#define STATISTICS vec2
+float normed(float x, vec2 found, uint col) {
+    return hlx_fma(hlx_mul(hlx_sub(x, found.x), found.y), weight[col], bias[col]);
+}
+#else
+#include "../rms_norm/statistics.glsl"
+#define STATISTICS float
+float normed(float x, float found, uint col) { return hlx_mul(hlx_mul(x, found), weight[col]); }
+#endif
+
+shared uint tops[HLX_GROUP_ROWS];
+
+// Numbers 4 i .. 4 i + 3 of the row that lies from base on, zeros past its end.
+vec4 load(uint base, uint i, STATISTICS found) {
+    vec4 v = vec4(0.0);
+    if (VECTORS && 4u * i < push.cols) v = x_vectors[base / 4u + i];
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        uint col = 4u * i + j;
+        if (col >= push.cols) continue;
+        v[j] = normed(VECTORS ? v[j] : x[base + col], found, col);
+    }
+    return v;
+}
+
+void main() {
+    uint thread = hlx_row_thread();
+#ifdef HELD
+    uint row = hlx_row(push.rows);
+    bool is_row = hlx_is_row(push.rows);
+    uint own = hlx_local_row();
+    uint base = row * COLS;
+    precise float v[HLX_HELD];
+    precise STATISTICS found = statistics(base, v);
+    uint top = 0u;
+    HLX_EACH(i) if (hlx_has(i)) {
+        uint col = hlx_col(i);
+#ifdef OF_LAYER_NORM
+        precise float y = hlx_fma(hlx_mul(v[i], found.y), weight[col], bias[col]);
+#else
+        precise float y = hlx_mul(hlx_mul(v[i], found), weight[col]);
+#endif
+        top = max(top, hlx_magnitude(y));
+    }
+#else
+    uint row = hlx_row();
+    bool is_row = row < push.rows;
+    uint own = gl_LocalInvocationID.x / HLX_THREADS;
+    uint end = is_row ? push.cols : 0u;
+    uint base = row * push.cols;
+    precise STATISTICS found = statistics(base, end);
+    uint top = 0u;
+    for (uint col = thread; col < end; col += HLX_THREADS) {
+        precise float y = normed(x[base + col], found, col);
+        top = max(top, hlx_magnitude(y));
+    }
+#endif
+    if (thread == 0u) tops[own] = 0u;
+    barrier();
+    // The largest of integers: no order shows.
+    atomicMax(tops[own], top);
+    barrier();
+    if (!is_row) return;
+    int exponent = hlx_row_exponent(tops[own], true);
+    vec2 scale = hlx_scale(exponent);
+    if (thread == 0u) {
+        exponents[row] = exponent;
+#ifdef OF_LAYER_NORM
+        stats[2u * row] = found.x;
+        stats[2u * row + 1u] = found.y;
+#else
+        stats[row] = found;
+#endif
+    }
+    // Rows in the order of memory, which the cache still holds.
+    for (uint i = thread; i < push.words; i += HLX_THREADS) {
+        ivec4 q = hlx_quantised4(load(base, i, found), exponent, scale);
+        digits[row * push.words + i] = hlx_upper_digits(q);
+        digits[(push.rows + row) * push.words + i] = hlx_lower_digits(q);
+    }
+}
