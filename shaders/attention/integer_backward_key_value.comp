@@ -11,8 +11,8 @@ layout(set = 0, binding = 6) readonly restrict buffer Stats { float stats[]; };
 layout(set = 0, binding = 7) readonly restrict buffer Delta { float delta[]; };
 layout(set = 0, binding = 8) readonly restrict buffer KeyRanges { uvec4 key_ranges[]; };
 layout(set = 0, binding = 9) readonly restrict buffer QNarrow { uint q_narrow[]; };
-layout(set = 0, binding = 10) writeonly restrict buffer DK { float dk[]; };
-layout(set = 0, binding = 11) writeonly restrict buffer DV { float dv[]; };
+// The gradients of all operands, of which dk and dv lie at the places of k and v.
+layout(set = 0, binding = 10) writeonly restrict buffer DKV { float dkv[]; };
 
 #define QUERIES(at) digits_of(q_narrow[at])
 #define INCOMING(at) (256 * digits_of(d_o[at]) + digits_of(d_o[plane + (at)]))
@@ -77,9 +77,10 @@ void main() {
         }
     }
 
-    uint at = ((sample_idx * push.keys + own_key) * key_heads + own_head) * D + CHUNK * chunk;
+    uint at_k = push.k_first + sample_idx * push.k_batch + own_head * push.k_head + own_key * push.k_position;
+    uint at_v = push.v_first + sample_idx * push.v_batch + own_head * push.v_head + own_key * push.v_position;
     [[dont_unroll]] for (uint d = 0u; d < CHUNK && CHUNK * chunk + d < D; ++d) {
-        dk[at + d] = hlx_mul(hlx_pos0(SUM(0u, d)), push.scale);
-        dv[at + d] = hlx_pos0(SUM(1u, d));
+        dkv[at_k + CHUNK * chunk + d] = hlx_mul(hlx_pos0(SUM(0u, d)), push.scale);
+        dkv[at_v + CHUNK * chunk + d] = hlx_pos0(SUM(1u, d));
     }
 }

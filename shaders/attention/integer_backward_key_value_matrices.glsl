@@ -21,13 +21,11 @@ layout(set = 0, binding = 7) readonly restrict buffer Delta { float delta[]; };
 layout(set = 0, binding = 8) readonly restrict buffer KeyRanges { uvec4 key_ranges[]; };
 layout(set = 0, binding = 9) readonly restrict buffer QNarrow { uint q_narrow[]; };
 layout(set = 0, binding = 9) readonly restrict buffer QNarrowUnits { uvec4 q_narrow_units[]; };
-layout(set = 0, binding = 10) writeonly restrict buffer DK { float dk[]; };
-layout(set = 0, binding = 10) writeonly restrict buffer DKVectors { vec4 dk_vectors[]; };
-layout(set = 0, binding = 11) writeonly restrict buffer DV { float dv[]; };
-layout(set = 0, binding = 11) writeonly restrict buffer DVVectors { vec4 dv_vectors[]; };
+// The gradients of all operands, of which dk and dv lie at the places of k and v.
+layout(set = 0, binding = 10) writeonly restrict buffer DKV { float dkv[]; };
+layout(set = 0, binding = 10) writeonly restrict buffer DKVVectors { vec4 dkv_vectors[]; };
 
-DEFINE_STORE(store_dk, dk, dk_vectors)
-DEFINE_STORE(store_dv, dv, dv_vectors)
+DEFINE_STORE(store, dkv, dkv_vectors)
 
 // The digits on their way that a block's weights are products with.
 #define FETCH_BLOCK(first)                                                       \
@@ -164,18 +162,18 @@ void main() {
         }
     }
 
-    uint stride = key_heads * D;
-    uint at_row0 = (sample_idx * push.keys + row0) * stride + own_head * D;
+    uint at_k = push.k_first + sample_idx * push.k_batch + own_head * push.k_head + row0 * push.k_position;
+    uint at_v = push.v_first + sample_idx * push.v_batch + own_head * push.v_head + row0 * push.v_position;
     FINISH_RESULTS(k_sums,
         if (of_row < n) {
             for (uint i = 0u; i < 4u; ++i) four[i] = hlx_mul(hlx_pos0(four[i]), push.scale);
-            store_dk(at_row0 + of_row * stride + d, d, four);
+            store(at_k + of_row * push.k_position + d, d, four);
         }
     )
     FINISH_RESULTS(v_sums,
         if (of_row < n) {
             for (uint i = 0u; i < 4u; ++i) four[i] = hlx_pos0(four[i]);
-            store_dv(at_row0 + of_row * stride + d, d, four);
+            store(at_v + of_row * push.v_position + d, d, four);
         }
     )
 }

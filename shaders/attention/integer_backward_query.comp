@@ -8,6 +8,7 @@
 layout(set = 0, binding = 5) readonly restrict buffer DO { uint d_o[]; };
 layout(set = 0, binding = 6) readonly restrict buffer Stats { float stats[]; };
 layout(set = 0, binding = 7) readonly restrict buffer Delta { float delta[]; };
+// The gradients of all operands, of which dq lies at q's place.
 layout(set = 0, binding = 8) writeonly restrict buffer DQ { float dq[]; };
 
 #define KEYS(at) digits_of(k[at])
@@ -59,7 +60,7 @@ void main() {
         EACH_PRODUCT(integers, factors, KEYS, ROW_OF, chunk, SUM(0u, d) = hlx_add(SUM(0u, d), product);)
     }
 
-    uint at = o_base(sample_idx, own_head) + query * O_STRIDE + CHUNK * chunk;
+    uint at = q_base(sample_idx, own_head) + query * push.q_position + CHUNK * chunk;
     [[dont_unroll]] for (uint d = 0u; d < CHUNK && CHUNK * chunk + d < D; ++d)
         dq[at + d] = hlx_mul(hlx_pos0(SUM(0u, d)), push.scale);
 }

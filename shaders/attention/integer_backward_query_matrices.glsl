@@ -14,6 +14,7 @@ layout(set = 0, binding = 5) readonly restrict buffer DO { uint d_o[]; };
 layout(set = 0, binding = 5) readonly restrict buffer DOUnits { uvec4 d_o_units[]; };
 layout(set = 0, binding = 6) readonly restrict buffer Stats { float stats[]; };
 layout(set = 0, binding = 7) readonly restrict buffer Delta { float delta[]; };
+// The gradients of all operands, of which dq lies at q's place.
 layout(set = 0, binding = 8) writeonly restrict buffer DQ { float dq[]; };
 layout(set = 0, binding = 8) writeonly restrict buffer DQVectors { vec4 dq_vectors[]; };
 
@@ -117,7 +118,7 @@ void main() {
     FINISH_RESULTS(sums,
         if (of_row < n) {
             for (uint i = 0u; i < 4u; ++i) four[i] = hlx_mul(hlx_pos0(four[i]), push.scale);
-            store_dq(o_base(sample_idx, own_head) + (row0 + of_row) * O_STRIDE + d, d, four);
+            store_dq(q_base(sample_idx, own_head) + (row0 + of_row) * push.q_position + d, d, four);
         }
     )
 }

@@ -1,6 +1,6 @@
 // The rows of a matrix as integers: an exponent a piece of a row from its largest magnitude, and the digits of every number
 // by it. x: [rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
-// Wide rows have two planes, the upper digits first. 32 threads have a piece of a row, and read it twice.
+// Wide rows have two planes, the upper digits first. A piece's threads hold it until they know its largest magnitude.
 // What the numbers are computed from, if not themselves, is said by source.glsl.
 #extension GL_EXT_control_flow_attributes : require
 #include "../include/arith.glsl"
@@ -26,14 +26,16 @@ layout(set = 0, binding = 0) readonly restrict buffer XVectors { vec4 x_vectors[
 layout(set = 0, binding = 1) writeonly restrict buffer Digits { uint digits[]; };
 layout(set = 0, binding = 2) writeonly restrict buffer Exponents { int exponents[]; };
 
-const uint ROWS = 8u;
-const uint THREADS = 32u;
-// Vectors of a thread that are loaded together.
-const uint AHEAD = 4u;
+// Threads of a piece of a row, and vectors that each of them holds.
+layout(constant_id = 2) const uint THREADS = 32;
+layout(constant_id = 3) const uint HELD = 8;
+
+// Of a workgroup.
+const uint ROWS = 256u / THREADS;
 // Words of a piece.
 const uint PIECE = HLX_PIECE / 4u;
 
-shared uint tops[ROWS][THREADS];
+shared uint tops[ROWS];
 
 // Numbers 4 i .. 4 i + 3 of a row, zeros past its end.
 vec4 load(uint row, uint i) {
@@ -56,35 +58,32 @@ void main() {
     uint first = at_piece % pieces * PIECE + lane;
     uint end = min((at_piece % pieces + 1u) * PIECE, push.words);
     uint read_row = min(row, push.rows - 1u);
+    if (lane == 0u) tops[own] = 0u;
+    vec4 v[HELD];
     uint top = 0u;
-    for (uint i = first; i < end; i += AHEAD * THREADS) {
-        vec4 v[AHEAD];
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j)
-            [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[j][c]));
+    [[unroll]] for (uint j = 0u; j < HELD; ++j) {
+        v[j] = first + j * THREADS < end ? load(read_row, first + j * THREADS) : vec4(0.0);
+        [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[j][c]));
     }
-    tops[own][lane] = top;
     barrier();
     // The largest of integers: no order shows.
-    for (uint i = 0u; i < THREADS; ++i) top = max(top, tops[own][i]);
+    atomicMax(tops[own], top);
+    barrier();
     if (row >= push.rows) return;
 
-    int exponent = hlx_row_exponent(top, WIDE);
+    int exponent = hlx_row_exponent(tops[own], WIDE);
     vec2 scale = hlx_scale(exponent);
     if (lane == 0u) exponents[at_piece] = exponent;
-    for (uint i = first; i < end; i += AHEAD * THREADS) {
-        vec4 v[AHEAD];
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) {
-            uint word = i + j * THREADS;
-            uint at = row * push.words + word;
-            ivec4 q = hlx_quantised4(v[j], exponent, scale);
-            if (WIDE && word < end) {
-                digits[at] = hlx_upper_digits(q);
-                digits[push.rows * push.words + at] = hlx_lower_digits(q);
-            } else if (word < end) {
-                digits[at] = hlx_lower_digits(q);
-            }
+    [[unroll]] for (uint j = 0u; j < HELD; ++j) {
+        uint word = first + j * THREADS;
+        if (word >= end) break;
+        uint at = row * push.words + word;
+        ivec4 q = hlx_quantised4(v[j], exponent, scale);
+        if (WIDE) {
+            digits[at] = hlx_upper_digits(q);
+            digits[push.rows * push.words + at] = hlx_lower_digits(q);
+        } else {
+            digits[at] = hlx_lower_digits(q);
         }
     }
 }

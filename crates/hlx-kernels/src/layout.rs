@@ -85,6 +85,15 @@ impl Layout {
         self.offset
     }
 
+    /// The same places from another first element on.
+    #[must_use]
+    pub fn starting_at(&self, offset: usize) -> Self {
+        Self {
+            offset,
+            ..self.clone()
+        }
+    }
+
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.len()

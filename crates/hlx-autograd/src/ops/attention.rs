@@ -7,10 +7,11 @@ mod tests;
 
 use hlx_core::{Arithmetic, Buffer};
 use hlx_kernels::attention::ranged::{
-    AttentionInputs, AttentionSaved, IntegerOperands, RangedAttention,
+    AttentionGradients, AttentionInputs, AttentionSaved, IntegerOperands, RangedAttention,
     few_queries_attention_forward, key_ranges, query_ranges, ranged_attention_backward,
     ranged_attention_forward,
 };
+use hlx_kernels::{KernelError, Layout};
 
 use crate::saved::Saved;
 use crate::tape::gradients_enabled;
@@ -142,16 +143,55 @@ impl Attended {
     }
 
     /// The gradients of q, k and v.
-    fn backward(&self, [q, k, v]: &[Tensor; 3], d_o: &Buffer) -> Result<[Buffer; 3]> {
+    fn backward(&self, operands: &[Tensor; 3], d_o: &Buffer) -> Result<[Buffer; 3]> {
+        let ctx = operands[0].context();
+        if self.integers.is_some() {
+            let (joint, layouts) = AttentionGradients::allocate(ctx, &self.attention)?;
+            self.backward_into(operands, d_o, &joint, layouts.each_ref())?;
+            let [q, k, v] = layouts;
+            let part = |of: Layout| joint.slice(of.offset(), of.n_elements());
+            return Ok([part(q)?, part(k)?, part(v)?]);
+        }
+        let [q, k, v] = operands.each_ref().map(Tensor::n_elements);
+        let gradients = [ctx.alloc(q)?, ctx.alloc(k)?, ctx.alloc(v)?];
+        let targets = gradients.each_ref();
+        self.with_saved(operands, d_o, |inputs, saved| {
+            ranged_attention_backward(ctx, inputs, saved, targets, &self.attention)
+        })?;
+        Ok(gradients)
+    }
+
+    /// In the integer arithmetic the gradients, where they lie in one buffer.
+    fn backward_into(
+        &self,
+        operands: &[Tensor; 3],
+        d_o: &Buffer,
+        buffer: &Buffer,
+        layouts: [&Layout; 3],
+    ) -> Result<()> {
+        let Some(integers) = &self.integers else {
+            return Ok(());
+        };
+        let (ctx, gradients) = (
+            operands[0].context(),
+            AttentionGradients { buffer, layouts },
+        );
+        self.with_saved(operands, d_o, |inputs, saved| {
+            integers.backward(ctx, inputs, saved, &gradients, &self.attention)
+        })
+    }
+
+    /// Calls `launch` with what a backward pass reads.
+    fn with_saved(
+        &self,
+        [q, k, v]: &[Tensor; 3],
+        d_o: &Buffer,
+        launch: impl FnOnce(&AttentionInputs<'_>, &AttentionSaved<'_>) -> Result<(), KernelError>,
+    ) -> Result<()> {
         let (ctx, attention) = (q.context(), &self.attention);
         let ranges = ctx.alloc(4 * attention.batch * attention.keys)?;
         key_ranges(ctx, &self.limits.values()?.limits(), &ranges, attention)?;
         let delta = ctx.alloc(attention.batch * attention.heads * attention.queries)?;
-        let gradients = [
-            ctx.alloc(q.n_elements())?,
-            ctx.alloc(k.n_elements())?,
-            ctx.alloc(v.n_elements())?,
-        ];
         let inputs = AttentionInputs {
             q: q.operand(),
             k: k.operand(),
@@ -166,11 +206,6 @@ impl Attended {
             d_o,
             delta: &delta,
         };
-        let targets = gradients.each_ref();
-        match &self.integers {
-            Some(operands) => operands.backward(ctx, &inputs, &saved, targets, attention)?,
-            None => ranged_attention_backward(ctx, &inputs, &saved, targets, attention)?,
-        }
-        Ok(gradients)
+        Ok(launch(&inputs, &saved)?)
     }
 }

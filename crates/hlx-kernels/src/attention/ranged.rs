@@ -55,7 +55,9 @@ mod stored_forward;
 mod tests;
 
 pub use few_queries::few_queries_attention_forward;
-pub use integer::{IntegerOperands, integer_attention_backward, integer_attention_forward};
+pub use integer::{
+    AttentionGradients, IntegerOperands, integer_attention_backward, integer_attention_forward,
+};
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};
 use sizes::Strided;

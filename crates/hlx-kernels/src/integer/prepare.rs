@@ -25,8 +25,10 @@ shader!(rows_of_activation, "integer/prepare_rows_of_activation");
 shader!(rows_of_gated, "integer/prepare_rows_of_gated");
 
 const NAME: &str = "prepare_integers";
-/// Rows of a workgroup.
-const ROWS: usize = 8;
+/// Threads of a workgroup.
+const THREADS: usize = 256;
+/// Rows of a workgroup that has 32 threads for each.
+const ROWS: usize = THREADS / 32;
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +264,16 @@ fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), Kerne
         Binding::Write(&to.exponents),
     ];
     bindings.extend(x.bindings());
-    let mut constants = vec![wide(&s), vectors(s.k)];
+    // A piece's threads hold all of it.
+    let words = s.padded().min(PIECE) / 4;
+    let threads = if words > 256 { 128 } else { 32 };
+    let held = words.div_ceil(threads).max(1);
+    let mut constants = vec![
+        wide(&s),
+        vectors(s.k),
+        (2, threads as u32),
+        (3, held as u32),
+    ];
     constants.extend(x.kind());
     let launch = Launch {
         name: "prepare_integer_rows",
@@ -270,7 +281,7 @@ fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), Kerne
         specialization: &constants,
         bindings: &bindings,
         push: push_bytes(&push),
-        groups: groups_1d(s.exponents_len().div_ceil(ROWS)),
+        groups: groups_1d(s.exponents_len().div_ceil(THREADS / threads)),
     };
     let values = x.on_the_cpu(s.k);
     Ok(ctx.launch(launch, move |bindings| {

@@ -57,24 +57,26 @@ impl Tensor {
         if portable && spec.is_plain_causal() && fits {
             return self.causal(shape, dropped.cloned());
         }
-        let parts = self
-            .detach()
-            .reshape(&[batch, time, 3, heads, head_width])?;
-        let [q, k, v] = [
-            parts.select(2, 0)?,
-            parts.select(2, 1)?,
-            parts.select(2, 2)?,
-        ];
+        let [q, k, v] = parts(&self.detach(), &shape)?;
         let is_taped = gradients_enabled() && self.requires_grad();
         let sizes = spec.sizes([&q, &k, &v])?;
         let attended = Attended::forward([&q, &k, &v], spec, sizes, is_taped)?;
         let (o, place) = (attended.o.clone(), self.input());
-        let shape = [batch, time, heads * head_width];
-        Tensor::from_operation(OP, &[self], o, &shape, move |pass, d_o| {
+        let out_shape = [batch, time, heads * head_width];
+        Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
             let ctx = pass.context().clone();
-            let gradients = attended.backward(&[q, k, v], &d_o.buffer()?)?;
+            let (operands, d_o) = ([q, k, v], d_o.buffer()?);
+            if attended.integers.is_some() {
+                let joint = ctx.alloc(place.n_elements())?;
+                let packed = Tensor::from_buffer(&ctx, joint.clone(), &[batch, time, packed])?;
+                let of = parts(&packed, &shape)?;
+                let layouts = of.each_ref().map(Tensor::layout);
+                attended.backward_into(&operands, &d_o, &joint, layouts)?;
+                return pass.add(&place, Gradient::owned(joint));
+            }
+            let gradients = attended.backward(&operands, &d_o)?;
             let [dq, dk, dv] =
-                gradients.map(|gradient| Tensor::from_buffer(&ctx, gradient, &shape));
+                gradients.map(|gradient| Tensor::from_buffer(&ctx, gradient, &out_shape));
             let joined = Tensor::cat(&[&dq?, &dk?, &dv?], 2)?;
             pass.add(&place, Gradient::owned(joined.buffer()?))
         })
@@ -118,6 +120,22 @@ impl Tensor {
             pass.add(&x, Gradient::owned(dqkv))
         })
     }
+}
+
+/// The queries, keys and values, \[B, T, H, D\], of a packed \[B, T, 3C\].
+fn parts(packed: &Tensor, shape: &AttentionShape) -> Result<[Tensor; 3]> {
+    let AttentionShape {
+        batch,
+        time,
+        heads,
+        head_width,
+    } = *shape;
+    let parts = packed.reshape(&[batch, time, 3, heads, head_width])?;
+    Ok([
+        parts.select(2, 0)?,
+        parts.select(2, 1)?,
+        parts.select(2, 2)?,
+    ])
 }
 
 fn dropped_weights(mask: &DropoutMask) -> DroppedWeights<'_> {

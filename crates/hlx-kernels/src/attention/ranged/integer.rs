@@ -21,13 +21,13 @@
 //!
 //! A row with a NaN or an infinity makes NaN of what is computed with it.
 
-use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, align_words, groups_1d, push_bytes};
 
 use super::sizes::RangedAttention;
 use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
-use crate::KernelError;
 use crate::error::{check_len, check_that};
 use crate::integer::Width;
+use crate::{KernelError, Layout, Operand};
 use heads::{Heads, Prepared};
 use shaders::{FORWARD, KEY_VALUE, QUERY};
 
@@ -64,7 +64,61 @@ pub fn integer_attention_backward(
     attention: &RangedAttention,
 ) -> Result<(), KernelError> {
     let operands = IntegerOperands::new(ctx, inputs, attention, true)?;
-    operands.backward(ctx, inputs, saved, gradients, attention)
+    let (joint, layouts) = AttentionGradients::allocate(ctx, attention)?;
+    let joint = AttentionGradients {
+        buffer: &joint,
+        layouts: layouts.each_ref(),
+    };
+    operands.backward(ctx, inputs, saved, &joint, attention)?;
+    for (to, layout) in gradients.into_iter().zip(&layouts) {
+        ctx.copy(&joint.buffer.slice(layout.offset(), to.len())?, to)?;
+    }
+    Ok(())
+}
+
+/// Where a backward pass writes the gradients of q, k and v: layouts in one buffer, such as that of a packed input.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionGradients<'a> {
+    /// The memory of all three.
+    pub buffer: &'a Buffer,
+    /// Of `[B, T, H, D]`, and twice of `[B, S, G, D]`; no two share an element.
+    pub layouts: [&'a Layout; 3],
+}
+
+impl AttentionGradients<'_> {
+    fn operands(&self) -> [Operand<'_>; 3] {
+        let buffer = self.buffer;
+        self.layouts.map(|layout| Operand { buffer, layout })
+    }
+
+    /// Allocates memory for gradients that lie one behind the other, and returns their layouts.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn allocate(
+        ctx: &Context,
+        attention: &RangedAttention,
+    ) -> Result<(Buffer, [Layout; 3]), KernelError> {
+        let RangedAttention {
+            batch,
+            queries,
+            keys,
+            heads,
+            key_heads,
+            head_width,
+            ..
+        } = *attention;
+        let of_queries = Layout::contiguous(&[batch, queries, heads, head_width])?;
+        let of_keys = Layout::contiguous(&[batch, keys, key_heads, head_width])?;
+        let places = [&of_queries, &of_keys].map(|of| align_words(of.n_elements()));
+        let buffer = ctx.alloc(places[0] + 2 * places[1])?;
+        let layouts = [
+            of_queries,
+            of_keys.starting_at(places[0]),
+            of_keys.starting_at(places[0] + places[1]),
+        ];
+        Ok((buffer, layouts))
+    }
 }
 
 /// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
@@ -155,7 +209,7 @@ impl IntegerOperands {
         Ok(())
     }
 
-    /// As [`integer_attention_backward`]; of the inputs only ranges and counter are read.
+    /// Computes the gradients of q, k and v where they are wanted; of the inputs only ranges and counter are read.
     ///
     /// # Errors
     /// As [`integer_attention_forward`], and if the operands were not prepared for it.
@@ -164,11 +218,12 @@ impl IntegerOperands {
         ctx: &Context,
         inputs: &AttentionInputs<'_>,
         saved: &AttentionSaved<'_>,
-        [dq, dk, dv]: [&Buffer; 3],
+        gradients: &AttentionGradients<'_>,
         attention: &RangedAttention,
     ) -> Result<(), KernelError> {
         const NAME: &str = "integer_attention_backward";
-        let places = attention.check_backward(NAME, inputs, saved, [dq, dk, dv])?;
+        attention.check_saved(NAME, saved)?;
+        let places = attention.places_of(NAME, ["dq", "dk", "dv"], gradients.operands())?;
         let Self {
             q,
             k,
@@ -191,8 +246,8 @@ impl IntegerOperands {
             attention,
             places,
         };
-        pass.query([q, k, v, &d_o], dq)?;
-        pass.key_value([q, k, v, &d_o, q_narrow], [dk, dv])
+        pass.query([q, k, v, &d_o], gradients.buffer)?;
+        pass.key_value([q, k, v, &d_o, q_narrow], gradients.buffer)
     }
 }
 
@@ -213,11 +268,12 @@ struct Pass<'a> {
     inputs: &'a AttentionInputs<'a>,
     saved: &'a AttentionSaved<'a>,
     attention: &'a RangedAttention,
+    /// Where the gradients lie.
     places: [Strided; 3],
 }
 
 impl Pass<'_> {
-    fn query(&self, operands: [&Prepared; 4], dq: &Buffer) -> Result<(), KernelError> {
+    fn query(&self, operands: [&Prepared; 4], gradients: &Buffer) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
@@ -236,27 +292,26 @@ impl Pass<'_> {
                 Binding::Read(d_o),
                 Binding::Read(saved.stats),
                 Binding::Read(saved.delta),
-                Binding::Write(dq),
+                Binding::Write(gradients),
             ],
             push: push_bytes(&push),
             groups: groups_1d(chosen.groups(attention.queries, heads)),
         };
-        let of = operands.map(|operand| operand.of);
+        let (of, place) = (operands.map(|operand| operand.of), self.places[0]);
         self.ctx
             .launch_counted(launch, attention.work(&launch, 3), move |bindings| {
-                let ([q, k, v, ranges, counter, d_o, stats, delta], [dq]) = bindings.split();
+                let ([q, k, v, ranges, counter, d_o, stats, delta], [gradients]) = bindings.split();
                 let [q, k, v, d_o] = heads::rows_of([q, k, v, d_o], of);
                 let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
-                cpu::backward_query(&inputs, &cpu::Upstream { d_o, stats, delta }, dq);
+                let mut dq = vec![0.0; attention.output_len()];
+                cpu::backward_query(&inputs, &cpu::Upstream { d_o, stats, delta }, &mut dq);
+                let [positions, heads] = [attention.queries, attention.heads];
+                place.put(&dq, gradients, [positions, heads, attention.head_width]);
             })?;
         Ok(())
     }
 
-    fn key_value(
-        &self,
-        operands: [&Prepared; 5],
-        [dk, dv]: [&Buffer; 2],
-    ) -> Result<(), KernelError> {
+    fn key_value(&self, operands: [&Prepared; 5], gradients: &Buffer) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);
@@ -277,16 +332,15 @@ impl Pass<'_> {
                 Binding::Read(saved.delta),
                 Binding::Read(saved.key_ranges),
                 Binding::Read(q_narrow),
-                Binding::Write(dk),
-                Binding::Write(dv),
+                Binding::Write(gradients),
             ],
             push: push_bytes(&push),
             groups: groups_1d(chosen.groups(attention.keys, heads)),
         };
-        let of = operands.map(|operand| operand.of);
+        let (of, [_, of_k, of_v]) = (operands.map(|operand| operand.of), self.places);
         self.ctx
             .launch_counted(launch, attention.work(&launch, 4), move |bindings| {
-                let (read, [dk, dv]) = bindings.split();
+                let (read, [gradients]) = bindings.split();
                 let [
                     q,
                     k,
@@ -302,7 +356,12 @@ impl Pass<'_> {
                 let [q, k, v, d_o, q_narrow] = heads::rows_of([q, k, v, d_o, q_narrow], of);
                 let inputs = cpu::Inputs::new([q, k, v], ranges, counter, &push, &attention);
                 let upstream = cpu::Upstream { d_o, stats, delta };
-                cpu::backward_key_value(&inputs, &upstream, (key_ranges, q_narrow), [dk, dv]);
+                let [mut dk, mut dv] = [0; 2].map(|_| vec![0.0; attention.key_len()]);
+                let targets = [&mut dk[..], &mut dv[..]];
+                cpu::backward_key_value(&inputs, &upstream, (key_ranges, q_narrow), targets);
+                let sizes = [attention.keys, attention.key_heads, attention.head_width];
+                of_k.put(&dk, gradients, sizes);
+                of_v.put(&dv, gradients, sizes);
             })?;
         Ok(())
     }

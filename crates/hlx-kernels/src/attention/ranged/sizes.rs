@@ -79,6 +79,15 @@ impl Strided {
         self.first + sample * self.batch + position * self.position + head * self.head
     }
 
+    /// Puts rows `[B, positions, heads, width]` where they lie.
+    pub(super) fn put(&self, rows: &[f32], to: &mut [f32], [positions, heads, width]: [usize; 3]) {
+        for (row, values) in rows.chunks_exact(width).enumerate() {
+            let (position, head) = (row / heads, row % heads);
+            let at = self.at(position / positions, position % positions, head);
+            to[at..][..width].copy_from_slice(values);
+        }
+    }
+
     /// Whether every row begins at a multiple of four elements.
     pub fn is_of_vectors(&self) -> bool {
         let strides = [self.first, self.batch, self.position, self.head];
@@ -170,8 +179,6 @@ impl RangedAttention {
         operation: &'static str,
         inputs: &AttentionInputs<'_>,
     ) -> Result<[Strided; 3], KernelError> {
-        let of_queries = [self.batch, self.queries, self.heads, self.head_width];
-        let of_keys = [self.batch, self.keys, self.key_heads, self.head_width];
         check_len(
             operation,
             "query_ranges",
@@ -186,10 +193,22 @@ impl RangedAttention {
             inputs.counter.is_some() || self.dropout.is_none(),
             || "weights are dropped, expected a counter".to_owned(),
         )?;
+        self.places_of(operation, ["q", "k", "v"], [inputs.q, inputs.k, inputs.v])
+    }
+
+    /// Checks operands of the shapes of q, k and v, and returns where their rows lie.
+    pub(super) fn places_of(
+        &self,
+        operation: &'static str,
+        [q_name, k_name, v_name]: [&'static str; 3],
+        [q, k, v]: [Operand<'_>; 3],
+    ) -> Result<[Strided; 3], KernelError> {
+        let of_queries = [self.batch, self.queries, self.heads, self.head_width];
+        let of_keys = [self.batch, self.keys, self.key_heads, self.head_width];
         Ok([
-            strided(operation, "q", inputs.q, of_queries)?,
-            strided(operation, "k", inputs.k, of_keys)?,
-            strided(operation, "v", inputs.v, of_keys)?,
+            strided(operation, q_name, q, of_queries)?,
+            strided(operation, k_name, k, of_keys)?,
+            strided(operation, v_name, v, of_keys)?,
         ])
     }
 
@@ -201,14 +220,9 @@ impl RangedAttention {
         saved: &AttentionSaved<'_>,
         [dq, dk, dv]: [&Buffer; 3],
     ) -> Result<[Strided; 3], KernelError> {
-        self.check(operation)?;
         let places = self.places(operation, inputs)?;
+        self.check_saved(operation, saved)?;
         for (name, buffer, expected) in [
-            ("key_ranges", saved.key_ranges, 4 * self.batch * self.keys),
-            ("o", saved.o, self.output_len()),
-            ("stats", saved.stats, 2 * self.all_queries()),
-            ("d_o", saved.d_o, self.output_len()),
-            ("delta", saved.delta, self.all_queries()),
             ("dq", dq, self.output_len()),
             ("dk", dk, self.key_len()),
             ("dv", dv, self.key_len()),
@@ -216,6 +230,25 @@ impl RangedAttention {
             check_len(operation, name, buffer, expected)?;
         }
         Ok(places)
+    }
+
+    /// Checks what a backward pass reads besides the inputs.
+    pub(super) fn check_saved(
+        &self,
+        operation: &'static str,
+        saved: &AttentionSaved<'_>,
+    ) -> Result<(), KernelError> {
+        self.check(operation)?;
+        for (name, buffer, expected) in [
+            ("key_ranges", saved.key_ranges, 4 * self.batch * self.keys),
+            ("o", saved.o, self.output_len()),
+            ("stats", saved.stats, 2 * self.all_queries()),
+            ("d_o", saved.d_o, self.output_len()),
+            ("delta", saved.delta, self.all_queries()),
+        ] {
+            check_len(operation, name, buffer, expected)?;
+        }
+        Ok(())
     }
 
     pub(super) fn push(&self, [q, k, v]: [Strided; 3]) -> Push {
