@@ -21,6 +21,11 @@ shader!(forward, "embedding/forward");
 shader!(backward, "embedding/backward");
 shader!(backward_sum, "embedding/backward_sum");
 
+/// Vectors or elements of a thread of the forward where there are enough.
+const AHEAD: usize = 4;
+/// Threads that fill a processor.
+const FULL_THREADS: usize = 1024;
+
 /// Looks up `n` rows of `width` elements: `y[row, :] = weight[ids[row], :]`.
 ///
 /// # Errors
@@ -43,13 +48,18 @@ pub fn embedding_forward(
         vocabulary: vocabulary as u32,
         width: width as u32,
     };
+    let vectors = width.is_multiple_of(4);
+    let parts = if vectors { n * width / 4 } else { n * width };
+    // Several parts a thread where the device is full anyway.
+    let fills = parts >= AHEAD * FULL_THREADS * ctx.tuning().processors;
+    let ahead = if fills { AHEAD } else { 1 };
     let launch = Launch {
         name: NAME,
         shader: &forward::SHADER,
-        specialization: &[],
+        specialization: &[(0, u32::from(vectors)), (1, ahead as u32)],
         bindings: &[Binding::Read(ids), Binding::Read(weight), Binding::Write(y)],
         push: push_bytes(&push),
-        groups: groups_1d((n * width).div_ceil(GROUP_THREADS)),
+        groups: groups_1d(parts.div_ceil(GROUP_THREADS * ahead)),
     };
     // Of the weight only the rows that are looked up are read.
     let work = Work {

@@ -7,6 +7,7 @@ use super::{MAX_GROUPS, MatMul};
 shader!(tile_128x128, "matmul/tile_128x128");
 shader!(tile_64x128, "matmul/tile_64x128");
 shader!(tile_64x64, "matmul/tile_64x64");
+shader!(tile_64x64_short, "matmul/tile_64x64_short");
 shader!(tile_32x64, "matmul/tile_32x64");
 
 pub(crate) use tile_32x64::Push;
@@ -24,7 +25,7 @@ pub(crate) struct Tile {
 
 /// The tiles that there are shaders for, from the largest. Which one a device takes is a matter of
 /// its tuning ([`hlx_core::ProductTuning`]).
-pub(crate) static TILES: [Tile; 4] = [
+pub(crate) static TILES: [Tile; 5] = [
     Tile {
         rows: 128,
         columns: 128,
@@ -43,6 +44,7 @@ pub(crate) static TILES: [Tile; 4] = [
         k_step: 16,
         shader: || &tile_64x64::SHADER,
     },
+    SHORT,
     Tile {
         rows: 32,
         columns: 64,
@@ -50,6 +52,14 @@ pub(crate) static TILES: [Tile; 4] = [
         shader: || &tile_32x64::SHADER,
     },
 ];
+
+/// The tile of 64 x 64 by half as many terms a step, of products whose rows of A are its columns in memory.
+const SHORT: Tile = Tile {
+    rows: 64,
+    columns: 64,
+    k_step: 8,
+    shader: || &tile_64x64_short::SHADER,
+};
 
 impl Tile {
     /// Picks the tile whose fullest processor ends first, by the device's tuning. No choice changes
@@ -64,7 +74,15 @@ impl Tile {
         shaders
             .filter(|(tile, _)| tile.fits(ctx, shape))
             .min_by(|(_, x), (_, y)| x.total_cmp(y))
-            .map_or(&TILES[TILES.len() - 1], |(tile, _)| tile)
+            .map_or(&TILES[TILES.len() - 1], |(tile, _)| tile.for_shape(shape))
+    }
+
+    /// The variant of the tile that a product takes.
+    fn for_shape(&'static self, shape: &MatMul) -> &'static Self {
+        match [self.rows, self.columns] == [SHORT.rows, SHORT.columns] && shape.trans_a {
+            true => &TILES[3],
+            false => self,
+        }
     }
 
     /// Whether the device's limits allow the tile, and the grid's its launch.
