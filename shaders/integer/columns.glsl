@@ -2,7 +2,7 @@
 #include "../include/arith.glsl"
 #include "../include/integer.glsl"
 
-// The number of columns is a multiple of four.
+// The number of columns and the stride are multiples of four.
 layout(constant_id = 1) const bool VECTORS = false;
 
 // Terms of a column's piece.
@@ -14,6 +14,7 @@ layout(push_constant) uniform Push {
     uint columns;
     uint words;      // of a column in a plane
     uint row_words;  // of a row in a plane, where rows are prepared too
+    uint stride;     // from matrix to matrix
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
@@ -34,7 +35,7 @@ uint at_row_top(uint outer, uint row, uint column) {
 
 // Zeros past an edge.
 vec4 load(uint outer, uint row, uint column) {
-    uint at = (outer * push.k + min(row, max(push.k, 1u) - 1u)) * push.columns + column;
+    uint at = outer * push.stride + min(row, max(push.k, 1u) - 1u) * push.columns + column;
     vec4 v = vec4(0.0);
     if (VECTORS) {
         if (column < push.columns) v = x_vectors[at / 4u];

@@ -1,5 +1,5 @@
 // The rows of a matrix as integers: an exponent a piece of a row from its largest magnitude, and the digits of every number
-// by it. x: [rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
+// by it. x: matrices [matrix_rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
 // Wide rows have two planes, the upper digits first. 32 threads have a piece of a row, and read it twice.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -11,13 +11,16 @@ layout(local_size_x = 256) in;
 
 // Integers of 16 bits in two digits, not of 8 in one.
 layout(constant_id = 0) const bool WIDE = false;
-// k is a multiple of four.
+// k and the stride are multiples of four.
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
     uint rows;
     uint k;
     uint words;  // of a row in a plane
+    // Rows of a matrix, and the elements from one matrix to the next.
+    uint matrix_rows;
+    uint stride;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
@@ -34,12 +37,12 @@ const uint PIECE = HLX_PIECE / 4u;
 
 shared uint tops[ROWS][THREADS];
 
-// Numbers 4 i .. 4 i + 3 of a row, zeros past its end.
-vec4 load(uint row, uint i) {
-    if (VECTORS) return 4u * i < push.k ? x_vectors[row * (push.k / 4u) + i] : vec4(0.0);
+// Numbers 4 i .. 4 i + 3 of the row at `at`, zeros past its end.
+vec4 load(uint at, uint i) {
+    if (VECTORS) return 4u * i < push.k ? x_vectors[at / 4u + i] : vec4(0.0);
     vec4 v = vec4(0.0);
     [[unroll]] for (uint j = 0u; j < 4u; ++j)
-        if (4u * i + j < push.k) v[j] = x[row * push.k + 4u * i + j];
+        if (4u * i + j < push.k) v[j] = x[at + 4u * i + j];
     return v;
 }
 
@@ -52,10 +55,11 @@ void main() {
     uint first = at_piece % pieces * PIECE + lane;
     uint end = min((at_piece % pieces + 1u) * PIECE, push.words);
     uint read_row = min(row, push.rows - 1u);
+    uint read_at = read_row / push.matrix_rows * push.stride + read_row % push.matrix_rows * push.k;
     uint top = 0u;
     for (uint i = first; i < end; i += AHEAD * THREADS) {
         vec4 v[AHEAD];
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_at, i + j * THREADS);
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j)
             [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[j][c]));
     }
@@ -70,7 +74,7 @@ void main() {
     if (lane == 0u) exponents[at_piece] = exponent;
     for (uint i = first; i < end; i += AHEAD * THREADS) {
         vec4 v[AHEAD];
-        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_row, i + j * THREADS);
+        [[unroll]] for (uint j = 0u; j < AHEAD; ++j) v[j] = load(read_at, i + j * THREADS);
         [[unroll]] for (uint j = 0u; j < AHEAD; ++j) {
             uint word = i + j * THREADS;
             uint at = row * push.words + word;

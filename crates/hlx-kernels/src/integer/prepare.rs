@@ -1,13 +1,17 @@
 //! From numbers to the integers of a product's operand.
 
 mod cpu;
+mod groups;
+mod preparation;
 
 use bytemuck::cast_slice;
 pub(crate) use cpu::prepare_row;
+pub(crate) use groups::Groups;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+pub use preparation::Preparation;
 
 use super::law::Width;
-use super::{GRANULE, LONGEST, PIECE, check_dtype};
+use super::{LONGEST, PIECE, check_dtype};
 use crate::KernelError;
 use crate::elementwise::fill;
 use crate::error::{check_len, check_that};
@@ -25,93 +29,6 @@ const ROWS: usize = 8;
 /// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
 const SCANNED: [usize; 2] = [64, 128];
 const TURNED: [usize; 2] = [128, 32];
-
-/// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preparation {
-    /// Matrices one behind the other.
-    outer: usize,
-    /// Rows of all of them.
-    rows: usize,
-    /// Elements of a row.
-    k: usize,
-    /// The rows are the matrices' columns.
-    of_columns: bool,
-    /// The integers' bits.
-    width: Width,
-    /// Terms that share an exponent.
-    piece: usize,
-}
-
-impl Preparation {
-    /// The rows of a matrix \[rows, k\].
-    pub const fn of_rows(rows: usize, k: usize, width: Width) -> Self {
-        Self {
-            outer: 1,
-            rows,
-            k,
-            of_columns: false,
-            width,
-            piece: PIECE,
-        }
-    }
-
-    /// The columns of matrices \[outer, k, columns\]: `outer * columns` rows of `k`.
-    pub const fn of_columns(outer: usize, k: usize, columns: usize, width: Width) -> Self {
-        Self {
-            outer,
-            rows: outer * columns,
-            k,
-            of_columns: true,
-            width,
-            piece: PIECE,
-        }
-    }
-
-    /// One exponent a row, which is a column of a matrix and has at most [`LONGEST`] terms.
-    #[must_use]
-    pub const fn whole(self) -> Self {
-        Self {
-            piece: LONGEST,
-            ..self
-        }
-    }
-
-    /// Terms that share an exponent.
-    pub const fn piece(&self) -> usize {
-        self.piece
-    }
-
-    /// The number of rows.
-    pub const fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Elements of a row of digits.
-    pub const fn padded(&self) -> usize {
-        self.k.div_ceil(GRANULE) * GRANULE
-    }
-
-    /// Elements of the digits, i8: `[planes, rows, padded k]`.
-    pub const fn digits_len(&self) -> usize {
-        self.width.planes() * self.rows * self.padded()
-    }
-
-    /// Pieces of a row.
-    pub const fn pieces(&self) -> usize {
-        let pieces = self.k.div_ceil(self.piece);
-        if pieces == 0 { 1 } else { pieces }
-    }
-
-    /// Exponents, i32: `[rows, pieces]`.
-    pub const fn exponents_len(&self) -> usize {
-        self.rows * self.pieces()
-    }
-
-    const fn columns(&self) -> usize {
-        self.rows / if self.outer == 0 { 1 } else { self.outer }
-    }
-}
 
 /// An operand as integers: its digits and exponents.
 #[derive(Clone, Debug)]
@@ -171,25 +88,7 @@ impl Prepared {
             prepare(ctx, x, &prepared)?;
             return Ok(prepared);
         }
-        let counted = match other {
-            Beside::Prepared(other) => {
-                let is_rows = !other.of.of_columns && other.of.rows == rows;
-                check_that(NAME, is_rows, || {
-                    format!("{:?} has not {rows} rows", other.of)
-                })?;
-                Counted {
-                    exponents: other.exponents.clone(),
-                    pieces: other.of.pieces(),
-                }
-            }
-            Beside::Values(other, width) => {
-                check_len(NAME, "the other operand", other, rows * width)?;
-                Counted {
-                    exponents: counted_rows(ctx, other, [rows, width])?,
-                    pieces: 1,
-                }
-            }
-        };
+        let counted = counted_beside(ctx, other, rows)?;
         prepare_columns(ctx, x, &prepared, Some(&counted))?;
         Ok(prepared)
     }
@@ -263,7 +162,7 @@ pub fn prepare_rows_and_columns(
         shader: &both_shader::SHADER,
         specialization: &[
             wide(&columns),
-            vectors(columns.columns()),
+            vectors([columns.columns(), columns.stride]),
             (2, wide_rows),
             piece(&columns),
         ],
@@ -290,7 +189,7 @@ fn check(x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
     check_dtype(NAME, "x", x, DType::F32)?;
     check_dtype(NAME, "digits", &to.digits, DType::I8)?;
     check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
-    check_len(NAME, "x", x, s.rows * s.k)?;
+    check_len(NAME, "x", x, s.reach())?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
     check_len(NAME, "exponents", &to.exponents, s.exponents_len())?;
     check_that(NAME, s.piece == PIECE || s.of_columns, || {
@@ -302,13 +201,14 @@ fn check(x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
             s.k
         )
     })?;
-    check_that(NAME, u32::try_from(s.rows * s.k).is_ok(), || {
-        format!(
-            "x has {} elements, expected at most {}",
-            s.rows * s.k,
-            u32::MAX
-        )
-    })
+    check_that(
+        NAME,
+        u32::try_from(s.reach().max(s.rows * s.k)).is_ok(),
+        || {
+            let found = s.reach().max(s.rows * s.k);
+            format!("x has {found} elements, expected at most {}", u32::MAX)
+        },
+    )
 }
 
 fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelError> {
@@ -317,11 +217,13 @@ fn prepare_rows(ctx: &Context, x: &Buffer, to: &Prepared) -> Result<(), KernelEr
         rows: s.rows as u32,
         k: s.k as u32,
         words: (s.padded() / 4) as u32,
+        matrix_rows: s.columns() as u32,
+        stride: s.stride as u32,
     };
     let launch = Launch {
         name: "prepare_integer_rows",
         shader: &rows_shader::SHADER,
-        specialization: &[wide(&s), vectors(s.k)],
+        specialization: &[wide(&s), vectors([s.k, s.stride])],
         bindings: &[
             Binding::Read(x),
             Binding::Write(&to.digits),
@@ -349,7 +251,7 @@ fn prepare_columns(
     let launch = Launch {
         name: "prepare_integer_columns",
         shader: &columns_shader::SHADER,
-        specialization: &[wide(&s), vectors(s.columns()), piece(&s)],
+        specialization: &[wide(&s), vectors([s.columns(), s.stride]), piece(&s)],
         bindings: &[
             Binding::Read(x),
             // On the CPU, which finds the largest magnitudes by itself, the rows that count.
@@ -372,6 +274,29 @@ fn prepare_columns(
     })?)
 }
 
+/// Which of so many rows count beside the other operand.
+fn counted_beside(ctx: &Context, other: Beside<'_>, rows: usize) -> Result<Counted, KernelError> {
+    Ok(match other {
+        Beside::Prepared(other) => {
+            let is_rows = !other.of.of_columns && other.of.rows == rows;
+            check_that(NAME, is_rows, || {
+                format!("{:?} has not {rows} rows", other.of)
+            })?;
+            Counted {
+                exponents: other.exponents.clone(),
+                pieces: other.of.pieces(),
+            }
+        }
+        Beside::Values(other, width) => {
+            check_len(NAME, "the other operand", other, rows * width)?;
+            Counted {
+                exponents: counted_rows(ctx, other, [rows, width])?,
+                pieces: 1,
+            }
+        }
+    })
+}
+
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
 fn counted_rows(
     ctx: &Context,
@@ -386,7 +311,7 @@ fn counted_rows(
     let launch = Launch {
         name: "integer_counted_rows",
         shader: &counted_shader::SHADER,
-        specialization: &[vectors(width)],
+        specialization: &[vectors([width, 0])],
         bindings: &[Binding::Read(x), Binding::Write(&counted)],
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS)),
@@ -406,6 +331,7 @@ fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
         columns: s.columns() as u32,
         words: (s.padded() / 4) as u32,
         row_words: (row_padded / 4) as u32,
+        stride: s.stride as u32,
     }
 }
 
@@ -440,7 +366,7 @@ fn tops(
             None => &tops_shader::SHADER,
         },
         specialization: &[
-            vectors(s.columns()),
+            vectors([s.columns(), s.stride]),
             piece(s),
             (3, counted.map_or(0, |counted| counted.pieces as u32)),
         ],
@@ -462,7 +388,8 @@ fn piece(s: &Preparation) -> (u32, u32) {
     (8, s.piece as u32)
 }
 
-/// The constant VECTORS, for rows of so many numbers in memory.
-fn vectors(numbers: usize) -> (u32, u32) {
-    (1, u32::from(numbers.is_multiple_of(4)))
+/// The constant VECTORS, for rows of so many numbers in memory and matrices so far apart.
+fn vectors(numbers: [usize; 2]) -> (u32, u32) {
+    let whole = numbers.iter().all(|n| n.is_multiple_of(4));
+    (1, u32::from(whole))
 }
