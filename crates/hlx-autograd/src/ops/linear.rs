@@ -4,7 +4,7 @@ use hlx_core::{Arithmetic, Buffer, Context};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
-use super::integer::{self, Incoming, Sizes};
+use super::integer::{self, Incoming, Sizes, Wide};
 use super::weight_gradient::WeightGradient;
 use crate::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
@@ -144,7 +144,7 @@ impl SavedAffine {
             return Ok(());
         };
         let gradient = WeightGradient {
-            incoming: (self.arithmetic == Arithmetic::Integer).then_some(dy),
+            incoming: (self.arithmetic == Arithmetic::Integer).then_some((dy, Wide::Left)),
             left: (dy.buffer, self.n),
             right: (&x.values()?, self.k),
             rows,
@@ -171,6 +171,7 @@ impl SavedAffine {
                 k: self.k,
                 n: self.n,
             };
+            let weight = (weight, false);
             return Ok(integer::input_gradient(
                 ctx, dy, weight, dx, sizes, epilogue,
             )?);

@@ -5,12 +5,12 @@ use hlx_kernels::KernelError;
 use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::matmul::{MatMul, matmul};
 
-use super::integer::{self, Columns, Incoming};
+use super::integer::{self, Columns, Incoming, Wide};
 use super::matmul::strided;
 use crate::{Backward, Batch, Input, Result};
 
 /// Computes a weight's gradient leftᵀ right, \[M, N\], summed over `rows` rows: one chain a
-/// shard over its rows in order, the shards pairwise. The operands come with their widths.
+/// shard over its rows in order, the shards pairwise, in every arithmetic. The operands come with their widths.
 pub(super) fn weight_gradient(
     pass: &mut Backward<'_>,
     weight: &Input,
@@ -30,8 +30,8 @@ pub(super) fn weight_gradient(
 
 /// A weight's gradient leftᵀ right, \[M, N\], of operands with their widths.
 pub(super) struct WeightGradient<'a> {
-    /// In the integer arithmetic the left operand, the wide one.
-    pub incoming: Option<&'a Incoming<'a>>,
+    /// In the integer arithmetic the gradient that comes in, the wide operand, and which one it is.
+    pub incoming: Option<(&'a Incoming<'a>, Wide)>,
     pub left: (&'a Buffer, usize),
     pub right: (&'a Buffer, usize),
     pub rows: usize,
@@ -77,13 +77,17 @@ impl WeightGradient<'_> {
         accumulate: bool,
     ) -> Result<(), KernelError> {
         let [m, n] = [self.left.1, self.right.1];
-        if let Some(incoming) = self.incoming {
-            let dy = match shards * per_shard == self.rows {
-                true => incoming.columns(ctx, [shards, per_shard, m])?,
-                false => Columns::of_shard(ctx, left, [per_shard, m])?,
+        if let Some((incoming, wide)) = self.incoming {
+            let (dy, x, widths) = match wide {
+                Wide::Left => (left, right, [m, n]),
+                Wide::Right => (right, left, [n, m]),
+            };
+            let dy = &match shards * per_shard == self.rows {
+                true => incoming.columns(ctx, [shards, per_shard, widths[0]])?,
+                false => Columns::of_shard(ctx, dy, [per_shard, widths[0]])?,
             };
             let of = [shards, per_shard];
-            return integer::weight_gradient(ctx, &dy, right, [m, n], of, out, accumulate);
+            return integer::weight_gradient(ctx, (dy, wide), x, widths, of, out, accumulate);
         }
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {
