@@ -18,12 +18,19 @@
 //! - Gradient of the bias: `dbias[s, co]` is the chain of additions of dy over the same (n, oy, ox).
 //!
 //! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
-//! infinite weight it is NaN. So the bits are those of a [matrix product](crate::matmul) with a
+//! infinite weight it is NaN.
+//!
+//! A handle of the context in the integer arithmetic computes the same products over integers
+//! ([`crate::integer`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
+//! weight the rows are wide of dy and narrow of the patches, with pieces that [`integers`] cuts between samples.
+//!
+//! In the portable one the bits are those of a [matrix product](crate::matmul) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of
 //! images of few pixels a GPU stores the patches first (`stored.rs`).
 
 mod cpu;
 mod gpu;
+mod integers;
 mod patches;
 mod stored;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The launches of a convolution's products, forward and backward: tiles, push constants, cuts.
 
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes};
+use hlx_core::{
+    Arithmetic, Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes,
+};
 
 use super::cpu;
 use super::patches::{Patches, Runs};
@@ -69,6 +71,9 @@ impl Product {
         if y.is_empty() {
             return Ok(());
         }
+        if ctx.arithmetic() == Arithmetic::Integer {
+            return self.launch_integers(ctx, weight, images, bias, y);
+        }
         let Self {
             patches,
             rows,
@@ -116,6 +121,9 @@ impl Product {
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
+        if ctx.arithmetic() == Arithmetic::Integer {
+            return self.launch_weight_integers(ctx, dy, images, (dweight, accumulate), shards);
+        }
         if let Some(shape) = self.stored_shape(ctx, shards) {
             return self.launch_stored(ctx, shape, [dy, images], (dweight, accumulate), shards);
         }
@@ -213,16 +221,14 @@ impl Product {
             tile,
             ..
         } = grid;
-        let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
         let [vector_a, vector_c] = grid.vectors.map(u32::from);
-        let mut specialization = vec![
-            (0, divide_y),
-            (1, divide_x),
+        let mut specialization = self.divisors().to_vec();
+        specialization.extend([
             (2, vector_a),
             (3, vector_c),
             (4, grid.start),
             (5, u32::from(grid.even)),
-        ];
+        ]);
         specialization.extend((6..).zip(grid.own.iter().map(|&own| u32::from(own))));
         let (columns, matrices) = match ctx.is_cpu() {
             true => (shape.n, shape.batch),
@@ -296,7 +302,15 @@ impl Product {
             height: p.pixels[0] as u32,
             runs,
             sample_runs,
+            z_count: 0,
+            piece_first: 0,
         }
+    }
+
+    /// The constants DIVIDE_Y and DIVIDE_X.
+    pub(super) fn divisors(&self) -> [(u32, u32); 2] {
+        let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
+        [(0, divide_y), (1, divide_x)]
     }
 }
 
