@@ -12,7 +12,7 @@
 layout(constant_id = 0) const bool HAS_BIAS = false;
 // What is added at the end: 0 nothing, 1 extra, 2 C itself, which has one piece then.
 layout(constant_id = 1) const uint ADDS = 0;
-// N, c_first and c_row are multiples of four, or TURNED the last two.
+// N, c_first and c_row are multiples of four; TURNED without a bias, the last two.
 layout(constant_id = 2) const bool VECTORS = false;
 layout(constant_id = 3) const uint PIECE_TERMS = HLX_PIECE;
 layout(constant_id = 8) const bool TURNED = false;

@@ -5,6 +5,7 @@ use hlx_core::{
 };
 
 use super::cpu;
+use super::integers::Wide;
 use super::patches::{Patches, Runs};
 use crate::KernelError;
 use crate::map::MAX_GROUPS;
@@ -112,17 +113,19 @@ impl Product {
         })
     }
 
-    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored.
+    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored; over integers, with
+    /// the wide operand.
     pub fn launch_weight(
         &self,
         ctx: &Context,
-        dy: &Buffer,
-        images: &Buffer,
+        [dy, images]: [&Buffer; 2],
+        wide: Wide,
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
         if ctx.arithmetic() == Arithmetic::Integer {
-            return self.launch_weight_integers(ctx, dy, images, (dweight, accumulate), shards);
+            let to = (dweight, accumulate);
+            return self.launch_weight_integers(ctx, [dy, images], wide, to, shards);
         }
         if let Some(shape) = self.stored_shape(ctx, shards) {
             return self.launch_stored(ctx, shape, [dy, images], (dweight, accumulate), shards);

@@ -9,6 +9,7 @@ use hlx_core::Context;
 
 #[cfg(test)]
 pub(super) use columns::Cut;
+pub(super) use columns::Wide;
 
 /// Bytes of digits that a launch's operand may take.
 fn most_bytes(ctx: &Context) -> usize {

@@ -229,7 +229,9 @@ fn launch(
         _ if !is_whole => Binding::ReadWrite(c),
         _ => Binding::Write(c),
     };
-    let aligned = [c_first, c_row, if s.turned { 0 } else { s.n }];
+    // Turned, only biases begin at multiples of n.
+    let of_n = if s.turned && bias.is_none() { 0 } else { s.n };
+    let aligned = [c_first, c_row, of_n];
     let constants = [
         (0, u32::from(bias.is_some())),
         (1, end.adds()),

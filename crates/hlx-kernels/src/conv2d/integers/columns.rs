@@ -62,6 +62,34 @@ impl Cut {
     }
 }
 
+/// Which operand comes in as a gradient: the other one is narrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Wide {
+    /// The gradient of a convolution's output.
+    Gradient,
+    /// The images, which are the gradient of a transposed convolution's output.
+    Images,
+}
+
+impl Wide {
+    /// Those of dy and of the patches.
+    const fn widths(self) -> [Width; 2] {
+        match self {
+            Self::Gradient => [Width::Wide, Width::Narrow],
+            Self::Images => [Width::Narrow, Width::Wide],
+        }
+    }
+}
+
+/// Both operands of a weight's gradient.
+struct WeightOperands<'a> {
+    dy: (Product, &'a Buffer),
+    images: (Product, &'a Buffer),
+    widths: [Width; 2],
+    /// The pixels that enter the narrow operand's maxima.
+    counts: Buffer,
+}
+
 /// Some rows of an operand: of so many z, of each so many rows, and so many pieces; each with the first one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
@@ -87,13 +115,13 @@ impl Part {
 }
 
 impl Product {
-    /// Computes `dweight[s, g, m, k]`, the products of the gradients of a shard with its patches; with `accumulate` they are
-    /// added to what is stored.
+    /// Computes `dweight[s, g, m, k]`, the products of dy with the patches of a shard; with `accumulate` they are added to
+    /// what is stored. Wide is what comes in as a gradient: dy, or of a transposed convolution the images.
     pub(in super::super) fn launch_weight_integers(
         &self,
         ctx: &Context,
-        dy: &Buffer,
-        images: &Buffer,
+        [dy, images]: [&Buffer; 2],
+        wide: Wide,
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
@@ -101,45 +129,78 @@ impl Product {
         let cut = Cut::of(samples, self.patches.n_pixels());
         if accumulate && cut.pieces > 1 {
             let sums = ctx.alloc(dweight.len())?;
-            self.launch_weight_integers(ctx, dy, images, (&sums, false), shards)?;
+            self.launch_weight_integers(ctx, [dy, images], wide, (&sums, false), shards)?;
             return add_assign(ctx, dweight, &sums);
         }
-        let counts = self.counted_pixels(ctx, dy)?;
+        let of_dy = self.of_gradient();
+        let operands = WeightOperands {
+            widths: wide.widths(),
+            counts: match wide {
+                Wide::Gradient => of_dy.counted_pixels(ctx, dy)?,
+                Wide::Images => self.counted_pixels(ctx, images)?,
+            },
+            dy: (of_dy, dy),
+            images: (*self, images),
+        };
+        let [dy_planes, image_planes] = operands.widths.map(Width::planes);
         let (most, of_piece) = (most_bytes(ctx), groups * cut.padded());
-        let shard_bytes = (2 * self.rows + self.terms) * of_piece * cut.pieces;
-        let shards_at_once = at_once(shards, shard_bytes, most, 1);
-        let pieces_at_once = if shard_bytes <= most { cut.pieces } else { 1 };
-        let tap_bytes = shards_at_once * pieces_at_once * of_piece;
-        let taps_at_once = at_once(self.terms, tap_bytes, most, 4);
-        let of_shard = groups * self.rows * self.terms;
-        for shard in (0..shards).step_by(shards_at_once) {
-            let n_shards = shards_at_once.min(shards - shard);
-            for piece in (0..cut.pieces).step_by(pieces_at_once) {
-                let mut part = Part {
-                    z: [shard * groups, n_shards * groups],
+        let rows = dy_planes * self.rows + image_planes * self.terms;
+        let shard_bytes = rows * of_piece * cut.pieces;
+        let n_shards = at_once(shards, shard_bytes, most, 1);
+        let n_pieces = if shard_bytes <= most { cut.pieces } else { 1 };
+        let tap_bytes = image_planes * n_shards * n_pieces * of_piece;
+        let n_taps = at_once(self.terms, tap_bytes, most, 4);
+        for shard in (0..shards).step_by(n_shards) {
+            let z = [shard * groups, n_shards.min(shards - shard) * groups];
+            for piece in (0..cut.pieces).step_by(n_pieces) {
+                let part = Part {
+                    z,
                     rows: [0, self.rows],
-                    pieces: [piece, pieces_at_once],
+                    pieces: [piece, n_pieces],
                     cut,
                     samples,
                 };
-                let dy = self
-                    .of_gradient()
-                    .term_rows(ctx, dy, Width::Wide, None, part)?;
-                for tap in (0..self.terms).step_by(taps_at_once) {
-                    part.rows = [tap, taps_at_once.min(self.terms - tap)];
-                    let x = self.term_rows(ctx, images, Width::Narrow, Some(&counts), part)?;
-                    let is_whole = n_shards == shards && part.rows[1] == self.terms;
-                    let place = [shard * of_shard + tap, self.terms];
-                    let terms = part.of(Width::Narrow).terms();
-                    let product = IntegerProduct {
-                        batch: part.z[1],
-                        accumulate: accumulate || piece > 0,
-                        within: (!is_whole).then_some(place),
-                        ..IntegerProduct::new(self.rows, part.rows[1], terms)
-                    };
-                    integer_product(ctx, [&dy, &x], None, dweight, &product, Epilogue::None)?;
-                }
+                let accumulate = accumulate || piece > 0;
+                self.part_of_weight(ctx, &operands, part, n_taps, (dweight, accumulate))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Computes a part's products, so many taps at a time.
+    fn part_of_weight(
+        &self,
+        ctx: &Context,
+        operands: &WeightOperands<'_>,
+        mut part: Part,
+        n_taps: usize,
+        (dweight, accumulate): (&Buffer, bool),
+    ) -> Result<(), KernelError> {
+        let (of_z, [dy_width, x_width]) = (self.rows * self.terms, operands.widths);
+        let counts = |width| (width == Width::Narrow).then_some(&operands.counts);
+        let (of_dy, dy) = &operands.dy;
+        let dy = of_dy.term_rows(ctx, dy, dy_width, counts(dy_width), part)?;
+        for tap in (0..self.terms).step_by(n_taps) {
+            part.rows = [tap, n_taps.min(self.terms - tap)];
+            let (of_images, images) = &operands.images;
+            let x = of_images.term_rows(ctx, images, x_width, counts(x_width), part)?;
+            let terms = part.of(Width::Narrow).terms();
+            // The wide operand is the left one.
+            let turned = x_width == Width::Wide;
+            let (pair, [m, n]) = match turned {
+                false => ([&dy, &x], [self.rows, part.rows[1]]),
+                true => ([&x, &dy], [part.rows[1], self.rows]),
+            };
+            let is_whole = part.z[1] * of_z == dweight.len() && part.rows[1] == self.terms;
+            let place = [part.z[0] * of_z + tap, self.terms];
+            let product = IntegerProduct {
+                batch: part.z[1],
+                accumulate,
+                turned,
+                within: (!is_whole).then_some(place),
+                ..IntegerProduct::new(m, n, terms)
+            };
+            integer_product(ctx, pair, None, dweight, &product, Epilogue::None)?;
         }
         Ok(())
     }
@@ -159,31 +220,28 @@ impl Product {
                 step: [1, 1],
                 divide: [1, 1],
             },
+            terms: self.rows,
             ..*self
         }
     }
 
-    /// Which pixels of a sample and group have a gradient: i32, \[samples, groups, pixels\].
-    fn counted_pixels(&self, ctx: &Context, dy: &Buffer) -> Result<Buffer, KernelError> {
-        let (pixels, channels) = (self.patches.n_pixels(), self.rows);
-        let planes = self.batch * self.patches.groups;
+    /// Which pixels of a sample and group have a patch that is not zeros alone: i32, \[samples, groups, pixels\].
+    fn counted_pixels(&self, ctx: &Context, images: &Buffer) -> Result<Buffer, KernelError> {
+        let (patches, pixels, terms) = (self.patches, self.patches.n_pixels(), self.terms);
+        let planes = self.batch * patches.groups;
         let counts = ctx.alloc_typed(DType::I32, planes * pixels)?;
-        let push = count_shader::Push {
-            planes: planes as u32,
-            channels: channels as u32,
-            pixels: pixels as u32,
-        };
+        let push = self.push_of(&MatMul::new(planes, 1, terms), [1, 1], [0, 0]);
         let launch = Launch {
             name: "integer_counted_pixels",
             shader: &count_shader::SHADER,
-            specialization: &[],
-            bindings: &[Binding::Read(dy), Binding::Write(&counts)],
+            specialization: &self.divisors(),
+            bindings: &[Binding::Read(images), Binding::Write(&counts)],
             push: push_bytes(&push),
             groups: groups_1d((planes * pixels).div_ceil(GROUP_THREADS)),
         };
         ctx.launch(launch, move |bindings| {
-            let ([dy], [counts]) = bindings.split::<1, 1>();
-            cpu::counted_pixels(dy, cast_slice_mut(counts), [channels, pixels]);
+            let ([images], [counts]) = bindings.split::<1, 1>();
+            cpu::counted_pixels(&patches, images, cast_slice_mut(counts), terms);
         })?;
         Ok(counts)
     }

@@ -140,17 +140,21 @@ pub(super) fn term_rows(
     });
 }
 
-/// Writes which pixels of a group's planes have a gradient in one of the channels.
-pub(super) fn counted_pixels(dy: &[f32], counts: &mut [i32], [channels, pixels]: [usize; 2]) {
-    let planes = dy
-        .par_chunks(channels * pixels)
-        .zip(counts.par_chunks_mut(pixels));
-    planes.for_each(|(dy, counts)| {
+/// Writes which pixels of a sample and group have a patch that is not zeros alone.
+pub(super) fn counted_pixels(patches: &Patches, images: &[f32], counts: &mut [i32], terms: usize) {
+    let planes = counts.par_chunks_mut(patches.n_pixels()).enumerate();
+    planes.for_each_init(Vec::new, |row, (plane, counts)| {
+        row.resize(counts.len(), 0.0);
         counts.fill(0);
-        for dy in dy.chunks(pixels) {
-            for (count, dy) in counts.iter_mut().zip(dy) {
-                *count |= i32::from(magnitude(*dy) != 0);
+        let (sample, group) = (plane / patches.groups, plane % patches.groups);
+        let first_plane = patches.first_plane(sample, group);
+        let mut tap = patches.tap(0);
+        for _ in 0..terms {
+            patches.gather(images, first_plane, tap, [0, 0], row);
+            for (count, x) in counts.iter_mut().zip(&*row) {
+                *count |= i32::from(magnitude(*x) != 0);
             }
+            tap = patches.tap_after(tap);
         }
     });
 }

@@ -64,8 +64,9 @@ impl Case {
         results
     }
 
-    /// The gradients of the weights, in pieces of the pixels of a shard; pixels without a gradient are zeros.
-    fn weight_gradient(&self, shards: usize, accumulate: bool) -> Vec<f32> {
+    /// The gradients of the weights, in pieces of the pixels of a shard; pixels where the wide operand, dy or the patches, is zeros
+    /// alone are zeros of the other.
+    fn weight_gradient(&self, shards: usize, accumulate: bool, dy_is_wide: bool) -> Vec<f32> {
         let ([ci, co], pixels) = (self.spec.group_channels(), area(self.output));
         let (samples, terms) = (self.spec.batch / shards, ci * area(self.spec.kernel));
         let mut found = Vec::new();
@@ -78,12 +79,14 @@ impl Case {
                     &self.dy[(n * self.spec.groups + group) * co * pixels..][..co * pixels];
                 for (pixel, patch) in of_sample.chunks(terms).enumerate() {
                     let at_pixel = planes.iter().skip(pixel).step_by(pixels);
-                    let counts = at_pixel.clone().any(|dy| *dy != 0.0);
-                    let values = patch.iter().map(|x| if counts { *x } else { 0.0 });
-                    x.extend(values);
-                    at_pixel
-                        .zip(&mut dy)
-                        .for_each(|(value, dy)| dy.push(*value));
+                    let counts = match dy_is_wide {
+                        true => at_pixel.clone().any(|dy| *dy != 0.0),
+                        false => patch.iter().any(|x| *x != 0.0),
+                    };
+                    let counted = |x: &f32| if counts { *x } else { 0.0 };
+                    x.extend(patch.iter().map(counted));
+                    let values = at_pixel.map(counted).zip(&mut dy);
+                    values.for_each(|(value, dy)| dy.push(value));
                 }
             }
             let x: Vec<Vec<f32>> = turned(&x, terms)
@@ -97,7 +100,14 @@ impl Case {
             let mut sums: Option<Vec<f32>> = None;
             for piece in pieces(samples, pixels) {
                 let sizes = [co, terms, piece[1] - piece[0]];
-                let of_piece = defined(&cut(&dy, &piece), &cut(&x, &piece), None, sizes, LONGEST);
+                let (dy, x) = (cut(&dy, &piece), cut(&x, &piece));
+                let of_piece = match dy_is_wide {
+                    true => defined(&dy, &x, None, sizes, LONGEST),
+                    false => {
+                        let sizes = [terms, co, sizes[2]];
+                        turned(&defined(&x, &dy, None, sizes, LONGEST), co)
+                    }
+                };
                 sums = Some(match sums {
                     None => of_piece,
                     Some(sums) => added(&sums, &of_piece),
@@ -180,7 +190,9 @@ fn check(case: &Case, shards: usize, has_bias: bool) {
             conv2d_backward_weight(ctx, &x, &dy, &dweight, shards, false, spec)?;
             let continued = mem.input(ctx, &case.stored[0][..shards * case.weight.len()])?;
             conv2d_backward_weight(ctx, &x, &dy, &continued, shards, true, spec)?;
-            outputs.extend([y, dx, dweight, continued]);
+            let transposed = mem.output(ctx, shards * case.weight.len())?;
+            conv_transpose2d_backward_weight(ctx, &dy, &x, &transposed, shards, false, spec)?;
+            outputs.extend([y, dx, dweight, continued, transposed]);
         }
         Ok(outputs)
     });
@@ -195,12 +207,13 @@ fn check(case: &Case, shards: usize, has_bias: bool) {
         case.results(bias(1), [ci, area(spec.input)], |n, group| {
             [case.gradient_patches(n, group), case.turned_weight(group)]
         }),
-        case.weight_gradient(shards, false),
-        case.weight_gradient(shards, true),
+        case.weight_gradient(shards, false, true),
+        case.weight_gradient(shards, true, true),
+        case.weight_gradient(shards, false, false),
     ];
     for (at, found) in got.iter().enumerate() {
-        let name = format!("{spec:?}, handle {}, output {}", at / 4, at % 4);
-        assert_words(&name, found, &expected[at % 4]);
+        let name = format!("{spec:?}, handle {}, output {}", at / 5, at % 5);
+        assert_words(&name, found, &expected[at % 5]);
     }
 }
 
