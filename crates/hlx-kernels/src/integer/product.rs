@@ -184,25 +184,15 @@ fn shader_of(ctx: &Context, m: usize) -> (&'static Shader, [usize; 2], Option<Ma
     }
 }
 
-fn launch(
-    ctx: &Context,
-    [a, b]: [&Prepared; 2],
-    (bias, bounds): (Option<&Buffer>, Option<Bounds<'_>>),
-    c: &Buffer,
-    shape: &IntegerProduct,
-    end: End<'_>,
-) -> Result<(), KernelError> {
-    let s = *shape;
-    let padded = padded(shape);
+fn push_of(s: &IntegerProduct, padded: usize, bounds: Option<Bounds<'_>>) -> Push {
     let [c_first, c_row] = s.place();
-    let bounded = bounds.map(|bounds| bounds.of);
     // By terms every product has the same rows of B.
-    let groups = match bounded {
-        Some(Bounded::Terms) => 1,
+    let groups = match bounds {
+        Some(bounds) if bounds.of == Bounded::Terms => 1,
         _ => s.n_groups(),
     };
     let [first_group, n_groups] = bounds.map_or([0, 0], |bounds| bounds.groups);
-    let push = Push {
+    Push {
         batch: s.batch as u32,
         m: s.m as u32,
         n: s.n as u32,
@@ -212,7 +202,51 @@ fn launch(
         c_row: c_row as u32,
         first_group: first_group as u32,
         n_groups: n_groups as u32,
+    }
+}
+
+/// The shaders' constants, in the order of their numbers.
+fn constants(
+    s: &IntegerProduct,
+    has_bias: bool,
+    end: End<'_>,
+    (piece, bounded): (usize, Option<Bounded>),
+    matrices: Option<MatrixShape>,
+) -> Vec<(u32, u32)> {
+    let [c_first, c_row] = s.place();
+    // Turned, only biases begin at multiples of n.
+    let of_n = if s.turned && !has_bias { 0 } else { s.n };
+    let vectors = [c_first, c_row, of_n].iter().all(|n| n.is_multiple_of(4));
+    let bounded = match bounded {
+        None => 0,
+        Some(Bounded::Rows) => 1,
+        Some(Bounded::Terms) => 2,
     };
+    let first = [
+        u32::from(has_bias),
+        end.adds(),
+        u32::from(vectors),
+        piece as u32,
+    ];
+    let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
+    (0..)
+        .zip(first)
+        .chain(matrices.into_iter().flatten())
+        .chain([(8, u32::from(s.turned)), (9, bounded)])
+        .collect()
+}
+
+fn launch(
+    ctx: &Context,
+    [a, b]: [&Prepared; 2],
+    (bias, bounds): (Option<&Buffer>, Option<Bounds<'_>>),
+    c: &Buffer,
+    shape: &IntegerProduct,
+    end: End<'_>,
+) -> Result<(), KernelError> {
+    let (s, padded) = (*shape, padded(shape));
+    let bounded = bounds.map(|bounds| bounds.of);
+    let range = bounds.map_or([0, 0], |bounds| bounds.groups);
     let (shader, [rows, columns], matrices) = shader_of(ctx, s.m);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
@@ -221,39 +255,19 @@ fn launch(
         _ => Binding::Read(unread),
     };
     let one_piece = a.of.pieces() == 1 || bounded == Some(Bounded::Terms);
-    let all_rows = bounds
-        .is_none_or(|bounds| bounds.of == Bounded::Terms || bounds.buffer.len() == n_groups + 1);
-    let is_whole = one_piece && s.within.is_none() && all_rows;
+    let all_rows = bounds.is_none_or(|bounds| bounds.has_all_rows());
     let to = match end {
-        End::Stored => Binding::ReadWrite(c),
-        _ if !is_whole => Binding::ReadWrite(c),
-        _ => Binding::Write(c),
+        End::Nothing | End::Add(_) if one_piece && s.within.is_none() && all_rows => {
+            Binding::Write(c)
+        }
+        _ => Binding::ReadWrite(c),
     };
-    // Turned, only biases begin at multiples of n.
-    let of_n = if s.turned && bias.is_none() { 0 } else { s.n };
-    let aligned = [c_first, c_row, of_n];
-    let constants = [
-        (0, u32::from(bias.is_some())),
-        (1, end.adds()),
-        (2, u32::from(aligned.iter().all(|n| n.is_multiple_of(4)))),
-        (3, a.of.piece() as u32),
-    ];
-    let kind = match bounded {
-        None => 0,
-        Some(Bounded::Rows) => 1,
-        Some(Bounded::Terms) => 2,
-    };
-    let own = [(8, u32::from(s.turned)), (9, kind)];
-    let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
-    let constants: Vec<_> = constants
-        .into_iter()
-        .chain(matrices.into_iter().flatten())
-        .chain(own)
-        .collect();
+    let constants = constants(&s, bias.is_some(), end, (a.of.piece(), bounded), matrices);
     let tiles = match bounded {
-        Some(Bounded::Rows) => s.m / rows + n_groups.min(s.m),
+        Some(Bounded::Rows) => s.m / rows + range[1].min(s.m),
         _ => s.m.div_ceil(rows),
     };
+    let push = push_of(&s, padded, bounds);
     let launch = Launch {
         name: NAME,
         shader,
@@ -273,7 +287,7 @@ fn launch(
     };
     // How many terms are a group's is not known here: an equal share.
     let shares = match bounded {
-        Some(Bounded::Terms) => n_groups.max(1),
+        Some(Bounded::Terms) => range[1].max(1),
         _ => 1,
     };
     let work = Work {
@@ -282,7 +296,6 @@ fn launch(
     };
     let (has_bias, piece, a_rows) = (bias.is_some(), a.of.piece(), a.of.rows());
     let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
-    let range = [first_group, n_groups];
     ctx.launch_counted(launch, work, move |bindings| {
         let ([a, a_exponents, b, b_exponents, bias, extra, bounds], [c]) = bindings.split::<7, 1>();
         let operands = cpu::Operands {

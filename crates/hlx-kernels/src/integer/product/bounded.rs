@@ -17,6 +17,13 @@ pub(crate) struct Bounds<'a> {
     pub groups: [usize; 2],
 }
 
+impl Bounds<'_> {
+    /// Whether every row of C is of a group.
+    pub(super) fn has_all_rows(&self) -> bool {
+        self.of == Bounded::Terms || self.buffer.len() == self.groups[1] + 1
+    }
+}
+
 /// What bounds are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounded {
