@@ -54,6 +54,9 @@ layout(push_constant) uniform Push {
     uint height;
     uint runs;
     uint sample_runs;
+    // Where operands are prepared as integers: the z, and the first of a weight gradient's pieces.
+    uint z_count;
+    uint piece_first;
 } push;
 
 // n / d for n < 2^31 by a multiplication: magic is floor(2^32 (2^shift - d) / d) + 1 for the

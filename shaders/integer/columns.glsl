@@ -4,7 +4,7 @@
 #include "../include/integer.glsl"
 #include "source.glsl"
 
-// The number of columns is a multiple of four.
+// The number of columns and the stride are multiples of four.
 layout(constant_id = 1) const bool VECTORS = false;
 
 // Terms of a column's piece.
@@ -16,6 +16,7 @@ layout(push_constant) uniform Push {
     uint columns;
     uint words;      // of a column in a plane
     uint row_words;  // of a row in a plane, where rows are prepared too
+    uint stride;     // from matrix to matrix
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
@@ -36,13 +37,13 @@ uint at_row_top(uint outer, uint row, uint column) {
 
 // Zeros past an edge.
 vec4 load(uint outer, uint row, uint column) {
-    uint all_rows = outer * push.k + min(row, max(push.k, 1u) - 1u);
-    uint at = all_rows * push.columns + column;
+    uint own_row = min(row, max(push.k, 1u) - 1u);
+    uint at = outer * push.stride + own_row * push.columns + column;
     vec4 v = vec4(0.0);
     if (VECTORS) {
         if (column < push.columns) v = x_vectors[at / 4u];
     } else {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) if (column + j < push.columns) v[j] = x[at + j];
     }
-    return row < push.k ? of_source4(v, all_rows, column, push.columns, at) : vec4(0.0);
+    return row < push.k ? of_source4(v, outer * push.k + own_row, column, push.columns, at) : vec4(0.0);
 }

@@ -15,24 +15,22 @@ shared int partial[SUMS * 256u];
 
 void main() {
     uint across = (push.n + COLUMNS - 1u) / COLUMNS;
-    uint down = (push.m + MOST_ROWS - 1u) / MOST_ROWS;
+    uint down = tiles_down(MOST_ROWS);
     uint product = hlx_group() / (across * down);
     if (product >= push.batch) return;
-    uint first_m = hlx_group() % down * MOST_ROWS;
-    uint n_rows = min(MOST_ROWS, push.m - first_m);
+    if (!locate(product, hlx_group() % down, hlx_group() / down % across, MOST_ROWS, COLUMNS)) return;
+    uint n_rows = min(MOST_ROWS, tile.a_end - tile.a_first);
     uint lane = gl_LocalInvocationIndex % LANES;
-    uint first_n = hlx_group() / down % across * COLUMNS;
-    uint own_n = first_n + gl_LocalInvocationIndex / LANES * OWN;
+    uint own_n = gl_LocalInvocationIndex / LANES * OWN;
     uint at_b[OWN];
-    [[unroll]] for (uint j = 0u; j < OWN; ++j)
-        at_b[j] = (product * push.n + min(own_n + j, push.n - 1u)) * push.units;
-    uint at_a = (product * push.m + first_m) * push.units;
-    uint behind = push.batch * push.m * push.units;
-    for (uint piece = 0u; piece < pieces(); ++piece) {
+    [[unroll]] for (uint j = 0u; j < OWN; ++j) at_b[j] = row_of_b(own_n + j) * push.units;
+    uint at_a = tile.a_first * push.units;
+    uint behind = rows_of_a() * push.units;
+    for (uint piece = tile.first_piece; piece < tile.end_piece; ++piece) {
         int sums[SUMS];
         [[unroll]] for (uint i = 0u; i < SUMS; ++i) sums[i] = 0;
-        uint end = min((piece + 1u) * PIECE, push.units);
-        for (uint unit = piece * PIECE + lane; unit < end; unit += LANES) {
+        uvec2 units = units_of(piece);
+        for (uint unit = units.x + lane; unit < units.y; unit += LANES) {
             uvec4 of_b[OWN];
             [[unroll]] for (uint j = 0u; j < OWN; ++j) of_b[j] = b[at_b[j] + unit];
             [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m) {
@@ -54,7 +52,7 @@ void main() {
         // A thread has a column of a row: of columns side by side, those of neighbouring groups of threads.
         uint row = gl_LocalInvocationIndex / COLUMNS;
         uint column = gl_LocalInvocationIndex % COLUMNS;
-        if (row < n_rows && first_n + column < push.n) {
+        if (row < n_rows && tile.b_first + column < tile.b_end) {
             uint first = 2u * (OWN * row + column % OWN) * 256u + column / OWN * LANES;
             int high = 0;
             int low = 0;
@@ -64,12 +62,10 @@ void main() {
                 high += partial[first + of_lane];
                 low += partial[first + 256u + of_lane];
             }
-            uint of_row = product * push.m + first_m + row;
-            uint of_column = product * push.n + first_n + column;
             float sum = hlx_float_of_sums(high, low);
-            vec2 of_a = hlx_factors(a_exponents[of_row * pieces() + piece]);
-            vec2 of_b = hlx_factors(b_exponents[of_column * pieces() + piece]);
-            finish_one(hlx_result_of_sum(sum, of_a, of_b), piece, of_row * push.n + first_n + column, first_n + column);
+            vec2 of_a = hlx_factors(a_exponents[row_of_a(row) * pieces() + piece]);
+            vec2 of_b = hlx_factors(b_exponents[row_of_b(column) * pieces() + piece]);
+            finish_one(hlx_result_of_sum(sum, of_a, of_b), piece, row, column);
         }
         barrier();
     }

@@ -37,19 +37,19 @@ const uint OWN_RESULTS = SIDE_M * RESULT_STRIDE;
 
 #ifdef WORDS
 #define PARTS 4u
-shared uint tile[LINES * STRIDE * PARTS];
-void put(uint unit, uvec4 v) { for (uint i = 0u; i < PARTS; ++i) tile[PARTS * unit + i] = v[i]; }
+shared uint staging[LINES * STRIDE * PARTS];
+void put(uint unit, uvec4 v) { for (uint i = 0u; i < PARTS; ++i) staging[PARTS * unit + i] = v[i]; }
 uvec4 got(uint unit) {
     uint at = PARTS * unit;
-    return uvec4(tile[at], tile[at + 1u], tile[at + 2u], tile[at + 3u]);
+    return uvec4(staging[at], staging[at + 1u], staging[at + 2u], staging[at + 3u]);
 }
 #else
 #define PARTS 1u
-shared uvec4 tile[LINES * STRIDE];
-void put(uint unit, uvec4 v) { tile[unit] = v; }
-uvec4 got(uint unit) { return tile[unit]; }
+shared uvec4 staging[LINES * STRIDE];
+void put(uint unit, uvec4 v) { staging[unit] = v; }
+uvec4 got(uint unit) { return staging[unit]; }
 #endif
-// Where so many bytes lie in a row of tile, and the step from row to row.
+// Where so many bytes lie in a row of staging, and the step from row to row.
 #define AT(bytes) ((bytes) * PARTS / 16u)
 #define ROW (STRIDE * PARTS)
 
@@ -61,6 +61,11 @@ shared int factors[2u * SCALED];
 layout(set = 0, binding = 4) readonly buffer BiasBits { int bias_bits[]; };
 layout(set = 0, binding = 5) readonly buffer ExtraBits { int extra_bits[]; };
 layout(set = 0, binding = 6) buffer CBits { int c_bits[]; };
+
+// Moves a matrix from or to where C, or what is like it, holds it.
+#define MOVE_IN_C(MOVE, matrix, buffer, at)                                                   \
+    if (TURNED) MOVE(matrix, buffer, at, push.c_row, gl_CooperativeMatrixLayoutColumnMajor);  \
+    else MOVE(matrix, buffer, at, push.c_row, gl_CooperativeMatrixLayoutRowMajor);
 
 // Where a thread's units of a step lie, and the units on their way. Rows past an edge repeat the last one, and are not stored.
 const uint LOADS_OF_A = 2u * ROWS * STEP / THREADS;
@@ -84,26 +89,26 @@ int added(int x, int y, bool is_bias) {
 
 void main() {
     uint across = (push.n + COLUMNS - 1u) / COLUMNS;
-    uint down = (push.m + ROWS - 1u) / ROWS;
+    uint down = tiles_down(ROWS);
     uint product = hlx_group() / (across * down);
     if (product >= push.batch) return;
     uvec2 own = place(hlx_group() % (across * down), down, across);
-    uint first_m = own.x * ROWS;
-    uint first_n = own.y * COLUMNS;
+    if (!locate(product, own.x, own.y, ROWS, COLUMNS)) return;
     uint own_m = gl_SubgroupID / (COLUMNS / OWN_COLUMNS) * OWN_ROWS;
     uint own_n = gl_SubgroupID % (COLUMNS / OWN_COLUMNS) * OWN_COLUMNS;
     uint results = gl_SubgroupID * OWN_RESULTS;
     // Matrices go to C as they are.
-    bool is_whole = VECTORS && pieces() == 1u && first_m + ROWS <= push.m && first_n + COLUMNS <= push.n;
+    bool is_whole = VECTORS && tile.first_piece + 1u == tile.end_piece && tile.a_first + ROWS <= tile.a_end &&
+        tile.b_first + COLUMNS <= tile.b_end;
 
     uint at_unit[LOADS];
     [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
         uint line = (gl_LocalInvocationIndex + l * THREADS) / STEP;
-        uint row = line / ROWS * push.batch * push.m + product * push.m + min(first_m + line % ROWS, push.m - 1u);
-        uint column = product * push.n + min(first_n + line - 2u * ROWS, push.n - 1u);
-        at_unit[l] = (l < LOADS_OF_A ? row : column) * push.units + gl_LocalInvocationIndex % STEP;
+        uint row = line / ROWS * rows_of_a() + row_of_a(line % ROWS);
+        uint at = (l < LOADS_OF_A ? row : row_of_b(line - 2u * ROWS)) * push.units;
+        at_unit[l] = at + gl_LocalInvocationIndex % STEP;
     }
-    for (uint piece = 0u; piece < pieces(); ++piece) {
+    for (uint piece = tile.first_piece; piece < tile.end_piece; ++piece) {
         Sums high[DOWN * ACROSS];
         Sums low[DOWN * ACROSS];
         [[unroll]] for (uint i = 0u; i < DOWN * ACROSS; ++i) {
@@ -111,9 +116,10 @@ void main() {
             low[i] = Sums(0);
         }
         uvec4 staged[LOADS];
-        uint steps = min((piece + 1u) * PIECE, push.units) / STEP;
-        if (piece * PIECE < push.units) { FETCH(piece * PIECE / STEP) }
-        [[dont_unroll]] for (uint step = piece * PIECE / STEP; step < steps; ++step) {
+        uvec2 units = units_of(piece);
+        uint steps = units.y / STEP;
+        if (units.x < units.y) { FETCH(units.x / STEP) }
+        [[dont_unroll]] for (uint step = units.x / STEP; step < steps; ++step) {
             [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
                 uint at = gl_LocalInvocationIndex + l * THREADS;
                 put(at / STEP * STRIDE + at % STEP, staged[l]);
@@ -123,15 +129,15 @@ void main() {
             [[unroll]] for (uint k = 0u; k < 16u * STEP; k += DEPTH) {
                 Right right[ACROSS];
                 [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
-                    coopMatLoad(right[j], tile, (2u * ROWS + own_n + j * SIDE_N) * ROW + AT(k), ROW,
+                    coopMatLoad(right[j], staging, (2u * ROWS + own_n + j * SIDE_N) * ROW + AT(k), ROW,
                                 gl_CooperativeMatrixLayoutColumnMajor);
                 [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
                     Left left;
-                    coopMatLoad(left, tile, (own_m + i * SIDE_M) * ROW + AT(k), ROW,
+                    coopMatLoad(left, staging, (own_m + i * SIDE_M) * ROW + AT(k), ROW,
                                 gl_CooperativeMatrixLayoutRowMajor);
                     [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
                         high[i * ACROSS + j] = coopMatMulAdd(left, right[j], high[i * ACROSS + j]);
-                    coopMatLoad(left, tile, (ROWS + own_m + i * SIDE_M) * ROW + AT(k), ROW,
+                    coopMatLoad(left, staging, (ROWS + own_m + i * SIDE_M) * ROW + AT(k), ROW,
                                 gl_CooperativeMatrixLayoutRowMajor);
                     [[unroll]] for (uint j = 0u; j < ACROSS; ++j)
                         low[i * ACROSS + j] = coopMatMulAdd(left, right[j], low[i * ACROSS + j]);
@@ -143,15 +149,13 @@ void main() {
         // The factors of the workgroup's rows and columns. A place in a matrix is the driver's, but the same in
         // every matrix of a kind: with a stride of zero, each element meets that of its row or column.
         for (uint at = gl_LocalInvocationIndex; at < SCALED; at += THREADS) {
-            uint row = product * push.m + min(first_m + at, push.m - 1u);
-            uint column = product * push.n + min(first_n + at - ROWS, push.n - 1u);
-            int exponent = at < ROWS ? a_exponents[row * pieces() + piece] : b_exponents[column * pieces() + piece];
+            int exponent = at < ROWS ? a_exponents[row_of_a(at) * pieces() + piece]
+                                     : b_exponents[row_of_b(at - ROWS) * pieces() + piece];
             ivec2 own_factors = floatBitsToInt(hlx_factors(exponent));
             factors[at] = own_factors.x;
             factors[SCALED + at] = own_factors.y;
         }
         barrier();
-        uint corner = (product * push.m + first_m + own_m) * push.n + first_n + own_n;
         [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
             Sums of_rows[2];
             [[unroll]] for (uint part = 0u; part < 2u; ++part)
@@ -170,26 +174,26 @@ void main() {
                     bits[e] = floatBitsToInt(hlx_result_of_sum(sum, of_row, of_column));
                 }
                 if (is_whole) {
-                    uint at = corner + i * SIDE_M * push.n + j * SIDE_N;
+                    uint at = place_in_c(own_m + i * SIDE_M, own_n + j * SIDE_N);
                     if (HAS_BIAS) {
                         Sums other;
-                        coopMatLoad(other, bias_bits, first_n + own_n + j * SIDE_N, 0u,
+                        coopMatLoad(other, bias_bits, tile.b_first + own_n + j * SIDE_N, 0u,
                                     gl_CooperativeMatrixLayoutRowMajor);
                         [[unroll]] for (uint e = 0u; e < bits.length(); ++e)
                             bits[e] = added(bits[e], other[e], true);
                     }
                     if (adds_last(piece)) {
                         Sums other;
-                        if (ADDS == 1u) coopMatLoad(other, extra_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
-                        else coopMatLoad(other, c_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                        if (ADDS == 1u) { MOVE_IN_C(coopMatLoad, other, extra_bits, at) }
+                        else { MOVE_IN_C(coopMatLoad, other, c_bits, at) }
                         [[unroll]] for (uint e = 0u; e < bits.length(); ++e)
                             bits[e] = added(bits[e], other[e], false);
                     }
-                    coopMatStore(bits, c_bits, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                    MOVE_IN_C(coopMatStore, bits, c_bits, at)
                 }
                 // (A `continue` above would keep this loop from being unrolled, and all sums in memory.)
                 if (!is_whole)
-                    coopMatStore(bits, tile, results * PARTS + AT(4u * j * SIDE_N), RESULT_STRIDE * PARTS,
+                    coopMatStore(bits, staging, results * PARTS + AT(4u * j * SIDE_N), RESULT_STRIDE * PARTS,
                                  gl_CooperativeMatrixLayoutRowMajor);
             }
             // At an edge and with several pieces, results pass through shared memory to where their row and column are
@@ -201,7 +205,7 @@ void main() {
                     uint row = at / (OWN_COLUMNS / 4u);
                     uint column = at % (OWN_COLUMNS / 4u);
                     vec4 of_row = uintBitsToFloat(got(results + row * RESULT_STRIDE + column));
-                    finish(of_row, piece, product, first_m + own_m + i * SIDE_M + row, first_n + own_n + column * 4u);
+                    finish(of_row, piece, own_m + i * SIDE_M + row, own_n + column * 4u);
                 }
                 subgroupBarrier();
             }

@@ -1,5 +1,5 @@
 // The rows of a matrix as integers: an exponent a piece of a row from its largest magnitude, and the digits of every number
-// by it. x: [rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
+// by it. x: matrices [matrix_rows, k]; digits: [planes, rows, words], four of 8 bits a word, zeros past k; exponents: [rows, pieces].
 // Wide rows have two planes, the upper digits first. A piece's threads hold it until they know its largest magnitude.
 // What the numbers are computed from, if not themselves, is said by source.glsl.
 #extension GL_EXT_control_flow_attributes : require
@@ -12,13 +12,16 @@ layout(local_size_x = 256) in;
 
 // Integers of 16 bits in two digits, not of 8 in one.
 layout(constant_id = 0) const bool WIDE = false;
-// k is a multiple of four.
+// k and the stride are multiples of four.
 layout(constant_id = 1) const bool VECTORS = false;
 
 layout(push_constant) uniform Push {
     uint rows;
     uint k;
     uint words;  // of a row in a plane
+    // Rows of a matrix, and the elements from one matrix to the next.
+    uint matrix_rows;
+    uint stride;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
@@ -37,16 +40,16 @@ const uint PIECE = HLX_PIECE / 4u;
 
 shared uint tops[ROWS];
 
-// Numbers 4 i .. 4 i + 3 of a row, zeros past its end.
-vec4 load(uint row, uint i) {
+// Numbers 4 i .. 4 i + 3 of a row, which lies at `at`, zeros past its end.
+vec4 load(uint row, uint at, uint i) {
     vec4 v = vec4(0.0);
     if (VECTORS) {
-        if (4u * i < push.k) v = x_vectors[row * (push.k / 4u) + i];
+        if (4u * i < push.k) v = x_vectors[at / 4u + i];
     } else {
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            if (4u * i + j < push.k) v[j] = x[row * push.k + 4u * i + j];
+            if (4u * i + j < push.k) v[j] = x[at + 4u * i + j];
     }
-    return of_source4(v, row, 4u * i, push.k, row * push.k + 4u * i);
+    return of_source4(v, row, 4u * i, push.k, at + 4u * i);
 }
 
 void main() {
@@ -58,11 +61,12 @@ void main() {
     uint first = at_piece % pieces * PIECE + lane;
     uint end = min((at_piece % pieces + 1u) * PIECE, push.words);
     uint read_row = min(row, push.rows - 1u);
+    uint read_at = read_row / push.matrix_rows * push.stride + read_row % push.matrix_rows * push.k;
     if (lane == 0u) tops[own] = 0u;
     vec4 v[HELD];
     uint top = 0u;
     [[unroll]] for (uint j = 0u; j < HELD; ++j) {
-        v[j] = first + j * THREADS < end ? load(read_row, first + j * THREADS) : vec4(0.0);
+        v[j] = first + j * THREADS < end ? load(read_row, read_at, first + j * THREADS) : vec4(0.0);
         [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[j][c]));
     }
     barrier();

@@ -16,7 +16,7 @@ pub enum Arithmetic {
     /// Chains of fused multiply-adds in f32, in a written order.
     #[default]
     Portable,
-    /// Products of linear layers and of attention over integers of 16 and 8 bits, whose sums are exact; the rest as portable.
+    /// Products over integers of 16 and 8 bits, whose sums are exact; the rest, and recurrent layers' steps, as portable.
     Integer,
 }
 

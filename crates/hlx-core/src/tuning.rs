@@ -53,6 +53,9 @@ pub struct Tuning {
     /// Elements of a weight from which the partial sums of its gradient are computed shard by shard, so
     /// that log2 of the shards are in memory and not all: 256 MiB, each of which fills the device.
     pub shards_in_turn_from: usize,
+    /// Bytes of digits at most that a convolution over integers prepares for a launch, if one sample's or one piece's are not
+    /// more: enough to fill a GPU, or what a processor reads again from its caches.
+    pub integer_patch_bytes: usize,
     /// Elements of a tensor from which a recorded backward pass computes the output of a norm or an
     /// activation again instead of keeping it. These are 6 of the 16 activations that a block keeps;
     /// computing them again costs a hundredth of a step. Below, a launch costs more than the memory
@@ -218,6 +221,7 @@ impl Tuning {
             },
             embedding_sum_from: 32_768,
             shards_in_turn_from: 1 << 26,
+            integer_patch_bytes: if gpu { 64 << 20 } else { 4 << 20 },
             recompute_from: 1 << 22,
             digest_pairs_up_to: if native { 4096 } else { 0 },
         }

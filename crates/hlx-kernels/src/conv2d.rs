@@ -18,12 +18,20 @@
 //! - Gradient of the bias: `dbias[s, co]` is the chain of additions of dy over the same (n, oy, ox).
 //!
 //! Each chain ends by turning -0 into +0. A zero of the padding is a term like any other: times an
-//! infinite weight it is NaN. So the bits are those of a [matrix product](crate::matmul) with a
+//! infinite weight it is NaN.
+//!
+//! A handle of the context in the integer arithmetic computes the same products over integers
+//! ([`crate::integer`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
+//! weight the rows are wide of dy and narrow of the patches (of a transposed one's weight narrow of its x, which is the dy here),
+//! with pieces that [`integers`] cuts between samples.
+//!
+//! In the portable one the bits are those of a [matrix product](crate::matmul) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of
 //! images of few pixels a GPU stores the patches first (`stored.rs`).
 
 mod cpu;
 mod gpu;
+mod integers;
 mod patches;
 mod stored;
 #[cfg(test)]
@@ -36,6 +44,7 @@ use crate::error::{KernelError, check_len, check_that};
 use crate::layout::{Layout, Operand};
 use crate::reduce::column_sum;
 use gpu::Product;
+use integers::Wide;
 use patches::Patches;
 
 /// The shape of a convolution: images `[batch, in_channels, input]`, a weight
@@ -234,7 +243,7 @@ pub fn conv2d_backward_input(
 /// x is `[batch, spec.out_channels, spec.output()]`, weight
 /// `[spec.out_channels, spec.in_channels / groups, kernel]`, bias `[spec.in_channels]` and out
 /// `[batch, spec.in_channels, spec.input]`, which is overwritten. Its gradients are
-/// [`conv2d_forward`] for x and [`conv2d_backward_weight`] with the gradient of out as that one's x.
+/// [`conv2d_forward`] for x and [`conv_transpose2d_backward_weight`].
 ///
 /// # Errors
 /// As [`conv2d_forward`].
@@ -299,24 +308,67 @@ pub fn conv2d_backward_weight(
     accumulate: bool,
     spec: &Conv2d,
 ) -> Result<(), KernelError> {
-    const NAME: &str = "conv2d_backward_weight";
-    let output = spec.output_for(NAME)?;
-    check_len(NAME, "x", x, spec.input_len())?;
-    check_len(NAME, "dy", dy, spec.output_len(output))?;
-    check_shards(NAME, shards, spec)?;
-    check_len(NAME, "dweight", dweight, shards * spec.weight_len())?;
+    let operands = [("x", x), ("dy", dy)];
+    let to = (dweight, accumulate);
+    weight_gradient(
+        ctx,
+        "conv2d_backward_weight",
+        operands,
+        Wide::Gradient,
+        to,
+        shards,
+        spec,
+    )
+}
+
+/// Computes the gradient of a transposed convolution's weight, as [`conv2d_backward_weight`] with dout for its x and x for its
+/// dy; over integers dout is the wide operand.
+///
+/// x is `[batch, spec.out_channels, spec.output()]` and dout `[batch, spec.in_channels, spec.input]`, as in
+/// [`conv_transpose2d_forward`].
+///
+/// # Errors
+/// As [`conv2d_backward_weight`].
+pub fn conv_transpose2d_backward_weight(
+    ctx: &Context,
+    x: &Buffer,
+    dout: &Buffer,
+    dweight: &Buffer,
+    shards: usize,
+    accumulate: bool,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    const NAME: &str = "conv_transpose2d_backward_weight";
+    let (operands, to) = ([("dout", dout), ("x", x)], (dweight, accumulate));
+    weight_gradient(ctx, NAME, operands, Wide::Images, to, shards, spec)
+}
+
+fn weight_gradient(
+    ctx: &Context,
+    name: &'static str,
+    [(images_name, images), (dy_name, dy)]: [(&'static str, &Buffer); 2],
+    wide: Wide,
+    (dweight, accumulate): (&Buffer, bool),
+    shards: usize,
+    spec: &Conv2d,
+) -> Result<(), KernelError> {
+    let output = spec.output_for(name)?;
+    check_len(name, images_name, images, spec.input_len())?;
+    check_len(name, dy_name, dy, spec.output_len(output))?;
+    check_shards(name, shards, spec)?;
+    check_len(name, "dweight", dweight, shards * spec.weight_len())?;
     if spec.batch == 0 {
         return start_of_nothing(ctx, dweight, accumulate);
     }
     let [ci, co] = spec.group_channels();
     let product = Product {
-        name: NAME,
+        name,
         batch: spec.batch,
         patches: Patches::forward(spec, output),
         rows: co,
         terms: ci * area(spec.kernel),
     };
-    product.launch_weight(ctx, dy, x, (dweight, accumulate), shards)
+    product.launch_weight(ctx, [dy, images], wide, (dweight, accumulate), shards)
 }
 
 /// Computes the gradient of the bias, a partial sum a shard of `batch / shards` samples, into dbias

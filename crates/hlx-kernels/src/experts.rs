@@ -16,9 +16,14 @@
 //! - [`experts_sum`]: `y[t, c]` is the chain of `acc + weights[t, j] x[slots[t, j], c]` over j = 0, 1, ...,
 //!   that is by expert, from +0; the product is rounded before it is added.
 //!
+//! Over integers (`integers.rs`, [`crate::integer`]) the rows of x are wide, the weights narrow by rows, or by columns for the
+//! gradient of the rows; in the gradient of a weight the columns of dy are wide and those of x narrow, with an exponent
+//! each for an expert and shard, whose rows are one piece.
+//!
 //! Every chain ends by turning -0 into +0. No row is dropped, and an expert without rows has a gradient
 //! of zeros. An expert's number past the last counts as the last's.
 
+mod integers;
 mod product;
 #[cfg(test)]
 mod tests;
@@ -32,6 +37,7 @@ use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
 use crate::sort::sort;
 
+pub use integers::{ExpertsColumns, experts_product_integers, experts_weight_gradient_integers};
 pub use product::{ExpertsProduct, experts_product, experts_weight_gradient};
 
 shader!(table_shader, "experts/table");

@@ -15,7 +15,7 @@ pub(crate) mod law;
 mod prepare;
 mod product;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use hlx_core::{Buffer, Context, DType};
 
@@ -23,11 +23,12 @@ use crate::KernelError;
 use crate::error::check_that;
 
 pub use law::Width;
-pub(crate) use prepare::prepare_row;
 pub use prepare::{
     Beside, Preparation, Prepared, Source, prepare, prepare_layer_norm, prepare_rms_norm,
     prepare_rows_and_columns,
 };
+pub(crate) use prepare::{Groups, prepare_row};
+pub(crate) use product::{Bounded, Bounds, integer_product_by};
 pub use product::{IntegerProduct, integer_product};
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that

@@ -9,6 +9,7 @@
 mod peft;
 
 use hlx_autograd::{Tensor, no_grad};
+use hlx_core::Arithmetic;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
@@ -144,11 +145,13 @@ impl Weights {
                 continue;
             };
             let merged = no_grad(|| -> Result<Tensor> {
-                let product = b.tensor()?.detach().matmul(&a.tensor()?.detach())?;
-                Ok(weight
-                    .tensor()?
-                    .detach()
-                    .add(&product.mul(config.scale())?)?)
+                // Weights that stay are made in f32, whatever a step is computed in.
+                let portable = ctx.with_arithmetic(Arithmetic::Portable);
+                let [w, b, a] = [weight, b, a].map(|x| -> Result<Tensor> {
+                    let x = x.tensor()?.detach();
+                    Ok(Tensor::from_buffer(&portable, x.buffer()?, x.shape())?)
+                });
+                Ok(w?.add(&b?.matmul(&a?)?.mul(config.scale())?)?)
             })?;
             ctx.copy(&merged.buffer()?, &weight.tensor()?.detach().buffer()?)?;
             ctx.fill(&b.tensor()?.detach().buffer()?, 0)?;

@@ -7,9 +7,11 @@
 
 mod options;
 
+use hlx_core::{Buffer, Context};
+use hlx_kernels::KernelError;
 use hlx_kernels::conv2d::{
-    Conv2d, conv_transpose2d_forward, conv2d_backward_bias, conv2d_backward_input,
-    conv2d_backward_weight, conv2d_forward,
+    Conv2d, conv_transpose2d_backward_weight, conv_transpose2d_forward, conv2d_backward_bias,
+    conv2d_backward_input, conv2d_backward_weight, conv2d_forward,
 };
 
 use super::join::Padding;
@@ -320,7 +322,8 @@ fn correlation(
         add_bias_gradient(pass, bias.as_ref(), dy, spec, batch)?;
         if let Some(x) = &saved[0] {
             let weight = (&places[1], &weight_shape[..]);
-            add_weight_gradient(pass, weight, (x, dy), spec, batch)?;
+            let (operands, map) = ((x, dy), Map::Convolution);
+            add_weight_gradient(pass, weight, operands, (spec, map), batch)?;
         }
         match &saved[1] {
             Some(weight) => pass.add_tensor(&places[0], &input_gradient(dy, weight, spec)?),
@@ -367,7 +370,8 @@ fn transposed(
         }
         if let Some(y) = &saved[0] {
             let weight = (&places[1], &weight_shape[..]);
-            add_weight_gradient(pass, weight, (dx, y), spec, batch)?;
+            let (operands, map) = ((dx, y), Map::Transposed);
+            add_weight_gradient(pass, weight, operands, (spec, map), batch)?;
         }
         match &saved[1] {
             Some(weight) => {
@@ -383,29 +387,63 @@ fn input_gradient(dy: &Tensor, weight: &Tensor, spec: Conv2d) -> Result<Tensor> 
     transposed("conv2d_backward_input", dy, weight, None, spec)
 }
 
+/// The map whose weight's gradient is wanted: it says which operand of W comes in as a gradient.
+#[derive(Clone, Copy)]
+enum Map {
+    /// C(x, w): y's gradient.
+    Convolution,
+    /// T(y, w): x's.
+    Transposed,
+}
+
+impl Map {
+    /// Computes W(x, y) by shards.
+    fn weight_gradient(
+        self,
+        ctx: &Context,
+        [x, y]: [&Buffer; 2],
+        (w, accumulate): (&Buffer, bool),
+        shards: usize,
+        spec: &Conv2d,
+    ) -> std::result::Result<(), KernelError> {
+        match self {
+            Self::Convolution => conv2d_backward_weight(ctx, x, y, w, shards, accumulate, spec),
+            Self::Transposed => {
+                conv_transpose2d_backward_weight(ctx, y, x, w, shards, accumulate, spec)
+            }
+        }
+    }
+}
+
 /// Adds W(x, y) to a weight's gradient: by the shard rule, or as an operation in a recorded pass.
 fn add_weight_gradient(
     pass: &mut Backward<'_>,
     (weight, shape): (&Input, &[usize]),
     (x, y): (&Tensor, &Tensor),
-    spec: Conv2d,
+    (spec, map): (Conv2d, Map),
     batch: crate::Batch,
 ) -> Result<()> {
     if pass.is_recorded() {
-        return pass.add_tensor(weight, &weight_gradient(x, y, spec, shape)?);
+        let gradient = weight_gradient(x, y, (spec, map), shape)?;
+        return pass.add_tensor(weight, &gradient);
     }
     let (x, y) = (x.buffer()?, y.buffer()?);
     pass.parameter(weight, batch, |ctx, target, shards| {
-        let accumulate = target.accumulate;
-        conv2d_backward_weight(ctx, &x, &y, &target.buffer, shards, accumulate, &spec)
+        let to = (&target.buffer, target.accumulate);
+        map.weight_gradient(ctx, [&x, &y], to, shards, &spec)
     })
 }
 
 /// w = W(x, y) of the weight's shape, with its own derivatives.
-fn weight_gradient(x: &Tensor, y: &Tensor, spec: Conv2d, shape: &[usize]) -> Result<Tensor> {
+fn weight_gradient(
+    x: &Tensor,
+    y: &Tensor,
+    (spec, map): (Conv2d, Map),
+    shape: &[usize],
+) -> Result<Tensor> {
     let ctx = x.context();
     let w = ctx.alloc(shape.iter().product())?;
-    conv2d_backward_weight(ctx, &x.buffer()?, &y.buffer()?, &w, 1, false, &spec)?;
+    map.weight_gradient(ctx, [&x.buffer()?, &y.buffer()?], (&w, false), 1, &spec)?;
     let places = [x.input(), y.input()];
     let saved = [
         y.requires_grad().then(|| x.clone()),

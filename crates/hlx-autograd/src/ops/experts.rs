@@ -1,14 +1,20 @@
 //! Mixtures of experts: rows of tokens through the weights that were chosen for them, and no others.
 
-use hlx_core::{Buffer, Context, DType};
+#[cfg(test)]
+mod tests;
+
+use hlx_core::{Arithmetic, Buffer, Context, DType};
+use hlx_kernels::KernelError;
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{
-    Choices, ExpertsProduct, ExpertsTable, experts_bounds, experts_product, experts_sum,
-    experts_table, experts_weight_gradient,
+    Choices, ExpertsColumns, ExpertsProduct, ExpertsTable, experts_bounds, experts_product,
+    experts_product_integers, experts_sum, experts_table, experts_weight_gradient,
+    experts_weight_gradient_integers,
 };
+use hlx_kernels::integer::{Preparation, Prepared, Width};
 
 use crate::samples::Samples;
-use crate::{Batch, Gradient, Result, Tensor};
+use crate::{Backward, Batch, Gradient, Input, Result, Tensor};
 
 /// Which experts each token has chosen, for [`Tensor::to_experts`], [`Tensor::experts_linear`] and
 /// [`Tensor::from_experts`]. How many tokens are an expert's is known on the device alone, so that a
@@ -101,6 +107,81 @@ fn bounds_of(
     Ok(bounds)
 }
 
+/// Rows of all experts, as they are, and as integers in the integer arithmetic.
+struct Rows<'a> {
+    values: &'a Buffer,
+    integers: Option<Prepared>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(
+        ctx: &Context,
+        values: &'a Buffer,
+        [rows, width]: [usize; 2],
+        integers: bool,
+    ) -> Result<Self> {
+        let of = Preparation::of_rows(rows, width, Width::Wide);
+        let integers = integers
+            .then(|| Prepared::new(ctx, values, of))
+            .transpose()?;
+        Ok(Self { values, integers })
+    }
+
+    /// Multiplies each expert's rows with its weight.
+    fn multiply(
+        &self,
+        ctx: &Context,
+        weights: &[Buffer],
+        bounds: &Buffer,
+        y: &Buffer,
+        product: &ExpertsProduct,
+    ) -> Result<(), KernelError> {
+        match &self.integers {
+            Some(rows) => experts_product_integers(ctx, rows, weights, bounds, y, product),
+            None => experts_product(ctx, self.values, weights, bounds, y, product),
+        }
+    }
+}
+
+/// Adds up the gradients of the weights that want one, from the rows of dy and of x with their widths.
+fn add_weight_gradients(
+    pass: &mut Backward<'_>,
+    places: &[Input],
+    ((dy, n), (x, k)): ((&Rows<'_>, usize), (&Buffer, usize)),
+    choices: &ExpertChoices,
+    arithmetic: Arithmetic,
+) -> Result<()> {
+    let (ctx, shards) = (pass.context().clone(), pass.shards());
+    let bounds = match shards {
+        1 => choices.bounds.clone(),
+        shards => bounds_of(&ctx, &choices.table, shards, &choices.choices)?,
+    };
+    let shard_tokens = choices.choices.tokens / shards.max(1);
+    let columns = match arithmetic {
+        Arithmetic::Portable => None,
+        Arithmetic::Integer => Some(ExpertsColumns::new(
+            &ctx,
+            (dy.values, n),
+            dy.integers.as_ref(),
+            (x, k),
+            &bounds,
+            shard_tokens,
+        )?),
+    };
+    let wanted = places.iter().enumerate();
+    for (expert, place) in wanted.filter(|(_, place)| place.requires_grad()) {
+        pass.parameter(place, choices.batch, |ctx, target, shards| {
+            let target = (&target.buffer, target.accumulate);
+            if let Some(columns) = &columns {
+                return experts_weight_gradient_integers(ctx, columns, [expert, shards], target);
+            }
+            let of = (&bounds, expert, shards);
+            experts_weight_gradient(ctx, (dy.values, n), (x, k), of, target)
+        })?;
+    }
+    Ok(())
+}
+
 impl Tensor {
     /// Copies each token's row once for every expert that it has chosen, sorted by expert and token:
     /// \[.., C\] to \[rows, C\]. The gradient of a token is a chain over its choices by expert.
@@ -138,7 +219,7 @@ impl Tensor {
 
     /// Multiplies the rows of each expert with its weight, y = x Wᵀ: \[rows, K\] to \[rows, N\], each
     /// weight \[N, K\]. The bits are those of [`Tensor::linear`] over an expert's rows alone, and a
-    /// weight's gradient is one chain over its tokens in order, by shards.
+    /// weight's gradient is one chain over its tokens in order, by shards, or one sum over integers.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for weights of several shapes, or not one for
@@ -171,7 +252,11 @@ impl Tensor {
             k,
             trans_b: true,
         };
-        experts_product(ctx, &self.buffer()?, &values, &choices.bounds, &y, &product)?;
+        let arithmetic = ctx.arithmetic();
+        let integers = arithmetic == Arithmetic::Integer;
+        let x_values = self.buffer()?;
+        let rows_of_x = Rows::new(ctx, &x_values, [rows, k], integers)?;
+        rows_of_x.multiply(ctx, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
         let kept = weights
@@ -184,20 +269,12 @@ impl Tensor {
         let inputs: Vec<&Tensor> = [self].into_iter().chain(weights).collect();
         let y = Tensor::from_operation(OP, &inputs, y, &[rows, n], move |pass, dy| {
             let (ctx, dy) = (pass.context().clone(), dy.buffer()?);
+            // Their integers tell which rows have no gradient.
+            let reads_rows = integers && x.requires_grad();
+            let rows_of_dy = Rows::new(&ctx, &dy, [rows, n], reads_rows)?;
             if let Some(saved_x) = &saved_x {
-                let saved_x = saved_x.values()?;
-                let bounds = match pass.shards() {
-                    1 => choices.bounds.clone(),
-                    shards => bounds_of(&ctx, &choices.table, shards, &choices.choices)?,
-                };
-                let wanted = places.iter().enumerate();
-                for (expert, place) in wanted.filter(|(_, place)| place.requires_grad()) {
-                    pass.parameter(place, choices.batch, |ctx, target, shards| {
-                        let target = (&target.buffer, target.accumulate);
-                        let of = (&bounds, expert, shards);
-                        experts_weight_gradient(ctx, (&dy, n), (&saved_x, k), of, target)
-                    })?;
-                }
+                let operands = ((&rows_of_dy, n), (&saved_x.values()?, k));
+                add_weight_gradients(pass, &places, operands, &choices, arithmetic)?;
             }
             if !x.requires_grad() {
                 return Ok(());
@@ -211,7 +288,7 @@ impl Tensor {
                 k: n,
                 trans_b: false,
             };
-            experts_product(&ctx, &dy, &values, &choices.bounds, &dx, &product)?;
+            rows_of_dy.multiply(&ctx, &values, &choices.bounds, &dx, &product)?;
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))
@@ -272,110 +349,5 @@ impl Tensor {
             Ok(())
         })?;
         Ok(y.with_samples_of(samples))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::BackwardPlan;
-    use crate::ops::test_support::{check, input, message};
-
-    /// 6 tokens of 2 samples; expert 2 of 4 has none.
-    fn chosen(ctx: &Context) -> Result<Tensor> {
-        let ids = [0, 1, 0, 3, 1, 3, 0, 1, 0, 3, 0, 1];
-        Tensor::ids(ctx, &ids, &[2, 3, 2])?.with_samples(0)
-    }
-
-    /// Experts of two layers.
-    fn mixture(x: &Tensor, weights: &[Tensor], factors: &Tensor) -> Result<Tensor> {
-        let choices = ExpertChoices::new(&chosen(x.context())?, 4)?;
-        let (up, down) = weights.split_at(4);
-        let hidden = x
-            .to_experts(&choices)?
-            .experts_linear(up, &choices)?
-            .silu()?;
-        hidden
-            .experts_linear(down, &choices)?
-            .from_experts(factors, &choices)
-    }
-
-    fn weights() -> Vec<Tensor> {
-        let ups = (0..4).map(|e| input(10 + e, &[5, 3]));
-        ups.chain((0..4).map(|e| input(20 + e, &[3, 5]))).collect()
-    }
-
-    #[test]
-    fn derivatives_agree_with_finite_differences() {
-        let mut inputs = vec![input(1, &[2, 3, 3]), input(2, &[2, 3, 2])];
-        inputs.extend(weights());
-        check("experts", &inputs, |x| mixture(&x[0], &x[2..], &x[1]));
-    }
-
-    /// The same values by operations over every token, those that were not chosen left out.
-    #[test]
-    fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Result<()> {
-        for ctx in hlx_core::testing::contexts() {
-            let here = |x: &Tensor| Tensor::from_slice(ctx, &x.to_vec()?, x.shape());
-            for shards in [1, 2] {
-                let leaf = |x: &Tensor| Ok(here(x)?.with_gradient());
-                let x = leaf(&input(1, &[2, 3, 3]))?.with_samples(0)?;
-                let factors = leaf(&input(2, &[2, 3, 2]))?;
-                let both: Vec<Vec<Tensor>> = (0..2)
-                    .map(|_| weights().iter().map(leaf).collect())
-                    .collect::<Result<_>>()?;
-                let upstream = here(&input(3, &[2, 3, 3]))?;
-                let plan = BackwardPlan {
-                    shards,
-                    ..BackwardPlan::default()
-                };
-                let sparse = mixture(&x, &both[0], &factors)?;
-                sparse.mul(&upstream)?.sum()?.backward_with(&plan)?;
-                let of_choices = factors.grad().expect("a gradient").to_vec()?;
-                factors.zero_grad();
-                let spread = Tensor::zeros(ctx, &[2, 3, 4], DType::F32)?
-                    .with_samples(0)?
-                    .scatter(-1, &chosen(ctx)?, &factors)?;
-                let mut dense = x.zeros_like()?;
-                for expert in 0..4 {
-                    let hidden = x.linear(&both[1][expert], None)?.silu()?;
-                    let y = hidden.linear(&both[1][4 + expert], None)?;
-                    let factor = spread.narrow(-1, expert, 1)?;
-                    let left_out = factor.detach().eq(0.0)?;
-                    dense = dense.add(y.mul(&factor)?.masked_fill(&left_out, 0.0)?)?;
-                }
-                assert_eq!(sparse.to_vec()?, dense.to_vec()?);
-                dense.mul(&upstream)?.sum()?.backward_with(&plan)?;
-                for (one, two) in both[0].iter().zip(&both[1]) {
-                    let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
-                    assert_eq!(gradient(one)?, gradient(two)?, "{shards} {}", ctx.info());
-                }
-                let of_all = factors.grad().expect("a gradient").to_vec()?;
-                assert_eq!(of_choices, of_all);
-            }
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn unfitting_arguments_are_named() -> Result<()> {
-        let x = input(1, &[2, 3, 3]);
-        let choices = ExpertChoices::new(&chosen(x.context())?, 4)?;
-        let error = message(input(1, &[3, 3]).to_experts(&choices));
-        let expected = "to_experts: x has shape [3, 3], expected [2, 3, 3]";
-        assert_eq!(error, expected);
-        let rows = x.to_experts(&choices)?;
-        let error = message(rows.experts_linear(&weights()[..3], &choices));
-        let expected =
-            "experts_linear: x has shape [12, 3], expected [12, K] and 4 weights, found 3";
-        assert_eq!(error, expected);
-        let mixed = [&weights()[..3], &[input(1, &[5, 4])]].concat();
-        let error = message(rows.experts_linear(&mixed, &choices));
-        let expected = "experts_linear: a weight has shape [5, 4], expected [5, 3]";
-        assert_eq!(error, expected);
-        let error = message(rows.from_experts(&input(1, &[6, 2]), &choices));
-        let expected = "from_experts: weights has shape [6, 2], expected [2, 3, 2]";
-        assert_eq!(error, expected);
-        Ok(())
     }
 }

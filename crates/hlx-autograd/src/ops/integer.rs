@@ -1,9 +1,14 @@
-//! The three products of an affine map in the integer arithmetic (`docs/numerics.md`): what is wide and what is
-//! narrow, and over which axis each operand has its exponents.
+//! Matrix products, and the three of an affine map, in the integer arithmetic (`docs/numerics.md`): what is wide and what
+//! is narrow, and over which axis each operand has its exponents.
+
+#[cfg(test)]
+pub(super) mod definition;
+#[cfg(test)]
+mod tests;
 
 use std::cell::OnceCell;
 
-use hlx_core::{Buffer, Context};
+use hlx_core::{Arithmetic, Buffer, Context};
 use hlx_kernels::KernelError;
 use hlx_kernels::integer::{
     Beside, IntegerProduct, Preparation, Prepared, Source, Width, integer_product,
@@ -12,6 +17,73 @@ use hlx_kernels::matmul::{Epilogue, widened};
 
 use crate::saved::prepares_results;
 use crate::{Result, Tensor};
+
+/// The arithmetic of a product, with the operand that carries the step's signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Law {
+    Portable,
+    Integer(Wide),
+}
+
+/// Which operand of a product over integers is wide; the other one is narrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wide {
+    Left,
+    Right,
+}
+
+impl Law {
+    /// That of a product of inputs: the left one is wide.
+    pub fn of_inputs(ctx: &Context) -> Self {
+        match ctx.arithmetic() {
+            Arithmetic::Portable => Self::Portable,
+            Arithmetic::Integer => Self::Integer(Wide::Left),
+        }
+    }
+
+    /// That of a product of which one operand is an incoming gradient.
+    pub fn of_gradient(self, gradient: Wide) -> Self {
+        match self {
+            Self::Portable => Self::Portable,
+            Self::Integer(_) => Self::Integer(gradient),
+        }
+    }
+}
+
+/// Computes C = A B of `batch` matrices of \[M, K\] and \[K, N\]: rows of A and columns of B have an exponent each
+/// piece. An operand comes with whether its matrices are stored as their transposes.
+pub(super) fn matmul(
+    ctx: &Context,
+    [(a, a_is_turned), (b, b_is_turned)]: [(&Buffer, bool); 2],
+    [batch, m, n, k]: [usize; 4],
+    wide: Wide,
+    c: &Buffer,
+) -> Result<(), KernelError> {
+    if k == 0 {
+        return Ok(ctx.fill(c, 0)?);
+    }
+    let of = |is_rows: bool, rows: usize, width| match is_rows {
+        true => Preparation::of_rows(batch * rows, k, width),
+        false => Preparation::of_columns(batch, k, rows, width),
+    };
+    let [of_a, of_b] = match wide {
+        Wide::Left => [Width::Wide, Width::Narrow],
+        Wide::Right => [Width::Narrow, Width::Wide],
+    };
+    let a = Prepared::new(ctx, a, of(!a_is_turned, m, of_a))?;
+    let b = Prepared::new(ctx, b, of(b_is_turned, n, of_b))?;
+    let (operands, sizes) = match wide {
+        Wide::Left => ([&a, &b], IntegerProduct::new(m, n, k)),
+        Wide::Right => ([&b, &a], IntegerProduct::new(n, m, k)),
+    };
+    let turned = wide == Wide::Right;
+    let product = IntegerProduct {
+        batch,
+        turned,
+        ..sizes
+    };
+    integer_product(ctx, operands, None, c, &product, Epilogue::None)
+}
 
 /// The sizes of y = x Wᵀ: rows of x, columns of x, rows of W.
 #[derive(Clone, Copy)]
@@ -132,37 +204,35 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The columns of a weight, narrow, for [`input_gradient`].
+pub(super) fn columns_of(weight: &Tensor, k: usize, n: usize) -> Result<Prepared> {
+    let of = Preparation::of_columns(1, n, k, Width::Narrow);
+    weight.kept_integers(&of, || {
+        let ctx = weight.context();
+        let values = widened(ctx, &weight.buffer()?)?;
+        Ok(Prepared::new(ctx, &values, of)?)
+    })
+}
+
 /// Computes dx = dy W: dy is wide, with an exponent a row; W narrow, with one a column.
 pub(super) fn input_gradient(
     ctx: &Context,
     dy: &Incoming<'_>,
-    weight: &Tensor,
+    weight: &Prepared,
     dx: &Buffer,
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
-) -> Result<()> {
+) -> Result<(), KernelError> {
     let dy = dy.rows(ctx, rows, n)?;
-    let of = Preparation::of_columns(1, n, k, Width::Narrow);
-    let weight = weight.kept_integers(&of, || {
-        let values = widened(ctx, &weight.buffer()?)?;
-        Ok(Prepared::new(ctx, &values, of)?)
-    })?;
     let shape = IntegerProduct::new(rows, k, n);
-    Ok(integer_product(
-        ctx,
-        [&dy, &weight],
-        None,
-        dx,
-        &shape,
-        epilogue,
-    )?)
+    integer_product(ctx, [&dy, weight], None, dx, &shape, epilogue)
 }
 
-/// Computes dW = dyᵀ x of each shard, \[shards, M, N\]: dy is wide and x narrow, both with an exponent a column and
-/// shard. Positions without a gradient, such as padding, count in neither.
+/// Computes dyᵀ x of each shard, \[shards, M, N\], or, if dy is the right operand, xᵀ dy, \[shards, N, M\]: dy is wide and x
+/// narrow, both with an exponent a column and shard. Positions without a gradient, such as padding, count in neither.
 pub(super) fn weight_gradient(
     ctx: &Context,
-    dy: &Columns<'_>,
+    (dy, wide): (&Columns<'_>, Wide),
     x: Source<'_>,
     [m, n]: [usize; 2],
     [shards, per_shard]: [usize; 2],
@@ -178,6 +248,7 @@ pub(super) fn weight_gradient(
     let product = IntegerProduct {
         batch: shards,
         accumulate,
+        turned: wide == Wide::Right,
         ..IntegerProduct::new(m, n, per_shard)
     };
     integer_product(ctx, [&dy.columns, &x], None, out, &product, Epilogue::None)

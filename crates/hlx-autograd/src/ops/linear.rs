@@ -5,7 +5,7 @@ use hlx_kernels::integer::{Prepared, Source};
 use hlx_kernels::matmul::{Epilogue, MatMul, matmul_with};
 use hlx_kernels::reduce::column_sum;
 
-use super::integer::{self, Incoming, Sizes};
+use super::integer::{self, Incoming, Sizes, Wide};
 use super::weight_gradient::WeightGradient;
 use crate::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
@@ -165,7 +165,7 @@ impl SavedAffine {
         };
         let add = |pass: &mut Backward<'_>, x: Source<'_>| {
             let gradient = WeightGradient {
-                incoming: (self.arithmetic == Arithmetic::Integer).then_some(dy),
+                incoming: (self.arithmetic == Arithmetic::Integer).then_some((dy, Wide::Left)),
                 left: (dy.buffer, self.n),
                 right: (x, self.k),
                 rows,
@@ -199,7 +199,9 @@ impl SavedAffine {
                 k: self.k,
                 n: self.n,
             };
-            return integer::input_gradient(ctx, dy, weight, dx, sizes, epilogue);
+            let weight = integer::columns_of(weight, self.k, self.n)?;
+            integer::input_gradient(ctx, dy, &weight, dx, sizes, epilogue)?;
+            return Ok(());
         }
         let product = MatMul::new(rows, self.k, self.n);
         Ok(matmul_with(

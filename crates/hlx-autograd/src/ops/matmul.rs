@@ -1,10 +1,12 @@
 //! Matrix products with broadcast batches, and sums of products by their indices.
 
-use hlx_core::Buffer;
+use hlx_core::{Buffer, Context};
 use hlx_kernels::broadcast_shape;
-use hlx_kernels::matmul::{MatMul, matmul, matmul_integers};
+use hlx_kernels::integer::{Preparation, Prepared, Source, Width};
+use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_integers};
 
-use super::weight_gradient::weight_gradient;
+use super::integer::{self, Incoming, Law, Sizes, Wide};
+use super::weight_gradient::WeightGradient;
 use crate::samples::Samples;
 use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 
@@ -12,12 +14,13 @@ impl Tensor {
     /// Computes the matrix product A B, as `torch.matmul`: A is \[.., M, K\], B is \[.., K, N\], and
     /// the dimensions before them broadcast. A vector at the left is a row, at the right a column, and
     /// its dimension is dropped from the result. Each element is one chain of fused multiply-adds over
-    /// K in order.
+    /// K in order; in the integer arithmetic a sum over integers, A the wide operand, and backward the gradient
+    /// of the product.
     ///
     /// Operands of f16 or bf16 are multiplied in f32. Products of integers wrap in their type.
     ///
     /// Where B is one matrix for all rows of A, its gradient is summed by the shard rule, over the
-    /// rows in order.
+    /// rows in order; in the integer arithmetic over at most 131,072 rows of a shard.
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape), and
@@ -27,10 +30,15 @@ impl Tensor {
         "assert_eq!(product.to_vec()?, [14.0, 32.0, 32.0, 77.0]);"
     )]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
+        self.matmul_in(other, Law::of_inputs(self.context()))
+    }
+
+    /// Computes [`Tensor::matmul`] in this arithmetic, and so its derivatives.
+    pub(super) fn matmul_in(&self, other: &Tensor, law: Law) -> Result<Tensor> {
         const OP: &str = "matmul";
         self.same_context(OP, [("the right operand", Some(other))])?;
         if self.is_half() && other.dtype() == self.dtype() {
-            return self.in_f32(|x| x.matmul(&other.to_dtype(DType::F32)?));
+            return self.in_f32(|x| x.matmul_in(&other.to_dtype(DType::F32)?, law));
         }
         if matches!(self.dtype(), DType::I8 | DType::U8) && other.dtype() == self.dtype() {
             // 8-bit types wrap as their 32-bit sums' low bits do.
@@ -44,18 +52,18 @@ impl Tensor {
         match (self.rank(), other.rank()) {
             (0, _) => Err(self.shape_error(OP, "the left operand", "[.., M, K]")),
             (_, 0) => Err(other.shape_error(OP, "the right operand", "[.., K, N]")),
-            (1, 1) => self.unsqueeze(0)?.matmul(other)?.squeeze(0),
-            (1, _) => self.unsqueeze(0)?.matmul(other)?.squeeze(-2),
-            (_, 1) => self.matmul(&other.unsqueeze(1)?)?.squeeze(-1),
-            (2, 2) if is_whole => self.matmul_batched(other),
+            (1, 1) => self.unsqueeze(0)?.matmul_in(other, law)?.squeeze(0),
+            (1, _) => self.unsqueeze(0)?.matmul_in(other, law)?.squeeze(-2),
+            (_, 1) => self.matmul_in(&other.unsqueeze(1)?, law)?.squeeze(-1),
+            (2, 2) if is_whole => self.matmul_batched(other, law),
             (_, 2) if is_whole => {
                 // All rows in one product.
                 let product = self.flatten(0, -2)?.matmul(other)?;
                 let rows = &self.shape()[..self.rank() - 1];
                 product.reshape(&[rows, &product.shape()[1..]].concat())
             }
-            (_, 2) => self.matmul_shared(other),
-            _ => self.matmul_batched(other),
+            (_, 2) => self.matmul_shared(other, law),
+            _ => self.matmul_batched(other, law),
         }
     }
 
@@ -79,7 +87,7 @@ impl Tensor {
     }
 
     /// One right matrix: all rows of A in one product.
-    fn matmul_shared(&self, other: &Tensor) -> Result<Tensor> {
+    fn matmul_shared(&self, other: &Tensor, law: Law) -> Result<Tensor> {
         const OP: &str = "matmul";
         let (rows, k) = self.rows_and_columns(OP)?;
         let n = match other.shape() {
@@ -90,11 +98,23 @@ impl Tensor {
         let c = ctx.alloc(rows * n)?;
         if !c.is_empty() {
             let (b, trans_b) = other.matrix()?;
-            let product = MatMul {
-                trans_b,
-                ..MatMul::new(rows, n, k)
-            };
-            matmul(ctx, &self.buffer()?, &b, None, &c, &product)?;
+            match law {
+                Law::Portable => {
+                    let product = MatMul {
+                        trans_b,
+                        ..MatMul::new(rows, n, k)
+                    };
+                    matmul(ctx, &self.buffer()?, &b, None, &c, &product)?;
+                }
+                Law::Integer(wide) => {
+                    let (a, trans_a) = match self.rank() {
+                        2 => self.matrix()?,
+                        _ => (self.buffer()?, false),
+                    };
+                    let operands = [(&a, trans_a), (&b, trans_b)];
+                    integer::matmul(ctx, operands, [1, rows, n, k], wide, &c)?;
+                }
+            }
         }
         let mut shape = self.shape().to_vec();
         shape[self.rank() - 1] = n;
@@ -105,30 +125,33 @@ impl Tensor {
         let [a, b] = saved(self, other);
         let product = Tensor::of_rule(OP, &[self, other], (c, &shape), move |pass, dc, _| {
             if pass.is_recorded() {
-                return recorded_backward(pass, dc, [&a, &b], rows);
+                return recorded_backward(pass, dc, [&a, &b], rows, law);
             }
+            let sizes = Sizes { rows, k, n };
             let dc = dc.buffer()?;
+            let reads_rows = a.place.requires_grad() && b.values.is_some();
+            let incoming = Incoming::new(&dc, reads_rows);
             if let (true, Some(a)) = (b.place.requires_grad(), &a.values) {
-                let (left, right) = ((&a.buffer()?, k), (&dc, n));
-                weight_gradient(pass, &b.place, left, right, rows, batch)?;
+                let of_integers = law != Law::Portable;
+                let gradient = WeightGradient {
+                    incoming: of_integers.then_some((&incoming, Wide::Right)),
+                    left: (&a.buffer()?, k),
+                    right: (Source::Stored(&dc), n),
+                    rows,
+                };
+                gradient.add_to(pass, &b.place, batch)?;
             }
             let Some(b) = b.values.as_ref().filter(|_| a.place.requires_grad()) else {
                 return Ok(());
             };
-            let da = pass.context().alloc(rows * k)?;
-            let (b, trans_b) = b.matrix()?;
-            let product = MatMul {
-                trans_b: !trans_b,
-                ..MatMul::new(rows, k, n)
-            };
-            matmul(pass.context(), &dc, &b, None, &da, &product)?;
+            let da = left_gradient(pass.context(), &incoming, b, sizes, law)?;
             pass.add(&a.place, Gradient::owned(da))
         })?;
         Ok(product.with_samples_of(samples))
     }
 
     /// A right matrix for each left one; the dimensions before them broadcast.
-    fn matmul_batched(&self, other: &Tensor) -> Result<Tensor> {
+    fn matmul_batched(&self, other: &Tensor, law: Law) -> Result<Tensor> {
         const OP: &str = "matmul";
         let (&[ref left @ .., m, k], &[ref right @ .., inner, n]) = (self.shape(), other.shape())
         else {
@@ -146,17 +169,19 @@ impl Tensor {
         let a = self.expand_with(OP, &with([m, k]), samples)?;
         let b = other.expand_with(OP, &with([k, n]), samples)?;
         let shape = with([m, n]);
-        let c = batched(&a, &b)?;
+        let c = batched(&a, &b, law)?;
         let operands = [a, b];
         let inputs = [&operands[0], &operands[1]];
         let [a, b] = saved(inputs[0], inputs[1]);
         let product = Tensor::of_rule(OP, &inputs, (c, &shape), move |pass, dc, _| {
             if let Some(values) = b.values.as_ref().filter(|_| a.place.requires_grad()) {
-                let da = dc.matmul(&values.transpose(-2, -1)?)?;
+                let law = law.of_gradient(Wide::Left);
+                let da = dc.matmul_in(&values.transpose(-2, -1)?, law)?;
                 pass.add_tensor(&a.place, &da)?;
             }
             if let Some(values) = a.values.as_ref().filter(|_| b.place.requires_grad()) {
-                let db = values.transpose(-2, -1)?.matmul(dc)?;
+                let law = law.of_gradient(Wide::Right);
+                let db = values.transpose(-2, -1)?.matmul_in(dc, law)?;
                 pass.add_tensor(&b.place, &db)?;
             }
             Ok(())
@@ -209,7 +234,7 @@ fn saved(a: &Tensor, b: &Tensor) -> [SavedOperand; 2] {
 }
 
 /// One product a matrix of equally many.
-fn batched(a: &Tensor, b: &Tensor) -> Result<Buffer> {
+fn batched(a: &Tensor, b: &Tensor, law: Law) -> Result<Buffer> {
     let ctx = a.context();
     let (&[ref leading @ .., m, k], Some(&n)) = (a.shape(), b.shape().last()) else {
         return a.buffer();
@@ -226,9 +251,13 @@ fn batched(a: &Tensor, b: &Tensor) -> Result<Buffer> {
         trans_b,
         ..strided(batch, [m, n, k], [m * k, k * n, m * n])
     };
-    match is_float {
-        true => matmul(ctx, &a, &b, None, &c, &product)?,
-        false => matmul_integers(ctx, &a, &b, &c, &product)?,
+    match law {
+        _ if !is_float => matmul_integers(ctx, &a, &b, &c, &product)?,
+        Law::Portable => matmul(ctx, &a, &b, None, &c, &product)?,
+        Law::Integer(wide) => {
+            let operands = [(&a, trans_a), (&b, trans_b)];
+            integer::matmul(ctx, operands, [batch, m, n, k], wide, &c)?;
+        }
     }
     Ok(c)
 }
@@ -239,16 +268,51 @@ fn recorded_backward(
     dc: &Tensor,
     [a, b]: [&SavedOperand; 2],
     rows: usize,
+    law: Law,
 ) -> Result<()> {
     if let Some(values) = a.values.as_ref().filter(|_| b.place.requires_grad()) {
         let [k, n] = [values.shape()[values.rank() - 1], dc.shape()[dc.rank() - 1]];
         let left = values.reshape(&[rows, k])?.transpose(0, 1)?;
-        pass.add_tensor(&b.place, &left.matmul(&dc.reshape(&[rows, n])?)?)?;
+        let db = left.matmul_in(&dc.reshape(&[rows, n])?, law.of_gradient(Wide::Right))?;
+        pass.add_tensor(&b.place, &db)?;
     }
     if let Some(values) = b.values.as_ref().filter(|_| a.place.requires_grad()) {
-        pass.add_tensor(&a.place, &dc.matmul(&values.transpose(0, 1)?)?)?;
+        let da = dc.matmul_in(&values.transpose(0, 1)?, law.of_gradient(Wide::Left))?;
+        pass.add_tensor(&a.place, &da)?;
     }
     Ok(())
+}
+
+/// The gradient of the left operand, dC Bᵀ, of all rows.
+fn left_gradient(
+    ctx: &Context,
+    dc: &Incoming<'_>,
+    b: &Tensor,
+    sizes: Sizes,
+    law: Law,
+) -> Result<Buffer> {
+    let Sizes { rows, k, n } = sizes;
+    let da = ctx.alloc(rows * k)?;
+    let (b, trans_b) = b.matrix()?;
+    if da.is_empty() || n == 0 {
+        ctx.fill(&da, 0)?;
+        return Ok(da);
+    }
+    if law != Law::Portable {
+        let of = match trans_b {
+            true => Preparation::of_columns(1, n, k, Width::Narrow),
+            false => Preparation::of_rows(k, n, Width::Narrow),
+        };
+        let b = Prepared::new(ctx, &b, of)?;
+        integer::input_gradient(ctx, dc, &b, &da, sizes, Epilogue::None)?;
+        return Ok(da);
+    }
+    let product = MatMul {
+        trans_b: !trans_b,
+        ..MatMul::new(rows, k, n)
+    };
+    matmul(ctx, dc.buffer, &b, None, &da, &product)?;
+    Ok(da)
 }
 
 /// A product of `batch` matrices that lie so far apart.

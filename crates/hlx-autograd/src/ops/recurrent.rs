@@ -2,7 +2,8 @@
 //!
 //! A step is a product and one kernel, forward and backward. In a pass that is recorded the gates become
 //! an operation over all positions, whose values are those that the kernels left, and the derivative is
-//! made of operations on them.
+//! made of operations on them. Steps have few rows and wait for each other, so that their products are chains in f32 in every
+//! arithmetic.
 
 mod gru;
 mod lstm;
@@ -16,6 +17,7 @@ use hlx_kernels::reduce::column_sum;
 use hlx_kernels::transpose::transpose;
 use hlx_kernels::{KernelError, Layout, Operand};
 
+use super::integer::Law;
 use super::weight_gradient::weight_gradient;
 use crate::error::AutogradError;
 use crate::{Backward, Batch, Input, Result, Tensor};
@@ -362,7 +364,10 @@ impl Parameters {
             let Some(y) = y else { return Ok(()) };
             let [dx, ds] = rule(quarters(dy)?, quarters(y)?)?;
             parameters.recorded_gradients(pass, &ds, &before)?;
-            pass.add_tensor(before.input(), &ds.matmul(&parameters.weight)?)?;
+            pass.add_tensor(
+                before.input(),
+                &ds.matmul_in(&parameters.weight, Law::Portable)?,
+            )?;
             pass.add_tensor(&input, &dx)
         };
         let output = (values.clone(), &shape[..]);
@@ -380,7 +385,9 @@ fn quarters(x: &Tensor) -> Result<[Tensor; 4]> {
 /// leftᵀ right, summed over samples and positions: \[M, N\] of \[B, T, M\] and \[B, T, N\].
 fn outer_sum(left: &Tensor, right: &Tensor) -> Result<Tensor> {
     let flat = |x: &Tensor| x.flatten(0, 1);
-    flat(left)?.transpose(0, 1)?.matmul(&flat(right)?)
+    flat(left)?
+        .transpose(0, 1)?
+        .matmul_in(&flat(right)?, Law::Portable)
 }
 
 /// The derivative of the logistic function where it has this value.

@@ -6,12 +6,12 @@ use hlx_kernels::elementwise::add_assign;
 use hlx_kernels::integer::Source;
 use hlx_kernels::matmul::{MatMul, matmul};
 
-use super::integer::{self, Columns, Incoming};
+use super::integer::{self, Columns, Incoming, Wide};
 use super::matmul::strided;
 use crate::{Backward, Batch, Input, Result};
 
 /// Computes a weight's gradient leftᵀ right, \[M, N\], summed over `rows` rows: one chain a
-/// shard over its rows in order, the shards pairwise. The operands come with their widths.
+/// shard over its rows in order, the shards pairwise, in every arithmetic. The operands come with their widths.
 pub(super) fn weight_gradient(
     pass: &mut Backward<'_>,
     weight: &Input,
@@ -31,8 +31,8 @@ pub(super) fn weight_gradient(
 
 /// A weight's gradient leftᵀ right, \[M, N\], of operands with their widths.
 pub(super) struct WeightGradient<'a> {
-    /// In the integer arithmetic the left operand, the wide one.
-    pub incoming: Option<&'a Incoming<'a>>,
+    /// In the integer arithmetic the gradient that comes in, the wide operand, and which one it is.
+    pub incoming: Option<(&'a Incoming<'a>, Wide)>,
     pub left: (&'a Buffer, usize),
     /// What is not stored is for the integer arithmetic, with all shards at once.
     pub right: (Source<'a>, usize),
@@ -81,19 +81,21 @@ impl WeightGradient<'_> {
         accumulate: bool,
     ) -> Result<(), KernelError> {
         let [m, n] = [self.left.1, self.right.1];
-        if let Some(incoming) = self.incoming {
-            let dy = match shards * per_shard == self.rows {
-                true => incoming.columns(ctx, [shards, per_shard, m])?,
-                false => Columns::of_shard(ctx, left, [per_shard, m])?,
+        if let Some((incoming, wide)) = self.incoming {
+            let (dy, x, widths) = match (wide, right) {
+                (Wide::Left, x) => (left, x, [m, n]),
+                (Wide::Right, Source::Stored(dy)) => (dy, left.into(), [n, m]),
+                _ => return Err(not_stored()),
+            };
+            let dy = &match shards * per_shard == self.rows {
+                true => incoming.columns(ctx, [shards, per_shard, widths[0]])?,
+                false => Columns::of_shard(ctx, dy, [per_shard, widths[0]])?,
             };
             let of = [shards, per_shard];
-            return integer::weight_gradient(ctx, &dy, right, [m, n], of, out, accumulate);
+            return integer::weight_gradient(ctx, (dy, wide), x, widths, of, out, accumulate);
         }
         let Source::Stored(right) = right else {
-            return Err(KernelError::Argument {
-                operation: "weight_gradient",
-                reason: "the right operand is nowhere stored".to_owned(),
-            });
+            return Err(not_stored());
         };
         let strides = [per_shard * m, per_shard * n, m * n];
         let product = MatMul {
@@ -102,6 +104,13 @@ impl WeightGradient<'_> {
             ..strided(shards, [m, n, per_shard], strides)
         };
         matmul(ctx, left, right, None, out, &product)
+    }
+}
+
+fn not_stored() -> KernelError {
+    KernelError::Argument {
+        operation: "weight_gradient",
+        reason: "the right operand is nowhere stored".to_owned(),
     }
 }
 

@@ -33,4 +33,6 @@ pub struct Push {
     pub height: u32,
     pub runs: u32,
     pub sample_runs: u32,
+    pub z_count: u32,
+    pub piece_first: u32,
 }

@@ -6,4 +6,6 @@ pub struct Push {
     pub rows: u32,
     pub k: u32,
     pub words: u32,
+    pub matrix_rows: u32,
+    pub stride: u32,
 }

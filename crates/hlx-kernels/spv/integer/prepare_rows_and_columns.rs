@@ -8,4 +8,5 @@ pub struct Push {
     pub columns: u32,
     pub words: u32,
     pub row_words: u32,
+    pub stride: u32,
 }

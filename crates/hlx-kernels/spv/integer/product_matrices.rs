@@ -7,4 +7,9 @@ pub struct Push {
     pub m: u32,
     pub n: u32,
     pub units: u32,
+    pub groups: u32,
+    pub c_first: u32,
+    pub c_row: u32,
+    pub first_group: u32,
+    pub n_groups: u32,
 }

@@ -1,8 +1,11 @@
 //! The launches of a convolution's products, forward and backward: tiles, push constants, cuts.
 
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes};
+use hlx_core::{
+    Arithmetic, Binding, Buffer, Context, CpuBindings, Launch, Shader, Work, push_bytes,
+};
 
 use super::cpu;
+use super::integers::Wide;
 use super::patches::{Patches, Runs};
 use crate::KernelError;
 use crate::map::MAX_GROUPS;
@@ -69,6 +72,9 @@ impl Product {
         if y.is_empty() {
             return Ok(());
         }
+        if ctx.arithmetic() == Arithmetic::Integer {
+            return self.launch_integers(ctx, weight, images, bias, y);
+        }
         let Self {
             patches,
             rows,
@@ -107,15 +113,20 @@ impl Product {
         })
     }
 
-    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored.
+    /// Launches `dweight[s, g, m, k]`, the chains over a shard's pixels, from zero or what is stored; over integers, with
+    /// the wide operand.
     pub fn launch_weight(
         &self,
         ctx: &Context,
-        dy: &Buffer,
-        images: &Buffer,
+        [dy, images]: [&Buffer; 2],
+        wide: Wide,
         (dweight, accumulate): (&Buffer, bool),
         shards: usize,
     ) -> Result<(), KernelError> {
+        if ctx.arithmetic() == Arithmetic::Integer {
+            let to = (dweight, accumulate);
+            return self.launch_weight_integers(ctx, [dy, images], wide, to, shards);
+        }
         if let Some(shape) = self.stored_shape(ctx, shards) {
             return self.launch_stored(ctx, shape, [dy, images], (dweight, accumulate), shards);
         }
@@ -213,16 +224,14 @@ impl Product {
             tile,
             ..
         } = grid;
-        let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
         let [vector_a, vector_c] = grid.vectors.map(u32::from);
-        let mut specialization = vec![
-            (0, divide_y),
-            (1, divide_x),
+        let mut specialization = self.divisors().to_vec();
+        specialization.extend([
             (2, vector_a),
             (3, vector_c),
             (4, grid.start),
             (5, u32::from(grid.even)),
-        ];
+        ]);
         specialization.extend((6..).zip(grid.own.iter().map(|&own| u32::from(own))));
         let (columns, matrices) = match ctx.is_cpu() {
             true => (shape.n, shape.batch),
@@ -296,7 +305,15 @@ impl Product {
             height: p.pixels[0] as u32,
             runs,
             sample_runs,
+            z_count: 0,
+            piece_first: 0,
         }
+    }
+
+    /// The constants DIVIDE_Y and DIVIDE_X.
+    pub(super) fn divisors(&self) -> [(u32, u32); 2] {
+        let [divide_y, divide_x] = self.patches.divide.map(|divide| divide as u32);
+        [(0, divide_y), (1, divide_x)]
     }
 }
 

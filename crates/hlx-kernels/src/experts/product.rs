@@ -35,7 +35,7 @@ pub struct ExpertsProduct {
 }
 
 impl ExpertsProduct {
-    fn check(&self, operation: &'static str) -> Result<(), KernelError> {
+    pub(super) fn check(&self, operation: &'static str) -> Result<(), KernelError> {
         let Self { rows, n, k, .. } = *self;
         let largest = rows.saturating_mul(n.max(k)).max(n.saturating_mul(k));
         check_that(operation, u32::try_from(largest).is_ok(), || {
@@ -56,12 +56,12 @@ impl ExpertsProduct {
 }
 
 /// Experts whose weights a launch binds as one window.
-struct Run {
-    first: usize,
-    experts: usize,
-    window: Buffer,
+pub(super) struct Run {
+    pub first: usize,
+    pub experts: usize,
+    pub window: Buffer,
     /// Elements from one weight to the next.
-    stride: usize,
+    pub stride: usize,
 }
 
 /// Multiplies each expert's rows of `x` (`[rows, K]`) with its weight and overwrites `y`
@@ -165,7 +165,7 @@ pub fn experts_product(
 }
 
 /// Cuts the experts into runs that a launch can bind: windows of one allocation at equal distances.
-fn runs(ctx: &Context, weights: &[Buffer]) -> Vec<Run> {
+pub(super) fn runs(ctx: &Context, weights: &[Buffer]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (expert, weight) in weights.iter().enumerate() {
         if let Some(run) = runs.last_mut()

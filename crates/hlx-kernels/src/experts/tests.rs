@@ -1,5 +1,7 @@
 //! Tests of the experts' kernels: every device has the bits of plain chains over each expert's own rows.
 
+mod integers;
+
 use hlx_core::arith;
 use hlx_core::cpu::with_flush;
 use hlx_core::digest::canonical_bits;

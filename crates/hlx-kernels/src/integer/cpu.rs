@@ -1,6 +1,7 @@
 //! The product on the CPU: rectangles of C in parallel, by products of 16-bit integers whose sums are carried into 64
 //! bits. Any way to the exact sum gives the same bits, so rectangles, blocks and instructions are free.
 
+mod bounded;
 #[cfg(target_arch = "x86_64")]
 mod digits;
 mod instructions;
@@ -22,6 +23,7 @@ use self::instructions::Instructions;
 use self::tile::{CARRY, COLUMNS, ROWS, Sums};
 use super::law::factors;
 use super::product::IntegerProduct;
+pub(super) use bounded::products_by;
 
 /// Rows of a rectangle at most: those of a block of 512 terms are 384 KiB, and a panel of 16 columns is 16 KiB.
 const MAX_ROWS: usize = 384;
@@ -39,10 +41,27 @@ pub(super) struct Operands<'a> {
     pub digits: [&'a [i8]; 2],
     /// By rows and pieces.
     pub exponents: [&'a [i32]; 2],
+    /// \[groups, N\].
     pub bias: Option<&'a [f32]>,
     pub padded: usize,
-    /// Terms that share an exponent.
-    pub piece: usize,
+    /// Rows of A in a plane of its digits.
+    pub a_rows: usize,
+    /// The first rows of A and of B that count.
+    pub first: [usize; 2],
+    pub pieces: Pieces,
+}
+
+/// The pieces of rows that products sum over.
+#[derive(Clone, Copy)]
+pub(super) enum Pieces {
+    /// All, of so many terms each.
+    All(usize),
+    /// One alone, of so many: its number, and its terms.
+    One {
+        index: usize,
+        of: usize,
+        terms: [usize; 2],
+    },
 }
 
 /// What is added at the end of an element.
@@ -108,7 +127,7 @@ struct Rectangle {
 #[derive(Clone, Copy)]
 struct Product<'a> {
     instructions: Instructions,
-    shape: &'a IntegerProduct,
+    shape: IntegerProduct,
     operands: Operands<'a>,
     added: Added<'a>,
     c: CPointer,
@@ -137,16 +156,38 @@ fn product_by(
     added: Added<'_>,
     c: &mut [f32],
 ) {
-    assert!(c.len() >= shape.batch * shape.m * shape.n);
-    let product = Product {
-        instructions,
-        shape,
-        operands,
-        added,
-        c: CPointer(c.as_mut_ptr()),
-    };
-    let rectangles = divide(shape, instructions.tile(), rayon::current_num_threads());
-    rectangles.into_par_iter().for_each(|rectangle| {
+    products(instructions, &[(*shape, operands)], added, c);
+}
+
+/// Computes products whose places in C are apart.
+fn products(
+    instructions: Instructions,
+    all: &[(IntegerProduct, Operands<'_>)],
+    added: Added<'_>,
+    c: &mut [f32],
+) {
+    let (len, c) = (c.len(), CPointer(c.as_mut_ptr()));
+    let all: Vec<Product<'_>> = all
+        .iter()
+        .filter(|(shape, _)| shape.batch * shape.m * shape.n > 0)
+        .map(|&(shape, operands)| {
+            assert!(len >= shape.reach());
+            Product {
+                instructions,
+                shape,
+                operands,
+                added,
+                c,
+            }
+        })
+        .collect();
+    let threads = rayon::current_num_threads();
+    let rectangles = all.iter().flat_map(|product| {
+        let rectangles = divide(&product.shape, instructions.tile(), threads);
+        rectangles.into_iter().map(move |of| (product, of))
+    });
+    let rectangles: Vec<_> = rectangles.collect();
+    rectangles.into_par_iter().for_each(|(product, rectangle)| {
         let mut scratch = SCRATCH.take();
         product.rectangle(&rectangle, &mut scratch);
         SCRATCH.set(scratch);
@@ -188,13 +229,11 @@ fn divide(s: &IntegerProduct, [height, width]: [usize; 2], threads: usize) -> Ve
 
 impl Product<'_> {
     fn rectangle(&self, rectangle: &Rectangle, scratch: &mut Scratch) {
-        let size = self.operands.piece;
-        let pieces = self.pieces();
         // Whole tiles; the columns of a row of sums.
         let width = rectangle.columns.len().next_multiple_of(COLUMNS);
         let height = rectangle.rows.len().next_multiple_of(ROWS);
-        for piece in 0..pieces {
-            let terms = piece * size..self.operands.padded.min((piece + 1) * size);
+        for piece in self.pieces() {
+            let terms = self.terms(piece);
             let few = self.shape.m <= FEW_ROWS;
             #[cfg(target_arch = "x86_64")]
             if let Instructions::Digits(digits) = self.instructions
@@ -217,15 +256,26 @@ impl Product<'_> {
         }
     }
 
+    /// The row of A, or of B, of a row of a product.
+    fn row(&self, operand: usize, product: usize, row: usize) -> usize {
+        let s = &self.shape;
+        let before = match operand {
+            0 => product * s.m,
+            _ => product % s.n_groups() * s.n,
+        };
+        self.operands.first[operand] + before + row
+    }
+
     /// The digits of a row of A, from both planes, or of B.
     fn a_digits(&self, product: usize, row: usize, terms: &Range<usize>) -> [&[i8]; 2] {
-        let (rows, padded) = (self.shape.batch * self.shape.m, self.operands.padded);
-        let line = product * self.shape.m + row;
-        [line, rows + line].map(|line| &self.operands.digits[0][line * padded..][terms.clone()])
+        let padded = self.operands.padded;
+        let line = self.row(0, product, row);
+        [line, self.operands.a_rows + line]
+            .map(|line| &self.operands.digits[0][line * padded..][terms.clone()])
     }
 
     fn b_digits(&self, product: usize, column: usize, terms: &Range<usize>) -> &[i8] {
-        let line = product * self.shape.n + column;
+        let line = self.row(1, product, column);
         &self.operands.digits[1][line * self.operands.padded..][terms.clone()]
     }
 
@@ -300,15 +350,14 @@ impl Product<'_> {
 
     /// Turns the sums of a piece into results and stores them.
     fn finish(&self, of: &Rectangle, piece: usize, width: usize, scratch: &mut Scratch) {
-        let s = self.shape;
         let of_columns = of
             .columns
             .clone()
-            .map(|column| self.factors_of(1, of.product * s.n + column, piece));
+            .map(|column| self.factors_of(1, of.product, column, piece));
         let (firsts, seconds): (Vec<f32>, Vec<f32>) = of_columns.map(|[a, b]| (a, b)).unzip();
         for (row, sums) in of.rows.clone().zip(scratch.sums.chunks(width)) {
             let sums = &sums[..of.columns.len()];
-            let of_row = self.factors_of(0, of.product * s.m + row, piece);
+            let of_row = self.factors_of(0, of.product, row, piece);
             let results = |to: &mut [f32]| results(sums, of_row, &firsts, &seconds, to);
             self.finish_row(
                 (of.product, row),
@@ -329,21 +378,43 @@ impl Product<'_> {
         results: impl Fn(&mut [f32]),
         values: &mut Vec<f32>,
     ) {
-        let is_last = piece + 1 == self.pieces();
-        let at = (product * self.shape.m + row) * self.shape.n + columns.start;
-        // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
-        let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
+        let s = &self.shape;
+        let ([c_first, c_row], pieces) = (s.place(), self.pieces());
+        let (is_first, is_last) = (piece == pieces.start, piece + 1 == pieces.end);
         let is_added = matches!(self.added, Added::Stored);
-        if piece == 0 && !is_added {
+        if s.turned {
+            values.resize(columns.len(), 0.0);
+            results(values);
+            let mut place = c_first + (product * s.n + columns.start) * c_row + row;
+            let bias_at = self.row(1, product, columns.start);
+            for (i, v) in values.iter_mut().enumerate() {
+                // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
+                let c = unsafe { &mut *self.c.0.add(place) };
+                if !is_first {
+                    *v = arith::add(*c, *v);
+                }
+                if let Some(bias) = self.operands.bias.filter(|_| is_last) {
+                    *v = arith::pos0(arith::add(*v, bias[bias_at + i]));
+                }
+                *c = if is_added { arith::add(*v, *c) } else { *v };
+                place += c_row;
+            }
+            return;
+        }
+        let at = c_first + (product * s.m + row) * c_row + columns.start;
+        // SAFETY: as above.
+        let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
+        let bias_at = self.row(1, product, columns.start);
+        if is_first && !is_added {
             results(c);
-            return self.end(c, at, is_last, columns);
+            return self.end(c, at, is_last, bias_at);
         }
         values.resize(columns.len(), 0.0);
         results(values);
-        if piece > 0 {
+        if !is_first {
             each(values, c, |v, c| arith::add(c, v));
         }
-        self.end(values, at, is_last, columns);
+        self.end(values, at, is_last, bias_at);
         if is_added {
             each(values, c, arith::add);
         }
@@ -359,23 +430,43 @@ impl Product<'_> {
         }
     }
 
-    fn pieces(&self) -> usize {
-        self.operands.padded.div_ceil(self.operands.piece).max(1)
+    /// The numbers of the pieces.
+    fn pieces(&self) -> Range<usize> {
+        match self.operands.pieces {
+            Pieces::All(size) => 0..self.operands.padded.div_ceil(size).max(1),
+            Pieces::One { index, .. } => index..index + 1,
+        }
+    }
+
+    /// The terms of a piece.
+    fn terms(&self, piece: usize) -> Range<usize> {
+        match self.operands.pieces {
+            Pieces::All(size) => piece * size..self.operands.padded.min((piece + 1) * size),
+            Pieces::One {
+                terms: [first, end],
+                ..
+            } => first..end,
+        }
     }
 
     /// The factors of a piece of a row of A or of B.
-    fn factors_of(&self, operand: usize, row: usize, piece: usize) -> [f32; 2] {
-        factors(self.operands.exponents[operand][row * self.pieces() + piece])
+    fn factors_of(&self, operand: usize, product: usize, row: usize, piece: usize) -> [f32; 2] {
+        let of_row = match self.operands.pieces {
+            Pieces::All(_) => self.pieces().end,
+            Pieces::One { of, .. } => of,
+        };
+        let row = self.row(operand, product, row);
+        factors(self.operands.exponents[operand][row * of_row + piece])
     }
 
-    /// Adds the bias and the extra operand behind the last piece.
-    fn end(&self, values: &mut [f32], at: usize, is_last: bool, columns: &Range<usize>) {
+    /// Adds the bias, from `bias_at` on, and the extra operand behind the last piece.
+    fn end(&self, values: &mut [f32], at: usize, is_last: bool, bias_at: usize) {
         if !is_last {
             return;
         }
         if let Some(bias) = self.operands.bias {
             let with_bias = |v, bias| arith::pos0(arith::add(v, bias));
-            each(values, &bias[columns.clone()], with_bias);
+            each(values, &bias[bias_at..], with_bias);
         }
         if let Added::Extra(extra) = self.added {
             each(values, &extra[at..], arith::add);

@@ -2,12 +2,15 @@
 
 mod columns;
 mod cpu;
+mod groups;
 mod normed;
+mod preparation;
 mod source;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use cpu::prepare_row;
+pub(crate) use groups::Groups;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 
 use super::law::Width;
@@ -18,6 +21,7 @@ use crate::error::{check_len, check_that};
 pub use columns::{Beside, prepare_rows_and_columns};
 use columns::{Counted, prepare_columns};
 pub use normed::{prepare_layer_norm, prepare_rms_norm};
+pub use preparation::Preparation;
 pub use source::Source;
 
 shader!(rows_shader, "integer/prepare_rows");
@@ -29,93 +33,6 @@ const NAME: &str = "prepare_integers";
 const THREADS: usize = 256;
 /// Rows of a workgroup that has 32 threads for each.
 const ROWS: usize = THREADS / 32;
-
-/// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preparation {
-    /// Matrices one behind the other.
-    outer: usize,
-    /// Rows of all of them.
-    rows: usize,
-    /// Elements of a row.
-    k: usize,
-    /// The rows are the matrices' columns.
-    of_columns: bool,
-    /// The integers' bits.
-    width: Width,
-    /// Terms that share an exponent.
-    piece: usize,
-}
-
-impl Preparation {
-    /// The rows of a matrix \[rows, k\].
-    pub const fn of_rows(rows: usize, k: usize, width: Width) -> Self {
-        Self {
-            outer: 1,
-            rows,
-            k,
-            of_columns: false,
-            width,
-            piece: PIECE,
-        }
-    }
-
-    /// The columns of matrices \[outer, k, columns\]: `outer * columns` rows of `k`.
-    pub const fn of_columns(outer: usize, k: usize, columns: usize, width: Width) -> Self {
-        Self {
-            outer,
-            rows: outer * columns,
-            k,
-            of_columns: true,
-            width,
-            piece: PIECE,
-        }
-    }
-
-    /// One exponent a row, which is a column of a matrix and has at most [`LONGEST`] terms.
-    #[must_use]
-    pub const fn whole(self) -> Self {
-        Self {
-            piece: LONGEST,
-            ..self
-        }
-    }
-
-    /// Terms that share an exponent.
-    pub const fn piece(&self) -> usize {
-        self.piece
-    }
-
-    /// The number of rows.
-    pub const fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Elements of a row of digits.
-    pub const fn padded(&self) -> usize {
-        self.k.div_ceil(GRANULE) * GRANULE
-    }
-
-    /// Elements of the digits, i8: `[planes, rows, padded k]`.
-    pub const fn digits_len(&self) -> usize {
-        self.width.planes() * self.rows * self.padded()
-    }
-
-    /// Pieces of a row.
-    pub const fn pieces(&self) -> usize {
-        let pieces = self.k.div_ceil(self.piece);
-        if pieces == 0 { 1 } else { pieces }
-    }
-
-    /// Exponents, i32: `[rows, pieces]`.
-    pub const fn exponents_len(&self) -> usize {
-        self.rows * self.pieces()
-    }
-
-    const fn columns(&self) -> usize {
-        self.rows / if self.outer == 0 { 1 } else { self.outer }
-    }
-}
 
 /// An operand as integers: its digits and exponents.
 #[derive(Clone, Debug)]
@@ -216,10 +133,8 @@ pub fn prepare<'a>(
 fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
     let columns = if s.of_columns { s.columns() } else { s.k };
-    x.check(
-        NAME,
-        [(s.rows * s.k).checked_div(columns).unwrap_or(0), columns],
-    )?;
+    let rows = (s.rows * s.k).checked_div(columns).unwrap_or(0);
+    x.check(NAME, s.reach(), [rows, columns])?;
     check_dtype(NAME, "digits", &to.digits, DType::I8)?;
     check_dtype(NAME, "exponents", &to.exponents, DType::I32)?;
     check_len(NAME, "digits", &to.digits, s.digits_len())?;
@@ -233,13 +148,14 @@ fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
             s.k
         )
     })?;
-    check_that(NAME, u32::try_from(s.rows * s.k).is_ok(), || {
-        format!(
-            "x has {} elements, expected at most {}",
-            s.rows * s.k,
-            u32::MAX
-        )
-    })
+    check_that(
+        NAME,
+        u32::try_from(s.reach().max(s.rows * s.k)).is_ok(),
+        || {
+            let found = s.reach().max(s.rows * s.k);
+            format!("x has {found} elements, expected at most {}", u32::MAX)
+        },
+    )
 }
 
 fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
@@ -248,6 +164,8 @@ fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), Kerne
         rows: s.rows as u32,
         k: s.k as u32,
         words: (s.padded() / 4) as u32,
+        matrix_rows: s.columns() as u32,
+        stride: s.stride as u32,
     };
     let shader = match x {
         Source::Stored(_) => &rows_shader::SHADER,
@@ -270,7 +188,7 @@ fn prepare_rows(ctx: &Context, x: Source<'_>, to: &Prepared) -> Result<(), Kerne
     let held = words.div_ceil(threads).max(1);
     let mut constants = vec![
         wide(&s),
-        vectors(s.k),
+        vectors([s.k, s.stride]),
         (2, threads as u32),
         (3, held as u32),
     ];
@@ -303,7 +221,8 @@ fn piece(s: &Preparation) -> (u32, u32) {
     (8, s.piece as u32)
 }
 
-/// The constant VECTORS, for rows of so many numbers in memory.
-fn vectors(numbers: usize) -> (u32, u32) {
-    (1, u32::from(numbers.is_multiple_of(4)))
+/// The constant VECTORS, for rows of so many numbers in memory and matrices so far apart.
+fn vectors(numbers: [usize; 2]) -> (u32, u32) {
+    let whole = numbers.iter().all(|n| n.is_multiple_of(4));
+    (1, u32::from(whole))
 }

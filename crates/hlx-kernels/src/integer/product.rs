@@ -1,17 +1,20 @@
 //! Products of prepared operands.
 
+mod bounded;
+mod shape;
+
 use bytemuck::cast_slice;
 use hlx_core::{
-    Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, groups_1d,
-    push_bytes,
+    Binding, Buffer, Context, DType, IntegerPath, Launch, MatrixShape, Shader, Work, as_u32,
+    groups_1d, push_bytes,
 };
 
+use super::check_dtype;
 use super::cpu;
 use super::law::Width;
 use super::prepare::{Preparation, Prepared};
-use super::{LONGEST, check_dtype};
 use crate::KernelError;
-use crate::elementwise::add_assign;
+use crate::elementwise::{add_assign, fill};
 use crate::error::{check_len, check_that};
 use crate::matmul::Epilogue;
 
@@ -22,41 +25,15 @@ shader!(dots_shader, "integer/product_dots");
 shader!(matrices_shader, "integer/product_matrices");
 shader!(narrow_shader, "integer/product_matrices_words");
 
+pub(crate) use bounded::{Bounded, Bounds, integer_product_by};
 use plain_shader::Push;
+pub use shape::IntegerProduct;
 
 const NAME: &str = "integer_product";
 /// Rows of A at most for which a shader of its own reads B from end to end, four of them a workgroup.
 const FEW_ROWS: usize = 16;
 /// Of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
-
-/// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IntegerProduct {
-    /// Products side by side.
-    pub batch: usize,
-    /// Rows of an A and of a C.
-    pub m: usize,
-    /// Rows of a B, columns of a C.
-    pub n: usize,
-    /// Terms of a sum.
-    pub k: usize,
-    /// C is added to what it holds.
-    pub accumulate: bool,
-}
-
-impl IntegerProduct {
-    /// One product, which overwrites C.
-    pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self {
-            batch: 1,
-            m,
-            n,
-            k,
-            accumulate: false,
-        }
-    }
-}
 
 /// What follows a result on its way to C.
 #[derive(Clone, Copy)]
@@ -79,12 +56,12 @@ impl End<'_> {
     }
 }
 
-/// Computes products of prepared operands, A wide with `batch * m` rows and B narrow with `batch * n`, and what
-/// follows: `bias`, `[n]`, or nothing; then an epilogue over C, `[batch, m, n]`, with the bits of its own launch.
+/// Computes products of prepared operands, A wide with `batch * m` rows and B narrow with `groups * n`, and what
+/// follows: `bias`, `[groups, n]`, or nothing; then an epilogue over C, `[batch, m, n]`, with the bits of its own launch.
 ///
 /// # Errors
-/// If a buffer has another type or length, an operand other rows, `accumulate`
-/// comes with an epilogue, or a launch fails.
+/// If a buffer has another type or length, an operand other rows, `accumulate` or a C that is turned or a part of its
+/// buffer comes with an epilogue, or a launch fails.
 pub fn integer_product(
     ctx: &Context,
     [a, b]: [&Prepared; 2],
@@ -101,12 +78,19 @@ pub fn integer_product(
     check_that(NAME, plain || !shape.accumulate, || {
         "an epilogue and accumulate exclude each other".to_owned()
     })?;
-    let into = |c: &Buffer, end: End<'_>| launch(ctx, [a, b], bias, c, shape, end);
+    let in_place = !shape.turned && shape.within.is_none();
+    check_that(NAME, plain || in_place, || {
+        "an epilogue is for a C that is its whole buffer".to_owned()
+    })?;
+    let into = |c: &Buffer, end: End<'_>| launch(ctx, [a, b], (bias, None), c, shape, end);
     let one_piece = a.of.pieces() == 1;
     match epilogue {
         Epilogue::None if shape.accumulate && !one_piece => {
             // C cannot hold both the pieces so far and what they are added to.
             let sums = ctx.alloc(c.len())?;
+            if shape.within.is_some() {
+                fill(ctx, 0.0, &sums)?;
+            }
             into(&sums, End::Nothing)?;
             add_assign(ctx, c, &sums)
         }
@@ -121,6 +105,11 @@ pub fn integer_product(
     }
 }
 
+/// Elements of a row of digits.
+fn padded(shape: &IntegerProduct) -> usize {
+    Preparation::of_rows(shape.m, shape.k, Width::Narrow).padded()
+}
+
 fn check(
     a: &Prepared,
     b: &Prepared,
@@ -128,16 +117,17 @@ fn check(
     c: &Buffer,
     s: &IntegerProduct,
 ) -> Result<(), KernelError> {
-    let of = |rows: usize, width, operand: &Prepared| {
-        let of_rows = Preparation::of_rows(rows, s.k, width);
-        if operand.of.piece() == LONGEST {
-            of_rows.whole()
-        } else {
-            of_rows
-        }
-    };
-    let of_a = of(s.batch * s.m, Width::Wide, a);
-    let of_b = of(s.batch * s.n, Width::Narrow, b);
+    for (operand, rows) in [(a, s.batch * s.m), (b, s.n_groups() * s.n)] {
+        let (found, expected) = ([operand.of.rows(), operand.of.terms()], [rows, s.k]);
+        check_that(NAME, found == expected, || {
+            format!(
+                "{} rows of {} terms, expected {rows} of {}",
+                found[0], found[1], s.k
+            )
+        })?;
+    }
+    let of = |operand: &Prepared, width| operand.of.with_width(width);
+    let (of_a, of_b) = (of(a, Width::Wide), of(b, Width::Narrow));
     for (names, operand, of) in [
         (["a's digits", "a's exponents"], a, of_a),
         (["b's digits", "b's exponents"], b, of_b),
@@ -148,16 +138,25 @@ fn check(
         check_len(NAME, names[1], &operand.exponents, of.exponents_len())?;
     }
     check_dtype(NAME, "c", c, DType::F32)?;
-    check_len(NAME, "c", c, s.batch * s.m * s.n)?;
+    match s.within {
+        Some(_) => check_that(NAME, c.len() >= s.reach(), || {
+            format!(
+                "c has {} elements, expected at least {}",
+                c.len(),
+                s.reach()
+            )
+        })?,
+        None => check_len(NAME, "c", c, s.batch * s.m * s.n)?,
+    }
     if let Some(bias) = bias {
         check_dtype(NAME, "bias", bias, DType::F32)?;
-        check_len(NAME, "bias", bias, s.n)?;
+        check_len(NAME, "bias", bias, s.n_groups() * s.n)?;
     }
     check_that(NAME, a.of.piece() == b.of.piece(), || {
         "the operands' rows have pieces of another length".to_owned()
     })?;
     let units = of_a.digits_len().max(of_b.digits_len()) / 16;
-    let largest = units.max(s.batch * s.m * s.n);
+    let largest = units.max(s.reach());
     check_that(NAME, u32::try_from(largest).is_ok(), || {
         format!("an operand is past {} elements", u32::MAX)
     })
@@ -185,22 +184,69 @@ fn shader_of(ctx: &Context, m: usize) -> (&'static Shader, [usize; 2], Option<Ma
     }
 }
 
-fn launch(
-    ctx: &Context,
-    [a, b]: [&Prepared; 2],
-    bias: Option<&Buffer>,
-    c: &Buffer,
-    shape: &IntegerProduct,
-    end: End<'_>,
-) -> Result<(), KernelError> {
-    let s = *shape;
-    let padded = Preparation::of_rows(s.m, s.k, Width::Narrow).padded();
-    let push = Push {
+fn push_of(s: &IntegerProduct, padded: usize, bounds: Option<Bounds<'_>>) -> Push {
+    let [c_first, c_row] = s.place();
+    // By terms every product has the same rows of B.
+    let groups = match bounds {
+        Some(bounds) if bounds.of == Bounded::Terms => 1,
+        _ => s.n_groups(),
+    };
+    let [first_group, n_groups] = bounds.map_or([0, 0], |bounds| bounds.groups);
+    Push {
         batch: s.batch as u32,
         m: s.m as u32,
         n: s.n as u32,
         units: (padded / 16) as u32,
+        groups: groups as u32,
+        c_first: c_first as u32,
+        c_row: c_row as u32,
+        first_group: first_group as u32,
+        n_groups: n_groups as u32,
+    }
+}
+
+/// The shaders' constants, in the order of their numbers.
+fn constants(
+    s: &IntegerProduct,
+    has_bias: bool,
+    end: End<'_>,
+    (piece, bounded): (usize, Option<Bounded>),
+    matrices: Option<MatrixShape>,
+) -> Vec<(u32, u32)> {
+    let [c_first, c_row] = s.place();
+    // Turned, only biases begin at multiples of n.
+    let of_n = if s.turned && !has_bias { 0 } else { s.n };
+    let vectors = [c_first, c_row, of_n].iter().all(|n| n.is_multiple_of(4));
+    let bounded = match bounded {
+        None => 0,
+        Some(Bounded::Rows) => 1,
+        Some(Bounded::Terms) => 2,
     };
+    let first = [
+        u32::from(has_bias),
+        end.adds(),
+        u32::from(vectors),
+        piece as u32,
+    ];
+    let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
+    (0..)
+        .zip(first)
+        .chain(matrices.into_iter().flatten())
+        .chain([(8, u32::from(s.turned)), (9, bounded)])
+        .collect()
+}
+
+fn launch(
+    ctx: &Context,
+    [a, b]: [&Prepared; 2],
+    (bias, bounds): (Option<&Buffer>, Option<Bounds<'_>>),
+    c: &Buffer,
+    shape: &IntegerProduct,
+    end: End<'_>,
+) -> Result<(), KernelError> {
+    let (s, padded) = (*shape, padded(shape));
+    let bounded = bounds.map(|bounds| bounds.of);
+    let range = bounds.map_or([0, 0], |bounds| bounds.groups);
     let (shader, [rows, columns], matrices) = shader_of(ctx, s.m);
     // What is not read is bound to a buffer that is read anyway.
     let unread = &a.exponents;
@@ -208,22 +254,20 @@ fn launch(
         End::Add(r) => Binding::Read(r),
         _ => Binding::Read(unread),
     };
+    let one_piece = a.of.pieces() == 1 || bounded == Some(Bounded::Terms);
+    let all_rows = bounds.is_none_or(|bounds| bounds.has_all_rows());
     let to = match end {
-        End::Stored => Binding::ReadWrite(c),
-        _ if a.of.pieces() > 1 => Binding::ReadWrite(c),
-        _ => Binding::Write(c),
+        End::Nothing | End::Add(_) if one_piece && s.within.is_none() && all_rows => {
+            Binding::Write(c)
+        }
+        _ => Binding::ReadWrite(c),
     };
-    let constants = [
-        (0, u32::from(bias.is_some())),
-        (1, end.adds()),
-        (2, u32::from(s.n.is_multiple_of(4))),
-        (3, a.of.piece() as u32),
-    ];
-    let shape = matrices.map(|shape| shape.specialization(SUBGROUPS));
-    let constants: Vec<_> = constants
-        .into_iter()
-        .chain(shape.into_iter().flatten())
-        .collect();
+    let constants = constants(&s, bias.is_some(), end, (a.of.piece(), bounded), matrices);
+    let tiles = match bounded {
+        Some(Bounded::Rows) => s.m / rows + range[1].min(s.m),
+        _ => s.m.div_ceil(rows),
+    };
+    let push = push_of(&s, padded, bounds);
     let launch = Launch {
         name: NAME,
         shader,
@@ -236,31 +280,42 @@ fn launch(
             Binding::Read(bias.unwrap_or(unread)),
             extra,
             to,
+            Binding::Read(bounds.map_or(unread, |bounds| bounds.buffer)),
         ],
         push: push_bytes(&push),
-        groups: groups_1d(s.batch * s.m.div_ceil(rows) * s.n.div_ceil(columns)),
+        groups: groups_1d(s.batch * tiles * s.n.div_ceil(columns)),
+    };
+    // How many terms are a group's is not known here: an equal share.
+    let shares = match bounded {
+        Some(Bounded::Terms) => range[1].max(1),
+        _ => 1,
     };
     let work = Work {
-        flops: 2 * (s.batch * s.m * s.n * s.k) as u64,
+        flops: 2 * (s.batch * s.m * s.n * s.k / shares) as u64,
         ..launch.work()
     };
-    let (has_bias, piece) = (bias.is_some(), a.of.piece());
+    let (has_bias, piece, a_rows) = (bias.is_some(), a.of.piece(), a.of.rows());
     let (adds_extra, adds_stored) = (matches!(end, End::Add(_)), matches!(end, End::Stored));
     ctx.launch_counted(launch, work, move |bindings| {
-        let ([a, a_exponents, b, b_exponents, bias, extra], [c]) = bindings.split::<6, 1>();
+        let ([a, a_exponents, b, b_exponents, bias, extra, bounds], [c]) = bindings.split::<7, 1>();
         let operands = cpu::Operands {
             digits: [cast_slice(a), cast_slice(b)],
             exponents: [cast_slice(a_exponents), cast_slice(b_exponents)],
             bias: has_bias.then_some(bias),
             padded,
-            piece,
+            a_rows,
+            first: [0; 2],
+            pieces: cpu::Pieces::All(piece),
         };
         let added = match (adds_extra, adds_stored) {
             (true, _) => cpu::Added::Extra(extra),
             (_, true) => cpu::Added::Stored,
             _ => cpu::Added::Nothing,
         };
-        cpu::product(&s, operands, added, c);
+        match bounded {
+            None => cpu::product(&s, operands, added, c),
+            Some(of) => cpu::products_by(of, (as_u32(bounds), range), &s, operands, added, c),
+        }
     })?;
     Ok(())
 }

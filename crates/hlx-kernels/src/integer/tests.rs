@@ -1,5 +1,7 @@
 //! Every device against the definition in f64 and 64-bit integers.
 
+mod placed;
+
 use super::*;
 use hlx_core::{Context, IntegerPath};
 
@@ -9,7 +11,7 @@ use crate::matmul::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
 
 /// Rows of very different sizes, of zeros, of one huge value, of the smallest normal numbers, and of odd lengths.
-fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
+pub fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {
     let mut x = normal(seed, rows * k);
     for (row, x) in x.chunks_mut(k.max(1)).enumerate() {
         match row % 7 {
@@ -44,7 +46,7 @@ fn prepared(
 
 /// Handles whose products of integers take the device's fastest instructions, plain ones alone, and dot products, where it has
 /// them.
-fn every_way(ctx: &Context) -> [Context; 3] {
+pub fn every_way(ctx: &Context) -> [Context; 3] {
     let fastest = ctx.tuning().products.integers;
     let dots = ctx.integer_paths().contains(&IntegerPath::Dots);
     let dots = if dots { IntegerPath::Dots } else { fastest };
@@ -144,14 +146,23 @@ fn product_everywhere(
     got[0].clone()
 }
 
-fn check(a: &[f32], b: &[f32], bias: Option<&[f32]>, [m, n, k]: [usize; 3]) {
-    let c = product_everywhere(a, b, bias, [m, n, k]);
-    let lines = |x: &[f32], width| -> Vec<Vec<_>> {
-        let row = |row: &[f32]| row.chunks(PIECE).map(|x| reference(x, width)).collect();
-        x.chunks(k.max(1)).map(row).collect()
+/// The products of wide rows with narrow ones by the definition, \[M, N\], of pieces of so many terms.
+pub fn defined(
+    a: &[f32],
+    b: &[f32],
+    bias: Option<&[f32]>,
+    [m, n, k]: [usize; 3],
+    piece: usize,
+) -> Vec<f32> {
+    let lines = |x: &[f32], rows: usize, width| -> Vec<Vec<_>> {
+        let row = |row: usize| {
+            let pieces = x[row * k..][..k].chunks(piece);
+            pieces.map(|x| reference(x, width)).collect()
+        };
+        (0..rows).map(row).collect()
     };
-    let (a, b) = (lines(a, Width::Wide), lines(b, Width::Narrow));
-    for (at, found) in c.iter().enumerate() {
+    let (a, b) = (lines(a, m, Width::Wide), lines(b, n, Width::Narrow));
+    let element = |at: usize| {
         let (row, column) = (at / n, at % n);
         let pieces = a[row].iter().zip(&b[column]);
         let sum = pieces
@@ -160,13 +171,24 @@ fn check(a: &[f32], b: &[f32], bias: Option<&[f32]>, [m, n, k]: [usize; 3]) {
         let sum = sum.unwrap_or(0.0);
         let with_bias =
             |bias: &[f32]| flushed(f64::from(sum) + f64::from(flushed(bias[column].into())));
-        let expected = bias.map_or(sum, with_bias);
+        bias.map_or(sum, with_bias)
+    };
+    (0..m * n).map(element).collect()
+}
+
+/// Asserts equal words, every NaN being one.
+pub fn assert_words(name: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{name}");
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
         let same = found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan());
-        assert!(
-            same,
-            "[{m} {n} {k}] {row}, {column}: {found:e}, expected {expected:e}"
-        );
+        assert!(same, "{name}, {at}: {found:e}, expected {expected:e}");
     }
+}
+
+fn check(a: &[f32], b: &[f32], bias: Option<&[f32]>, sizes: [usize; 3]) {
+    let found = product_everywhere(a, b, bias, sizes);
+    let expected = defined(a, b, bias, sizes, PIECE);
+    assert_words(&format!("{sizes:?}"), &found, &expected);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Convolutions: derivatives, paddings, and what is refused.
 
+use hlx_core::{Arithmetic, Context};
+
 use super::*;
-use crate::ops::test_support::{check, input, message};
+use crate::BackwardPlan;
+use crate::ops::test_support::{check, input, message, values};
 use crate::tape::enable_grad;
 
 fn options() -> ConvOptions {
@@ -189,4 +192,116 @@ fn unfitting_weights_are_refused() {
             .and_then(|x| x.select(0, 0)?.conv1d(&w, None, &ConvOptions::default())),
     );
     assert_eq!(text, "conv1d: the input has shape [3], expected [N, C, L]");
+}
+
+/// Every device in the integer arithmetic.
+fn over_integers() -> Vec<Context> {
+    let contexts = hlx_core::testing::contexts().iter();
+    contexts
+        .map(|ctx| ctx.with_arithmetic(Arithmetic::Integer))
+        .collect()
+}
+
+/// Results, and the gradients of the images and of the weight, of some samples' values, from the first on.
+fn of_samples(
+    ctx: &Context,
+    [x, dy]: [&[f32]; 2],
+    samples: usize,
+    shards: usize,
+) -> Result<[Vec<f32>; 3]> {
+    let images = Tensor::from_slice(ctx, &x[..samples * 2 * 5 * 6], &[samples, 2, 5, 6])?;
+    let images = images.with_gradient().with_samples(0)?;
+    let weight = values(3, 4 * 2 * 3 * 3);
+    let weight = Tensor::from_slice(ctx, &weight, &[4, 2, 3, 3])?.with_gradient();
+    let options = ConvOptions {
+        padding: [1, 1],
+        ..ConvOptions::default()
+    };
+    let y = images.conv2d(&weight, None, &options)?;
+    let upstream = Tensor::from_slice(ctx, &dy[..y.n_elements()], y.shape())?;
+    let plan = BackwardPlan {
+        shards,
+        ..BackwardPlan::default()
+    };
+    y.mul(&upstream)?.sum()?.backward_with(&plan)?;
+    let gradient = |x: &Tensor| x.grad().expect("a gradient").to_vec();
+    Ok([y.to_vec()?, gradient(&images)?, gradient(&weight)?])
+}
+
+/// Over integers a sample's results are its own, a shard's gradient too, and samples without a gradient count nowhere.
+#[test]
+fn over_integers_batches_shards_and_empty_samples_change_nothing() -> Result<()> {
+    let (x, dy) = (values(1, 4 * 2 * 5 * 6), values(2, 4 * 4 * 5 * 6));
+    let mut of_devices = Vec::new();
+    for ctx in over_integers() {
+        let whole = of_samples(&ctx, [&x, &dy], 4, 4)?;
+        let [y, dx, _] = of_samples(&ctx, [&x, &dy], 2, 2)?;
+        assert_eq!(y, whole[0][..y.len()]);
+        assert_eq!(dx, whole[1][..dx.len()]);
+        // The halves of the tree of four shards.
+        let halves = [0, 1].map(|half| {
+            let (x, dy) = (&x[half * x.len() / 2..], &dy[half * dy.len() / 2..]);
+            of_samples(&ctx, [x, dy], 2, 2).map(|[_, _, dw]| dw)
+        });
+        let [one, other] = halves;
+        let sum: Vec<f32> = one?.iter().zip(other?).map(|(a, b)| a + b).collect();
+        assert_eq!(sum, whole[2], "{}", ctx.info());
+        let [_, _, of_one] = of_samples(&ctx, [&x, &dy], 1, 1)?;
+        let (mut with_empty, mut huge) = (dy.clone(), x.clone());
+        with_empty[4 * 5 * 6..].fill(0.0);
+        huge[2 * 5 * 6..].fill(1e30);
+        let [_, _, dw] = of_samples(&ctx, [&huge, &with_empty], 3, 1)?;
+        assert_eq!(dw, of_one, "{}", ctx.info());
+        of_devices.push(whole);
+    }
+    assert!(of_devices.iter().all(|device| device == &of_devices[0]));
+    Ok(())
+}
+
+/// Over integers all three maps and their derivatives, first and second, are near those in f32.
+#[test]
+fn over_integers_derivatives_are_near_those_of_chains() -> Result<()> {
+    let mut found: Vec<Vec<Vec<f32>>> = Vec::new();
+    let portable = hlx_core::testing::contexts()[0].clone();
+    for ctx in over_integers().into_iter().chain([portable]) {
+        let x = |seed, shape: &[usize]| -> Result<Tensor> {
+            let n = shape.iter().product();
+            Ok(Tensor::from_slice(&ctx, &values(seed, n), shape)?.with_gradient())
+        };
+        let options = options();
+        let mut of_device = Vec::new();
+        for transposed in [false, true] {
+            let (images, weight, bias) = (x(1, &[2, 4, 6, 7])?, x(2, &[4, 2, 3, 2])?, x(3, &[4])?);
+            let y = match transposed {
+                false => images.conv2d(&weight, Some(&bias), &options)?,
+                true => images.conv_transpose2d(&weight, Some(&bias), &options, [1, 0])?,
+            };
+            let by = [&images, &weight, &bias];
+            let slopes = y.mul(&y)?.sum()?.gradients(&by, true)?;
+            let slopes: Vec<Tensor> = slopes.into_iter().flatten().collect();
+            let second = slopes[0]
+                .mul(&slopes[0])?
+                .sum()?
+                .gradients(&by[..2], false)?;
+            let all = [y]
+                .into_iter()
+                .chain(slopes)
+                .chain(second.into_iter().flatten());
+            for tensor in all {
+                of_device.push(tensor.to_vec()?);
+            }
+        }
+        found.push(of_device);
+    }
+    let portable = found.pop().expect("the portable one");
+    assert!(found.iter().all(|device| device == &found[0]));
+    assert_ne!(found[0], portable);
+    for (integer, portable) in found[0].iter().zip(&portable) {
+        let size = portable.iter().fold(0.0_f32, |size, x| size.max(x.abs()));
+        for (integer, portable) in integer.iter().zip(portable) {
+            let error = (integer - portable).abs() / size;
+            assert!(error < 0.03, "{integer} {portable} of {size}");
+        }
+    }
+    Ok(())
 }

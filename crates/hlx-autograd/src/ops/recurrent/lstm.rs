@@ -8,7 +8,7 @@ use hlx_kernels::recurrent::{
 use hlx_kernels::{Layout, Operand};
 
 use super::{
-    CELLS, Parameters, Recurrence, Sequence, StepProduct, outer_sum, part, sigmoid_slope,
+    CELLS, Law, Parameters, Recurrence, Sequence, StepProduct, outer_sum, part, sigmoid_slope,
     tanh_slope, weight_gradient,
 };
 use crate::{Backward, Gradient, Input, Result, Tensor};
@@ -247,7 +247,7 @@ impl Saved {
             }
             let dunits = match &parameters.projection {
                 None => dhidden.clone(),
-                Some(projection) => dhidden.matmul(projection)?,
+                Some(projection) => dhidden.matmul_in(projection, Law::Portable)?,
             };
             let mut dcell = at(&dcells)?.add(&dunits.mul(&at(&to_cells)?)?)?;
             if let Some([_, from_cells]) = &later {
@@ -256,7 +256,10 @@ impl Saved {
             let [di, df, dg] = [0, 1, 2].map(|gate: usize| dcell.mul(&at(&slopes[gate])?));
             let dgate_o = dunits.mul(&at(&to_output)?)?;
             let ds = Tensor::cat(&[&di?, &df?, &dg?, &dgate_o], 1)?;
-            later = Some([ds.matmul(&parameters.weight)?, dcell.mul(&at(&f)?)?]);
+            later = Some([
+                ds.matmul_in(&parameters.weight, Law::Portable)?,
+                dcell.mul(&at(&f)?)?,
+            ]);
             all.push(ds);
             all_hidden.push(dhidden);
         }

@@ -111,6 +111,38 @@ fn second_derivatives_agree_with_finite_differences() {
     });
 }
 
+/// The products of steps, and of what a recorded pass makes of them, stay chains in f32.
+#[test]
+fn the_integer_arithmetic_has_the_bits_of_the_portable_one() -> Result<()> {
+    let mut found = Vec::new();
+    for arithmetic in hlx_core::Arithmetic::ALL {
+        let (operands, projection) = projected();
+        let ctx = operands[0].context().with_arithmetic(arithmetic);
+        let here = |x: &Tensor| Tensor::from_slice(&ctx, &x.to_vec()?, x.shape());
+        let x = [&operands[..], &[projection]].concat();
+        let x: Vec<Tensor> = x.iter().map(here).collect::<Result<_>>()?;
+        let lstm = squared_slopes(&x, |x| {
+            let recurrence = Recurrence {
+                projection: Some(&x[5]),
+                ..recurrence(x, false)
+            };
+            let (hidden, cells) = x[0].lstm_scan(recurrence, Some((&x[3], &x[4])))?;
+            loss_of(&hidden, &cells)
+        })?;
+        let x: Vec<Tensor> = self::operands(3)[..4]
+            .iter()
+            .map(here)
+            .collect::<Result<_>>()?;
+        let gru = squared_slopes(&x, |x| {
+            let hidden = x[0].gru_scan(recurrence(x, true), Some(&x[3]))?;
+            hidden.sin()?.sum()
+        })?;
+        found.push([lstm.to_vec()?, gru.to_vec()?]);
+    }
+    assert_eq!(found[0], found[1]);
+    Ok(())
+}
+
 /// The operations of a recorded pass give what the kernels give.
 #[test]
 fn recorded_gradients_are_those_of_the_kernels() -> Result<()> {

@@ -61,7 +61,7 @@ impl Case {
             of,
             digits: [digits(0, 127), digits(1, -127)],
             exponents: [exponents(0), exponents(1)],
-            bias: floats(3).take(n).collect(),
+            bias: floats(3).take(batch * n).collect(),
             extra: floats(4).take(batch * m * n).collect(),
         }
     }
@@ -72,7 +72,9 @@ impl Case {
             exponents: [&self.exponents[0], &self.exponents[1]],
             bias: with_bias.then_some(&self.bias[..]),
             padded: self.of[0].padded(),
-            piece: PIECE,
+            a_rows: self.of[0].rows(),
+            first: [0; 2],
+            pieces: Pieces::All(PIECE),
         }
     }
 
@@ -103,7 +105,7 @@ impl Case {
             .reduce(arith::add)
             .expect("a piece");
         match with_bias {
-            true => arith::pos0(arith::add(sum, self.bias[column])),
+            true => arith::pos0(arith::add(sum, self.bias[at])),
             false => sum,
         }
     }

@@ -26,7 +26,7 @@ shader!(both_shader, "integer/prepare_rows_and_columns");
 
 /// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that turns the digits.
 const SCANNED: [usize; 2] = [64, 128];
-const TURNED: [usize; 2] = [128, 32];
+pub(super) const TURNED: [usize; 2] = [128, 32];
 /// Tiles of [`TURNED`] rows that a workgroup has at most of a column whose largest magnitude it finds by itself.
 const OWN_TILES: usize = 2;
 
@@ -42,8 +42,8 @@ pub enum Beside<'a> {
 /// Which rows of matrices count: those that have a piece whose exponent is not that of zeros.
 pub(super) struct Counted {
     /// i32, \[rows, pieces\].
-    exponents: Buffer,
-    pieces: usize,
+    pub(super) exponents: Buffer,
+    pub(super) pieces: usize,
 }
 
 impl Counted {
@@ -106,7 +106,7 @@ pub fn prepare_rows_and_columns(
         shader: &both_shader::SHADER,
         specialization: &[
             wide(&columns),
-            vectors(columns.columns()),
+            vectors([columns.columns(), columns.stride]),
             (2, wide_rows),
             piece(&columns),
         ],
@@ -162,7 +162,7 @@ pub(super) fn prepare_columns(
     bindings.extend(x.bindings());
     let mut constants = vec![
         wide(&s),
-        vectors(s.columns()),
+        vectors([s.columns(), s.stride]),
         (3, counted.map_or(0, |counted| counted.pieces as u32)),
         (4, own_tiles as u32),
         piece(&s),
@@ -210,7 +210,7 @@ fn counted_rows(
     let launch = Launch {
         name: "integer_counted_rows",
         shader: &counted_shader::SHADER,
-        specialization: &[vectors(width)],
+        specialization: &[vectors([width, 0])],
         bindings: &[Binding::Read(x), Binding::Write(&counted)],
         push: push_bytes(&push),
         groups: groups_1d(rows.div_ceil(ROWS)),
@@ -230,6 +230,7 @@ fn push_of_columns(s: &Preparation, row_padded: usize) -> columns_shader::Push {
         columns: s.columns() as u32,
         words: (s.padded() / 4) as u32,
         row_words: (row_padded / 4) as u32,
+        stride: s.stride as u32,
     }
 }
 
@@ -259,7 +260,7 @@ fn tops(
     }
     bindings.extend(x.bindings());
     let mut constants = vec![
-        vectors(s.columns()),
+        vectors([s.columns(), s.stride]),
         (3, counted.map_or(0, |counted| counted.pieces as u32)),
         piece(s),
     ];

@@ -1,5 +1,7 @@
 //! Preparation on the CPU: rows, or blocks of columns that read whole cache lines, in parallel.
 
+use std::ops::Range;
+
 use bytemuck::cast_slice_mut;
 use hlx_core::multiversion;
 use rayon::prelude::*;
@@ -20,6 +22,22 @@ struct Task<'a> {
     exponents: &'a mut [i32],
 }
 
+/// A piece of the columns: the matrix's rows that are its terms, and where its digits begin.
+pub(super) struct Piece {
+    pub rows: Range<usize>,
+    pub to: usize,
+}
+
+impl Piece {
+    fn of(piece: usize, s: &Preparation) -> Self {
+        let to = piece * s.piece;
+        Self {
+            rows: to..s.k.min(to + s.piece),
+            to,
+        }
+    }
+}
+
 /// Writes the digits, i8 in words of 32 bits, and the exponents of `x`.
 ///
 /// Of columns, only the matrices' rows enter the largest magnitudes of which `counted`, exponents by rows and pieces, are not
@@ -31,8 +49,21 @@ pub(super) fn prepare(
     s: &Preparation,
     counted: Option<(&[i32], usize)>,
 ) {
+    let pieces: Vec<Piece> = (0..s.pieces()).map(|piece| Piece::of(piece, s)).collect();
+    prepare_pieces(x, digits, exponents, s, &pieces, counted);
+}
+
+/// As [`prepare`], by pieces of their own.
+pub(super) fn prepare_pieces(
+    x: &[f32],
+    digits: &mut [f32],
+    exponents: &mut [f32],
+    s: &Preparation,
+    pieces: &[Piece],
+    counted: Option<(&[i32], usize)>,
+) {
     let digits: &mut [i8] = &mut cast_slice_mut(digits)[..s.digits_len()];
-    let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.exponents_len()];
+    let exponents: &mut [i32] = &mut cast_slice_mut(exponents)[..s.rows * pieces.len()];
     let (upper, lower) = match s.width {
         Width::Wide => digits.split_at_mut(s.rows * s.padded()),
         Width::Narrow => (&mut [][..], digits),
@@ -56,13 +87,13 @@ pub(super) fn prepare(
                     lower.split_off_mut(..rows * s.padded()).unwrap_or_default(),
                 ],
                 exponents: exponents
-                    .split_off_mut(..rows * s.pieces())
+                    .split_off_mut(..rows * pieces.len())
                     .unwrap_or_default(),
             });
         }
     }
     tasks.into_par_iter().for_each(|task| match s.of_columns {
-        true => columns(x, task, s, counted),
+        true => columns(x, task, s, pieces, counted),
         false => rows(x, task, s),
     });
 }
@@ -70,7 +101,7 @@ pub(super) fn prepare(
 fn rows(x: &[f32], task: Task<'_>, s: &Preparation) {
     let [mut upper, mut lower] = task.planes;
     for (row, exponents) in task.exponents.chunks_mut(s.pieces()).enumerate() {
-        let x = &x[(task.first + row) * s.k..][..s.k];
+        let x = &x[s.row_at(task.first + row)..][..s.k];
         let of_upper = s.padded().min(upper.len());
         let planes = [
             upper.split_off_mut(..of_upper),
@@ -118,14 +149,20 @@ pub(super) fn counted_rows(x: &[f32], counted: &mut [f32], width: usize) {
         .for_each(|(row, counted)| *counted = if top(row) == 0 { EXPONENT_OF_ZEROS } else { 0 });
 }
 
-fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<(&[i32], usize)>) {
+fn columns(
+    x: &[f32],
+    task: Task<'_>,
+    s: &Preparation,
+    pieces: &[Piece],
+    counted: Option<(&[i32], usize)>,
+) {
     let columns = s.columns();
     let (matrix, first) = (task.first / columns, task.first % columns);
-    let width = task.exponents.len() / s.pieces();
-    let row = |i: usize| &x[(matrix * s.k + i) * columns + first..][..width];
+    let width = task.exponents.len() / pieces.len();
+    let row = |i: usize| &x[matrix * s.stride + i * columns + first..][..width];
     let [upper, lower] = task.planes;
-    for piece in 0..s.pieces() {
-        let terms = piece * s.piece..s.k.min((piece + 1) * s.piece);
+    for (number, piece) in pieces.iter().enumerate() {
+        let terms = piece.rows.clone();
         let mut tops = [0; SIDE];
         let counts = |i: &usize| {
             counted.is_none_or(|(exponents, pieces)| {
@@ -142,7 +179,7 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<(&[i32], 
         let mut scales = [[0.0; SIDE]; 2];
         for (j, top) in tops.into_iter().enumerate().take(width) {
             let exponent = row_exponent(top, s.width);
-            task.exponents[j * s.pieces() + piece] = exponent;
+            task.exponents[j * pieces.len() + number] = exponent;
             [scales[0][j], scales[1][j]] = factors(exponent);
         }
         for start in terms.clone().step_by(SIDE) {
@@ -160,7 +197,8 @@ fn columns(x: &[f32], task: Task<'_>, s: &Preparation, counted: Option<(&[i32], 
             let to = width * s.padded();
             for (words, plane) in turned.iter().zip([&mut upper[..], &mut lower[..to]]) {
                 for (j, digits) in plane.chunks_exact_mut(s.padded()).enumerate() {
-                    let quads = digits[start..start + SIDE].as_chunks_mut::<4>().0;
+                    let to = piece.to + (start - terms.start);
+                    let quads = digits[to..to + SIDE].as_chunks_mut::<4>().0;
                     for (digits, words) in quads.iter_mut().zip(words) {
                         *digits = words[j].to_le_bytes().map(|byte| byte as i8);
                     }

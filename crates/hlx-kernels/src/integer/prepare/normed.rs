@@ -3,9 +3,7 @@
 use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use super::{
-    GRANULE, NAME, PIECE, Preparation, Prepared, Width, check_dtype, prepare_row, vectors,
-};
+use super::{GRANULE, NAME, PIECE, Preparation, Prepared, Width, check_dtype, prepare_row};
 use crate::error::{check_len, check_that};
 use crate::lanes::{ROWS_A_GROUP, RowGroup, check_rows, rows_a_task};
 use crate::{KernelError, layer_norm, rms_norm};
@@ -100,7 +98,7 @@ impl Norm<'_> {
         }
         let held = RowGroup::held(ctx, cols);
         let mut constants = held.map_or(Vec::new(), |cut| cut.specialization(cols).to_vec());
-        constants.push((4, vectors(cols).1));
+        constants.push((4, u32::from(cols.is_multiple_of(4))));
         let push = Push {
             rows: rows as u32,
             cols: cols as u32,

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::check_dtype;
 use crate::activation::{Activation, forward_chunk};
-use crate::error::check_len;
+use crate::error::{check_len, check_that};
 use crate::lanes::rows_a_task;
 use crate::{KernelError, layer_norm, rms_norm};
 
@@ -101,14 +101,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Checks types and lengths for a matrix of so many rows and columns.
+    /// Checks types and lengths for a matrix of so many rows and columns, which lie in so many elements.
     pub(super) fn check(
         &self,
         name: &'static str,
+        reach: usize,
         [rows, columns]: [usize; 2],
     ) -> Result<(), KernelError> {
         check_dtype(name, "x", self.first(), DType::F32)?;
-        check_len(name, "x", self.first(), rows * columns)?;
+        check_len(name, "x", self.first(), reach)?;
+        let is_dense = matches!(self, Self::Stored(_)) || reach == rows * columns;
+        check_that(name, is_dense, || {
+            "matrices apart from each other are computed from others".to_owned()
+        })?;
         for (argument, buffer) in self.others() {
             let len = match (argument, self) {
                 ("up", _) => rows * columns,

@@ -208,8 +208,8 @@ impl Product<'_> {
                 digits.pack_columns(&of_b[..columns.len()], right);
                 let mut factors = [[0.0; MAX_TILE[1]]; 2];
                 for (i, column) in columns.clone().enumerate() {
-                    let column = of.product * self.shape.n + column;
-                    [factors[0][i], factors[1][i]] = self.factors_of(1, column, piece);
+                    let factors_of = self.factors_of(1, of.product, column, piece);
+                    [factors[0][i], factors[1][i]] = factors_of;
                 }
                 for (down, first_row) in of_rows().enumerate() {
                     let at = if one_block {
@@ -257,7 +257,7 @@ impl Product<'_> {
         let [firsts, seconds] = &of.factors;
         let n = of.columns.len();
         for ((i, row), excess) in of.rows.clone().enumerate().zip(excess) {
-            let of_row = self.factors_of(0, of.product * self.shape.m + row, piece);
+            let of_row = self.factors_of(0, of.product, row, piece);
             let [high, low] = [high, low].map(|sums| &sums[i * of.width..][..n]);
             let results = |to: &mut [f32]| {
                 results_of_digits(high, low, *excess, of_row, firsts, seconds, to);

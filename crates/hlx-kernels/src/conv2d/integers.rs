@@ -1,0 +1,26 @@
+//! Convolutions over integers, by the law of [`crate::integer`]: products of patches that are stored as integers, so many at
+//! a time as fit in bounded memory. How many changes no bit.
+
+mod columns;
+mod cpu;
+mod rows;
+
+use hlx_core::Context;
+
+#[cfg(test)]
+pub(super) use columns::Cut;
+pub(super) use columns::Wide;
+
+/// Bytes of digits that a launch's operand may take.
+fn most_bytes(ctx: &Context) -> usize {
+    let most = ctx.tuning().integer_patch_bytes;
+    most.min(ctx.max_binding_words().saturating_mul(4))
+}
+
+/// So many of `all` at a time as have at most `most` bytes, a multiple of `of`, if not all of them.
+fn at_once(all: usize, bytes: usize, most: usize, of: usize) -> usize {
+    match all * bytes <= most {
+        true => all,
+        false => (most / bytes.max(1) / of * of).clamp(of.min(all), all),
+    }
+}

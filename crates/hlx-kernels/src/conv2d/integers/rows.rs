@@ -1,0 +1,99 @@
+//! Results over integers: a patch of a pixel is a wide row, a channel's weights a narrow one.
+
+use bytemuck::cast_slice_mut;
+use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
+
+use super::super::gpu::Product;
+use super::{at_once, cpu, most_bytes};
+use crate::KernelError;
+use crate::integer::{IntegerProduct, Preparation, Prepared, Width, integer_product};
+use crate::matmul::{Epilogue, MatMul};
+
+shader!(patches_shader, "conv2d/prepare_patches");
+
+/// Pieces of rows of a workgroup.
+const ROWS: usize = 8;
+
+impl Product {
+    /// Computes `y[s, g, m, p]`, the products of a group's weights with the patches.
+    pub(in super::super) fn launch_integers(
+        &self,
+        ctx: &Context,
+        weight: &Buffer,
+        images: &Buffer,
+        bias: Option<&Buffer>,
+        y: &Buffer,
+    ) -> Result<(), KernelError> {
+        let Self { rows, terms, .. } = *self;
+        let (groups, pixels) = (self.patches.groups, self.patches.n_pixels());
+        let of_weight = Preparation::of_rows(groups * rows, terms, Width::Narrow);
+        let weight = Prepared::new(ctx, weight, of_weight)?;
+        let (row_bytes, most) = (2 * of_weight.padded(), most_bytes(ctx));
+        let samples = at_once(self.batch, groups * pixels * row_bytes, most, 1);
+        let pixels_at_once = at_once(pixels, groups * row_bytes, most, 64);
+        for first in (0..self.batch).step_by(samples) {
+            let samples = [first, samples.min(self.batch - first)];
+            for pixel in (0..pixels).step_by(pixels_at_once) {
+                let of_pixels = [pixel, pixels_at_once.min(pixels - pixel)];
+                let patches = self.patch_rows(ctx, images, samples, of_pixels)?;
+                let is_whole = samples[1] == self.batch && of_pixels[1] == pixels;
+                let place = [first * groups * rows * pixels + pixel, pixels];
+                let product = IntegerProduct {
+                    batch: samples[1] * groups,
+                    groups: Some(groups),
+                    turned: true,
+                    within: (!is_whole).then_some(place),
+                    ..IntegerProduct::new(of_pixels[1], rows, terms)
+                };
+                let operands = [&patches, &weight];
+                integer_product(ctx, operands, bias, y, &product, Epilogue::None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The patches of some samples' and pixels, \[samples, groups, pixels\] rows.
+    fn patch_rows(
+        &self,
+        ctx: &Context,
+        images: &Buffer,
+        [first_sample, samples]: [usize; 2],
+        [first_pixel, pixels]: [usize; 2],
+    ) -> Result<Prepared, KernelError> {
+        let patches = self.patches;
+        let rows = samples * patches.groups * pixels;
+        let of = Preparation::of_rows(rows, self.terms, Width::Wide);
+        let prepared = Prepared {
+            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
+            of,
+        };
+        let shape = MatMul::new(rows, pixels, self.terms);
+        let firsts = [first_pixel, first_sample];
+        let push = self.push_of(&shape, [of.padded() / 4, 1], firsts);
+        let launch = Launch {
+            name: "prepare_integer_patches",
+            shader: &patches_shader::SHADER,
+            specialization: &self.divisors(),
+            bindings: &[
+                Binding::Read(images),
+                Binding::Write(&prepared.digits),
+                Binding::Write(&prepared.exponents),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d(of.exponents_len().div_ceil(ROWS)),
+        };
+        ctx.launch(launch, move |bindings| {
+            let ([images], [digits, exponents]) = bindings.split::<1, 2>();
+            let to = (cast_slice_mut(digits), cast_slice_mut(exponents));
+            cpu::patch_rows(
+                &patches,
+                images,
+                (first_sample, first_pixel, pixels),
+                of,
+                to,
+            );
+        })?;
+        Ok(prepared)
+    }
+}

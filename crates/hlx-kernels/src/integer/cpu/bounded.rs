@@ -1,0 +1,55 @@
+//! Products of groups of rows or of terms, as bounds tell.
+
+use super::super::GRANULE;
+use super::super::product::{Bounded, IntegerProduct};
+use super::{Added, Operands, Pieces, fastest, products};
+
+/// Computes the products of groups of rows or of terms that bounds tell of, from the first group on so many.
+pub(in super::super) fn products_by(
+    of: Bounded,
+    (bounds, [first, groups]): (&[u32], [usize; 2]),
+    shape: &IntegerProduct,
+    operands: Operands<'_>,
+    added: Added<'_>,
+    c: &mut [f32],
+) {
+    let [c_first, c_row] = shape.place();
+    let range = |group: usize| [0, 1].map(|i| bounds[first + group + i] as usize);
+    let by_rows = |group: usize| {
+        let [first, end] = range(group).map(|row| row.min(shape.m));
+        let within = Some([c_first + first * c_row, c_row]);
+        let m = end.saturating_sub(first);
+        let first = [first, group * shape.n];
+        (
+            IntegerProduct {
+                m,
+                within,
+                ..*shape
+            },
+            Operands { first, ..operands },
+        )
+    };
+    let by_terms = |product: usize| {
+        let ([first_term, end], index) = (range(product), first + product);
+        let start = (first_term / GRANULE + index) * GRANULE;
+        let padded = end.saturating_sub(first_term).next_multiple_of(GRANULE);
+        let pieces = Pieces::One {
+            index,
+            of: groups,
+            terms: [start, start + padded].map(|term| term.min(operands.padded)),
+        };
+        let of_one = if shape.turned { shape.n } else { shape.m } * c_row;
+        let within = Some([c_first + product * of_one, c_row]);
+        let shape = IntegerProduct {
+            batch: 1,
+            within,
+            ..*shape
+        };
+        (shape, Operands { pieces, ..operands })
+    };
+    let all: Vec<_> = match of {
+        Bounded::Rows => (0..groups).map(by_rows).collect(),
+        Bounded::Terms => (0..shape.batch).map(by_terms).collect(),
+    };
+    products(fastest(), &all, added, c);
+}

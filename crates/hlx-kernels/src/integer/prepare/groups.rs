@@ -1,0 +1,146 @@
+//! The columns of groups of a matrix's rows, which the device alone knows, as integers: each group is a piece with
+//! exponents of its own.
+
+use bytemuck::cast_slice;
+use hlx_core::{Binding, Buffer, Context, DType, Launch, as_u32, groups_1d, push_bytes};
+
+use super::super::GRANULE;
+use super::super::law::Width;
+use super::columns::{Beside, Counted, TURNED};
+use super::cpu::{self, Piece};
+use super::{Preparation, Prepared, vectors, wide};
+use crate::KernelError;
+use crate::elementwise::fill;
+use crate::error::{check_len, check_that};
+
+shader!(tops_shader, "integer/group_tops");
+shader!(columns_shader, "integer/prepare_group_columns");
+
+const NAME: &str = "prepare_integers_of_groups";
+/// Rows and columns of a workgroup that looks for the largest magnitudes.
+const SCANNED: [usize; 2] = [128, 128];
+
+/// Groups of the rows of a matrix: bounds, u32, those of group g from the g-th to the next.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups<'a> {
+    pub bounds: &'a Buffer,
+    pub count: usize,
+}
+
+impl Groups<'_> {
+    /// Digits of a column of so many rows. Those of group g begin at 64 (bounds\[g\] / 64 + g), the division rounded down:
+    /// the groups before it have no more, each filled up to a multiple of 64.
+    pub fn padded(&self, rows: usize) -> usize {
+        (rows / GRANULE + self.count) * GRANULE
+    }
+}
+
+impl Prepared {
+    /// Allocates the columns of groups of `x`, \[rows, columns\], and prepares them: exponents are \[columns, groups\]. With
+    /// `beside` only those rows enter the largest magnitudes whose row of the other operand is not zeros alone.
+    ///
+    /// # Errors
+    /// If a buffer has another type or length, and if there is no memory.
+    pub(crate) fn columns_of_groups(
+        ctx: &Context,
+        x: &Buffer,
+        [rows, columns]: [usize; 2],
+        width: Width,
+        groups: Groups<'_>,
+        beside: Option<Beside<'_>>,
+    ) -> Result<Self, KernelError> {
+        let of = Preparation::of_rows(columns, groups.padded(rows), width);
+        let prepared = Self {
+            digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
+            exponents: ctx.alloc_typed(DType::I32, columns * groups.count)?,
+            of,
+        };
+        check_len(NAME, "x", x, rows * columns)?;
+        check_len(NAME, "bounds", groups.bounds, groups.count + 1)?;
+        let largest = (rows * columns).max(of.digits_len());
+        check_that(NAME, u32::try_from(largest).is_ok(), || {
+            format!(
+                "an operand has {largest} elements, expected at most {}",
+                u32::MAX
+            )
+        })?;
+        if prepared.digits.is_empty() {
+            return Ok(prepared);
+        }
+        let counted = beside.map(|other| Counted::new(ctx, other, rows));
+        let counted = counted.transpose()?;
+        launch(ctx, x, &prepared, [rows, columns], groups, counted.as_ref())?;
+        Ok(prepared)
+    }
+}
+
+fn launch(
+    ctx: &Context,
+    x: &Buffer,
+    to: &Prepared,
+    [rows, columns]: [usize; 2],
+    groups: Groups<'_>,
+    counted: Option<&Counted>,
+) -> Result<(), KernelError> {
+    let push = columns_shader::Push {
+        rows: rows as u32,
+        columns: columns as u32,
+        groups: groups.count as u32,
+        words: (to.of.padded() / 4) as u32,
+    };
+    let tops = ctx.alloc_typed(DType::U32, to.exponents.len())?;
+    // Without a choice of rows nobody reads it.
+    let of_rows = counted.map_or(x, |counted| &counted.exponents);
+    if !ctx.is_cpu() {
+        fill(ctx, 0.0, &tops)?;
+        let launch = Launch {
+            name: "integer_tops_of_groups",
+            shader: &tops_shader::SHADER,
+            specialization: &[
+                vectors([columns, 0]),
+                (3, counted.map_or(0, |counted| counted.pieces as u32)),
+            ],
+            bindings: &[
+                Binding::Read(x),
+                Binding::Read(groups.bounds),
+                Binding::ReadWrite(&tops),
+                Binding::Read(of_rows),
+            ],
+            push: push_bytes(&push),
+            groups: groups_1d((rows.div_ceil(SCANNED[0]) * columns.div_ceil(SCANNED[1])).max(1)),
+        };
+        ctx.launch(launch, |_| {})?;
+    }
+    let of = to.of;
+    let launch = Launch {
+        name: NAME,
+        shader: &columns_shader::SHADER,
+        specialization: &[wide(&of), vectors([columns, 0])],
+        bindings: &[
+            Binding::Read(x),
+            Binding::Read(groups.bounds),
+            // On the CPU, which finds the largest magnitudes by itself, the rows that count.
+            Binding::Read(if ctx.is_cpu() { of_rows } else { &tops }),
+            Binding::Write(&to.digits),
+            Binding::Write(&to.exponents),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(of.padded().div_ceil(TURNED[0]) * columns.div_ceil(TURNED[1])),
+    };
+    let counted_pieces = counted.map(|counted| counted.pieces);
+    Ok(ctx.launch(launch, move |bindings| {
+        let ([x, bounds, counted], [digits, exponents]) = bindings.split::<3, 2>();
+        let counted = counted_pieces.map(|pieces| (cast_slice(counted), pieces));
+        let piece = |(group, bound): (usize, &[u32])| {
+            let end = (bound[1] as usize).min(rows);
+            let first = (bound[0] as usize).min(end);
+            Piece {
+                rows: first..end,
+                to: (first / GRANULE + group) * GRANULE,
+            }
+        };
+        let pieces: Vec<Piece> = as_u32(bounds).windows(2).enumerate().map(piece).collect();
+        let s = Preparation::of_columns(1, of.terms(), columns, of.width);
+        cpu::prepare_pieces(x, digits, exponents, &s, &pieces, counted);
+    })?)
+}

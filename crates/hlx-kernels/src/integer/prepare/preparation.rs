@@ -1,0 +1,142 @@
+//! What an operand's rows are, and how they are cut.
+
+use super::super::law::Width;
+use super::super::{GRANULE, LONGEST, PIECE};
+
+/// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// Matrices one behind the other.
+    pub(super) outer: usize,
+    /// Rows of all of them.
+    pub(super) rows: usize,
+    /// Elements of a row.
+    pub(super) k: usize,
+    /// The rows are the matrices' columns.
+    pub(super) of_columns: bool,
+    /// The integers' bits.
+    pub(super) width: Width,
+    /// Terms that share an exponent.
+    pub(super) piece: usize,
+    /// Elements from one matrix to the next.
+    pub(super) stride: usize,
+}
+
+impl Preparation {
+    /// The rows of a matrix \[rows, k\].
+    pub const fn of_rows(rows: usize, k: usize, width: Width) -> Self {
+        Self {
+            outer: 1,
+            rows,
+            k,
+            of_columns: false,
+            width,
+            piece: PIECE,
+            stride: rows * k,
+        }
+    }
+
+    /// The columns of matrices \[outer, k, columns\]: `outer * columns` rows of `k`.
+    pub const fn of_columns(outer: usize, k: usize, columns: usize, width: Width) -> Self {
+        Self {
+            outer,
+            rows: outer * columns,
+            k,
+            of_columns: true,
+            width,
+            piece: PIECE,
+            stride: k * columns,
+        }
+    }
+
+    /// The rows of `outer` matrices of as many rows each, or their columns, where the matrices begin so many elements
+    /// apart.
+    #[must_use]
+    pub(crate) const fn apart(self, outer: usize, stride: usize) -> Self {
+        Self {
+            outer,
+            stride,
+            ..self
+        }
+    }
+
+    /// One exponent a row, which is a column of a matrix and has at most [`LONGEST`] terms.
+    #[must_use]
+    pub const fn whole(self) -> Self {
+        Self {
+            piece: LONGEST,
+            ..self
+        }
+    }
+
+    /// The same rows as integers of another width.
+    #[must_use]
+    pub const fn with_width(self, width: Width) -> Self {
+        Self { width, ..self }
+    }
+
+    /// Pieces of so many terms, a multiple of 64.
+    #[must_use]
+    pub(crate) const fn in_pieces(self, piece: usize) -> Self {
+        Self { piece, ..self }
+    }
+
+    /// Terms of a row.
+    pub const fn terms(&self) -> usize {
+        self.k
+    }
+
+    /// Terms that share an exponent.
+    pub const fn piece(&self) -> usize {
+        self.piece
+    }
+
+    /// The number of rows.
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements of a row of digits.
+    pub const fn padded(&self) -> usize {
+        self.k.div_ceil(GRANULE) * GRANULE
+    }
+
+    /// Elements of the digits, i8: `[planes, rows, padded k]`.
+    pub const fn digits_len(&self) -> usize {
+        self.width.planes() * self.rows * self.padded()
+    }
+
+    /// Pieces of a row.
+    pub const fn pieces(&self) -> usize {
+        let pieces = self.k.div_ceil(self.piece);
+        if pieces == 0 { 1 } else { pieces }
+    }
+
+    /// Exponents, i32: `[rows, pieces]`.
+    pub const fn exponents_len(&self) -> usize {
+        self.rows * self.pieces()
+    }
+
+    /// Rows of a matrix, which are its columns if those are what is prepared.
+    pub(super) const fn columns(&self) -> usize {
+        self.rows / if self.outer == 0 { 1 } else { self.outer }
+    }
+
+    /// Elements of x.
+    pub(super) const fn reach(&self) -> usize {
+        match self.outer {
+            0 => 0,
+            outer => (outer - 1) * self.stride + self.columns() * self.k,
+        }
+    }
+
+    /// Where x's row begins.
+    pub(super) const fn row_at(&self, row: usize) -> usize {
+        let of_matrix = if self.columns() == 0 {
+            1
+        } else {
+            self.columns()
+        };
+        row / of_matrix * self.stride + row % of_matrix * self.k
+    }
+}

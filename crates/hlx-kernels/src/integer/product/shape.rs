@@ -1,0 +1,59 @@
+//! The sizes of products over integers, and where their results lie.
+
+/// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegerProduct {
+    /// Products side by side.
+    pub batch: usize,
+    /// Rows of an A and of a C.
+    pub m: usize,
+    /// Rows of a B, columns of a C.
+    pub n: usize,
+    /// Terms of a sum.
+    pub k: usize,
+    /// C is added to what it holds.
+    pub accumulate: bool,
+    /// Different Bs and biases, where product i takes those of i modulo this; `None`: each product has a B of its own.
+    pub groups: Option<usize>,
+    /// C is stored as its transpose, `[batch, N, M]`: the wide operand is the right one.
+    pub turned: bool,
+    /// Where C is a part of its buffer: its first element, and the elements from one of its last rows to the next.
+    pub within: Option<[usize; 2]>,
+}
+
+impl IntegerProduct {
+    /// One product, which overwrites C.
+    pub const fn new(m: usize, n: usize, k: usize) -> Self {
+        Self {
+            batch: 1,
+            m,
+            n,
+            k,
+            accumulate: false,
+            groups: None,
+            turned: false,
+            within: None,
+        }
+    }
+
+    /// Different Bs.
+    pub(in super::super) fn n_groups(&self) -> usize {
+        self.groups.unwrap_or(self.batch).max(1)
+    }
+
+    /// The first element of C, and the elements from row to row.
+    pub(in super::super) fn place(&self) -> [usize; 2] {
+        self.within
+            .unwrap_or([0, if self.turned { self.m } else { self.n }])
+    }
+
+    /// Elements of C's buffer up to the last one of C.
+    pub(in super::super) fn reach(&self) -> usize {
+        let [first, row] = self.place();
+        let [rows, columns] = match self.turned {
+            true => [self.batch * self.n, self.m],
+            false => [self.batch * self.m, self.n],
+        };
+        first + rows.saturating_sub(1) * row + columns
+    }
+}
