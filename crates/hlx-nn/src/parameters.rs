@@ -150,8 +150,13 @@ impl Parameter {
 
     /// States that a layer multiplies its input by this matrix, \[N, K\].
     pub(crate) fn of_product(self) -> Self {
-        self.0.is_multiplied.store(true, Ordering::Relaxed);
+        self.set_multiplied(true);
         self
+    }
+
+    /// Says whether a layer multiplies its input by this matrix alone.
+    pub(crate) fn set_multiplied(&self, is_multiplied: bool) {
+        self.0.is_multiplied.store(is_multiplied, Ordering::Relaxed);
     }
 
     /// Whether a layer multiplies its input by it.

@@ -35,7 +35,7 @@ impl Experts {
         let gate = Linear::with_init(&mut gate, config.width, experts.n_experts, init, None);
         let list = builder.child("experts");
         let expert = |expert_idx: usize| {
-            FeedForward::new(&list.child(expert_idx), config, experts.width, std)
+            FeedForward::of_expert(&list.child(expert_idx), config, experts.width, std)
         };
         Self {
             gate,

@@ -45,6 +45,20 @@ impl FeedForward {
         }
     }
 
+    /// As [`FeedForward::new`], of a mixture's expert: the weights of all experts are operands of one product.
+    pub fn of_expert(
+        builder: &ParameterBuilder,
+        config: &CausalConfig,
+        hidden: usize,
+        std: [f32; 2],
+    ) -> Self {
+        let expert = Self::new(builder, config, hidden, std);
+        for linear in expert.linears() {
+            linear.weight.set_multiplied(false);
+        }
+        expert
+    }
+
     fn linears(&self) -> impl Iterator<Item = &Linear> {
         let projections = [&self.up_proj, &self.down_proj];
         self.gate_proj.iter().chain(projections)
