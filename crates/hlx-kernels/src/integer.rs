@@ -16,6 +16,7 @@ mod prepare;
 mod product;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use hlx_core::{Buffer, Context, DType};
 
@@ -26,6 +27,7 @@ pub use law::Width;
 pub(crate) use prepare::prepare_row;
 pub use prepare::{Beside, Preparation, Prepared, prepare, prepare_rows_and_columns};
 pub use product::{IntegerProduct, integer_product};
+pub(crate) use turn::turn;
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
 /// what is small in a long row, such as a vocabulary's gradient, meets an exponent of its own size.

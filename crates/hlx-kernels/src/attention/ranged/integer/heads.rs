@@ -154,8 +154,14 @@ pub fn rows_of<'a, const N: usize>(words: [&'a [f32]; N], of: [Heads; N]) -> [Ro
 }
 
 impl Rows<'_> {
-    pub fn planes(&self) -> usize {
-        self.of.width.planes()
+    /// Columns of a row.
+    pub fn width(&self) -> usize {
+        self.of.head_width
+    }
+
+    /// Digits of a row, zeros behind its columns.
+    pub fn padded(&self) -> usize {
+        self.of.padded()
     }
 
     /// The row of a head of a sample from which its next positions follow.
@@ -163,17 +169,13 @@ impl Rows<'_> {
         (sample * self.of.heads + head) * self.of.positions + position
     }
 
-    /// The digits of `n` rows, as numbers, row after row: the upper ones of wide rows, and the lower ones.
-    pub fn read(&self, row: usize, n: usize, planes: &mut [Vec<f32>]) {
-        let (padded, width) = (self.of.padded(), self.of.head_width);
-        for (plane, numbers) in planes.iter_mut().enumerate() {
-            let digits = &self.digits[(plane * self.of.rows() + row) * padded..][..n * padded];
-            let rows = digits.chunks_exact(padded);
-            for (to, digits) in numbers.chunks_exact_mut(width).zip(rows) {
-                for (to, digit) in to.iter_mut().zip(digits) {
-                    *to = f32::from(*digit);
-                }
-            }
+    /// The digits of `n` rows, row after row: the upper ones, if rows are wide, and the lower ones.
+    pub fn digits(&self, row: usize, n: usize) -> (Option<&[i8]>, &[i8]) {
+        let (padded, rows) = (self.of.padded(), self.of.rows());
+        let of_plane = |plane: usize| &self.digits[(plane * rows + row) * padded..][..n * padded];
+        match self.of.width {
+            Width::Wide => (Some(of_plane(0)), of_plane(1)),
+            Width::Narrow => (None, of_plane(0)),
         }
     }
 

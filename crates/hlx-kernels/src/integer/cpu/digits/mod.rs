@@ -2,7 +2,6 @@
 //! is carried. By the dot product of four bytes (VNNI) and by AMX's matrices.
 
 mod amx;
-mod turn;
 mod vnni;
 
 use std::fmt;
@@ -10,7 +9,7 @@ use std::ops::Range;
 
 use hlx_core::cpu::SimdLevel;
 
-use self::turn::turn;
+use super::super::turn::turn;
 use super::{Product, Rectangle, Scratch, results_of_digits};
 
 /// Terms of a block: a panel of 32 columns is 64 KiB, and the sums of a tile are read and written once a block.
@@ -95,6 +94,14 @@ impl Digits {
         has.map(|(digits, _)| digits).collect()
     }
 
+    /// The other instructions that the processor has with these.
+    const fn level(self) -> SimdLevel {
+        match self {
+            Self::AvxVnni => SimdLevel::Avx2,
+            Self::Avx512Vnni | Self::Amx => SimdLevel::Avx512,
+        }
+    }
+
     /// Rows and columns of a tile.
     pub const fn tile(self) -> [usize; 2] {
         match self {
@@ -128,7 +135,7 @@ impl Digits {
             let of_chunk = |column: usize| *columns.get(column).unwrap_or(&columns[0]);
             let columns: [&[i8]; 16] = std::array::from_fn(of_chunk);
             turn(
-                self,
+                self.level(),
                 columns,
                 flipped,
                 [block, row],
