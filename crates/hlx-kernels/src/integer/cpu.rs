@@ -309,42 +309,31 @@ impl Product<'_> {
         for (row, sums) in of.rows.clone().zip(scratch.sums.chunks(width)) {
             let sums = &sums[..of.columns.len()];
             let of_row = self.factors_of(0, of.product * s.m + row, piece);
-            let results = |to: &mut [f32]| results(sums, of_row, &firsts, &seconds, to);
-            self.finish_row(
-                (of.product, row),
-                &of.columns,
-                piece,
-                results,
-                &mut scratch.results,
-            );
+            scratch.results.resize(sums.len(), 0.0);
+            results(sums, of_row, &firsts, &seconds, &mut scratch.results);
+            self.finish_row((of.product, row), &of.columns, piece, &mut scratch.results);
         }
     }
 
-    /// Stores a piece's results of columns of a row, with what they are added to.
+    /// Stores a piece's results of columns of a row, with what they are added to. They are changed on the way and not in C,
+    /// whose rows may be so many bytes apart that they push each other out of the cache.
     fn finish_row(
         &self,
         (product, row): (usize, usize),
         columns: &Range<usize>,
         piece: usize,
-        results: impl Fn(&mut [f32]),
-        values: &mut Vec<f32>,
+        values: &mut [f32],
     ) {
-        let is_last = piece + 1 == self.pieces();
         let at = (product * self.shape.m + row) * self.shape.n + columns.start;
         // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
         let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
-        let is_added = matches!(self.added, Added::Stored);
-        if piece == 0 && !is_added {
-            results(c);
-            return self.end(c, at, is_last, columns);
-        }
-        values.resize(columns.len(), 0.0);
-        results(values);
         if piece > 0 {
             each(values, c, |v, c| arith::add(c, v));
         }
-        self.end(values, at, is_last, columns);
-        if is_added {
+        if piece + 1 == self.pieces() {
+            self.end(values, at, columns);
+        }
+        if matches!(self.added, Added::Stored) {
             each(values, c, arith::add);
         }
         c.copy_from_slice(values);
@@ -369,10 +358,7 @@ impl Product<'_> {
     }
 
     /// Adds the bias and the extra operand behind the last piece.
-    fn end(&self, values: &mut [f32], at: usize, is_last: bool, columns: &Range<usize>) {
-        if !is_last {
-            return;
-        }
+    fn end(&self, values: &mut [f32], at: usize, columns: &Range<usize>) {
         if let Some(bias) = self.operands.bias {
             let with_bias = |v, bias| arith::pos0(arith::add(v, bias));
             each(values, &bias[columns.clone()], with_bias);
@@ -444,24 +430,29 @@ multiversion! {
 
 #[cfg(target_arch = "x86_64")]
 multiversion! {
-    /// The results of a row from the sums of both digits of A, which are too large by `excess`.
+    /// The results of a tile's rows, `width` apart, from the sums of both digits of A, which are too large by `excess`.
     fn results_of_digits<A>(
-        high: &[i32],
-        low: &[i32],
-        excess: [i32; 2],
-        of_row: [f32; 2],
-        firsts: &[f32],
-        seconds: &[f32],
+        sums: &[i32],
+        excess: &[[i32; 2]],
+        of_rows: &[[f32; 2]],
+        of_columns: [&[f32]; 2],
+        width: usize,
         to: &mut [f32],
     ) {
-        let of_columns = firsts.iter().zip(seconds);
-        for (((to, high), low), (first, second)) in to.iter_mut().zip(high).zip(low).zip(of_columns) {
-            let low = low.wrapping_sub(excess[1]);
-            let upper = high.wrapping_sub(excess[0]) + (low >> 8);
-            let lower = ((upper & 0xffff) << 8 | (low & 0xff)) as f32;
-            let v = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
-            let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
-            *to = arith::pos0(A::mul(A::mul(v, first), second));
+        let (high, low) = sums.split_at(sums.len() / 2);
+        let sums = high.chunks_exact(width).zip(low.chunks_exact(width));
+        let rows = to.chunks_exact_mut(width).zip(of_rows).zip(excess);
+        for (((to, of_row), excess), (high, low)) in rows.zip(sums) {
+            let of_columns = of_columns[0].iter().zip(of_columns[1]);
+            let sums = high.iter().zip(low);
+            for ((to, (high, low)), (first, second)) in to.iter_mut().zip(sums).zip(of_columns) {
+                let low = low.wrapping_sub(excess[1]);
+                let upper = high.wrapping_sub(excess[0]) + (low >> 8);
+                let lower = ((upper & 0xffff) << 8 | (low & 0xff)) as f32;
+                let v = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
+                let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
+                *to = arith::pos0(A::mul(A::mul(v, first), second));
+            }
         }
     }
 }

@@ -19,7 +19,10 @@ pub(crate) fn turn(
         .enumerate()
         .take(columns[0].len() / 64)
     {
-        let chunks = columns.map(|column| column[64 * i..].first_chunk::<64>().expect("64 bytes"));
+        let mut chunks = [&[0; 64]; 16];
+        for (chunk, column) in chunks.iter_mut().zip(columns) {
+            *chunk = column[64 * i..].first_chunk::<64>().expect("64 bytes");
+        }
         match level {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the processor has AVX-512 at this level.
@@ -42,8 +45,12 @@ fn plain(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
-    // SAFETY: a column has 64 bytes.
-    let r = columns.map(|column| unsafe { _mm512_loadu_si512(column.as_ptr().cast()) });
+    // Loops, as closures are no part of a function with its instructions.
+    let mut r = [_mm512_setzero_si512(); 16];
+    for (r, column) in r.iter_mut().zip(columns) {
+        // SAFETY: a column has 64 bytes.
+        *r = unsafe { _mm512_loadu_si512(column.as_ptr().cast()) };
+    }
     // Pairs of columns, then fours of them: of four words in each quarter, one after the other.
     let mut fours = r;
     for i in (0..16).step_by(4) {

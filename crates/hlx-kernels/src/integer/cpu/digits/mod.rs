@@ -260,16 +260,17 @@ impl Product<'_> {
         (sums, excess): (&[i32], &[[i32; 2]]),
         values: &mut Vec<f32>,
     ) {
-        let (high, low) = sums.split_at(sums.len() / 2);
-        let [firsts, seconds] = &of.factors;
-        let n = of.columns.len();
-        for ((i, row), excess) in of.rows.clone().enumerate().zip(excess) {
-            let of_row = self.factors_of(0, of.product * self.shape.m + row, piece);
-            let [high, low] = [high, low].map(|sums| &sums[i * of.width..][..n]);
-            let results = |to: &mut [f32]| {
-                results_of_digits(high, low, *excess, of_row, firsts, seconds, to);
-            };
-            self.finish_row((of.product, row), of.columns, piece, results, values);
+        let mut of_rows = [[0.0; 2]; MAX_TILE[0]];
+        for (factors, row) in of_rows.iter_mut().zip(of.rows.clone()) {
+            *factors = self.factors_of(0, of.product * self.shape.m + row, piece);
+        }
+        let (n_rows, width) = (of.rows.len(), of.width);
+        let of_columns = of.factors.each_ref().map(|factors| &factors[..]);
+        values.resize(n_rows * width, 0.0);
+        results_of_digits(sums, excess, &of_rows[..n_rows], of_columns, width, values);
+        for (row, values) in of.rows.clone().zip(values.chunks_exact_mut(width)) {
+            let values = &mut values[..of.columns.len()];
+            self.finish_row((of.product, row), of.columns, piece, values);
         }
     }
 }
