@@ -28,12 +28,15 @@ use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
 use crate::KernelError;
 use crate::error::check_len;
 use crate::integer::Width;
-use heads::{Heads, Prepared};
+pub use heads::{Heads, IntegerHeads};
 use shaders::{FORWARD, KEY_VALUE, QUERY};
 
+mod cached;
 mod cpu;
 mod heads;
 mod shaders;
+
+pub use cached::integer_attention_of_cache;
 
 /// Computes `o` and the statistics that the backward needs; overwrites both.
 ///
@@ -53,21 +56,33 @@ pub fn integer_attention_forward(
     let places = attention.places(NAME, inputs)?;
     check_len(NAME, "o", o, attention.output_len())?;
     check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
-    let [q, k, v] = operands(ctx, inputs, attention, &places)?;
+    let operands = operands(ctx, inputs, attention, &places)?;
+    let ranges = (inputs.query_ranges, inputs.counter);
+    forward(ctx, operands.each_ref(), ranges, [o, stats], (attention, places))
+}
+
+/// The forward pass of prepared operands; `ranges` are the queries' and the counter of dropout.
+fn forward(
+    ctx: &Context,
+    [q, k, v]: [&IntegerHeads; 3],
+    (ranges, counter): (&Buffer, Option<&Buffer>),
+    [o, stats]: [&Buffer; 2],
+    (attention, places): (&RangedAttention, [Strided; 3]),
+) -> Result<(), KernelError> {
     let push = attention.push(places);
     let chosen = FORWARD.choose(ctx, attention, &places);
     let heads = attention.batch * attention.heads;
     let launch = Launch {
-        name: NAME,
+        name: "integer_attention_forward",
         shader: chosen.shader,
         specialization: &chosen.constants,
         bindings: &[
             Binding::Read(&q.words),
             Binding::Read(&k.words),
             Binding::Read(&v.words),
-            Binding::Read(inputs.query_ranges),
+            Binding::Read(ranges),
             // Without dropout nobody reads it.
-            Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
+            Binding::Read(counter.unwrap_or(ranges)),
             Binding::Write(o),
             Binding::Write(stats),
         ],
@@ -121,7 +136,7 @@ fn operands(
     inputs: &AttentionInputs<'_>,
     attention: &RangedAttention,
     places: &[Strided; 3],
-) -> Result<[Prepared; 3], KernelError> {
+) -> Result<[IntegerHeads; 3], KernelError> {
     let of_keys = Heads::of_keys(attention, Width::Narrow);
     Ok([
         Heads::of_queries(attention, Width::Wide).prepare(ctx, inputs.q.buffer, places[0])?,
@@ -151,7 +166,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn query(&self, operands: [&Prepared; 4], dq: &Buffer) -> Result<(), KernelError> {
+    fn query(&self, operands: [&IntegerHeads; 4], dq: &Buffer) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
@@ -188,7 +203,7 @@ impl Pass<'_> {
 
     fn key_value(
         &self,
-        operands: [&Prepared; 5],
+        operands: [&IntegerHeads; 5],
         [dk, dv]: [&Buffer; 2],
     ) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
