@@ -106,7 +106,12 @@ impl AppendShape {
         caches: [&Buffer; 2],
     ) -> Result<(), KernelError> {
         let cached = self.batch * self.capacity * self.key_heads * self.head_width;
-        check_len(NAME, "q_out", q_out, self.rows() * self.heads * self.head_width)?;
+        check_len(
+            NAME,
+            "q_out",
+            q_out,
+            self.rows() * self.heads * self.head_width,
+        )?;
         check_len(NAME, "the cache of keys", caches[0], cached)?;
         check_len(NAME, "the cache of values", caches[1], cached)?;
         self.check_inputs(inputs)

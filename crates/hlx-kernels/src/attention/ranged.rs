@@ -55,10 +55,10 @@ mod stored_forward;
 mod tests;
 
 pub use few_queries::few_queries_attention_forward;
+pub(in crate::attention) use integer::Heads;
 pub use integer::{
     IntegerHeads, integer_attention_backward, integer_attention_forward, integer_attention_of_cache,
 };
-pub(in crate::attention) use integer::Heads;
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};
 use sizes::Strided;

@@ -57,8 +57,16 @@ pub fn row_exponent(top: u32, width: Width) -> i32 {
     };
     let of_finite = largest - exponent - i32::from(significand >= full);
     // Selections, so that a loop over rows has no branches.
-    let finite = if top == 0 { EXPONENT_OF_ZEROS } else { of_finite };
-    if top >= 0x7f80_0000 { NO_EXPONENT } else { finite }
+    let finite = if top == 0 {
+        EXPONENT_OF_ZEROS
+    } else {
+        of_finite
+    };
+    if top >= 0x7f80_0000 {
+        NO_EXPONENT
+    } else {
+        finite
+    }
 }
 
 /// 2^e as two factors, for an exponent that is one.

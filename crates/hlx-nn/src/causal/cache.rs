@@ -353,7 +353,8 @@ impl CacheStep<'_> {
     ) -> Result<Tensor> {
         let ctx = heads[0].context();
         if ctx.arithmetic() != Arithmetic::Integer || spec.dropout.is_some() {
-            let reason = "keys and values are integers, expected a pass in `integer` that drops nothing";
+            let reason =
+                "keys and values are integers, expected a pass in `integer` that drops nothing";
             return Err(refused(reason.to_owned()));
         }
         let width = shape.head_width;

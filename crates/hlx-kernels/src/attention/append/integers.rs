@@ -29,7 +29,12 @@ pub fn append_integer_heads(
 ) -> Result<(), KernelError> {
     shape.check_inputs(inputs)?;
     let of_queries = [shape.batch, shape.heads, shape.time, shape.head_width];
-    let of_keys = [shape.batch, shape.key_heads, shape.capacity, shape.head_width];
+    let of_keys = [
+        shape.batch,
+        shape.key_heads,
+        shape.capacity,
+        shape.head_width,
+    ];
     for (name, heads, planes, expected) in [
         ("q_out", q_out, 2, of_queries),
         ("the cache of keys", caches[0], 1, of_keys),
@@ -37,7 +42,10 @@ pub fn append_integer_heads(
     ] {
         let fits = heads.of.extents() == expected && heads.of.planes() == planes;
         check_that(NAME, fits, || {
-            format!("{name} has {:?}, expected {expected:?} in {planes} planes", heads.of)
+            format!(
+                "{name} has {:?}, expected {expected:?} in {planes} planes",
+                heads.of
+            )
         })?;
     }
     let lines = shape.rows() * (shape.heads + 2 * shape.key_heads);
@@ -132,7 +140,8 @@ impl Twin<'_> {
             let is_query = which == 0;
             let position = if is_query { time } else { place as usize };
             let mut heads = integers_of(&values, &of[which]);
-            (heads.sample, heads.position, heads.is_written) = (sample, position, is_query || is_kept);
+            (heads.sample, heads.position, heads.is_written) =
+                (sample, position, is_query || is_kept);
             heads
         };
         [(0, shape.heads), (1, shape.key_heads), (2, shape.key_heads)]

@@ -58,7 +58,13 @@ pub fn integer_attention_forward(
     check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
     let operands = operands(ctx, inputs, attention, &places)?;
     let ranges = (inputs.query_ranges, inputs.counter);
-    forward(ctx, operands.each_ref(), ranges, [o, stats], (attention, places))
+    forward(
+        ctx,
+        operands.each_ref(),
+        ranges,
+        [o, stats],
+        (attention, places),
+    )
 }
 
 /// The forward pass of prepared operands; `ranges` are the queries' and the counter of dropout.

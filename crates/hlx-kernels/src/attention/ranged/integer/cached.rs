@@ -48,7 +48,12 @@ pub fn integer_attention_of_cache(
             format!("{name} has {:?}, expected {expected:?}", operand.of)
         })?;
     }
-    check_len(NAME, "ranges", ranges, 4 * attention.batch * attention.queries)?;
+    check_len(
+        NAME,
+        "ranges",
+        ranges,
+        4 * attention.batch * attention.queries,
+    )?;
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = ctx.alloc(2 * attention.all_queries())?;
     let places = [contiguous(attention); 3];

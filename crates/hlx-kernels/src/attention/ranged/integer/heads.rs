@@ -82,7 +82,10 @@ impl IntegerHeads {
     fn empty(ctx: &Context, of: Heads) -> Result<Self, KernelError> {
         const NAME: &str = "integer_heads";
         check_that(NAME, (1..=WIDEST_HEAD).contains(&of.head_width), || {
-            format!("head_width is {}, expected 1 to {WIDEST_HEAD}", of.head_width)
+            format!(
+                "head_width is {}, expected 1 to {WIDEST_HEAD}",
+                of.head_width
+            )
         })?;
         let words = of.digit_words() + of.rows() + of.words_behind();
         check_that(NAME, u32::try_from(words).is_ok(), || {

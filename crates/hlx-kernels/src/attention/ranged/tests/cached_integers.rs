@@ -139,7 +139,10 @@ fn unfitting_caches_are_named() {
     let operands = [&q, &heads(3), &heads(3)];
     let refused = integer_attention_of_cache(&ctx, operands, &ranges, &o, &attention);
     let text = refused.expect_err("narrow queries").to_string();
-    assert!(text.starts_with("integer_attention_of_cache: q has "), "{text}");
+    assert!(
+        text.starts_with("integer_attention_of_cache: q has "),
+        "{text}"
+    );
     let refused = IntegerHeads::of_keys(&ctx, [1, 1], [1, 257]).expect_err("wide heads");
     let expected = "integer_heads: head_width is 257, expected 1 to 256";
     assert_eq!(refused.to_string(), expected);

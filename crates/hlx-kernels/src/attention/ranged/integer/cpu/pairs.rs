@@ -140,7 +140,8 @@ mod x86 {
                         }
                         for (sums, place) in sums.iter_mut().zip(places) {
                             // SAFETY: the caller says that this pair is there.
-                            let $b = $each(unsafe { *rows.words.get_unchecked(place + p * rows.pair) });
+                            let pair = unsafe { *rows.words.get_unchecked(place + p * rows.pair) };
+                            let $b = $each(pair);
                             for ($sum, $a) in sums.iter_mut().zip(lanes) {
                                 *$sum = $dot;
                             }
@@ -200,12 +201,20 @@ mod tests {
             (31, 16, true),
             (3, 0, true),
         ] {
-            let [of_lanes, of_rows] = if wide_lanes { [32_639, 127] } else { [127, 32_639] };
+            let [of_lanes, of_rows] = if wide_lanes {
+                [32_639, 127]
+            } else {
+                [127, 32_639]
+            };
             let lanes = words(1, pairs * TILE, of_lanes);
             let lanes: Vec<Words> = lanes.as_chunks().0.to_vec();
             let rows = words(2, n_rows * pairs + 5, of_rows);
             for (row, pair) in [(pairs, 1), (1, n_rows)] {
-                let rows = PairRows { words: &rows, row, pair };
+                let rows = PairRows {
+                    words: &rows,
+                    row,
+                    pair,
+                };
                 let expected = |r: usize, lane: usize| -> i64 {
                     let of_pair = |p: usize| {
                         let [x, y] = terms(rows.words[r * row + p * pair]).map(i64::from);
@@ -236,7 +245,11 @@ mod tests {
         let rows = vec![pair(-127); 128];
         for instructions in simd_levels().into_iter().flat_map(Pairs::of) {
             let mut found = [[0; TILE]];
-            let rows = PairRows { words: &rows, row: 128, pair: 1 };
+            let rows = PairRows {
+                words: &rows,
+                row: 128,
+                pair: 1,
+            };
             instructions.sums(&lanes, rows, &mut found);
             assert_eq!(found, [[-256 * 32_639 * 127; TILE]], "{instructions:?}");
         }

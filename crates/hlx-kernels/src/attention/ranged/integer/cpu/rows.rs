@@ -33,13 +33,18 @@ impl Packed {
                 *column = cast_slice(row);
             }
             let [block, row] = [SIDE * TILE, TILE];
-            turn(simd_level(), columns, 0, [block, row], &mut to[SIDE * half..]);
+            turn(
+                simd_level(),
+                columns,
+                0,
+                [block, row],
+                &mut to[SIDE * half..],
+            );
         }
         pairs.truncate(rows.width().div_ceil(2));
         let of_rows = &block.factors[..n];
-        let factors = [0, 1].map(|half| {
-            map_lanes(|lane| of_rows.get(lane).map_or(1.0, |factors| factors[half]))
-        });
+        let factors = [0, 1]
+            .map(|half| map_lanes(|lane| of_rows.get(lane).map_or(1.0, |factors| factors[half])));
         Self { pairs, factors }
     }
 }
