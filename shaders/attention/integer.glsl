@@ -7,16 +7,6 @@
 const uint ROWS = 32u;
 layout(local_size_x = 32) in;
 
-// A sum below 2^31 as a float, rounded once: of its upper and its lower 16 bits, which are floats by their bits alone.
-float float_of_sum(int sum) {
-    precise float upper = hlx_sub(intBitsToFloat(0x4b400000 + (sum >> 16)), 12582912.0);
-    precise float lower = hlx_sub(intBitsToFloat(0x4b000000 | (sum & 0xffff)), 8388608.0);
-    return hlx_fma(upper, 65536.0, lower);
-}
-
-// The four digits of a word.
-ivec4 digits_of(uint word) { return ivec4(word << 24, word << 16, word << 8, word) >> 24; }
-
 // sum = the sum of row `wide_row` of a wide operand, whose planes are `plane` words apart, with row `narrow_row` of a
 // narrow one. It is below 2^31, as heads have at most 256 columns.
 #define SUM_ROWS(sum, wide, wide_row, plane, narrow, narrow_row)                 \

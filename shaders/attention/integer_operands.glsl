@@ -7,6 +7,7 @@
 #include "../include/random.glsl"
 #include "../include/integer.glsl"
 #include "ranged_operands.glsl"
+#include "integer_numbers.glsl"
 
 layout(set = 0, binding = 0) readonly restrict buffer Q { uint q[]; };
 layout(set = 0, binding = 1) readonly restrict buffer K { uint k[]; };
@@ -16,8 +17,6 @@ layout(set = 0, binding = 4) readonly restrict buffer Counter { uint step_and_ba
 
 // Columns of a block: keys, or queries.
 const uint COLS = 32u;
-// Words of a row.
-const uint WORDS = (D + 31u) / 32u * 8u;
 // Columns of a workgroup's result, which the including file may double for wider heads, and workgroups for all of them.
 #ifdef WIDE_CHUNKS
 const uint CHUNK = D > 64u ? 128u : 64u;
@@ -51,9 +50,3 @@ uint key_rows() { return push.batch * (push.heads / push.group) * push.keys; }
 uint keys_of(uint sample_idx, uint head) {
     return (sample_idx * (push.heads / push.group) + head / push.group) * push.keys;
 }
-
-// The factors of a row's exponent, behind so many words of digits.
-#define FACTORS(operand, words, row) hlx_factors(int(operand[(words) + (row)]))
-
-// x times the factors of an exponent.
-float folded(float x, vec2 factors) { return hlx_mul(hlx_mul(x, factors.x), factors.y); }

@@ -16,6 +16,7 @@ mod prepare;
 mod product;
 #[cfg(test)]
 pub(crate) mod tests;
+mod turn;
 
 use hlx_core::{Buffer, Context, DType};
 
@@ -30,6 +31,7 @@ pub use prepare::{
 pub(crate) use prepare::{Groups, prepare_row};
 pub(crate) use product::{Bounded, Bounds, integer_product_by};
 pub use product::{IntegerProduct, integer_product};
+pub(crate) use turn::turn;
 
 /// Terms of a row that share an exponent: as many as the layers of today's models have inputs, and few enough that
 /// what is small in a long row, such as a vocabulary's gradient, meets an exponent of its own size.

@@ -17,8 +17,11 @@ use crate::error::{check_len, check_that};
 use crate::rms_norm::forward_rows;
 use crate::rope::{turn_head, turn_of};
 
+mod integers;
 #[cfg(test)]
 mod tests;
+
+pub use integers::append_integer_heads;
 
 shader!(shader, "attention/append");
 
@@ -102,11 +105,22 @@ impl AppendShape {
         q_out: &Buffer,
         caches: [&Buffer; 2],
     ) -> Result<(), KernelError> {
-        let width = self.head_width;
-        let cached = self.batch * self.capacity * self.key_heads * width;
-        check_len(NAME, "q_out", q_out, self.rows() * self.heads * width)?;
+        let cached = self.batch * self.capacity * self.key_heads * self.head_width;
+        check_len(
+            NAME,
+            "q_out",
+            q_out,
+            self.rows() * self.heads * self.head_width,
+        )?;
         check_len(NAME, "the cache of keys", caches[0], cached)?;
         check_len(NAME, "the cache of values", caches[1], cached)?;
+        self.check_inputs(inputs)
+    }
+
+    /// Checks what both caches take.
+    fn check_inputs(&self, inputs: &AppendInputs<'_>) -> Result<(), KernelError> {
+        let width = self.head_width;
+        let cached = self.batch * self.capacity * self.key_heads * width;
         check_len(NAME, "first_positions", inputs.first_positions, self.batch)?;
         check_len(NAME, "lengths", inputs.lengths, self.batch)?;
         for (name, rows, heads) in [
@@ -180,27 +194,20 @@ pub fn append_heads(
         return Ok(());
     }
     let push = shape.push(inputs);
-    // Where nothing is given, any readable buffer is bound and not read.
-    let unused = inputs.lengths;
-    let weights = inputs.norms.map_or([unused; 2], |norms| norms.weights);
-    let q = if shape.heads == 0 {
-        unused
-    } else {
-        inputs.q.buffer
-    };
+    let operands = inputs.buffers(shape);
     let launch = Launch {
         name: NAME,
         shader: &shader::SHADER,
         specialization: &[(0, u32::from(inputs.norms.is_some()))],
         bindings: &[
-            Binding::Read(q),
-            Binding::Read(inputs.k.buffer),
-            Binding::Read(inputs.v.buffer),
-            Binding::Read(weights[0]),
-            Binding::Read(weights[1]),
-            Binding::Read(inputs.turn.map_or(unused, |turn| turn.frequencies)),
-            Binding::Read(inputs.first_positions),
-            Binding::Read(inputs.lengths),
+            Binding::Read(operands[0]),
+            Binding::Read(operands[1]),
+            Binding::Read(operands[2]),
+            Binding::Read(operands[3]),
+            Binding::Read(operands[4]),
+            Binding::Read(operands[5]),
+            Binding::Read(operands[6]),
+            Binding::Read(operands[7]),
             Binding::Write(q_out),
             Binding::ReadWrite(caches[0]),
             Binding::ReadWrite(caches[1]),
@@ -210,20 +217,33 @@ pub fn append_heads(
     };
     let (shape, is_normed) = (*shape, inputs.norms.is_some());
     ctx.launch(launch, move |bindings| {
-        let ([q, k, v, q_weight, k_weight, frequencies, first, lengths], [q_out, keys, values]) =
-            bindings.split();
-        let twin = Twin {
-            shape,
-            push: &push,
-            operands: [q, k, v],
-            weights: is_normed.then_some([q_weight, k_weight]),
-            frequencies: &frequencies[..push.pairs as usize],
-            first: as_u32(first),
-            lengths: as_u32(lengths),
-        };
-        twin.run(q_out, keys, values);
+        let (read, [q_out, keys, values]) = bindings.split();
+        Twin::new(shape, &push, is_normed, read).run(q_out, keys, values);
     })?;
     Ok(())
+}
+
+impl<'a> AppendInputs<'a> {
+    /// What is bound: where nothing is given, any readable buffer, which is not read.
+    fn buffers(&self, shape: &AppendShape) -> [&'a Buffer; 8] {
+        let unused = self.lengths;
+        let [q_weight, k_weight] = self.norms.map_or([unused; 2], |norms| norms.weights);
+        let q = if shape.heads == 0 {
+            unused
+        } else {
+            self.q.buffer
+        };
+        [
+            q,
+            self.k.buffer,
+            self.v.buffer,
+            q_weight,
+            k_weight,
+            self.turn.map_or(unused, |turn| turn.frequencies),
+            self.first_positions,
+            self.lengths,
+        ]
+    }
 }
 
 /// The CPU twin.
@@ -237,7 +257,24 @@ struct Twin<'a> {
     lengths: &'a [u32],
 }
 
-impl Twin<'_> {
+impl<'a> Twin<'a> {
+    fn new(
+        shape: AppendShape,
+        push: &'a shader::Push,
+        is_normed: bool,
+        [q, k, v, q_weight, k_weight, frequencies, first, lengths]: [&'a [f32]; 8],
+    ) -> Self {
+        Self {
+            shape,
+            push,
+            operands: [q, k, v],
+            weights: is_normed.then_some([q_weight, k_weight]),
+            frequencies: &frequencies[..push.pairs as usize],
+            first: as_u32(first),
+            lengths: as_u32(lengths),
+        }
+    }
+
     fn run(&self, q_out: &mut [f32], keys: &mut [f32], values: &mut [f32]) {
         let shape = &self.shape;
         let per_query = shape.heads * shape.head_width;

@@ -55,8 +55,10 @@ mod stored_forward;
 mod tests;
 
 pub use few_queries::few_queries_attention_forward;
+pub(in crate::attention) use integer::Heads;
 pub use integer::{
-    AttentionGradients, IntegerOperands, integer_attention_backward, integer_attention_forward,
+    AttentionGradients, IntegerHeads, IntegerOperands, integer_attention_backward,
+    integer_attention_forward, integer_attention_of_cache,
 };
 pub use ranges::{Limits, key_ranges, query_ranges};
 use shaders::{Push, Variants};

@@ -358,35 +358,33 @@ impl Product<'_> {
         for (row, sums) in of.rows.clone().zip(scratch.sums.chunks(width)) {
             let sums = &sums[..of.columns.len()];
             let of_row = self.factors_of(0, of.product, row, piece);
-            let results = |to: &mut [f32]| results(sums, of_row, &firsts, &seconds, to);
+            scratch.results.resize(sums.len(), 0.0);
+            results(sums, of_row, &firsts, &seconds, &mut scratch.results);
             self.finish_row(
                 (of.product, row),
                 &of.columns,
                 piece,
-                results,
                 &mut scratch.results,
             );
         }
     }
 
-    /// Stores a piece's results of columns of a row, with what they are added to.
+    /// Stores a piece's results of columns of a row, with what they are added to. They are changed on the way and not in C,
+    /// whose rows may be so many bytes apart that they push each other out of the cache.
     fn finish_row(
         &self,
         (product, row): (usize, usize),
         columns: &Range<usize>,
         piece: usize,
-        results: impl Fn(&mut [f32]),
-        values: &mut Vec<f32>,
+        values: &mut [f32],
     ) {
         let s = &self.shape;
         let ([c_first, c_row], pieces) = (s.place(), self.pieces());
         let (is_first, is_last) = (piece == pieces.start, piece + 1 == pieces.end);
         let is_added = matches!(self.added, Added::Stored);
+        let bias_at = self.row(1, product, columns.start);
         if s.turned {
-            values.resize(columns.len(), 0.0);
-            results(values);
             let mut place = c_first + (product * s.n + columns.start) * c_row + row;
-            let bias_at = self.row(1, product, columns.start);
             for (i, v) in values.iter_mut().enumerate() {
                 // SAFETY: the rectangle's rows and columns lie in C, and no other task touches them.
                 let c = unsafe { &mut *self.c.0.add(place) };
@@ -404,17 +402,12 @@ impl Product<'_> {
         let at = c_first + (product * s.m + row) * c_row + columns.start;
         // SAFETY: as above.
         let c = unsafe { std::slice::from_raw_parts_mut(self.c.0.add(at), columns.len()) };
-        let bias_at = self.row(1, product, columns.start);
-        if is_first && !is_added {
-            results(c);
-            return self.end(c, at, is_last, bias_at);
-        }
-        values.resize(columns.len(), 0.0);
-        results(values);
         if !is_first {
             each(values, c, |v, c| arith::add(c, v));
         }
-        self.end(values, at, is_last, bias_at);
+        if is_last {
+            self.end(values, at, bias_at);
+        }
         if is_added {
             each(values, c, arith::add);
         }
@@ -460,10 +453,7 @@ impl Product<'_> {
     }
 
     /// Adds the bias, from `bias_at` on, and the extra operand behind the last piece.
-    fn end(&self, values: &mut [f32], at: usize, is_last: bool, bias_at: usize) {
-        if !is_last {
-            return;
-        }
+    fn end(&self, values: &mut [f32], at: usize, bias_at: usize) {
         if let Some(bias) = self.operands.bias {
             let with_bias = |v, bias| arith::pos0(arith::add(v, bias));
             each(values, &bias[bias_at..], with_bias);
@@ -535,24 +525,29 @@ multiversion! {
 
 #[cfg(target_arch = "x86_64")]
 multiversion! {
-    /// The results of a row from the sums of both digits of A, which are too large by `excess`.
+    /// The results of a tile's rows, `width` apart, from the sums of both digits of A, which are too large by `excess`.
     fn results_of_digits<A>(
-        high: &[i32],
-        low: &[i32],
-        excess: [i32; 2],
-        of_row: [f32; 2],
-        firsts: &[f32],
-        seconds: &[f32],
+        sums: &[i32],
+        excess: &[[i32; 2]],
+        of_rows: &[[f32; 2]],
+        of_columns: [&[f32]; 2],
+        width: usize,
         to: &mut [f32],
     ) {
-        let of_columns = firsts.iter().zip(seconds);
-        for (((to, high), low), (first, second)) in to.iter_mut().zip(high).zip(low).zip(of_columns) {
-            let low = low.wrapping_sub(excess[1]);
-            let upper = high.wrapping_sub(excess[0]) + (low >> 8);
-            let lower = ((upper & 0xffff) << 8 | (low & 0xff)) as f32;
-            let v = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
-            let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
-            *to = arith::pos0(A::mul(A::mul(v, first), second));
+        let (high, low) = sums.split_at(sums.len() / 2);
+        let sums = high.chunks_exact(width).zip(low.chunks_exact(width));
+        let rows = to.chunks_exact_mut(width).zip(of_rows).zip(excess);
+        for (((to, of_row), excess), (high, low)) in rows.zip(sums) {
+            let of_columns = of_columns[0].iter().zip(of_columns[1]);
+            let sums = high.iter().zip(low);
+            for ((to, (high, low)), (first, second)) in to.iter_mut().zip(sums).zip(of_columns) {
+                let low = low.wrapping_sub(excess[1]);
+                let upper = high.wrapping_sub(excess[0]) + (low >> 8);
+                let lower = ((upper & 0xffff) << 8 | (low & 0xff)) as f32;
+                let v = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
+                let [first, second] = [A::mul(of_row[0], *first), A::mul(of_row[1], *second)];
+                *to = arith::pos0(A::mul(A::mul(v, first), second));
+            }
         }
     }
 }

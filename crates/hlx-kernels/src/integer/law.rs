@@ -47,20 +47,26 @@ pub fn magnitude(x: f32) -> u32 {
 
 /// `e` of a row whose largest magnitude has these bits: its numbers times 2^e round to integers of at most
 /// [`Width::largest`]. [`EXPONENT_OF_ZEROS`] of a row of zeros, [`NO_EXPONENT`] of one with a NaN or an infinity.
+#[inline(always)]
 pub fn row_exponent(top: u32, width: Width) -> i32 {
-    if top == 0 {
-        return EXPONENT_OF_ZEROS;
-    }
-    if top >= 0x7f80_0000 {
-        return NO_EXPONENT;
-    }
     let exponent = (top >> 23) as i32 - 127;
     let significand = (top & 0x007f_ffff) | 0x0080_0000;
     let (largest, full) = match width {
         Width::Wide => (14, 0x00fe_ff00),
         Width::Narrow => (6, 0x00ff_0000),
     };
-    largest - exponent - i32::from(significand >= full)
+    let of_finite = largest - exponent - i32::from(significand >= full);
+    // Selections, so that a loop over rows has no branches.
+    let finite = if top == 0 {
+        EXPONENT_OF_ZEROS
+    } else {
+        of_finite
+    };
+    if top >= 0x7f80_0000 {
+        NO_EXPONENT
+    } else {
+        finite
+    }
 }
 
 /// 2^e as two factors, for an exponent that is one.
@@ -71,11 +77,10 @@ pub fn scale(e: i32) -> [f32; 2] {
 }
 
 /// 2^-e as two factors; NaN where there is no exponent.
+#[inline(always)]
 pub fn factors(e: i32) -> [f32; 2] {
-    match e {
-        NO_EXPONENT => [f32::from_bits(0x7fc0_0000); 2],
-        e => scale(-e),
-    }
+    let nan = f32::from_bits(0x7fc0_0000);
+    scale(-e).map(|factor| if e == NO_EXPONENT { nan } else { factor })
 }
 
 /// `x 2^e` to the nearest integer, ties to even. Either product is exact, or so small that zero is the nearest integer;

@@ -155,10 +155,7 @@ impl Attention {
             ..self.spec.clone()
         };
         let y = match pass.cache() {
-            Some(step) => {
-                let [q, keys, values] = self.appended(heads, step, pass)?;
-                q.attention(&keys, &values, &step.spec(spec))?
-            }
+            Some(step) => self.attend_cached(heads, step, (spec, pass))?,
             None => {
                 let [q, k, v] = self.turned(self.normed(heads, pass)?, pass)?;
                 q.attention(&k, &v, &spec)?
@@ -184,14 +181,14 @@ impl Attention {
         Ok([q, k.rope(positions, &frequencies, *scale)?, v])
     }
 
-    /// The queries and the layer's cache with the new keys and values. Norms with a plain gain, the turn and
+    /// Attention over the layer's cache with the new keys and values. Norms with a plain gain, the turn and
     /// the cache are one launch.
-    fn appended(
+    fn attend_cached(
         &self,
         mut heads: [Tensor; 3],
         step: &CacheStep<'_>,
-        pass: &Pass<'_>,
-    ) -> Result<[Tensor; 3]> {
+        (spec, pass): (AttentionSpec, &Pass<'_>),
+    ) -> Result<Tensor> {
         let norms = match &self.norms {
             Some([of_queries, of_keys]) => of_queries.plain_gain()?.zip(of_keys.plain_gain()?),
             None => None,
@@ -207,7 +204,7 @@ impl Attention {
             norms,
             turn: turn.transpose()?,
         };
-        step.append(self.layer_idx, heads.each_ref(), &steps)
+        step.attend(self.layer_idx, heads.each_ref(), &steps, spec)
     }
 
     pub fn members(&self) -> Members {

@@ -1,10 +1,16 @@
 //! The keys and values of sequences that are being generated.
 
+use std::cell::RefCell;
+
 use hlx_autograd::{AttentionSpec, DType, Tensor};
-use hlx_core::{Buffer, Context};
+use hlx_core::{Arithmetic, Buffer, Context};
 use hlx_kernels::Operand;
 use hlx_kernels::attention::append::{
-    AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads,
+    AppendInputs, AppendShape, HeadNorms, HeadRows, HeadTurn, append_heads, append_integer_heads,
+};
+use hlx_kernels::attention::default_scale;
+use hlx_kernels::attention::ranged::{
+    IntegerHeads, Limits, RangedAttention, integer_attention_of_cache, query_ranges,
 };
 
 use super::pass::shape_of;
@@ -15,11 +21,96 @@ use crate::error::NnError;
 /// [`CausalModel::cache`](crate::CausalModel::cache).
 #[derive(Debug)]
 pub struct KvCache {
-    /// Keys and values of each layer, \[B, capacity, key heads, D\].
-    layers: Vec<[Tensor; 2]>,
+    ctx: Context,
+    layers: Vec<Kept>,
     /// The tokens of each sequence.
     lengths: Vec<usize>,
     capacity: usize,
+}
+
+/// The keys and values of a layer.
+#[derive(Debug)]
+enum Kept {
+    /// \[B, capacity, key heads, D\].
+    Numbers([Tensor; 2]),
+    /// In the integer arithmetic, a byte a number: attention reads nothing else.
+    Integers([IntegerHeads; 2]),
+}
+
+impl Kept {
+    fn new(
+        ctx: &Context,
+        [batch, capacity]: [usize; 2],
+        [heads, width]: [usize; 2],
+    ) -> Result<Self> {
+        Ok(match ctx.arithmetic() {
+            Arithmetic::Portable => {
+                let zeros = || Tensor::zeros(ctx, &[batch, capacity, heads, width], DType::F32);
+                Self::Numbers([zeros()?, zeros()?])
+            }
+            Arithmetic::Integer => {
+                let zeros = || IntegerHeads::of_keys(ctx, [batch, capacity], [heads, width]);
+                Self::Integers([zeros()?, zeros()?])
+            }
+        })
+    }
+
+    /// The sequences of these numbers, of so many.
+    fn keep(&mut self, ctx: &Context, batch: usize, ids: &Tensor) -> Result<()> {
+        match self {
+            Self::Numbers(both) => {
+                for tensor in both {
+                    *tensor = tensor.index_select(0, ids)?;
+                }
+            }
+            Self::Integers(both) => {
+                for heads in both {
+                    *heads = selected(ctx, heads, batch, ids)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory of the keys.
+    fn memory(&self) -> &Buffer {
+        match self {
+            Self::Numbers([keys, _]) => keys.operand().buffer,
+            Self::Integers([keys, _]) => keys.words(),
+        }
+    }
+
+    /// Heads of the keys, and places of a sequence.
+    fn extents(&self) -> [usize; 2] {
+        match self {
+            Self::Numbers([keys, _]) => [keys.shape()[2], keys.shape()[1]],
+            Self::Integers([keys, _]) => [keys.heads(), keys.positions()],
+        }
+    }
+}
+
+/// The heads of the sequences with these numbers, ids \[n\], of `batch`.
+fn selected(
+    ctx: &Context,
+    heads: &IntegerHeads,
+    batch: usize,
+    ids: &Tensor,
+) -> Result<IntegerHeads> {
+    let words = Tensor::from_buffer(ctx, heads.words().clone(), &[heads.words().len()])?;
+    let [digits, exponents] = heads.of_sequence();
+    let part = |first: usize, per_sequence: usize| -> Result<Tensor> {
+        let all = words.narrow(0, first, batch * per_sequence)?;
+        let all = all.reshape(&[batch, per_sequence])?;
+        Ok(all.index_select(0, ids)?.flatten(0, 1)?)
+    };
+    let behind = batch * (digits + exponents);
+    let parts = [
+        part(0, digits)?,
+        part(batch * digits, exponents)?,
+        words.narrow(0, behind, heads.words().len() - behind)?,
+    ];
+    let words = Tensor::cat(&parts.each_ref(), 0)?.buffer()?;
+    Ok(heads.with_words(ids.n_elements(), words)?)
 }
 
 impl KvCache {
@@ -30,9 +121,9 @@ impl KvCache {
         [batch, capacity]: [usize; 2],
         [heads, width]: [usize; 2],
     ) -> Result<Self> {
-        let zeros = || Tensor::zeros(ctx, &[batch, capacity, heads, width], DType::F32);
-        let layers = (0..n_layers).map(|_| Ok([zeros()?, zeros()?]));
+        let layers = (0..n_layers).map(|_| Kept::new(ctx, [batch, capacity], [heads, width]));
         Ok(Self {
+            ctx: ctx.clone(),
             layers: layers.collect::<Result<_>>()?,
             lengths: vec![0; batch],
             capacity,
@@ -60,15 +151,10 @@ impl KvCache {
                 "sequence {sequence} is kept, and there are {batch}"
             )));
         }
-        let Some([keys, _]) = self.layers.first() else {
-            return Ok(());
-        };
         let ids: Vec<u32> = sequences.iter().map(|&sequence| sequence as u32).collect();
-        let ids = Tensor::ids(keys.context(), &ids, &[ids.len()])?;
+        let ids = Tensor::ids(&self.ctx, &ids, &[ids.len()])?;
         for layer in &mut self.layers {
-            for tensor in layer {
-                *tensor = tensor.index_select(0, &ids)?;
-            }
+            layer.keep(&self.ctx, batch, &ids)?;
         }
         self.lengths = sequences
             .iter()
@@ -153,6 +239,7 @@ impl KvCache {
             positions: Tensor::ids(ctx, &positions, &[batch, time])?,
             lengths: words(&self.lengths)?,
             first_positions: words(&first)?,
+            ranges: RefCell::default(),
             layers: &self.layers,
         })
     }
@@ -168,14 +255,14 @@ impl KvCache {
             positions: first_positions.reshape(&[self.lengths.len(), 1])?,
             lengths,
             first_positions,
+            ranges: RefCell::default(),
             layers: &self.layers,
         })
     }
 
     /// The device, and the memory of the first layer's keys, by which a recorded pass knows its cache.
     pub(super) fn memory(&self) -> Option<(Context, Buffer)> {
-        let [keys, _] = self.layers.first()?;
-        Some((keys.context().clone(), keys.operand().buffer.clone()))
+        Some((self.ctx.clone(), self.layers.first()?.memory().clone()))
     }
 }
 
@@ -188,7 +275,9 @@ pub struct CacheStep<'a> {
     lengths: Tensor,
     /// The position of each row's first token, ids \[B\].
     first_positions: Tensor,
-    layers: &'a [[Tensor; 2]],
+    /// What queries see in layers of these windows: layers share it.
+    ranges: RefCell<Vec<(Option<usize>, Buffer)>>,
+    layers: &'a [Kept],
 }
 
 /// What heads of queries and keys go through on their way into attention.
@@ -202,28 +291,121 @@ pub(crate) struct HeadSteps {
 
 impl CacheStep<'_> {
     /// Takes the heads of the new queries, \[B, T, H, D\], keys and values, \[B, T, G, D\], through their
-    /// steps, writes keys and values behind those of a layer, and returns the queries and the whole cache.
-    pub(crate) fn append(
+    /// steps, writes keys and values behind those of a layer, and attends to what each sequence holds: \[B, T, H, D\].
+    pub(crate) fn attend(
         &self,
         layer_idx: usize,
         [q, k, v]: [&Tensor; 3],
         steps: &HeadSteps,
-    ) -> Result<[Tensor; 3]> {
+        spec: AttentionSpec,
+    ) -> Result<Tensor> {
         let &[batch, time, heads, head_width] = q.shape() else {
             let found = q.shape();
             return Err(refused(format!("queries have shape {found:?}")));
         };
-        let [keys, values] = &self.layers[layer_idx];
+        let kept = &self.layers[layer_idx];
+        let [key_heads, capacity] = kept.extents();
         let shape = AppendShape {
             batch,
             time,
             heads,
-            key_heads: keys.shape()[2],
+            key_heads,
             head_width,
-            capacity: keys.shape()[1],
+            capacity,
         };
-        let ctx = q.context();
-        let [q, k, v] = [side_by_side(q)?, side_by_side(k)?, side_by_side(v)?];
+        let heads = [side_by_side(q)?, side_by_side(k)?, side_by_side(v)?];
+        match kept {
+            Kept::Numbers([keys, values]) => {
+                let q = self.appended(&heads, steps, &shape, [keys, values])?;
+                Ok(q.attention(keys, values, &self.spec(spec))?)
+            }
+            Kept::Integers(both) => self.attended_integers(&heads, steps, &shape, (both, spec)),
+        }
+    }
+
+    /// The queries, where keys and values are numbers.
+    fn appended(
+        &self,
+        heads: &[Tensor; 3],
+        steps: &HeadSteps,
+        shape: &AppendShape,
+        [keys, values]: [&Tensor; 2],
+    ) -> Result<Tensor> {
+        let ctx = heads[0].context();
+        let q_out = ctx.alloc(heads[0].n_elements())?;
+        let [of_keys, of_values] = [keys.buffer()?, values.buffer()?];
+        self.with_inputs(heads, steps, |inputs| {
+            append_heads(ctx, inputs, &q_out, [&of_keys, &of_values], shape)
+        })?;
+        for cache in [&of_keys, &of_values] {
+            ctx.note_change(cache, 0..cache.len(), false);
+        }
+        Ok(Tensor::from_buffer(ctx, q_out, heads[0].shape())?)
+    }
+
+    /// Attention where keys and values are integers.
+    fn attended_integers(
+        &self,
+        heads: &[Tensor; 3],
+        steps: &HeadSteps,
+        shape: &AppendShape,
+        ([keys, values], spec): (&[IntegerHeads; 2], AttentionSpec),
+    ) -> Result<Tensor> {
+        let ctx = heads[0].context();
+        if ctx.arithmetic() != Arithmetic::Integer || spec.dropout.is_some() {
+            let reason =
+                "keys and values are integers, expected a pass in `integer` that drops nothing";
+            return Err(refused(reason.to_owned()));
+        }
+        let width = shape.head_width;
+        let attention = RangedAttention {
+            batch: shape.batch,
+            queries: shape.time,
+            keys: shape.capacity,
+            heads: shape.heads,
+            key_heads: shape.key_heads,
+            head_width: width,
+            scale: spec.scale.unwrap_or_else(|| default_scale(width)),
+            soft_cap: spec.soft_cap,
+            dropout: None,
+            causal: spec.causal,
+            window: spec.window,
+        };
+        let q = IntegerHeads::of_queries(ctx, [shape.batch, shape.time], [shape.heads, width])?;
+        self.with_inputs(heads, steps, |inputs| {
+            append_integer_heads(ctx, inputs, &q, [keys, values], shape)
+        })?;
+        let ranges = self.ranges_of(ctx, &attention)?;
+        let o = ctx.alloc(heads[0].n_elements())?;
+        integer_attention_of_cache(ctx, [&q, keys, values], &ranges, &o, &attention)?;
+        Ok(Tensor::from_buffer(ctx, o, heads[0].shape())?)
+    }
+
+    /// What queries see.
+    fn ranges_of(&self, ctx: &Context, attention: &RangedAttention) -> Result<Buffer> {
+        let mut all = self.ranges.borrow_mut();
+        let known = all.iter().find(|(window, _)| *window == attention.window);
+        if let Some((_, ranges)) = known {
+            return Ok(ranges.clone());
+        }
+        let ranges = ctx.alloc(4 * attention.batch * attention.queries)?;
+        let limits = Limits {
+            documents: None,
+            lengths: Some(&self.lengths.buffer()?),
+            first_positions: Some(&self.first_positions.buffer()?),
+        };
+        query_ranges(ctx, &limits, &ranges, attention)?;
+        all.push((attention.window, ranges.clone()));
+        Ok(ranges)
+    }
+
+    /// Runs a kernel that appends with what it reads.
+    fn with_inputs(
+        &self,
+        [q, k, v]: &[Tensor; 3],
+        steps: &HeadSteps,
+        append: impl FnOnce(&AppendInputs<'_>) -> Result<(), hlx_kernels::KernelError>,
+    ) -> Result<()> {
         let buffers = |[a, b]: &[Tensor; 2]| Ok::<_, NnError>([a.buffer()?, b.buffer()?]);
         let norms = steps.norms.as_ref();
         let norms = norms.map(|(gains, eps)| Ok::<_, NnError>((buffers(gains)?, *eps)));
@@ -233,9 +415,9 @@ impl CacheStep<'_> {
             turn.map(|(frequencies, scale)| Ok::<_, NnError>((frequencies.buffer()?, *scale)));
         let turn = turn.transpose()?;
         let inputs = AppendInputs {
-            q: rows_of(&q),
-            k: rows_of(&k),
-            v: rows_of(&v),
+            q: rows_of(q),
+            k: rows_of(k),
+            v: rows_of(v),
             norms: norms.as_ref().map(|(weights, eps)| HeadNorms {
                 weights: weights.each_ref(),
                 eps: *eps,
@@ -247,18 +429,11 @@ impl CacheStep<'_> {
             first_positions: &self.first_positions.buffer()?,
             lengths: &self.lengths.buffer()?,
         };
-        let q_out = ctx.alloc(q.n_elements())?;
-        let [of_keys, of_values] = buffers(&self.layers[layer_idx])?;
-        append_heads(ctx, &inputs, &q_out, [&of_keys, &of_values], &shape)?;
-        for cache in [&of_keys, &of_values] {
-            ctx.note_change(cache, 0..cache.len(), false);
-        }
-        let q = Tensor::from_buffer(ctx, q_out, &[batch, time, heads, head_width])?;
-        Ok([q, keys.clone(), values.clone()])
+        Ok(append(&inputs)?)
     }
 
     /// Attention over what each sequence holds.
-    pub(crate) fn spec(&self, spec: AttentionSpec) -> AttentionSpec {
+    fn spec(&self, spec: AttentionSpec) -> AttentionSpec {
         AttentionSpec {
             lengths: Some(self.lengths.clone()),
             first_positions: Some(self.first_positions.clone()),

@@ -113,11 +113,7 @@ impl MultiHeadAttention {
         let [q, k, v] = [qkv.select(2, 0)?, qkv.select(2, 1)?, qkv.select(2, 2)?];
         let causal = self.causal(pass.context);
         let y = match pass.cache() {
-            Some(step) => {
-                let steps = HeadSteps::default();
-                let [q, keys, values] = step.append(layer_idx, [&q, &k, &v], &steps)?;
-                q.attention(&keys, &values, &step.spec(causal))?
-            }
+            Some(step) => step.attend(layer_idx, [&q, &k, &v], &HeadSteps::default(), causal)?,
             None => {
                 let documents = pass.documents().cloned();
                 q.attention(

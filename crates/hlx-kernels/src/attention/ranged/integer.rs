@@ -28,12 +28,15 @@ use super::{AttentionInputs, AttentionSaved, Strided, backward_delta};
 use crate::error::{check_len, check_that};
 use crate::integer::Width;
 use crate::{KernelError, Layout, Operand};
-use heads::{Heads, Prepared};
+pub use heads::{Heads, IntegerHeads};
 use shaders::{FORWARD, KEY_VALUE, QUERY};
 
+mod cached;
 mod cpu;
 mod heads;
 mod shaders;
+
+pub use cached::integer_attention_of_cache;
 
 /// Computes `o` and the statistics that the backward needs; overwrites both.
 ///
@@ -123,11 +126,11 @@ impl AttentionGradients<'_> {
 
 /// Queries, wide, and keys and values, narrow, as integers: what both passes read instead of the numbers.
 pub struct IntegerOperands {
-    q: Prepared,
-    k: Prepared,
-    v: Prepared,
+    q: IntegerHeads,
+    k: IntegerHeads,
+    v: IntegerHeads,
     /// The queries narrow, for the backward pass.
-    q_narrow: Option<Prepared>,
+    q_narrow: Option<IntegerHeads>,
     places: [Strided; 3],
 }
 
@@ -178,35 +181,8 @@ impl IntegerOperands {
         let Self {
             q, k, v, places, ..
         } = self;
-        let push = attention.push(*places);
-        let chosen = FORWARD.choose(ctx, attention, places);
-        let heads = attention.batch * attention.heads;
-        let launch = Launch {
-            name: NAME,
-            shader: chosen.shader,
-            specialization: &chosen.constants,
-            bindings: &[
-                Binding::Read(&q.words),
-                Binding::Read(&k.words),
-                Binding::Read(&v.words),
-                Binding::Read(inputs.query_ranges),
-                // Without dropout nobody reads it.
-                Binding::Read(inputs.counter.unwrap_or(inputs.query_ranges)),
-                Binding::Write(o),
-                Binding::Write(stats),
-            ],
-            push: push_bytes(&push),
-            groups: groups_1d(chosen.groups(attention.queries, heads)),
-        };
-        let (work, attention) = (attention.work(&launch, 2), *attention);
-        let of = [q.of, k.of, v.of];
-        ctx.launch_counted(launch, work, move |bindings| {
-            let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
-            let operands = heads::rows_of([q, k, v], of);
-            let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
-            cpu::forward(&inputs, o, stats);
-        })?;
-        Ok(())
+        let ranges = (inputs.query_ranges, inputs.counter);
+        forward(ctx, [q, k, v], ranges, [o, stats], (attention, *places))
     }
 
     /// Computes the gradients of q, k and v where they are wanted; of the inputs only ranges and counter are read.
@@ -251,6 +227,45 @@ impl IntegerOperands {
     }
 }
 
+/// The forward pass of prepared operands; `ranges` are the queries' and the counter of dropout.
+fn forward(
+    ctx: &Context,
+    [q, k, v]: [&IntegerHeads; 3],
+    (ranges, counter): (&Buffer, Option<&Buffer>),
+    [o, stats]: [&Buffer; 2],
+    (attention, places): (&RangedAttention, [Strided; 3]),
+) -> Result<(), KernelError> {
+    let push = attention.push(places);
+    let chosen = FORWARD.choose(ctx, attention, &places);
+    let heads = attention.batch * attention.heads;
+    let launch = Launch {
+        name: "integer_attention_forward",
+        shader: chosen.shader,
+        specialization: &chosen.constants,
+        bindings: &[
+            Binding::Read(&q.words),
+            Binding::Read(&k.words),
+            Binding::Read(&v.words),
+            Binding::Read(ranges),
+            // Without dropout nobody reads it.
+            Binding::Read(counter.unwrap_or(ranges)),
+            Binding::Write(o),
+            Binding::Write(stats),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(chosen.groups(attention.queries, heads)),
+    };
+    let (work, attention) = (attention.work(&launch, 2), *attention);
+    let of = [q.of, k.of, v.of];
+    ctx.launch_counted(launch, work, move |bindings| {
+        let ([q, k, v, ranges, counter], [o, stats]) = bindings.split();
+        let operands = heads::rows_of([q, k, v], of);
+        let inputs = cpu::Inputs::new(operands, ranges, counter, &push, &attention);
+        cpu::forward(&inputs, o, stats);
+    })?;
+    Ok(())
+}
+
 /// Where the rows of `o` and `d_o` lie.
 fn contiguous(attention: &RangedAttention) -> Strided {
     let position = attention.heads * attention.head_width;
@@ -273,7 +288,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn query(&self, operands: [&Prepared; 4], gradients: &Buffer) -> Result<(), KernelError> {
+    fn query(&self, operands: [&IntegerHeads; 4], gradients: &Buffer) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o] = operands.map(|operand| &operand.words);
@@ -311,7 +326,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn key_value(&self, operands: [&Prepared; 5], gradients: &Buffer) -> Result<(), KernelError> {
+    fn key_value(&self, operands: [&IntegerHeads; 5], gradients: &Buffer) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);

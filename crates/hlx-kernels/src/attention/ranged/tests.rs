@@ -11,6 +11,7 @@ use crate::attention::dropped::{
 use crate::attention::{AttentionShape, attention_backward, attention_forward};
 use crate::testing::{TestMemory, assert_close, normal, run_everywhere, run_on, values};
 
+mod cached_integers;
 mod few_queries;
 mod integers;
 mod reference;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use bytemuck::cast_slice_mut;
+use bytemuck::{cast_slice, cast_slice_mut};
+use hlx_core::cpu::simd_level;
 use hlx_core::multiversion;
 use rayon::prelude::*;
 
@@ -10,6 +11,7 @@ use super::super::PIECE;
 use super::super::law::{
     EXPONENT_OF_ZEROS, NO_EXPONENT, Width, magnitude, quantised, row_exponent, scale,
 };
+use super::super::turn::turn;
 use super::Preparation;
 
 /// Columns of a block, and rows that turn at a time.
@@ -185,8 +187,8 @@ fn columns(
         for start in terms.clone().step_by(SIDE) {
             // Rows behind the last are zeros, as a row of digits is filled up with.
             let rows = SIDE.min(terms.end - start);
-            let mut turned = [[[0; SIDE]; SIDE / 4]; 2];
-            let [uppers, lowers] = &mut turned;
+            let mut quads = [[[0; SIDE]; SIDE / 4]; 2];
+            let [uppers, lowers] = &mut quads;
             for (quad, (upper, lower)) in uppers.iter_mut().zip(lowers).enumerate() {
                 let mut four = [[0; SIDE]; 4];
                 for (i, integers_of) in (4 * quad..rows).zip(&mut four) {
@@ -194,17 +196,24 @@ fn columns(
                 }
                 words(&four, upper, lower);
             }
-            let to = width * s.padded();
-            for (words, plane) in turned.iter().zip([&mut upper[..], &mut lower[..to]]) {
-                for (j, digits) in plane.chunks_exact_mut(s.padded()).enumerate() {
-                    let to = piece.to + (start - terms.start);
-                    let quads = digits[to..to + SIDE].as_chunks_mut::<4>().0;
-                    for (digits, words) in quads.iter_mut().zip(words) {
-                        *digits = words[j].to_le_bytes().map(|byte| byte as i8);
-                    }
-                }
+            let to = piece.to + (start - terms.start);
+            let all = width * s.padded();
+            for (quads, plane) in quads.iter().zip([&mut upper[..], &mut lower[..all]]) {
+                put_columns(quads, to, s.padded(), plane);
             }
         }
+    }
+}
+
+/// Stores the words of columns, four rows of digits each, at place `start` of the columns' rows in a plane. A row's words go
+/// there together: rows are often a multiple of a KiB apart, and would push each other out of the cache.
+fn put_columns(quads: &[[u32; SIDE]; SIDE / 4], start: usize, padded: usize, plane: &mut [i8]) {
+    let mut turned = [0; SIDE * SIDE / 4];
+    let columns = quads.each_ref().map(|words| cast_slice(words));
+    turn(simd_level(), columns, 0, [16 * 16, 16], &mut turned);
+    let rows = turned.chunks_exact(SIDE / 4);
+    for (words, digits) in rows.zip(plane.chunks_exact_mut(padded)) {
+        digits[start..start + SIDE].copy_from_slice(cast_slice(words));
     }
 }
 

@@ -4,8 +4,10 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use hlx_core::{Binding, Buffer, Context, DType, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use super::super::sizes::{RangedAttention, Strided};
+use super::super::sizes::{RangedAttention, Strided, WIDEST_HEAD};
 use crate::KernelError;
+use crate::elementwise::fill;
+use crate::error::check_that;
 use crate::integer::Width;
 use crate::integer::law::factors;
 use crate::integer::prepare_row;
@@ -21,7 +23,7 @@ const GRANULE: usize = 32;
 const ROWS_BEHIND: usize = 128;
 
 /// The sizes of an operand, whose rows become `[batch, heads, positions]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Heads {
     batch: usize,
     heads: usize,
@@ -30,11 +32,111 @@ pub struct Heads {
     width: Width,
 }
 
-/// An operand as integers.
-pub struct Prepared {
-    /// `[planes, rows, digits of a row / 4]`, then an exponent a row.
-    pub words: Buffer,
-    pub of: Heads,
+/// The rows of heads as integers: queries, wide, or keys or values, narrow.
+#[derive(Clone, Debug)]
+pub struct IntegerHeads {
+    pub(in crate::attention) words: Buffer,
+    pub(in crate::attention) of: Heads,
+}
+
+impl IntegerHeads {
+    /// The keys or values of `batch` sequences with so many positions, of `heads` heads: all zeros, and so nothing yet.
+    ///
+    /// # Errors
+    /// If a head has no columns or more than 256, or there is no memory.
+    pub fn of_keys(
+        ctx: &Context,
+        [batch, positions]: [usize; 2],
+        [heads, head_width]: [usize; 2],
+    ) -> Result<Self, KernelError> {
+        let of = Heads {
+            batch,
+            heads,
+            positions,
+            head_width,
+            width: Width::Narrow,
+        };
+        let new = Self::empty(ctx, of)?;
+        fill(ctx, 0.0, &new.words)?;
+        Ok(new)
+    }
+
+    /// Queries that a kernel writes.
+    ///
+    /// # Errors
+    /// As [`IntegerHeads::of_keys`].
+    pub fn of_queries(
+        ctx: &Context,
+        [batch, positions]: [usize; 2],
+        [heads, head_width]: [usize; 2],
+    ) -> Result<Self, KernelError> {
+        let of = Heads {
+            batch,
+            heads,
+            positions,
+            head_width,
+            width: Width::Wide,
+        };
+        Self::empty(ctx, of)
+    }
+
+    fn empty(ctx: &Context, of: Heads) -> Result<Self, KernelError> {
+        const NAME: &str = "integer_heads";
+        check_that(NAME, (1..=WIDEST_HEAD).contains(&of.head_width), || {
+            format!(
+                "head_width is {}, expected 1 to {WIDEST_HEAD}",
+                of.head_width
+            )
+        })?;
+        let words = of.digit_words() + of.rows() + of.words_behind();
+        check_that(NAME, u32::try_from(words).is_ok(), || {
+            format!("{of:?} has {words} words, expected at most {}", u32::MAX)
+        })?;
+        let words = ctx.alloc_typed(DType::U32, words)?;
+        Ok(Self { words, of })
+    }
+
+    /// Heads of as many rows a sequence, of `batch` sequences, from their words.
+    ///
+    /// # Errors
+    /// If there are fewer words than [`IntegerHeads::words`] says, or they have another type.
+    pub fn with_words(&self, batch: usize, words: Buffer) -> Result<Self, KernelError> {
+        let of = Heads { batch, ..self.of };
+        let needed = of.digit_words() + of.rows() + of.words_behind();
+        let fits = words.dtype() == DType::U32 && words.len() >= needed;
+        check_that("integer_heads", fits, || {
+            let (dtype, n) = (words.dtype(), words.len());
+            format!("{n} words of {dtype}, expected {needed} of u32")
+        })?;
+        Ok(Self { words, of })
+    }
+
+    /// All words: the digits, sequence after sequence, and behind them the exponents, sequence after sequence, and what no
+    /// kernel says anything about.
+    pub fn words(&self) -> &Buffer {
+        &self.words
+    }
+
+    /// The words of a sequence's digits and of its exponents.
+    pub fn of_sequence(&self) -> [usize; 2] {
+        let rows = self.of.heads * self.of.positions;
+        [rows * self.of.padded() / 4 * self.of.width.planes(), rows]
+    }
+
+    /// The positions of a sequence.
+    pub fn positions(&self) -> usize {
+        self.of.positions
+    }
+
+    /// The heads.
+    pub fn heads(&self) -> usize {
+        self.of.heads
+    }
+
+    /// Columns of a head.
+    pub fn head_width(&self) -> usize {
+        self.of.head_width
+    }
 }
 
 impl Heads {
@@ -56,18 +158,37 @@ impl Heads {
         }
     }
 
-    fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.batch * self.heads * self.positions
     }
 
+    /// `[batch, heads, positions, columns]`.
+    pub fn extents(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.positions, self.head_width]
+    }
+
+    pub fn planes(&self) -> usize {
+        self.width.planes()
+    }
+
     /// Digits of a row.
-    fn padded(&self) -> usize {
+    pub fn padded(&self) -> usize {
         self.head_width.div_ceil(GRANULE) * GRANULE
     }
 
     /// Words of the digits.
-    fn digit_words(&self) -> usize {
+    pub fn digit_words(&self) -> usize {
         self.width.planes() * self.rows() * self.padded() / 4
+    }
+
+    /// Words behind those of the rows, which matrices may load.
+    fn words_behind(&self) -> usize {
+        ROWS_BEHIND * self.padded() / 4
+    }
+
+    /// The row of a head's position.
+    pub fn row(&self, sample: usize, head: usize, position: usize) -> usize {
+        (sample * self.heads + head) * self.positions + position
     }
 
     /// Prepares the rows of `x`, which lie at `place`.
@@ -76,8 +197,8 @@ impl Heads {
         ctx: &Context,
         x: &Buffer,
         place: Strided,
-    ) -> Result<Prepared, KernelError> {
-        let prepared = self.empty(ctx)?;
+    ) -> Result<IntegerHeads, KernelError> {
+        let prepared = IntegerHeads::empty(ctx, self)?;
         self.launch(ctx, x, place, &prepared, None)?;
         Ok(prepared)
     }
@@ -88,20 +209,14 @@ impl Heads {
         ctx: &Context,
         x: &Buffer,
         place: Strided,
-    ) -> Result<(Prepared, Option<Prepared>), KernelError> {
+    ) -> Result<(IntegerHeads, Option<IntegerHeads>), KernelError> {
         let narrow = Self {
             width: Width::Narrow,
             ..self
         };
-        let (prepared, narrow) = (self.empty(ctx)?, narrow.empty(ctx)?);
+        let (prepared, narrow) = (IntegerHeads::empty(ctx, self)?, IntegerHeads::empty(ctx, narrow)?);
         self.launch(ctx, x, place, &prepared, Some(&narrow))?;
         Ok((prepared, Some(narrow)))
-    }
-
-    fn empty(self, ctx: &Context) -> Result<Prepared, KernelError> {
-        let behind = ROWS_BEHIND * self.padded() / 4;
-        let words = ctx.alloc_typed(DType::U32, self.digit_words() + self.rows() + behind)?;
-        Ok(Prepared { words, of: self })
     }
 
     fn launch(
@@ -109,8 +224,8 @@ impl Heads {
         ctx: &Context,
         x: &Buffer,
         place: Strided,
-        to: &Prepared,
-        narrow: Option<&Prepared>,
+        to: &IntegerHeads,
+        narrow: Option<&IntegerHeads>,
     ) -> Result<(), KernelError> {
         if self.rows() == 0 {
             return Ok(());
@@ -195,26 +310,28 @@ pub fn rows_of<'a, const N: usize>(words: [&'a [f32]; N], of: [Heads; N]) -> [Ro
 }
 
 impl Rows<'_> {
-    pub fn planes(&self) -> usize {
-        self.of.width.planes()
+    /// Columns of a row.
+    pub fn width(&self) -> usize {
+        self.of.head_width
+    }
+
+    /// Digits of a row, zeros behind its columns.
+    pub fn padded(&self) -> usize {
+        self.of.padded()
     }
 
     /// The row of a head of a sample from which its next positions follow.
     pub fn row(&self, sample: usize, head: usize, position: usize) -> usize {
-        (sample * self.of.heads + head) * self.of.positions + position
+        self.of.row(sample, head, position)
     }
 
-    /// The digits of `n` rows, as numbers, row after row: the upper ones of wide rows, and the lower ones.
-    pub fn read(&self, row: usize, n: usize, planes: &mut [Vec<f32>]) {
-        let (padded, width) = (self.of.padded(), self.of.head_width);
-        for (plane, numbers) in planes.iter_mut().enumerate() {
-            let digits = &self.digits[(plane * self.of.rows() + row) * padded..][..n * padded];
-            let rows = digits.chunks_exact(padded);
-            for (to, digits) in numbers.chunks_exact_mut(width).zip(rows) {
-                for (to, digit) in to.iter_mut().zip(digits) {
-                    *to = f32::from(*digit);
-                }
-            }
+    /// The digits of `n` rows, row after row: the upper ones, if rows are wide, and the lower ones.
+    pub fn digits(&self, row: usize, n: usize) -> (Option<&[i8]>, &[i8]) {
+        let (padded, rows) = (self.of.padded(), self.of.rows());
+        let of_plane = |plane: usize| &self.digits[(plane * rows + row) * padded..][..n * padded];
+        match self.of.width {
+            Width::Wide => (Some(of_plane(0)), of_plane(1)),
+            Width::Narrow => (None, of_plane(0)),
         }
     }
 

@@ -60,7 +60,7 @@ fn assert_equal(name: &str, got: &[Vec<f32>]) {
 }
 
 /// Few queries and many keys: each tile's edges, every number of rows of a key head about a workgroup's.
-fn few() -> Vec<(&'static str, Case)> {
+pub(super) fn few() -> Vec<(&'static str, Case)> {
     let cached = RangedAttention {
         keys: 137,
         causal: true,

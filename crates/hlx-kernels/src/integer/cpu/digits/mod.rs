@@ -2,7 +2,6 @@
 //! is carried. By the dot product of four bytes (VNNI) and by AMX's matrices.
 
 mod amx;
-mod turn;
 mod vnni;
 
 use std::fmt;
@@ -10,7 +9,7 @@ use std::ops::Range;
 
 use hlx_core::cpu::SimdLevel;
 
-use self::turn::turn;
+use super::super::turn::turn;
 use super::{Product, Rectangle, Scratch, results_of_digits};
 
 /// Terms of a block: a panel of 32 columns is 64 KiB, and the sums of a tile are read and written once a block.
@@ -95,6 +94,14 @@ impl Digits {
         has.map(|(digits, _)| digits).collect()
     }
 
+    /// The other instructions that the processor has with these.
+    const fn level(self) -> SimdLevel {
+        match self {
+            Self::AvxVnni => SimdLevel::Avx2,
+            Self::Avx512Vnni | Self::Amx => SimdLevel::Avx512,
+        }
+    }
+
     /// Rows and columns of a tile.
     pub const fn tile(self) -> [usize; 2] {
         match self {
@@ -128,7 +135,7 @@ impl Digits {
             let of_chunk = |column: usize| *columns.get(column).unwrap_or(&columns[0]);
             let columns: [&[i8]; 16] = std::array::from_fn(of_chunk);
             turn(
-                self,
+                self.level(),
                 columns,
                 flipped,
                 [block, row],
@@ -253,16 +260,17 @@ impl Product<'_> {
         (sums, excess): (&[i32], &[[i32; 2]]),
         values: &mut Vec<f32>,
     ) {
-        let (high, low) = sums.split_at(sums.len() / 2);
-        let [firsts, seconds] = &of.factors;
-        let n = of.columns.len();
-        for ((i, row), excess) in of.rows.clone().enumerate().zip(excess) {
-            let of_row = self.factors_of(0, of.product, row, piece);
-            let [high, low] = [high, low].map(|sums| &sums[i * of.width..][..n]);
-            let results = |to: &mut [f32]| {
-                results_of_digits(high, low, *excess, of_row, firsts, seconds, to);
-            };
-            self.finish_row((of.product, row), of.columns, piece, results, values);
+        let mut of_rows = [[0.0; 2]; MAX_TILE[0]];
+        for (factors, row) in of_rows.iter_mut().zip(of.rows.clone()) {
+            *factors = self.factors_of(0, of.product, row, piece);
+        }
+        let (n_rows, width) = (of.rows.len(), of.width);
+        let of_columns = of.factors.each_ref().map(|factors| &factors[..]);
+        values.resize(n_rows * width, 0.0);
+        results_of_digits(sums, excess, &of_rows[..n_rows], of_columns, width, values);
+        for (row, values) in of.rows.clone().zip(values.chunks_exact_mut(width)) {
+            let values = &mut values[..of.columns.len()];
+            self.finish_row((of.product, row), of.columns, piece, values);
         }
     }
 }

@@ -25,8 +25,8 @@ multiversion! {
         let draws = all.draws(sample, head);
         let ranges = &all.ranges[sample * attention.queries + first..][..n];
         let at = q.row(sample, head, first);
-        let (q, d_o) = (Packed::read(&q, at, n, width), Packed::read(&d_o, at, n, width));
-        let (mut keys, mut values) = (Block::new(&k, width), Block::new(&v, width));
+        let (q, d_o) = (Packed::read(&q, at, n), Packed::read(&d_o, at, n));
+        let (mut keys, mut values) = (Block::new(&k), Block::new(&v));
         let mut sums = vec![[0.0; TILE]; width];
         let mut s = [[0.0; TILE]; TILE];
         let mut dp = [[0.0; TILE]; TILE];
@@ -40,6 +40,7 @@ multiversion! {
                 let n_keys = TILE.min(attention.keys - key as usize);
                 let (s, dp) = (&mut s[..n_keys], &mut dp[..n_keys]);
                 keys.read(&k, k.row(sample, key_head, key as usize), n_keys);
+                keys.pair_rows(n_keys);
                 values.read(&v, v.row(sample, key_head, key as usize), n_keys);
                 keys.products::<A>(s, &q);
                 values.products::<A>(dp, &d_o);
@@ -82,9 +83,9 @@ multiversion! {
         let group = attention.group();
         let ranges = &key_ranges[sample * attention.keys + first..][..n];
         let at = k.row(sample, key_head, first);
-        let (k, v) = (Packed::read(&k, at, n, width), Packed::read(&v, at, n, width));
-        let (mut queries, mut incoming) = (Block::new(&q, width), Block::new(&d_o, width));
-        let mut narrow_queries = Block::new(q_narrow, width);
+        let (k, v) = (Packed::read(&k, at, n), Packed::read(&v, at, n));
+        let (mut queries, mut incoming) = (Block::new(&q), Block::new(&d_o));
+        let mut narrow_queries = Block::new(q_narrow);
         let [mut k_sums, mut v_sums] = [0; 2].map(|_| vec![[0.0; TILE]; width]);
         let mut p = [[0.0; TILE]; TILE];
         let mut ds = [[0.0; TILE]; TILE];
@@ -107,7 +108,9 @@ multiversion! {
                     let at = q.row(sample, head, query);
                     queries.read(&q, at, n_queries);
                     narrow_queries.read(q_narrow, at, n_queries);
+                    narrow_queries.pair_rows(n_queries);
                     incoming.read(&d_o, at, n_queries);
+                    incoming.pair_rows(n_queries);
                     queries.products::<A>(p, &k);
                     incoming.products::<A>(ds, &v);
                     for (i, (p, ds)) in p.iter_mut().zip(ds.iter_mut()).enumerate() {

@@ -1,13 +1,14 @@
-//! The columns of B as the rows of its panels: 16 x 16 words turn at a time.
+//! The transpose of words: 16 x 16 of them at a time.
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use super::Digits;
+use hlx_core::cpu::SimdLevel;
 
 /// Turns words of 16 columns, of which each flips the same bits: 64 bytes of each become 16 rows of `panel`, `row` words
 /// apart; the next ones lie `block` words further on.
-pub(super) fn turn(
-    digits: Digits,
+pub(crate) fn turn(
+    level: SimdLevel,
     columns: [&[i8]; 16],
     flipped: i32,
     [block, row]: [usize; 2],
@@ -18,11 +19,15 @@ pub(super) fn turn(
         .enumerate()
         .take(columns[0].len() / 64)
     {
-        let chunks = columns.map(|column| column[64 * i..].first_chunk::<64>().expect("64 bytes"));
-        match digits {
-            Digits::AvxVnni => plain(chunks, flipped, row, to),
-            // SAFETY: the processor has AVX-512 with these instructions.
-            Digits::Avx512Vnni | Digits::Amx => unsafe { avx512(chunks, flipped, row, to) },
+        let mut chunks = [&[0; 64]; 16];
+        for (chunk, column) in chunks.iter_mut().zip(columns) {
+            *chunk = column[64 * i..].first_chunk::<64>().expect("64 bytes");
+        }
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the processor has AVX-512 at this level.
+            SimdLevel::Avx512 => unsafe { avx512(chunks, flipped, row, to) },
+            _ => plain(chunks, flipped, row, to),
         }
     }
 }
@@ -37,10 +42,15 @@ fn plain(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
 
 /// # Safety
 /// The processor has AVX-512 F.
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512(columns: [&[i8; 64]; 16], flipped: i32, row: usize, to: &mut [i32]) {
-    // SAFETY: a column has 64 bytes.
-    let r = columns.map(|column| unsafe { _mm512_loadu_si512(column.as_ptr().cast()) });
+    // Loops, as closures are no part of a function with its instructions.
+    let mut r = [_mm512_setzero_si512(); 16];
+    for (r, column) in r.iter_mut().zip(columns) {
+        // SAFETY: a column has 64 bytes.
+        *r = unsafe { _mm512_loadu_si512(column.as_ptr().cast()) };
+    }
     // Pairs of columns, then fours of them: of four words in each quarter, one after the other.
     let mut fours = r;
     for i in (0..16).step_by(4) {

@@ -1,0 +1,106 @@
+//! Attention over integers of a cache: queries, keys and values are prepared when they are appended
+//! ([`append_integer_heads`](crate::attention::append::append_integer_heads)), keys and values once for all queries.
+//!
+//! Many queries take the kernels of training. Few have two of their own, as in
+//! [`few_queries_attention_forward`](crate::attention::ranged::few_queries_attention_forward): one computes scores by blocks of
+//! keys, the other what is summed in order; both with the bits of a query among many.
+
+use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
+
+use super::super::few_queries::Rows;
+use super::{IntegerHeads, contiguous, forward};
+use crate::KernelError;
+use crate::attention::ranged::RangedAttention;
+use crate::error::{check_len, check_that};
+
+shader!(scores_shader, "attention/integer_few_scores");
+shader!(values_shader, "attention/integer_few_values");
+
+const NAME: &str = "integer_attention_of_cache";
+/// Rows of a workgroup that computes scores, and of one that sums values.
+const SCORE_ROWS: usize = 8;
+const VALUE_ROWS: usize = 4;
+/// Columns of a workgroup that sums values.
+const VALUE_COLUMNS: usize = 16;
+
+/// Computes what [`integer_attention_forward`](super::integer_attention_forward) computes of the numbers that were prepared;
+/// overwrites `o`, \[B, T, H, D\]. Every query's document begins at key 0, as without documents, and no weights are dropped.
+///
+/// `ranges`: what [`query_ranges`](crate::attention::ranged::query_ranges) wrote.
+///
+/// # Errors
+/// If a buffer or operand has other sizes, a size is out of range, weights are dropped, or a launch fails.
+pub fn integer_attention_of_cache(
+    ctx: &Context,
+    [q, k, v]: [&IntegerHeads; 3],
+    ranges: &Buffer,
+    o: &Buffer,
+    attention: &RangedAttention,
+) -> Result<(), KernelError> {
+    attention.check(NAME)?;
+    check_that(NAME, attention.dropout.is_none(), || {
+        "weights are dropped, expected none".to_owned()
+    })?;
+    let of_queries = super::Heads::of_queries(attention, super::Width::Wide);
+    let of_keys = super::Heads::of_keys(attention, super::Width::Narrow);
+    for (name, operand, expected) in [("q", q, of_queries), ("k", k, of_keys), ("v", v, of_keys)] {
+        check_that(NAME, operand.of == expected, || {
+            format!("{name} has {:?}, expected {expected:?}", operand.of)
+        })?;
+    }
+    check_len(
+        NAME,
+        "ranges",
+        ranges,
+        4 * attention.batch * attention.queries,
+    )?;
+    check_len(NAME, "o", o, attention.output_len())?;
+    let stats = ctx.alloc(2 * attention.all_queries())?;
+    let places = [contiguous(attention); 3];
+    // The CPU's tiles have a query a lane, few or many.
+    if ctx.is_cpu() || !attention.is_of_few_queries(ctx) {
+        let (outputs, of) = ([o, &stats], (attention, places));
+        return forward(ctx, [q, k, v], (ranges, None), outputs, of);
+    }
+    let rows = Rows::of(attention);
+    let key_heads = attention.batch * attention.key_heads;
+    let all_scores = 32 * key_heads * rows.tops();
+    check_that(NAME, u32::try_from(all_scores).is_ok(), || {
+        format!("{attention:?} has more than 2^32 - 1 scores")
+    })?;
+    let (scores, tops) = (ctx.alloc(all_scores)?, ctx.alloc(key_heads * rows.tops())?);
+    let (push, constants) = (attention.push(places), attention.constants(&places));
+    let launch = Launch {
+        name: "integer_attention_of_cache_scores",
+        shader: &scores_shader::SHADER,
+        specialization: &constants,
+        bindings: &[
+            Binding::Read(&q.words),
+            Binding::Read(&k.words),
+            Binding::Read(ranges),
+            Binding::Write(&scores),
+            Binding::Write(&tops),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(key_heads * rows.n.div_ceil(SCORE_ROWS) * rows.blocks),
+    };
+    ctx.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
+    let column_tiles = attention.head_width.div_ceil(VALUE_COLUMNS);
+    let launch = Launch {
+        name: "integer_attention_of_cache_values",
+        shader: &values_shader::SHADER,
+        specialization: &constants,
+        bindings: &[
+            Binding::Read(&v.words),
+            Binding::Read(ranges),
+            Binding::Read(&scores),
+            Binding::Read(&tops),
+            Binding::Write(o),
+            Binding::Write(&stats),
+        ],
+        push: push_bytes(&push),
+        groups: groups_1d(key_heads * rows.n.div_ceil(VALUE_ROWS) * column_tiles),
+    };
+    ctx.launch_counted(launch, attention.work(&launch, 1), |_| {})?;
+    Ok(())
+}
