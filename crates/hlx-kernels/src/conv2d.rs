@@ -23,7 +23,7 @@
 //! A handle of the context in the integer arithmetic computes the same products over integers
 //! ([`crate::integer`]): patches, of the input or of dy~, are wide rows and weights narrow ones; in the gradient of the
 //! weight the rows are wide of dy and narrow of the patches (of a transposed one's weight narrow of its x, which is the dy here),
-//! with pieces that [`integers`] cuts between samples.
+//! with pieces that are cut between samples (`integers/columns.rs`).
 //!
 //! In the portable one the bits are those of a [matrix product](crate::matmul) with a
 //! matrix of patches. Products load their factors from the images; only for the weight's gradient of

@@ -2,8 +2,6 @@
 //! is narrow, and over which axis each operand has its exponents.
 
 #[cfg(test)]
-pub(super) mod definition;
-#[cfg(test)]
 mod tests;
 
 use std::cell::OnceCell;

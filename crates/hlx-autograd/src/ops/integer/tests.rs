@@ -1,8 +1,10 @@
 //! Matrix products in the integer arithmetic: every device has the bits of the definition, and so have the gradients.
 
+mod definition;
+
 use hlx_core::{Arithmetic, Context};
 
-use super::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
+use self::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
 use crate::ops::test_support::values;
 use crate::{BackwardPlan, Result, Tensor};
 
