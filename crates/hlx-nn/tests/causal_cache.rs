@@ -129,3 +129,23 @@ fn tokens_that_a_cache_has_no_place_for_are_refused() -> Result<()> {
     assert_eq!(error.to_string(), expected);
     Ok(())
 }
+
+#[test]
+fn a_cache_of_the_other_arithmetic_is_refused() -> Result<()> {
+    let ctx = hlx_core::testing::cpu()?;
+    let [portable, integer] = [Arithmetic::Portable, Arithmetic::Integer]
+        .map(|arithmetic| ctx.with_arithmetic(arithmetic));
+    let refused = |own: &Context, other: &Context| -> Result<String> {
+        let model = Model::new(own, 3, |b| CausalLm::new(b, &small("llama3")))?;
+        let mut cache = model.cache(other, 1, 12)?;
+        let ids = Tensor::ids(own, &[1], &[1, 1])?;
+        let result = no_grad(|| model.logits_cached(&ids, &[1], None, &mut cache));
+        Ok(result.expect_err("refused").to_string())
+    };
+    assert_eq!(
+        refused(&portable, &integer)?,
+        "key/value cache: keys and values are integers, expected a pass in `integer` that drops nothing"
+    );
+    assert!(refused(&integer, &portable)?.starts_with("attention: "));
+    Ok(())
+}
