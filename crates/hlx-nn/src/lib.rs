@@ -28,6 +28,7 @@
 mod causal;
 mod classifier;
 mod error;
+mod exchange;
 mod forward_context;
 mod gradient_tree;
 mod hugging_face;
@@ -42,6 +43,7 @@ mod module;
 mod optimizer;
 mod parameters;
 mod schedule;
+mod shard_plan;
 mod state_digest;
 mod transformer;
 
@@ -51,6 +53,7 @@ pub use causal::{
 };
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
 pub use error::NnError;
+pub use exchange::{Alone, Exchange, gather_state};
 pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
@@ -81,10 +84,11 @@ pub use optimizer::{
     UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
 };
 pub use parameters::{
-    InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Weights,
-    WeightsSnapshot, check_finite,
+    InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Part,
+    Parts, Weights, WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
+pub use shard_plan::ShardPlan;
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
 pub use transformer::{Transformer, TransformerConfig};
 

@@ -6,6 +6,7 @@ mod files;
 mod finite;
 mod gradients;
 mod inference;
+mod parts;
 mod set;
 mod weights;
 
@@ -20,6 +21,7 @@ pub(crate) use self::files::as_f32;
 pub use self::finite::check_finite;
 pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;
+pub use self::parts::{Part, Parts};
 pub use self::set::ParameterSet;
 pub(crate) use self::set::matches;
 pub use self::weights::Weights;
