@@ -27,6 +27,7 @@
 
 mod causal;
 mod classifier;
+mod deferred_norms;
 mod error;
 mod exchange;
 mod forward_context;
@@ -52,6 +53,7 @@ pub use causal::{
     FeedForwardKind, KvCache, NormKind, Positions, RopeScaling, Rotary, TokenStep, likeliest,
 };
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
+pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
 pub use exchange::{Alone, Exchange, gather_state};
 pub use forward_context::ForwardContext;

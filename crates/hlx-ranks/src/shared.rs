@@ -20,6 +20,10 @@ use crate::transport::{Transport, host_name};
 use crate::{RankError, Result};
 
 const MEMORY: &str = "memory";
+/// What the folders' names begin with.
+const PREFIX: &str = "hlx-ranks-";
+/// From what age on a folder whose rank 0 is gone was left by a crash.
+const STALE: Duration = Duration::from_secs(60);
 /// How long ranks may take to start.
 const START: Duration = Duration::from_secs(120);
 
@@ -50,7 +54,8 @@ impl SharedMemory {
             true => shm.to_owned(),
             false => std::env::temp_dir(),
         };
-        let folder = parent.join(format!("hlx-ranks-{}-{number}", std::process::id()));
+        remove_stale(&parent);
+        let folder = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let failed = |error: std::io::Error| RankError::start(folder.display(), error);
         if folder.exists() {
             // Of a killed process of the same number.
@@ -177,6 +182,22 @@ impl SharedMemory {
             host: self.host.clone(),
             found,
             expected,
+        }
+    }
+}
+
+/// Removes the folders that processes have left which were killed before all ranks were connected.
+fn remove_stale(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let age = entry.metadata().and_then(|found| found.modified());
+        let age = age.ok().and_then(|since| since.elapsed().ok());
+        let is_held = || {
+            let lock = File::open(lock_path(&entry.path(), 0));
+            lock.is_ok_and(|lock| lock.try_lock().is_err())
+        };
+        if is_ours && age.is_some_and(|age| age > STALE) && !is_held() {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }

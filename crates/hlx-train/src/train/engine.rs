@@ -123,7 +123,10 @@ impl Engine {
         if let (Some(checkpoint), Some(_)) = (checkpoint, schedule.state()) {
             schedule.set_state(read_schedule_state(checkpoint)?);
         }
-        let passes = PassGraphs::new(ctx, &config)?;
+        let mut passes = PassGraphs::new(ctx, &config)?;
+        if shared.is_some() && !task.weights().buffers().is_empty() {
+            passes.defer_norms();
+        }
         let ring = LossRing::new(ctx, &config, Some(&plan).filter(|_| shared.is_none()))?;
         let watched = match (train.skip_non_finite, plan.is_one_pass()) {
             (true, false) => Some(ring.watched(ctx)?),
@@ -236,6 +239,10 @@ impl Engine {
         let losses = (&self.ring, self.watched.as_ref());
         let plans = (&self.shards, &self.plan);
         let stops = shared.reduce((&self.ctx, weights), losses, plans, self.wants_stop)?;
+        if let Some(norms) = self.passes.take_norms() {
+            let ranks = shared.exchange().gather_words(&norms)?;
+            self.passes.follow_norms(&ranks, self.shards.n_shards())?;
+        }
         self.update()?;
         if let Some(shared) = &self.shared {
             shared.gather_values(self.task.weights())?;

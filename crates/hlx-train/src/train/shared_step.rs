@@ -33,10 +33,6 @@ impl SharedStep {
     /// # Errors
     /// What the device reports.
     pub fn new(group: &Group, config: &Config, weights: &Weights) -> Result<Self> {
-        ensure!(
-            weights.buffers().is_empty(),
-            "models with running statistics (batch norm) train on one rank, expected no --devices"
-        );
         let undivided = config.undivided(weights)?;
         let exchange = HostExchange::new(group, weights, &undivided)?;
         let (parts, mine) = (exchange.parts(), exchange.part_of(group.rank()));

@@ -179,6 +179,39 @@ fn token_models_with_tied_embeddings_train_over_ranks() {
     }
 }
 
+/// A mixture of experts with its balance loss, and adapters on a model whose other weights stay.
+#[test]
+fn experts_and_adapters_train_over_ranks() {
+    let place = Scratch::new("ranks-experts");
+    place.prepare_tokens();
+    let experts = SMALL_MODEL.replace("qwen3", "qwen3_moe")
+        + "router_balance = 0.5\n\n[model.shape.experts]\nn_experts = 4\nper_token = 2\nwidth = 8\n\
+           renormalised = true\nbalance_coefficient = 0.02\ndense_layers = []\n";
+    place.write("config.toml", &experts);
+    let padded = ["data.path=pairs", "data.rows=padded", "train.batch_size=8"];
+    check(&place, &padded, &[&[CPU; 2], &[CPU; 4]]);
+    place.write("config.toml", SMALL_MODEL);
+    place.train(&threads::open(CPU), "base", &[]);
+    let base = format!("train.init_from={}", place.join("base").display());
+    let lora = "lora={rank = 2, alpha = 4.0, targets = [\"*_proj\"]}";
+    check(&place, &[&base, lora], &[&[CPU; 2], &[CPU; 4]]);
+}
+
+/// The running values follow the shards of all ranks in order; the last batch of an epoch is short.
+#[test]
+fn batch_norms_follow_the_shards_of_all_ranks() {
+    let place = Scratch::new("ranks-norms");
+    let config = "seed = 5\n\n[model]\nkind = \"cnn\"\nchannels = [4, 6]\nbatch_norm = true\n\n[data]\n\
+                  format = \"digits\"\ncount = 43\neval_fraction = 0.15\n\n[train]\nmax_steps = 7\n\
+                  batch_size = 8\nshards = 4\nlearning_rate = 0.01\n";
+    place.write("config.toml", config);
+    check(&place, &[], &[&[CPU; 2], &[CPU; 4]]);
+    check(&place, &["train.micro_batch_size=2"], &[&[CPU; 2]]);
+    if let Some(vulkan) = threads::vulkan() {
+        check(&place, &["train.max_steps=2"], &[&[&vulkan, CPU]]);
+    }
+}
+
 #[test]
 fn images_train_over_ranks() {
     let place = Scratch::new("ranks-images");

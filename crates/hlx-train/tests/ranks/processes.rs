@@ -160,6 +160,45 @@ fn children_of(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// A signal to one rank stops all after the same step, with a checkpoint from which two go on.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_to_one_rank_stops_all_of_them() {
+    let place = Scratch::new("ranks-stopped");
+    place.succeeds(&[&LONG[..], &["--out", "whole"]].concat());
+    for victim in [0, 2] {
+        let out = format!("run-{victim}");
+        let arguments = [&LONG[..], &["--devices", "cpu,cpu,cpu,cpu", "--out", &out]].concat();
+        let mut command = place.hlx(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let first = command.spawn().expect("starts");
+        let begun = Instant::now();
+        let reached = place.join(&format!("{out}/checkpoints/step-000004"));
+        while !reached.exists() && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pids = [&[first.id()], &children_of(first.id())[..]].concat();
+        signal("-TERM", pids[victim]);
+        let ended = first.wait_with_output().expect("ends");
+        let said = text(&ended.stdout);
+        assert_eq!(
+            ended.status.code(),
+            Some(130),
+            "{said}{}",
+            text(&ended.stderr)
+        );
+        assert!(said.contains("interrupted after step"), "{said}");
+        place.succeeds(
+            &[
+                &LONG[..],
+                &["--devices", "cpu,cpu", "--out", &out, "--resume"],
+            ]
+            .concat(),
+        );
+        assert_eq!(proof(&place.digests(&out)), proof(&place.digests("whole")));
+    }
+}
+
 /// Kills or stops a rank of three others at moments spread over the run: the others end within 30 s and
 /// name it; what goes on from there with fewer ranks ends in the digests of the run left alone.
 #[test]

@@ -92,7 +92,7 @@ impl Crew {
         let shared = Arc::new(shared);
         let group = Group::new(shared.clone());
         let connected = connected.and_then(|()| group.barrier());
-        if group.is_first() {
+        if group.is_first() || connected.is_err() {
             shared.remove_folder();
         }
         connected?;
