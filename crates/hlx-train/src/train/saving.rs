@@ -15,6 +15,9 @@ use crate::run::{
     State, schedule_state_bytes,
 };
 
+/// Files of a checkpoint, by their names.
+pub(super) type Files = Vec<(&'static str, Vec<u8>)>;
+
 impl Trainer {
     /// Saves a checkpoint of the step just done, unless there is one.
     pub(super) fn interrupt(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
@@ -115,10 +118,7 @@ impl Trainer {
     }
 
     /// All files of a checkpoint but the state's, and what its listing states.
-    pub(super) fn contents(
-        &mut self,
-        optimizer: &OptimizerState,
-    ) -> Result<(Digests, Vec<(&'static str, Vec<u8>)>)> {
+    pub(super) fn contents(&mut self, optimizer: &OptimizerState) -> Result<(Digests, Files)> {
         let weights = self.engine.weights();
         // One download serves the digest, which hashes the words in the order of the names and so
         // is not the tree that the device computes for the chain, and the file.

@@ -21,8 +21,7 @@ const END: Duration = Duration::from_secs(10);
 pub struct Crew {
     group: Group,
     /// Where rank 0 has started the others: kept open until the process ends.
-    #[allow(dead_code)] // Held, and not read.
-    shared: Option<Arc<SharedMemory>>,
+    _shared: Option<Arc<SharedMemory>>,
     /// On rank 0, the others.
     children: Mutex<Vec<Child>>,
 }
@@ -68,7 +67,7 @@ impl Crew {
     fn of(group: Group) -> Self {
         Self {
             group,
-            shared: None,
+            _shared: None,
             children: Mutex::new(Vec::new()),
         }
     }
@@ -97,7 +96,7 @@ impl Crew {
         }
         connected?;
         Ok(Self {
-            shared: Some(shared),
+            _shared: Some(shared),
             children: Mutex::new(children),
             ..Self::of(group)
         })
