@@ -1,5 +1,6 @@
 //! The parameters and buffers of a model in flat blocks of memory.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -175,14 +176,21 @@ impl Weights {
     }
 
     /// Adds the gradients of other uses to those of the parameters, in the order of declaration, once
-    /// both are those of the whole batch.
+    /// both are those of the whole batch. A frozen parameter has no gradient of its own, which a pass would
+    /// overwrite: the first other use's stands in its place, as after a pass over the whole batch.
     ///
     /// # Errors
     /// What the device reports.
     pub fn add_uses(&self) -> Result<()> {
-        for (own, at) in self.use_places()? {
+        let mut placed = HashSet::new();
+        for ((own, at), (another, _)) in self.use_places()?.into_iter().zip(&self.uses) {
             let (all, n) = (self.all_gradients()?, own.len());
-            add_assign(&self.ctx, &all.slice(own.start, n)?, &all.slice(at, n)?)?;
+            let (total, root) = (all.slice(own.start, n)?, all.slice(at, n)?);
+            let is_frozen = !another.parameter().requires_grad();
+            match is_frozen && placed.insert(own.start) {
+                true => self.ctx.copy(&root, &total)?,
+                false => add_assign(&self.ctx, &total, &root)?,
+            }
         }
         Ok(())
     }

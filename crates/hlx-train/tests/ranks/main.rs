@@ -195,6 +195,11 @@ fn experts_and_adapters_train_over_ranks() {
     let base = format!("train.init_from={}", place.join("base").display());
     let lora = "lora={rank = 2, alpha = 4.0, targets = [\"*_proj\"]}";
     check(&place, &[&base, lora], &[&[CPU; 2], &[CPU; 4]]);
+    // The tied embedding is frozen: its other use's gradient was once added to that of the step before.
+    let micro = [&base, lora, "train.micro_batch_size=1"];
+    let parts = place.train(&threads::open(CPU), "parts", &micro);
+    let whole = place.train(&threads::open(CPU), "in-one", &micro[..2]);
+    assert_eq!(common::proof(&parts.digests), common::proof(&whole.digests));
 }
 
 /// The running values follow the shards of all ranks in order; the last batch of an epoch is short.
