@@ -12,7 +12,7 @@ struct Row {
 }
 
 /// From the lowest to the highest. A crate that is not listed here fails the check.
-const TABLE: [Row; 12] = [
+const TABLE: [Row; 13] = [
     Row {
         name: "hlx-spirv",
         hlx: &[],
@@ -64,6 +64,11 @@ const TABLE: [Row; 12] = [
         rationed: &["safetensors"],
     },
     Row {
+        name: "hlx-ranks",
+        hlx: &[],
+        rationed: &[],
+    },
+    Row {
         name: "hlx-nn",
         hlx: &["hlx-core", "hlx-kernels", "hlx-autograd"],
         rationed: &["safetensors"],
@@ -80,6 +85,7 @@ const TABLE: [Row; 12] = [
             "hlx-data",
             "hlx-text",
             "hlx-io",
+            "hlx-ranks",
             "hlx-nn",
         ],
         rationed: &[

@@ -15,7 +15,7 @@ pub struct Need {
 }
 
 /// What `cargo xtask test` uses.
-pub const TESTS: [Need; 4] = [
+pub const TESTS: [Need; 6] = [
     Need {
         what: "the Vulkan loader",
         package: "libvulkan1",
@@ -39,6 +39,18 @@ pub const TESTS: [Need; 4] = [
         package: "spirv-tools",
         without: "shader modules are not validated",
         present: || command::on_path("spirv-val"),
+    },
+    Need {
+        what: "Open MPI",
+        package: "openmpi-bin",
+        without: "no ranks run under Open MPI",
+        present: || command::on_path("mpirun.openmpi"),
+    },
+    Need {
+        what: "MPICH",
+        package: "mpich",
+        without: "no ranks run under MPICH",
+        present: || command::on_path("mpirun.mpich"),
     },
 ];
 

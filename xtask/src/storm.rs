@@ -1,6 +1,7 @@
 //! `cargo xtask storm`: kills training runs at random moments, resumes them, and compares their
 //! digests with those of the run left alone.
 
+mod crew;
 mod place;
 mod random;
 
@@ -10,11 +11,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Outcome;
 use crate::command::{self, step};
+use crew::Crew;
 use place::{Ended, Place};
 use random::Random;
 
 pub const HELP: &str = "\
-cargo xtask storm [--kills N] [--seconds S] [--device cpu|vulkan] [--seed X]
+cargo xtask storm [--kills N] [--seconds S] [--device cpu|vulkan] [--ranks R] [--seed X]
 
 Trains many short runs and kills each at random moments (SIGKILL), until N kills are done or S
 seconds have passed. A killed run is resumed until it ends. Every run must end in the digests of the
@@ -24,6 +26,8 @@ the CPU. The seed decides the moments; it is printed.
 
   --kills N      20 if left out
   --seconds S    no limit if left out
+  --ranks R      each start has 1, 2, 4, ... up to R ranks on the CPU (R up to 4), one of which is
+                 killed; the others must end within 30 s. 1 if left out
   --device D     cpu or vulkan";
 
 /// Kills of a storm without `--kills`.
@@ -35,6 +39,7 @@ struct Options {
     limit: Option<Duration>,
     devices: Vec<&'static str>,
     seed: u64,
+    ranks: usize,
 }
 
 impl Options {
@@ -80,7 +85,13 @@ struct Count {
 }
 
 pub fn run(args: &[String]) -> Outcome {
-    let options = read(args)?;
+    let mut options = read(args)?;
+    if !matches!(options.ranks, 1 | 2 | 4) {
+        return Err(format!("--ranks: {} is none of 1, 2 and 4", options.ranks));
+    }
+    if options.ranks > 1 {
+        options.devices = vec!["cpu"];
+    }
     let root = command::root();
     let program = step("building hlx", || {
         let mut build = command::quiet_cargo(&["build", "--release", "-p", "hlx-train"]);
@@ -96,7 +107,8 @@ pub fn run(args: &[String]) -> Outcome {
     let mut total = Count::default();
     for (device, kills, limit) in options.shares() {
         let place = Place::new(&folder.join(device), &program, device)?;
-        storm(&place, kills, limit, &mut random, &mut total)?;
+        let ranks = options.ranks;
+        storm(&place, (kills, limit, ranks), &mut random, &mut total)?;
     }
     remove(&folder)?;
     summarise(&total, begun.elapsed());
@@ -115,8 +127,7 @@ fn own_copy(program: &Path, folder: &Path) -> Result<PathBuf, String> {
 /// Kills and resumes runs on one device.
 fn storm(
     place: &Place,
-    kills: u64,
-    limit: Option<Duration>,
+    (kills, limit, ranks): (u64, Option<Duration>, usize),
     random: &mut Random,
     total: &mut Count,
 ) -> Result<(), String> {
@@ -135,7 +146,7 @@ fn storm(
         loop {
             // Once the storm is over, its last run is left to end.
             let moment = (!is_over(done)).then(|| random.below(place.duration()));
-            match place.attempt(&run, moment)? {
+            match place.attempt(&run, moment, Crew::random(ranks, random))? {
                 Ended::Killed(phase) => {
                     done += 1;
                     total.kills += 1;
@@ -181,6 +192,7 @@ fn read(args: &[String]) -> Result<Options, String> {
         kills: KILLS,
         limit: None,
         devices: Vec::new(),
+        ranks: 1,
         seed: now.map_or(0, |now| now.as_nanos() as u64),
     };
     let mut rest = args.iter();
@@ -195,6 +207,7 @@ fn read(args: &[String]) -> Result<Options, String> {
             "--kills" => options.kills = number()?,
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
             "--seed" => options.seed = number()?,
+            "--ranks" => options.ranks = number()? as usize,
             "--device" => {
                 options.devices = match value.as_str() {
                     "cpu" => vec!["cpu"],

@@ -7,6 +7,7 @@
 //! that says that a result was flushed is read in [`crate::underflow`].
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -209,13 +210,25 @@ pub fn with_flush<R>(body: impl FnOnce() -> R) -> R {
     std::hint::black_box(body())
 }
 
-/// The number of worker threads: `HLX_THREADS`, else the machine's available parallelism.
+/// How many processes of one run compute on this machine's processor, if that was said.
+static SHARERS: AtomicUsize = AtomicUsize::new(1);
+
+/// Says that `n` processes of one run compute on this machine's processor: each takes its share of the
+/// threads, unless `HLX_THREADS` says how many. Call it before a CPU device is opened.
+pub fn share_threads(n: usize) {
+    SHARERS.store(n.max(1), Ordering::Relaxed);
+}
+
+/// The number of worker threads: `HLX_THREADS`, else the machine's available parallelism, or this
+/// process's share of it ([`share_threads`]).
 pub fn thread_count() -> usize {
+    let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
+    let share = || (available() / SHARERS.load(Ordering::Relaxed)).max(1);
     std::env::var("HLX_THREADS")
         .ok()
         .and_then(|text| text.parse::<usize>().ok())
         .filter(|&count| count > 0)
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get()))
+        .unwrap_or_else(share)
 }
 
 /// Builds the pool whose workers flush subnormals.

@@ -34,20 +34,56 @@ pub fn write_with_folder(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// The system's, such as a full disk; nothing is left behind.
 pub fn write_folder_atomically(path: &Path, contents: &[(&str, &[u8])]) -> Result<()> {
-    let (temporary, ()) = create_temporary(path, |name| fs::create_dir(name))?;
-    let fill = || -> Result<()> {
-        for (name, bytes) in contents {
-            write_and_sync(&temporary.join(name), bytes)?;
-        }
-        sync_folder(&temporary)?;
-        fs::rename(&temporary, path)?;
-        sync_folder(parent(path))
-    };
-    let written = fill();
-    if written.is_err() {
-        let _ = fs::remove_dir_all(&temporary);
+    let folder = TemporaryFolder::beside(path)?;
+    for (name, bytes) in contents {
+        write_and_sync(&folder.path().join(name), bytes)?;
     }
-    written
+    folder.publish(path)
+}
+
+/// A folder under a temporary name, whose files are written one by one, by other processes too. It is
+/// removed when it is dropped, unless it was published.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+    published: bool,
+}
+
+impl TemporaryFolder {
+    /// Creates an empty folder beside `path`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn beside(path: &Path) -> Result<Self> {
+        let (path, ()) = create_temporary(path, |name| fs::create_dir(name))?;
+        let published = false;
+        Ok(Self { path, published })
+    }
+
+    /// Its name for now.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Flushes the folder's names and renames it; its files must have been flushed. Nothing may be there
+    /// under the new name.
+    ///
+    /// # Errors
+    /// The system's; the temporary folder is removed then.
+    pub fn publish(mut self, path: &Path) -> Result<()> {
+        sync_folder(&self.path)?;
+        fs::rename(&self.path, path)?;
+        self.published = true;
+        sync_folder(parent(path))
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if !self.published {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
 }
 
 /// Writes a file that must not exist yet, and flushes it to the disk; its folder is not flushed.

@@ -78,6 +78,12 @@ impl BatchNorm {
         self.terms().div_ceil(PIECE)
     }
 
+    /// Words of the values of all pieces, `[shards, channels, pieces, 2]`: what [`batch_norm_statistics`]
+    /// leaves and [`batch_norm_follow`] reads.
+    pub fn partials_len(&self) -> usize {
+        2 * self.shards * self.channels * self.pieces()
+    }
+
     /// The number of elements.
     fn len(&self) -> usize {
         self.shards * self.channels * self.terms()
@@ -91,6 +97,13 @@ impl BatchNorm {
         check_that(name, u32::try_from(self.len()).is_ok(), || {
             format!("{} elements are more than 2^32 - 1", self.len())
         })
+    }
+
+    /// The shards that running values follow, with `empty` samples in the pass: those of two values a
+    /// channel or more.
+    pub fn followed(&self, empty: usize) -> usize {
+        let follows = |shard: &usize| self.real(empty, *shard) * self.length >= 2;
+        (0..self.shards).filter(follows).count()
     }
 
     /// Real samples of a shard, with `empty` samples in the pass.
@@ -217,17 +230,35 @@ pub fn batch_norm_statistics(
     spec: &BatchNorm,
     eps: f32,
 ) -> Result<(), KernelError> {
+    let partials = ctx.alloc(spec.partials_len())?;
+    batch_norm_statistics_kept(ctx, (x, counts), running, &partials, stats, spec, eps)
+}
+
+/// As [`batch_norm_statistics`], and leaves the values of all pieces in `partials`, whose length is
+/// [`BatchNorm::partials_len`].
+///
+/// # Errors
+/// As [`batch_norm_statistics`].
+pub fn batch_norm_statistics_kept(
+    ctx: &Context,
+    (x, counts): (&Buffer, Option<&Buffer>),
+    running: Option<&Running<'_>>,
+    partials: &Buffer,
+    stats: &Buffer,
+    spec: &BatchNorm,
+    eps: f32,
+) -> Result<(), KernelError> {
     const NAME: &str = "batch_norm_statistics";
     let (spec, counted) = (*spec, counts.is_some());
     spec.check(NAME)?;
     check_operands(NAME, &[("x", x)], counts, &spec)?;
     let channels = spec.shards * spec.channels;
     check_len(NAME, "stats", stats, 2 * channels)?;
+    check_len(NAME, "partials", partials, spec.partials_len())?;
     let push = spec.push(
         eps,
         running.and_then(|running| running.momentum).unwrap_or(0.0),
     );
-    let partials = ctx.alloc(2 * channels * spec.pieces())?;
     let constants = [(4, u32::from(counted))];
     // Without counts the binding is not read; any buffer will do.
     let counts = counts.unwrap_or(x);
@@ -240,21 +271,36 @@ pub fn batch_norm_statistics(
     let bindings = [
         Binding::Read(counts),
         Binding::Read(x),
-        Binding::Write(&partials),
+        Binding::Write(partials),
     ];
     let rows = channels * spec.pieces();
     kernel.rows(ctx, (rows, spec.terms().min(HELD)), &bindings, move |b| {
         let ([counts, x], [partials]) = b.split();
         cpu::statistics(x, partials, empty_of(counted, counts), &spec);
     })?;
-    launch_join(
-        ctx,
-        counts,
-        &partials,
-        stats,
-        running,
-        (&spec, counted, eps),
-    )
+    launch_join(ctx, counts, partials, stats, running, (&spec, counted, eps))
+}
+
+/// Moves the running values by the shards whose pieces have left `partials`
+/// ([`batch_norm_statistics_kept`]), in order, `counts` being the empty samples of all of them: what the
+/// statistics themselves do where one process has all shards. [`Running::tracked`] is not changed.
+///
+/// # Errors
+/// If a buffer has another length, or the launch fails.
+pub fn batch_norm_follow(
+    ctx: &Context,
+    partials: &Buffer,
+    counts: &Buffer,
+    running: &Running<'_>,
+    spec: &BatchNorm,
+) -> Result<(), KernelError> {
+    const NAME: &str = "batch_norm_follow";
+    check_len(NAME, "partials", partials, spec.partials_len())?;
+    check_len(NAME, "counts", counts, 1)?;
+    // The statistics themselves were used by the passes.
+    let stats = ctx.alloc(2 * spec.shards * spec.channels)?;
+    let how = (spec, true, 1.0);
+    launch_join(ctx, counts, partials, &stats, Some(running), how)
 }
 
 fn launch_join(
@@ -360,8 +406,7 @@ pub fn batch_norm_apply(
         cpu::apply(x, [weight, bias, stats], y, &spec);
         if tracks {
             let empty = empty_of(counted, counts);
-            let followed = (0..spec.shards).filter(|&s| spec.real(empty, s) * spec.length >= 2);
-            let n = tracked[0].to_bits() + followed.count() as u32;
+            let n = tracked[0].to_bits() + spec.followed(empty) as u32;
             tracked[0] = f32::from_bits(n);
         }
     })

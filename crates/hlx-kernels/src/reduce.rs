@@ -8,6 +8,7 @@
 //! | `shard_sum` | neighbours pairwise: `((s0 + s1) + (s2 + s3)) + ...`; an odd one out passes to the next level; the stored value, if kept, comes first |
 //! | `sum` | rows of 4,096 (the last may be shorter) as `row_sum`, repeated until one value is left |
 //! | `global_norm` | as `sum`, of the rounded squares; then the square root |
+//! | `norm_rows`, `norm_of_rows` | the first level of `global_norm`, and the levels above it |
 
 use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
@@ -22,8 +23,8 @@ shader!(rows_held_shader, "reduce/rows_held");
 shader!(columns_shader, "reduce/columns");
 shader!(shards_shader, "reduce/shards");
 
-/// The row length of a whole buffer's sum.
-const FLAT_ROW: usize = 4096;
+/// The row length of a whole buffer's sum: where a norm that several processes share may be cut.
+pub const FLAT_ROW: usize = 4096;
 
 /// What becomes of a row; the number is the shader's constant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,45 +130,68 @@ multiversion! {
 /// Computes `out[0] = sum of x`.
 pub fn sum(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
     check_len("sum", "out", out, 1)?;
-    reduce_flat(ctx, "sum", x, out, false)
+    reduce_flat(ctx, "sum", x, out, (Operation::Sum, false))
 }
 
 /// Computes `out[0] = sqrt(sum of x^2)`, the norm of a gradient or of parameters.
 pub fn global_norm(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
     check_len("global_norm", "out", out, 1)?;
-    reduce_flat(ctx, "global_norm", x, out, true)
+    reduce_flat(ctx, "global_norm", x, out, (Operation::SumOfSquares, true))
 }
 
-/// Reduces rows of 4,096 until one value is left; `norm` squares first and takes the root last.
+/// Computes the first level of [`global_norm`]: `out[row]` is the sum of the squares of x's row of
+/// [`FLAT_ROW`] elements; the last row may be shorter. The rows of the parts of a buffer, cut at
+/// multiples of a row, are those of the whole.
+pub fn norm_rows(ctx: &Context, x: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    check_len("norm_rows", "out", out, x.len().div_ceil(FLAT_ROW))?;
+    flat_rows(ctx, "global_norm", x, out, Operation::SumOfSquares)
+}
+
+/// Computes the levels of [`global_norm`] above the first: `out[0]` is the norm of a buffer whose
+/// [`norm_rows`] are `rows`.
+pub fn norm_of_rows(ctx: &Context, rows: &Buffer, out: &Buffer) -> Result<(), KernelError> {
+    check_len("norm_of_rows", "out", out, 1)?;
+    reduce_flat(ctx, "global_norm", rows, out, (Operation::Sum, true))
+}
+
+/// Reduces rows of 4,096 until one value is left: by `operation` first, by sums above; with `root`
+/// the square root is taken last.
 fn reduce_flat(
     ctx: &Context,
     name: &'static str,
     x: &Buffer,
     out: &Buffer,
-    norm: bool,
+    (mut operation, root): (Operation, bool),
 ) -> Result<(), KernelError> {
-    let mut operation = if norm {
-        Operation::SumOfSquares
-    } else {
-        Operation::Sum
-    };
     let mut current = x.clone();
     loop {
         let rows = current.len().div_ceil(FLAT_ROW).max(1);
         if rows == 1 {
-            return launch_rows(ctx, name, &current, out, FLAT_ROW, (operation, norm));
+            return launch_rows(ctx, name, &current, out, FLAT_ROW, (operation, root));
         }
         let sums = ctx.alloc(rows)?;
-        // Windows of whole rows, whose sums start where a binding may start.
-        let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
-        for (start, count) in windows(current.len(), unit, ctx.max_binding_words()) {
-            let piece = current.slice(start, count)?;
-            let target = sums.slice(start / FLAT_ROW, count.div_ceil(FLAT_ROW))?;
-            launch_rows(ctx, name, &piece, &target, FLAT_ROW, (operation, false))?;
-        }
+        flat_rows(ctx, name, &current, &sums, operation)?;
         current = sums;
         operation = Operation::Sum;
     }
+}
+
+/// Reduces each row of 4,096, in windows that a binding takes.
+fn flat_rows(
+    ctx: &Context,
+    name: &'static str,
+    x: &Buffer,
+    sums: &Buffer,
+    operation: Operation,
+) -> Result<(), KernelError> {
+    // Windows of whole rows, whose sums start where a binding may start.
+    let unit = FLAT_ROW * hlx_core::ALIGNMENT_WORDS;
+    for (start, count) in windows(x.len(), unit, ctx.max_binding_words()) {
+        let piece = x.slice(start, count)?;
+        let target = sums.slice(start / FLAT_ROW, count.div_ceil(FLAT_ROW))?;
+        launch_rows(ctx, name, &piece, &target, FLAT_ROW, (operation, false))?;
+    }
+    Ok(())
 }
 
 /// Sums x `[shards, rows_per_shard, cols]` over the rows of each shard into out `[shards, cols]`,
@@ -373,6 +397,34 @@ mod tests {
             assert_close("sum", &got[0], &[x.clone().sum()], 1e-6, 1e-3);
             let squares: f64 = x.map(|x| x * x).sum();
             assert_close("global_norm", &got[1], &[squares.sqrt()], 1e-6, 0.0);
+        }
+    }
+
+    /// The rows of parts are those of the whole, and their norm has its bits.
+    #[test]
+    fn a_norm_of_parts_has_the_bits_of_the_whole() {
+        for n in [1, 4096, 4097, 300_007] {
+            let x = values(7, n);
+            let got = run_everywhere("norm_rows", |ctx, mem| {
+                let input = mem.input(ctx, &x)?;
+                let (norm, of_parts) = (mem.output(ctx, 1)?, mem.output(ctx, 1)?);
+                global_norm(ctx, &input, &norm)?;
+                let cut = n.div_ceil(FLAT_ROW) / 3;
+                let mut rows = Vec::new();
+                for (begin, end) in [(0, cut * FLAT_ROW), (cut * FLAT_ROW, n)] {
+                    let part = ctx.alloc((end - begin).div_ceil(FLAT_ROW))?;
+                    norm_rows(ctx, &input.slice(begin, end - begin)?, &part)?;
+                    rows.extend(ctx.download_u32(&part)?);
+                }
+                norm_of_rows(
+                    ctx,
+                    &ctx.buffer_u32(&rows)?
+                        .view_as(hlx_core::DType::F32, rows.len())?,
+                    &of_parts,
+                )?;
+                Ok(vec![norm, of_parts])
+            });
+            assert_eq!(got[0][0].to_bits(), got[1][0].to_bits(), "{n}");
         }
     }
 

@@ -55,6 +55,12 @@ pub enum NnError {
         /// The numbers that do not fit.
         reason: String,
     },
+    /// Other processes of the same run no longer answer.
+    #[error("{reason}")]
+    Exchange {
+        /// Which, on which host, and why.
+        reason: String,
+    },
     /// Tokens that a key/value cache has no place for.
     #[error("key/value cache: {reason}")]
     Cache {

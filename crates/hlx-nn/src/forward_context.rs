@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hlx_autograd::{DropoutMask, Recompute, Tensor};
 use hlx_core::{Buffer, Context};
 
-use crate::{Members, Module, Parameter, Result};
+use crate::{DeferredNorms, Members, Module, Parameter, Result};
 
 /// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
 /// shards. Make it once, before a recording, and use it for every step: what changes from step to step
@@ -17,6 +17,8 @@ pub struct ForwardContext {
     shards: usize,
     is_part_of_shard: bool,
     recompute: Option<Recompute>,
+    /// Where the running values of batch norms follow after the pass.
+    deferred: Option<Arc<DeferredNorms>>,
 }
 
 /// The numbers of a training pass.
@@ -41,6 +43,7 @@ impl ForwardContext {
             shards: 1,
             is_part_of_shard: false,
             recompute: None,
+            deferred: None,
         }
     }
 
@@ -80,6 +83,19 @@ impl ForwardContext {
     pub fn with_recomputation(mut self, recompute: Option<Recompute>) -> Self {
         self.recompute = recompute.filter(|_| self.training.is_some());
         self
+    }
+
+    /// Leaves the running values of batch norms as they are: of a pass that holds some of a batch's shards
+    /// they follow later, by the shards of all processes. Does nothing in evaluation.
+    #[must_use]
+    pub fn with_deferred_norms(mut self) -> Self {
+        self.deferred = self.training.as_ref().map(|_| Arc::default());
+        self
+    }
+
+    /// The batch norms of this pass whose running values follow later.
+    pub fn deferred_norms(&self) -> Option<&Arc<DeferredNorms>> {
+        self.deferred.as_ref()
     }
 
     /// Applies a block of a model to the residual stream; where the pass recomputes

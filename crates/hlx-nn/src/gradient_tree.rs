@@ -10,7 +10,7 @@ use hlx_core::Buffer;
 use hlx_kernels::elementwise::add_assign;
 
 use crate::error::NnError;
-use crate::{Result, Weights};
+use crate::{Result, ShardPlan, Weights};
 
 /// One pass of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,18 +33,24 @@ pub struct MicroBatchPlan {
 }
 
 impl MicroBatchPlan {
-    /// Cuts a batch into passes. `shards` is a power of two that divides the batch; the
-    /// micro-batch is a power of two of shards, or divides a shard.
+    /// Cuts a batch, all of whose shards are this process's, into passes: [`MicroBatchPlan::of`] of
+    /// [`ShardPlan::new`].
     ///
     /// # Errors
     /// [`NnError::MicroBatches`] with the numbers that do not fit.
     pub fn new(batch_size: usize, micro_batch_size: usize, shards: usize) -> Result<Self> {
+        Self::of(&ShardPlan::new(batch_size, shards)?, micro_batch_size)
+    }
+
+    /// Cuts the shards of this process into passes. The micro-batch is a power of two of shards, or
+    /// divides a shard; one that holds more than this process's shards holds all of these.
+    ///
+    /// # Errors
+    /// [`NnError::MicroBatches`] with the numbers that do not fit.
+    pub fn of(shards: &ShardPlan, micro_batch_size: usize) -> Result<Self> {
         let fail = |reason: String| Err(NnError::MicroBatches { reason });
-        if !shards.is_power_of_two() || batch_size == 0 || !batch_size.is_multiple_of(shards) {
-            let expected = format!("a power of two that divides the batch of {batch_size}");
-            return fail(format!("{shards} shards, expected {expected}"));
-        }
-        let shard_size = batch_size / shards;
+        let (shard_size, samples) = (shards.shard_size(), shards.samples());
+        let (is_whole, shards) = (shards.is_whole(), shards.n_shards());
         let held = micro_batch_size / shard_size;
         let whole_shards =
             held.is_power_of_two() && held <= shards && micro_batch_size.is_multiple_of(shard_size);
@@ -54,10 +60,12 @@ impl MicroBatchPlan {
                 format!("a divisor of {shard_size} or {shard_size} times a power of two");
             return fail(format!("{micro_batch_size} samples, expected {expected}"));
         }
+        let micro_batch_size = micro_batch_size.min(samples.len());
+        let held = micro_batch_size / shard_size;
+        let whole_batch = is_whole && micro_batch_size == samples.len();
         let pass = |first_sample: usize| {
             let end = first_sample + micro_batch_size;
             let accumulate = !first_sample.is_multiple_of(shard_size);
-            let whole_batch = micro_batch_size == batch_size;
             let plan = BackwardPlan {
                 shards: held.max(1),
                 accumulate,
@@ -70,14 +78,16 @@ impl MicroBatchPlan {
                 level,
             }
         };
-        let passes = (0..batch_size)
-            .step_by(micro_batch_size)
-            .map(pass)
-            .collect();
+        let passes = samples.step_by(micro_batch_size).map(pass).collect();
         Ok(Self {
             micro_batch_size,
             passes,
         })
+    }
+
+    /// Whether one pass holds the whole batch, so that the update can follow in the same graph.
+    pub fn is_one_pass(&self) -> bool {
+        self.passes.iter().all(|pass| pass.plan.whole_batch)
     }
 }
 
@@ -91,9 +101,9 @@ pub struct GradientTree {
     buffers: Vec<Buffer>,
     /// The levels of the partial sums, oldest first; the i-th is in buffer i.
     waiting: Vec<u32>,
-    /// Whether the batch comes in several passes, after which the gradients of other uses of a parameter
-    /// are yet to be added to its own.
-    in_parts: bool,
+    /// Whether the tree ends here with the batch in several passes, after which the gradients of other
+    /// uses of a parameter are yet to be added to its own.
+    adds_uses: bool,
 }
 
 impl GradientTree {
@@ -103,6 +113,18 @@ impl GradientTree {
     /// # Errors
     /// What the device reports.
     pub fn new(weights: &Weights, plan: &MicroBatchPlan) -> Result<Self> {
+        Ok(Self {
+            adds_uses: !plan.is_one_pass(),
+            ..Self::of_rank(weights, plan)?
+        })
+    }
+
+    /// As [`GradientTree::new`], of the shards of one process among several: the gradients of other uses
+    /// of parameters are left apart, until an [`Exchange`](crate::Exchange) has summed them all.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn of_rank(weights: &Weights, plan: &MicroBatchPlan) -> Result<Self> {
         let sums = plan
             .passes
             .iter()
@@ -116,7 +138,7 @@ impl GradientTree {
         Ok(Self {
             buffers,
             waiting: Vec::new(),
-            in_parts: plan.passes.len() > 1,
+            adds_uses: false,
         })
     }
 
@@ -166,7 +188,7 @@ impl GradientTree {
         if let Some(root) = self.buffers.first() {
             weights.context().copy(root, weights.all_gradients()?)?;
         }
-        match self.in_parts {
+        match self.adds_uses {
             true => weights.add_uses(),
             false => Ok(()),
         }

@@ -27,7 +27,9 @@
 
 mod causal;
 mod classifier;
+mod deferred_norms;
 mod error;
+mod exchange;
 mod forward_context;
 mod gradient_tree;
 mod hugging_face;
@@ -42,6 +44,7 @@ mod module;
 mod optimizer;
 mod parameters;
 mod schedule;
+mod shard_plan;
 mod state_digest;
 mod transformer;
 
@@ -50,7 +53,9 @@ pub use causal::{
     FeedForwardKind, KvCache, NormKind, Positions, RopeScaling, Rotary, TokenStep, likeliest,
 };
 pub use classifier::{Classifier, ClassifierConfig, ClassifierKind};
+pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
+pub use exchange::{Alone, Exchange, gather_state};
 pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
@@ -82,9 +87,10 @@ pub use optimizer::{
 };
 pub use parameters::{
     InferenceModel, ModelBuffer, ModelIntegers, Parameter, ParameterBuilder, ParameterSet,
-    ParameterUse, Weights, WeightsSnapshot, check_finite,
+    ParameterUse, Part, Parts, Weights, WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
+pub use shard_plan::ShardPlan;
 pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
 pub use transformer::{Transformer, TransformerConfig};
 

@@ -7,6 +7,7 @@ mod finite;
 mod gradients;
 mod inference;
 mod integers;
+mod parts;
 mod set;
 mod weights;
 
@@ -22,6 +23,7 @@ pub use self::finite::check_finite;
 pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;
 pub use self::integers::ModelIntegers;
+pub use self::parts::{Part, Parts};
 pub use self::set::ParameterSet;
 pub(crate) use self::set::matches;
 pub use self::weights::Weights;

@@ -77,10 +77,22 @@ impl StateDigester {
         weights: &Weights,
         optimizer: &dyn Optimizer,
     ) -> Result<PendingStateDigest> {
+        self.send_for_buffers(weights, &optimizer.buffers())
+    }
+
+    /// As [`StateDigester::send_for`], of whole buffers of the optimizer's state
+    /// ([`gather_state`](crate::gather_state)).
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn send_for_buffers(
+        &self,
+        weights: &Weights,
+        buffers: &[(&'static str, &Buffer)],
+    ) -> Result<PendingStateDigest> {
         let of_model = [weights.values(), weights.buffer_values()];
         let of_model = of_model.into_iter().take(self.n_of_model);
-        let buffers = optimizer.buffers().into_iter().map(|(_, buffer)| buffer);
-        let buffers = of_model.chain(buffers);
+        let buffers = of_model.chain(buffers.iter().map(|(_, buffer)| *buffer));
         let together: Vec<(&TreeDigester, &Buffer)> = self.digesters.iter().zip(buffers).collect();
         TreeDigester::launch_together(&together)?;
         let pending = self.digesters.iter().map(TreeDigester::read_later);

@@ -19,6 +19,7 @@ pub mod image_report;
 pub mod model_folder;
 pub mod perplexity;
 mod random;
+pub mod ranks;
 pub mod run;
 pub mod sample;
 mod schedule;

@@ -68,9 +68,9 @@ impl Opening<'_> {
 #[derive(Debug)]
 pub enum Opened {
     /// In f32.
-    Whole(Model<LanguageModel>),
+    Whole(Box<Model<LanguageModel>>),
     /// With matrices in 16 bits.
-    Half(InferenceModel<LanguageModel>),
+    Half(Box<InferenceModel<LanguageModel>>),
 }
 
 impl Deref for Opened {
@@ -109,8 +109,8 @@ pub fn open_as(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Opene
         None => DType::F32,
     };
     Ok(match dtype {
-        DType::F32 => Opened::Whole(load_language_model(ctx, path)?),
-        _ => Opened::Half(load_language_model_as(ctx, path, dtype)?),
+        DType::F32 => Opened::Whole(Box::new(load_language_model(ctx, path)?)),
+        _ => Opened::Half(Box::new(load_language_model_as(ctx, path, dtype)?)),
     })
 }
 
@@ -202,7 +202,7 @@ pub fn open_adapted(
 fn open_adapted_as(ctx: &Context, folder: &Path, adapter: &Path, dtype: DType) -> Result<Opened> {
     if dtype == DType::F32 {
         let (model, _) = open_adapted(ctx, folder, adapter)?;
-        return Ok(Opened::Whole(model));
+        return Ok(Opened::Whole(Box::new(model)));
     }
     let (model, lora) = open_adapted(&Context::cpu()?, folder, adapter)?;
     let sizes = model.config();
@@ -211,7 +211,7 @@ fn open_adapted_as(ctx: &Context, folder: &Path, adapter: &Path, dtype: DType) -
         LanguageModel::new(b, &sizes)
     };
     let rounded = InferenceModel::rounded(ctx, dtype, model.weights(), declare)?;
-    Ok(Opened::Half(rounded))
+    Ok(Opened::Half(Box::new(rounded)))
 }
 
 /// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the

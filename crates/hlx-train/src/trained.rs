@@ -73,7 +73,7 @@ impl Trained {
         let dtype = opening.dtype.unwrap_or(DType::F32);
         if dtype == DType::F32 {
             let trained = Self::open_in(ctx, path, opening)?;
-            return Ok((Opened::Whole(trained.model), trained.config));
+            return Ok((Opened::Whole(Box::new(trained.model)), trained.config));
         }
         let trained = Self::open(&Context::cpu()?, path, opening.average)?;
         let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
@@ -81,7 +81,7 @@ impl Trained {
         let declare = task::language(&trained.config, trained.model.config());
         let weights = trained.model.weights();
         let model = InferenceModel::rounded(ctx, dtype, weights, declare)?;
-        Ok((Opened::Half(model), trained.config))
+        Ok((Opened::Half(Box::new(model)), trained.config))
     }
 }
 

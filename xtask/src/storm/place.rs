@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::crew::Crew;
+
 /// Steps of a run, with a checkpoint every second one: about as long as the start of a program.
 const STEPS: u64 = 24;
 
@@ -68,7 +70,7 @@ impl Place {
         for name in ["first", "whole"] {
             let begun = Instant::now();
             let run = place.join(name);
-            match place.attempt(&run, None)? {
+            match place.attempt(&run, None, Crew::ALONE)? {
                 Ended::Whole => place.duration = begun.elapsed(),
                 Ended::Killed(_) => return Err(format!("{name}: killed by somebody else")),
             }
@@ -110,19 +112,27 @@ impl Place {
 
     /// Begins or resumes a run, and kills it at a moment, unless it has ended before. A run that
     /// ends by itself must succeed, and a killed one must keep the checkpoints that it had.
-    pub fn attempt(&self, run: &Path, moment: Option<Duration>) -> Result<Ended, String> {
+    pub fn attempt(
+        &self,
+        run: &Path,
+        moment: Option<Duration>,
+        crew: Crew,
+    ) -> Result<Ended, String> {
         let before = newest(run);
         let log = self.join("stderr.txt");
         let mut command = self.hlx(&["train", "config.toml", "--out"], run);
         if run.exists() {
             command.arg("--resume");
         }
+        if crew.n_ranks > 1 {
+            command.args(["--devices", &crew.devices(self.device)]);
+        }
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         command.stdout(Stdio::null()).stderr(stderr);
         let spawned = command.spawn();
         let mut child =
             spawned.map_err(|error| format!("cannot run {}: {error}", self.program.display()))?;
-        if wait(&mut child, moment)? {
+        if wait(&mut child, moment)? || crew.kill(&mut child)? {
             let status = child.wait().map_err(|error| error.to_string())?;
             if status.success() {
                 return Ok(Ended::Whole);
@@ -185,7 +195,7 @@ impl Place {
     }
 }
 
-/// Waits for a program until a moment, and kills it then; `true` if it has ended before.
+/// Waits for a program until a moment; `true` if it has ended before.
 fn wait(child: &mut Child, moment: Option<Duration>) -> Result<bool, String> {
     let begun = Instant::now();
     loop {
@@ -203,10 +213,7 @@ fn wait(child: &mut Child, moment: Option<Duration>) -> Result<bool, String> {
         let pause = left.unwrap_or(Duration::MAX).min(Duration::from_millis(5));
         std::thread::sleep(pause);
     }
-    child.kill().map_err(|error| error.to_string())?;
-    let status = child.wait().map_err(|error| error.to_string())?;
-    // It may have ended between the last look and the kill.
-    Ok(status.code().is_some())
+    Ok(false)
 }
 
 /// The step of the newest checkpoint.

@@ -15,6 +15,11 @@ impl Random {
         end.mul_f64((self.next() >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
+    /// A number below `end`.
+    pub fn number(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;

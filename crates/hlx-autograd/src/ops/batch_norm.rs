@@ -2,7 +2,7 @@
 
 use hlx_core::Buffer;
 use hlx_kernels::batch_norm::{
-    BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
+    BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics_kept,
 };
 
 use super::join::Padding;
@@ -21,6 +21,10 @@ pub struct BatchNormOptions<'a> {
     /// The number of empty samples, one u32 on the device: a short batch begins with them, and they
     /// enter no statistic. `None` where all samples are real.
     pub empty: Option<&'a Buffer>,
+    /// Where the values of all pieces are left
+    /// ([`partials_len`](hlx_kernels::batch_norm::BatchNorm::partials_len) words), for running values that
+    /// follow later.
+    pub partials: Option<&'a Buffer>,
 }
 
 impl Default for BatchNormOptions<'_> {
@@ -31,6 +35,7 @@ impl Default for BatchNormOptions<'_> {
             momentum: Some(0.1),
             shards: 1,
             empty: None,
+            partials: None,
         }
     }
 }
@@ -85,7 +90,12 @@ impl Tensor {
             momentum: options.momentum,
         });
         let following = following.as_ref();
-        batch_norm_statistics(ctx, &x, counts.as_ref(), following, &stats, &spec, eps)?;
+        let partials = match options.partials {
+            Some(partials) => partials.clone(),
+            None => ctx.alloc(spec.partials_len())?,
+        };
+        let input = (&x, counts.as_ref());
+        batch_norm_statistics_kept(ctx, input, following, &partials, &stats, &spec, eps)?;
         let [gain, bias] = affine_or_identity(self, affine, spec.channels)?;
         let (w, b) = (gain.buffer()?, bias.buffer()?);
         let y = ctx.alloc(x.len())?;

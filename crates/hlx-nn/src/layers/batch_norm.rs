@@ -182,8 +182,17 @@ impl BatchNorm {
             momentum: self.config.momentum,
             shards: context.shards(),
             empty: context.empty_samples(),
+            partials: None,
         };
         let running = running.as_ref().filter(|_| context.is_training());
+        if let (Some(deferred), Some(running)) = (context.deferred_norms(), running) {
+            let partials = deferred.add(x, running, &options)?;
+            let options = BatchNormOptions {
+                partials: Some(&partials),
+                ..options
+            };
+            return Ok(x.batch_norm(affine, None, &options)?);
+        }
         let running = running.map(|[mean, variance, tracked]| RunningStatistics {
             mean,
             variance,

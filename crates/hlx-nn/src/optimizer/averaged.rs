@@ -55,13 +55,14 @@ impl Averaged {
             ctx: ctx.clone(),
             inner,
             decay,
-            average: weights.zeros_like()?,
+            average: weights.state_zeros()?,
             hyper: ctx.alloc(HYPER_LEN)?,
             one: ctx.buffer_u32(&[1.0_f32.to_bits()])?,
         })
     }
 
-    /// The average, in the layout of the weights' values; zeros before the first step.
+    /// The average of the words that this process updates ([`Weights::updated`]): by default all, in the
+    /// layout of the weights' values. Zeros before the first step.
     pub fn average(&self) -> &Buffer {
         &self.average
     }
@@ -88,8 +89,12 @@ impl Optimizer for Averaged {
 
     fn update(&self, weights: &Weights) -> Result<()> {
         self.inner.update(weights)?;
-        let update = Update::new(&self.average, weights.values(), &self.hyper, &self.one);
-        Ok(average_step(&self.ctx, &update)?)
+        let values = weights.updated_of(weights.values())?;
+        let update = Update::new(&self.average, &values, &self.hyper, &self.one);
+        match values.is_empty() {
+            true => Ok(()),
+            false => Ok(average_step(&self.ctx, &update)?),
+        }
     }
 
     fn gradient_norm(&self) -> &Buffer {

@@ -2,7 +2,7 @@
 
 use hlx_core::{Buffer, Context};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, clip_factor, guarded_factor};
-use hlx_kernels::reduce::global_norm;
+use hlx_kernels::reduce::{global_norm, norm_of_rows};
 
 use crate::error::NnError;
 use crate::{Result, Weights};
@@ -72,10 +72,14 @@ impl Drive {
         Ok(())
     }
 
-    /// Launches the norm of all gradients and the factor that clips it.
+    /// Launches the norm of all gradients and the factor that clips it. Where other processes hold
+    /// gradients, the norm is that of the rows that all have gathered.
     pub fn measure(&self, weights: &Weights) -> Result<()> {
         weights.check_gradients()?;
-        global_norm(&self.ctx, weights.gradients()?, &self.norm)?;
+        match weights.part() {
+            None => global_norm(&self.ctx, weights.gradients()?, &self.norm)?,
+            Some(part) => norm_of_rows(&self.ctx, &part.norm_rows, &self.norm)?,
+        }
         let (ctx, norm, factor) = (&self.ctx, &self.norm, &self.factor);
         match (&self.guard, self.clip.norm) {
             (Some(watched), limit) => {
@@ -95,19 +99,21 @@ impl Drive {
         self.ctx.note_change(values, 0..values.len(), false);
     }
 
-    /// The update of a weights' flat buffers by the numbers of the first row.
-    ///
-    /// # Errors
-    /// What the device reports.
-    pub fn update<'a>(&'a self, weights: &'a Weights) -> Result<Update<'a>> {
-        let gradients = weights.gradients()?;
-        Ok(Update::new(
-            weights.values(),
-            gradients,
-            &self.hyper,
-            &self.factor,
-        ))
+    /// The update of values by their gradients and the numbers of the first row.
+    pub fn update<'a>(&'a self, [values, gradients]: &'a [Buffer; 2]) -> Update<'a> {
+        Update::new(values, gradients, &self.hyper, &self.factor)
     }
+}
+
+/// The values that this process updates, and their gradients.
+///
+/// # Errors
+/// What the device reports.
+pub(super) fn updated(weights: &Weights) -> Result<[Buffer; 2]> {
+    Ok([
+        weights.updated_of(weights.values())?,
+        weights.updated_of(weights.gradients()?)?,
+    ])
 }
 
 /// An error of an optimizer's configuration.

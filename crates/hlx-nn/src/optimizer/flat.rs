@@ -6,7 +6,7 @@ use hlx_core::{Buffer, Context};
 use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
 
 use super::Optimizer;
-use super::drive::{Clip, Drive, within};
+use super::drive::{Clip, Drive, updated, within};
 use super::groups::{Assignment, ParameterGroup, upload_rows};
 use crate::{Result, Weights};
 
@@ -102,13 +102,13 @@ impl<R: UpdateRule> FlatOptimizer<R> {
     }
 }
 
-/// A flat buffer of one value, zero between the parameters.
+/// A state's buffer of one value, zero between the parameters.
 fn filled(weights: &Weights, value: f32) -> Result<Buffer> {
-    let buffer = weights.zeros_like()?;
+    let buffer = weights.state_zeros()?;
     if value != 0.0 {
         let parameters = weights.parameters().iter();
         let values: Vec<Vec<f32>> = parameters.map(|p| vec![value; p.n_elements()]).collect();
-        weights.upload(&buffer, &values)?;
+        weights.upload_updated(&buffer, &values)?;
     }
     Ok(buffer)
 }
@@ -139,11 +139,14 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
 
     fn update(&self, weights: &Weights) -> Result<()> {
         self.drive.measure(weights)?;
+        let updated = updated(weights)?;
         let update = Update {
             groups: self.rows.as_ref().map_or(Groups::One(0), Groups::ByBlock),
-            ..self.drive.update(weights)?
+            ..self.drive.update(&updated)
         };
-        self.rule.launch(weights.context(), &update, &self.state)?;
+        if !update.params.is_empty() {
+            self.rule.launch(weights.context(), &update, &self.state)?;
+        }
         self.drive.changed(weights);
         Ok(())
     }

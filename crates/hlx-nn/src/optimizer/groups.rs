@@ -122,8 +122,8 @@ impl Assignment {
     }
 }
 
-/// Uploads the row of each block of a flat buffer; `row_of` is the row of a parameter, `None` for
-/// one that the step leaves as it is, as it does frozen ones.
+/// Uploads the row of each block of the words that this process updates; `row_of` is the row of a
+/// parameter, `None` for one that the step leaves as it is, as it does frozen ones.
 pub(super) fn upload_rows(
     weights: &Weights,
     row_of: impl Fn(usize) -> Option<u32>,
@@ -139,5 +139,7 @@ pub(super) fn upload_rows(
         let row = row.unwrap_or(SKIPPED);
         rows[begin..begin + n.div_ceil(ALIGNMENT_WORDS)].fill(row);
     }
-    Ok(weights.context().buffer_u32(&rows)?)
+    let updated = weights.updated();
+    let blocks = updated.start / ALIGNMENT_WORDS..updated.end.div_ceil(ALIGNMENT_WORDS);
+    Ok(weights.context().buffer_u32(&rows[blocks])?)
 }

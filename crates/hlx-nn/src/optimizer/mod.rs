@@ -76,21 +76,37 @@ pub trait Optimizer {
     /// so that nothing waits. Call it before an update is recorded.
     fn guard(&mut self, watched: Watched);
 
-    /// The state's buffers with their names, in the weights' layout.
+    /// The state's buffers with their names: the words that this process updates
+    /// ([`Weights::updated`]), by default all, in the weights' layout.
     fn buffers(&self) -> Vec<(&'static str, &Buffer)>;
 
     /// Sets the number of steps prepared so far, for a run that is resumed.
     fn set_step_count(&mut self, steps: u64);
 
-    /// Downloads the state: the step and one tensor a buffer and parameter.
+    /// Downloads the state: the step and one tensor a buffer and parameter. Of a process that updates a
+    /// part, [`Optimizer::state_of`] takes the whole buffers.
     ///
     /// # Errors
     /// What the device reports.
     fn state(&self, weights: &Weights) -> Result<OptimizerState> {
-        state::export(self.name(), self.step_count(), &self.buffers(), weights)
+        self.state_of(weights, &self.buffers())
     }
 
-    /// Restores a state; nothing is written unless all of it fits.
+    /// As [`Optimizer::state`], of whole buffers in the place of this process's
+    /// ([`gather_state`](crate::gather_state)).
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn state_of(
+        &self,
+        weights: &Weights,
+        buffers: &[(&'static str, &Buffer)],
+    ) -> Result<OptimizerState> {
+        state::export(self.name(), self.step_count(), buffers, weights)
+    }
+
+    /// Restores a whole state, of which a process that updates a part takes its own; nothing is written
+    /// unless all of it fits.
     ///
     /// # Errors
     /// [`NnError::Mismatch`](crate::NnError::Mismatch) for a state of another algorithm or model.

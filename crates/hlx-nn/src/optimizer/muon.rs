@@ -6,9 +6,9 @@ use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched, adamw_step};
 
 use super::Optimizer;
 use super::adam::check_betas;
-use super::drive::{Clip, Drive, check_epsilon, refused, within};
+use super::drive::{Clip, Drive, check_epsilon, refused, updated, within};
 use super::groups::{Assignment, ParameterGroup, upload_rows};
-use crate::{ParameterSet, Result, Weights};
+use crate::{Parameter, ParameterSet, Result, Weights};
 
 /// How a matrix's shape, `M` rows by `N` columns, enters its rate: `adjust_lr_fn` of PyTorch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,20 +123,17 @@ impl Muon {
     pub fn new(weights: &Weights, config: MuonConfig) -> Result<Self> {
         config.check()?;
         let assignment = Assignment::new(weights, &config.groups)?;
-        let patterns = config.adamw_parameters.iter();
-        let excepted = patterns
-            .filter_map(|pattern| weights.matching(pattern).ok())
-            .fold(ParameterSet::default(), |all, set| all.or(&set));
-        let chosen = weights
-            .select(|parameter| parameter.shape().len() == 2 && parameter.requires_grad())
-            .without(&excepted);
+        let chosen = config.matrices(weights);
+        let updated = weights.updated();
         let spans = weights.spans("");
         let matrix = |&parameter_idx: &usize| Matrix {
             offset: spans[parameter_idx].offset,
             shape: [0, 1].map(|axis| spans[parameter_idx].shape[axis]),
             group: assignment.of_parameters()[parameter_idx],
         };
-        let matrices: Vec<Matrix> = chosen.indices().iter().map(matrix).collect();
+        let matrices = chosen.indices().iter().map(matrix);
+        let matrices = matrices.filter(|matrix| updated.contains(&matrix.offset));
+        let matrices: Vec<Matrix> = matrices.collect();
         let rows = upload_rows(weights, |parameter_idx| {
             let group = assignment.of_parameters()[parameter_idx] as u32;
             (!chosen.contains(parameter_idx)).then_some(group)
@@ -152,8 +149,8 @@ impl Muon {
             assignment,
             matrices,
             rows,
-            mean: weights.zeros_like()?,
-            square: weights.zeros_like()?,
+            mean: weights.state_zeros()?,
+            square: weights.state_zeros()?,
         })
     }
 
@@ -188,6 +185,17 @@ impl Muon {
 }
 
 impl MuonConfig {
+    /// The matrices that are made orthogonal: trained parameters of two dimensions that AdamW does not
+    /// update. Each is updated as a whole, so that no two processes may share one.
+    pub fn matrices(&self, weights: &Weights) -> ParameterSet {
+        let patterns = self.adamw_parameters.iter();
+        let excepted = patterns
+            .filter_map(|pattern| weights.matching(pattern).ok())
+            .fold(ParameterSet::default(), |all, set| all.or(&set));
+        let is_trained = |one: &Parameter| one.shape().len() == 2 && one.requires_grad();
+        weights.select(is_trained).without(&excepted)
+    }
+
     /// Fails for numbers out of range.
     ///
     /// # Errors
@@ -241,7 +249,11 @@ impl Optimizer for Muon {
     fn update(&self, weights: &Weights) -> Result<()> {
         self.drive.measure(weights)?;
         let ctx = weights.context();
-        let all = self.drive.update(weights)?;
+        let updated = updated(weights)?;
+        let all = self.drive.update(&updated);
+        if all.params.is_empty() {
+            return Ok(());
+        }
         let others = Update {
             groups: Groups::ByBlock(&self.rows),
             ..all
@@ -249,7 +261,8 @@ impl Optimizer for Muon {
         adamw_step(ctx, &others, &self.mean, &self.square)?;
         for (place, matrix) in self.matrices.iter().enumerate() {
             let n = matrix.shape.iter().product();
-            let window = |flat: &Buffer| flat.slice(matrix.offset, n);
+            let offset = matrix.offset - weights.updated().start;
+            let window = |flat: &Buffer| flat.slice(offset, n);
             let (params, grads) = (window(all.params)?, window(all.grads)?);
             let update = Update {
                 params: &params,

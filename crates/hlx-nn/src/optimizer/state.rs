@@ -109,7 +109,7 @@ pub(super) fn import(
         return fail(format!("{extra} is no part of it"));
     }
     for (buffer, values) in uploads {
-        weights.upload(buffer, &values)?;
+        weights.upload_updated(buffer, &values)?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The parameters and buffers of a model in flat blocks of memory.
 
+use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hlx_autograd::Tensor;
 use hlx_core::{Buffer, Context, CoreError, align_words};
@@ -10,7 +11,7 @@ use hlx_kernels::tree_digest::TensorSpan;
 
 use super::builder::Declared;
 use super::gradients::FlatGradients;
-use super::{BufferKind, ModelBuffer, Parameter, ParameterUse};
+use super::{BufferKind, ModelBuffer, Parameter, ParameterSet, ParameterUse, Part};
 use crate::Result;
 use crate::error::NnError;
 
@@ -37,6 +38,8 @@ pub struct Weights {
     /// The buffers that never change.
     constants: Vec<ModelBuffer>,
     draws_masks: bool,
+    /// What this process updates, where others update the rest.
+    pub(super) part: OnceLock<Part>,
 }
 
 impl Weights {
@@ -69,6 +72,7 @@ impl Weights {
             buffer_offsets,
             constants,
             draws_masks,
+            part: OnceLock::new(),
         };
         weights.bind()?;
         weights.reset_buffers()?;
@@ -158,8 +162,11 @@ impl Weights {
         Ok(&self.gradients.get()?.own)
     }
 
-    /// All gradients and behind them those of other uses of parameters.
-    pub(crate) fn all_gradients(&self) -> Result<&Buffer> {
+    /// All gradients and behind them those of other uses of parameters, which [`Weights::add_uses`] adds.
+    ///
+    /// # Errors
+    /// As [`Weights::gradients`].
+    pub fn all_gradients(&self) -> Result<&Buffer> {
         Ok(&self.gradients.get()?.all)
     }
 
@@ -168,22 +175,46 @@ impl Weights {
         Ok(zeros(&self.ctx, self.gradients.all_words())?)
     }
 
-    /// Adds the gradients of other uses to those of the parameters, in the order of declaration.
-    pub(crate) fn add_uses(&self) -> Result<()> {
-        for (another, offset) in &self.uses {
+    /// Adds the gradients of other uses to those of the parameters, in the order of declaration, once
+    /// both are those of the whole batch. A frozen parameter has no gradient of its own, which a pass would
+    /// overwrite: the first other use's stands in its place, as after a pass over the whole batch.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn add_uses(&self) -> Result<()> {
+        let mut placed = HashSet::new();
+        for ((own, at), (another, _)) in self.use_places()?.into_iter().zip(&self.uses) {
+            let (all, n) = (self.all_gradients()?, own.len());
+            let (total, root) = (all.slice(own.start, n)?, all.slice(at, n)?);
+            let is_frozen = !another.parameter().requires_grad();
+            match is_frozen && placed.insert(own.start) {
+                true => self.ctx.copy(&root, &total)?,
+                false => add_assign(&self.ctx, &total, &root)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Of each other use of a parameter, in the order of declaration: the parameter's words, and where
+    /// among all gradients the use's begin.
+    pub(super) fn use_places(&self) -> Result<Vec<(Range<usize>, usize)>> {
+        let place = |(another, at): &(ParameterUse, usize)| {
             let parameter = another.parameter();
-            let own = self
-                .parameters
-                .iter()
-                .position(|one| one.is_same(parameter));
-            let Some(own) = own.map(|parameter_idx| self.offsets[parameter_idx]) else {
+            let mut own = self.parameters.iter().zip(&self.offsets);
+            let own = own.find(|(one, _)| one.is_same(parameter));
+            let Some((_, &own)) = own else {
                 let reason = format!("{} is of another model", parameter.name());
                 return Err(NnError::mismatch("parameters", reason));
             };
-            let (all, n) = (self.all_gradients()?, parameter.n_elements());
-            add_assign(&self.ctx, &all.slice(own, n)?, &all.slice(*offset, n)?)?;
-        }
-        Ok(())
+            Ok((own..own + parameter.n_elements(), *at))
+        };
+        self.uses.iter().map(place).collect()
+    }
+
+    /// The words of each parameter of a set, with the padding behind them.
+    pub(super) fn ranges_of(&self, set: &ParameterSet) -> Vec<Range<usize>> {
+        let indices = set.indices().iter();
+        indices.map(|&index| self.range(index)).collect()
     }
 
     /// Whether gradients have been allocated.
@@ -339,23 +370,28 @@ impl Weights {
     /// # Errors
     /// [`NnError::Mismatch`] if a length is wrong, and what the device reports.
     pub fn upload(&self, flat: &Buffer, values: &[Vec<f32>]) -> Result<()> {
-        if values.len() != self.parameters.len() {
-            let reason = format!(
-                "{} tensors, expected {}",
-                values.len(),
-                self.parameters.len()
-            );
+        self.check_lengths(values)?;
+        for (&offset, values) in self.offsets.iter().zip(values) {
+            let window = flat.slice(offset, values.len())?;
+            self.ctx.upload_f32(&window, values)?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless there is one vector a parameter, of its length.
+    pub(super) fn check_lengths(&self, values: &[Vec<f32>]) -> Result<()> {
+        let (found, expected) = (values.len(), self.parameters.len());
+        if found != expected {
+            let reason = format!("{found} tensors, expected {expected}");
             return Err(NnError::mismatch("upload", reason));
         }
-        for ((parameter, &offset), values) in self.parameters.iter().zip(&self.offsets).zip(values)
-        {
-            let n = parameter.n_elements();
-            if values.len() != n {
-                let (name, found) = (parameter.name(), values.len());
-                let reason = format!("{name} has {found} elements, expected {n}");
+        for (parameter, values) in self.parameters.iter().zip(values) {
+            let (found, expected) = (values.len(), parameter.n_elements());
+            if found != expected {
+                let name = parameter.name();
+                let reason = format!("{name} has {found} elements, expected {expected}");
                 return Err(NnError::mismatch("upload", reason));
             }
-            self.ctx.upload_f32(&flat.slice(offset, n)?, values)?;
         }
         Ok(())
     }

@@ -28,6 +28,13 @@ const FREE_KEYS: [&str; 19] = [
     "train.checkpoint_every",
     "train.keep",
 ];
+/// Keys that each rank of a run has for itself.
+const OWN_KEYS: [&str; 4] = [
+    "data.path",
+    "data.workers",
+    "train.init_from",
+    "train.micro_batch_size",
+];
 /// The section that decides none.
 const FREE_SECTION: &str = "sample.";
 /// Keys that decide none either if the rate does not depend on the run's length.
@@ -65,6 +72,18 @@ impl Config {
         Ok(hlx_core::digest::sha256_hex(
             lines.collect::<String>().as_bytes(),
         ))
+    }
+
+    /// What the ranks of a run must have in common: every key but where data and first weights lie, how
+    /// many threads read them, and how many samples a rank computes at a time. More than the identity, as
+    /// ranks must log, evaluate and save at the same steps.
+    ///
+    /// # Errors
+    /// As [`Config::identity`].
+    pub fn shared_keys(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut keys = self.flat()?;
+        keys.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
+        Ok(keys)
     }
 
     /// The digest that chains of version 1 keep in place of [`Config::identity_digest`]: of the

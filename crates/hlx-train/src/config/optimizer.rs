@@ -195,6 +195,17 @@ impl Config {
         })
     }
 
+    /// The parameters that one process must update as a whole: the matrices of Muon.
+    ///
+    /// # Errors
+    /// A group's pattern that is the name of no parameter.
+    pub fn undivided(&self, weights: &Weights) -> hlx_nn::Result<ParameterSet> {
+        Ok(match self.rule(self.parameter_groups(weights)?) {
+            Rule::Muon(rule) => rule.matrices(weights),
+            _ => ParameterSet::default(),
+        })
+    }
+
     fn plain_optimizer(&self, weights: &Weights) -> hlx_nn::Result<Box<dyn Optimizer>> {
         Ok(match self.rule(self.parameter_groups(weights)?) {
             Rule::Sgd(rule) => Box::new(Sgd::new(weights, rule)?),

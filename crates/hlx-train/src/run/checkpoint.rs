@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::digest::sha256_hex;
-use hlx_core::files;
+use hlx_core::files::{self, TemporaryFolder};
 use serde::{Deserialize, Serialize};
 
 use super::seal::{self, Sealed};
@@ -92,24 +92,46 @@ impl Checkpoint {
     ///
     /// # Errors
     /// The folder and the system's message, such as a full disk; nothing is left behind.
-    pub fn write(
-        parent: &Path,
-        mut digests: Digests,
+    pub fn write(parent: &Path, digests: Digests, contents: &[(&str, Vec<u8>)]) -> Result<String> {
+        let folder = Self::begin(parent, digests.step)?;
+        Self::finish(folder, (parent, digests), contents, &[])
+    }
+
+    /// Creates the temporary folder of a checkpoint, which [`Checkpoint::finish`] publishes: several
+    /// processes may write files in it meanwhile.
+    ///
+    /// # Errors
+    /// The folder and the system's message.
+    pub fn begin(parent: &Path, step: u64) -> Result<TemporaryFolder> {
+        let path = parent.join(folder_name(step));
+        TemporaryFolder::beside(&path).with_context(|| cannot_write(&path))
+    }
+
+    /// Writes what is left of a checkpoint's files and publishes its folder; `there` are the files that
+    /// lie in it already, flushed, with their bytes. See [`Checkpoint::write`].
+    ///
+    /// # Errors
+    /// As [`Checkpoint::write`].
+    pub fn finish(
+        folder: TemporaryFolder,
+        (parent, mut digests): (&Path, Digests),
         contents: &[(&str, Vec<u8>)],
+        there: &[(&str, &[u8])],
     ) -> Result<String> {
-        digests.files = contents
-            .iter()
-            .map(|(name, bytes)| ((*name).to_owned(), sha256_hex(bytes)))
+        let written = contents.iter().map(|(name, bytes)| (*name, &bytes[..]));
+        digests.files = written
+            .clone()
+            .chain(there.iter().copied())
+            .map(|(name, bytes)| (name.to_owned(), sha256_hex(bytes)))
             .collect();
         let listing = seal::seal(&mut digests)?;
         let path = parent.join(folder_name(digests.step));
-        let mut files: Vec<(&str, &[u8])> = contents
-            .iter()
-            .map(|(name, bytes)| (*name, bytes.as_slice()))
-            .collect();
-        files.push((DIGESTS_FILE, &listing));
-        let written = hlx_core::files::write_folder_atomically(&path, &files);
-        written.with_context(|| format!("{}: cannot be written", path.display()))?;
+        for (name, bytes) in written.chain([(DIGESTS_FILE, &listing[..])]) {
+            let file = files::write_and_sync(&folder.path().join(name), bytes);
+            file.with_context(|| cannot_write(&path))?;
+        }
+        let published = folder.publish(&path);
+        published.with_context(|| cannot_write(&path))?;
         Ok(sha256_hex(&listing))
     }
 
@@ -240,6 +262,10 @@ pub(super) fn list(parent: &Path) -> Result<Vec<(u64, PathBuf)>> {
     }
     found.sort();
     Ok(found)
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("{}: cannot be written", path.display())
 }
 
 fn folder_name(step: u64) -> String {

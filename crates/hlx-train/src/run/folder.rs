@@ -118,6 +118,26 @@ impl RunFolder {
         Ok(folder)
     }
 
+    /// The folder of a rank that has not been told yet where the run lies.
+    pub(crate) fn unopened() -> Result<Self> {
+        let path = PathBuf::new();
+        Ok(Self { path })
+    }
+
+    /// The same folder by a path that does not depend on where the program was started.
+    ///
+    /// # Errors
+    /// The system's message.
+    pub(crate) fn absolute(&self) -> Result<Self> {
+        let path = std::path::absolute(&self.path)?;
+        Ok(Self { path })
+    }
+
+    /// Who holds the lock, as the folder says; empty if nobody does.
+    pub(crate) fn holder(&self) -> String {
+        fs::read_to_string(self.path.join(HOLDER_FILE)).unwrap_or_default()
+    }
+
     /// Opens a run and its newest checkpoint; of a path to one checkpoint that one, and of `RUN/best` the
     /// one with the lowest loss.
     ///

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::seal::{self, Sealed};
 use crate::config::Config;
+use crate::ranks::RankPlace;
 
 /// What a run was made of and on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ pub struct Manifest {
     pub seal: String,
 }
 
-/// A part of a run that one process computed on one device.
+/// A part of a run that one process computed on one device, or several did on theirs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunStretch {
@@ -43,6 +44,9 @@ pub struct RunStretch {
     pub selector: String,
     /// Its driver.
     pub driver: String,
+    /// Where each of several ranks ran; the device above is that of rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankPlace>,
 }
 
 impl Sealed for Manifest {
@@ -68,7 +72,7 @@ impl Manifest {
     }
 
     /// Appends the stretch that this program computes on a device from a step on.
-    pub fn add_stretch(&mut self, ctx: &Context, from_step: u64) {
+    pub fn add_stretch(&mut self, ctx: &Context, from_step: u64, ranks: &[RankPlace]) {
         let info = ctx.info();
         self.stretches.push(RunStretch {
             from_step,
@@ -78,6 +82,10 @@ impl Manifest {
             device: info.name.clone(),
             selector: info.selector.clone(),
             driver: info.driver.clone(),
+            ranks: match ranks {
+                [_] => Vec::new(),
+                several => several.to_vec(),
+            },
         });
     }
 
@@ -136,6 +144,7 @@ impl From<OldManifest> for Manifest {
             device: session.device,
             selector: session.selector,
             driver: session.driver,
+            ranks: Vec::new(),
         };
         let mut stretches: Vec<RunStretch> = old.sessions.into_iter().map(stretch).collect();
         if let Some(last) = stretches.last_mut() {
@@ -171,7 +180,7 @@ mod tests {
             stretches: Vec::new(),
             seal: String::new(),
         };
-        manifest.add_stretch(&hlx_core::testing::cpu().expect("opens"), 0);
+        manifest.add_stretch(&hlx_core::testing::cpu().expect("opens"), 0, &[]);
         let bytes = manifest.to_sealed_bytes().expect("seals");
         assert_eq!(Manifest::from_bytes(&bytes).expect("reads"), manifest);
         for at in 0..bytes.len() {

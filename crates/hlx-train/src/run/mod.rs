@@ -37,6 +37,7 @@ pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};
 pub use monitor::{MONITOR_FILE, Monitor};
 pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
+pub(crate) use state::StateLayout;
 pub use state::{LossSum, Progress, STATE_FILE, State};
 pub use tensorboard::EventFile;
 

@@ -1,5 +1,7 @@
 //! `state.bin`: what a run needs besides the parameters to go on as if it had never stopped.
 
+use std::ops::Range;
+
 use anyhow::{Result, anyhow, ensure};
 use hlx_nn::OptimizerState;
 use serde::{Deserialize, Serialize};
@@ -105,6 +107,52 @@ impl State {
     }
 }
 
+/// Where the values of each tensor lie in the file of a state, and what lies between them: ranks that
+/// have a part of the state each write the file together.
+pub(crate) struct StateLayout {
+    /// The bytes between the values, each with its place.
+    pub between: Vec<(u64, Vec<u8>)>,
+    /// Of each tensor, in the order of the names: its name and the bytes of its values.
+    pub values: Vec<(String, Range<u64>)>,
+    /// Bytes of the file.
+    pub len: u64,
+}
+
+impl StateLayout {
+    /// Lays out the state of an optimizer whose tensors have these names and shapes.
+    ///
+    /// # Errors
+    /// The encoder's message; it is not expected to fail.
+    pub fn new(
+        progress: &Progress,
+        (optimizer, step): (&str, u64),
+        mut tensors: Vec<(String, Vec<usize>)>,
+    ) -> Result<Self> {
+        let config = bincode::config::standard();
+        tensors.sort();
+        let head = (VERSION, progress, optimizer, step, tensors.len() as u64);
+        let mut bytes = bincode::serde::encode_to_vec(head, config)?;
+        let (mut between, mut values, mut at) = (Vec::new(), Vec::new(), 0);
+        for (name, shape) in tensors {
+            let n = shape.iter().product::<usize>() as u64;
+            bytes.extend(bincode::serde::encode_to_vec((&name, &shape, n), config)?);
+            let begin = at + bytes.len() as u64;
+            between.push((at, std::mem::take(&mut bytes)));
+            at = begin + 4 * n;
+            values.push((name, begin..at));
+        }
+        if !bytes.is_empty() {
+            at = bytes.len() as u64;
+            between.push((0, bytes));
+        }
+        Ok(Self {
+            between,
+            values,
+            len: at,
+        })
+    }
+}
+
 /// Decodes bytes, none of whose lengths may exceed the file's by much: bincode allocates a string
 /// of the length that the file states before it reads it, and a failed allocation aborts. Its
 /// limits are constants, so the smallest that has room is chosen.
@@ -140,6 +188,50 @@ mod tests {
             error.to_string().starts_with("is no training state"),
             "{error}"
         );
+    }
+
+    /// The bytes between the values and the values make the file that one process writes.
+    #[test]
+    fn a_layout_is_that_of_the_file() {
+        let progress = Progress {
+            step: 70_000,
+            ranking_loss: Some(0.5),
+            ..Progress::default()
+        };
+        for shapes in [vec![], vec![vec![3]], vec![vec![300, 2], vec![], vec![7]]] {
+            let tensor = |(at, shape): (usize, &Vec<usize>)| StateTensor {
+                name: format!("mean/{at}"),
+                shape: shape.clone(),
+                values: (0..shape.iter().product())
+                    .map(|n| (n + at) as f32)
+                    .collect(),
+            };
+            let tensors: Vec<StateTensor> = shapes.iter().enumerate().map(tensor).collect();
+            let named = tensors.iter().rev();
+            let named = named
+                .map(|one| (one.name.clone(), one.shape.clone()))
+                .collect();
+            let layout = StateLayout::new(&progress, ("adamw", 70_000), named).expect("lays out");
+            let mut bytes = vec![0xff; layout.len as usize];
+            for (at, between) in &layout.between {
+                bytes[*at as usize..][..between.len()].copy_from_slice(between);
+            }
+            for (tensor, (name, place)) in tensors.iter().zip(&layout.values) {
+                assert_eq!(tensor.name, *name);
+                let values = tensor.values.iter().flat_map(|value| value.to_le_bytes());
+                let place = place.start as usize..place.end as usize;
+                bytes[place].copy_from_slice(&values.collect::<Vec<u8>>());
+            }
+            let optimizer = OptimizerState {
+                optimizer: "adamw".to_owned(),
+                step: 70_000,
+                tensors,
+            };
+            let whole = State::new(progress.clone(), optimizer)
+                .to_bytes()
+                .expect("encodes");
+            assert_eq!(bytes, whole);
+        }
     }
 
     #[test]

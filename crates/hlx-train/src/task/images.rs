@@ -101,7 +101,7 @@ impl ImageTask {
     fn micro_batches(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Vec<Rows>> {
         let mut rows = vec![None; sizes.batch_size.saturating_sub(samples.len())];
         rows.extend(samples.iter().copied().map(Some));
-        let parts = rows.chunks(sizes.micro_batch_size);
+        let parts = rows[sizes.mine()].chunks(sizes.micro_batch_size);
         let made = parts.map(|part| self.rows(part, epoch, &self.training));
         made.collect::<Result<_>>().context("the batch")
     }
@@ -205,16 +205,24 @@ impl Task for ImageTask {
     }
 
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        let micro_batches = match self.ahead.batch(samples, epoch).context("the batch")? {
+        // A rank among several makes its own images alone, on this thread.
+        let is_whole = sizes.n_samples == sizes.batch_size;
+        let made = match is_whole {
+            true => self.ahead.batch(samples, epoch).context("the batch")?,
+            false => None,
+        };
+        let micro_batches = match made {
             Some(made) if made.n_empty + samples.len() == sizes.batch_size => {
                 micro_batches(&made, sizes.micro_batch_size)
             }
             _ => self.micro_batches(samples, epoch, sizes)?,
         };
+        let n_real = |rows: &Rows| rows.len() - rows.n_empty;
+        let n_images = micro_batches.iter().map(n_real).sum();
         Ok(Batch {
             micro_batches,
-            n_targets: samples.len(),
-            n_inputs: samples.len(),
+            n_targets: n_images,
+            n_inputs: n_images,
         })
     }
 
@@ -252,10 +260,7 @@ mod tests {
     /// What workers make ahead, in any order of epochs and batches, is what the thread itself makes.
     #[test]
     fn batches_have_the_same_bits_whatever_the_number_of_workers() -> Result<()> {
-        let sizes = BatchSizes {
-            batch_size: 8,
-            micro_batch_size: 4,
-        };
+        let sizes = BatchSizes::whole(8, 4);
         for workers in [0, 1, 3] {
             let set = format!("data.workers={workers}")
                 .parse()

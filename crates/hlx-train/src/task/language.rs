@@ -73,17 +73,14 @@ impl Task for LanguageTask {
     /// Samples are put in the order of their lengths: micro-batches of samples of similar length have
     /// little padding.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        let BatchSizes {
-            batch_size,
-            micro_batch_size,
-        } = sizes;
-        let mut rows = vec![None; batch_size.saturating_sub(samples.len())];
+        let mut rows = vec![None; sizes.batch_size.saturating_sub(samples.len())];
         rows.extend(samples.iter().map(|&index| Some(self.sample(index, epoch))));
         // Stable: samples of one length stay in the epoch's order.
         rows.sort_by_key(|sample| sample.map_or(0, |sample| sample.time()));
         let positions = self.model.max_positions();
+        let rows = &rows[sizes.mine()];
         let micro_batches = rows
-            .chunks(micro_batch_size)
+            .chunks(sizes.micro_batch_size)
             .map(|part| {
                 let rows = TokenRows::of(part, positions);
                 let lengths = self.is_balanced.then(|| rows.lengths.clone());

@@ -72,8 +72,9 @@ pub trait Task {
         Ok(())
     }
 
-    /// Puts the samples of a step together and cuts them into micro-batches. Where there are fewer than
-    /// a batch has, it begins with empty samples, so that shapes and shards stay what they are.
+    /// Puts the samples of a step together and cuts those of this process into micro-batches. Where there
+    /// are fewer than a batch has, it begins with empty samples, so that shapes and shards stay what they
+    /// are.
     ///
     /// # Errors
     /// A sample that cannot be read.

@@ -10,19 +10,40 @@ use hlx_nn::{CausalInput, CausalModel, ForwardContext};
 pub struct Batch {
     /// The parts, in order.
     pub micro_batches: Vec<Rows>,
-    /// Targets of the whole batch: what the loss is divided by.
+    /// Targets of these parts; those of the whole batch are what the loss is divided by.
     pub n_targets: usize,
     /// What the run's speed counts: bytes read, padding left out, or images.
     pub n_inputs: usize,
 }
 
-/// How many samples a step has, and a micro-batch.
+/// How many samples a step has, and a micro-batch, and which of them this process computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSizes {
     /// Of a step.
     pub batch_size: usize,
-    /// Of a micro-batch; it divides the batch.
+    /// Of a micro-batch; it divides this process's samples.
     pub micro_batch_size: usize,
+    /// The first sample of this process in the batch.
+    pub first_sample: usize,
+    /// The samples of this process.
+    pub n_samples: usize,
+}
+
+impl BatchSizes {
+    /// Those of a process that computes all samples.
+    pub fn whole(batch_size: usize, micro_batch_size: usize) -> Self {
+        Self {
+            batch_size,
+            micro_batch_size,
+            first_sample: 0,
+            n_samples: batch_size,
+        }
+    }
+
+    /// This process's samples by their number in the batch.
+    pub fn mine(&self) -> std::ops::Range<usize> {
+        self.first_sample..self.first_sample + self.n_samples
+    }
 }
 
 /// The inputs and the targets of some samples, one row of each a sample.

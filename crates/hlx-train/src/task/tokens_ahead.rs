@@ -129,21 +129,21 @@ impl Source {
         let BatchSizes {
             batch_size,
             micro_batch_size,
+            n_samples,
+            ..
         } = sizes;
         let first = number * batch_size as u64;
         let mut batch = Batch {
-            micro_batches: Vec::with_capacity(batch_size / micro_batch_size),
+            micro_batches: Vec::with_capacity(n_samples / micro_batch_size),
             n_targets: 0,
             n_inputs: 0,
         };
-        for part in (0..batch_size).step_by(micro_batch_size) {
+        for part in sizes.mine().step_by(micro_batch_size) {
             let rows = self.drawn.batch(first + part as u64, micro_batch_size)?;
             batch.n_targets += rows.n_targets;
             batch.n_inputs += rows.n_inputs;
             batch.micro_batches.push(self.layout.rows(rows)?);
         }
-        // A batch of prompts alone, whose answers were cut off, has a loss of 0 and no gradient.
-        batch.n_targets = batch.n_targets.max(1);
         Ok(batch)
     }
 }
@@ -157,6 +157,8 @@ mod tests {
     const SIZES: BatchSizes = BatchSizes {
         batch_size: 4,
         micro_batch_size: 2,
+        first_sample: 0,
+        n_samples: 4,
     };
 
     /// Windows of 6 over 2,000 tokens, of which the one at `wrong` is 99.

@@ -4,6 +4,7 @@
 use anyhow::Result;
 use hlx_nn::{PendingStateDigest, StateDigest, StateDigester};
 
+use super::shared_step::as_slices;
 use super::{Engine, StepLoss};
 use crate::run::{Bits, ChainRecord, Origin, Progress};
 
@@ -46,8 +47,14 @@ impl ChainRecorder {
 
     /// Digests the state as it is now, and waits.
     pub fn digest(&self, engine: &Engine) -> Result<StateDigest> {
-        let (weights, optimizer) = (engine.weights(), engine.optimizer.as_ref());
-        Ok(self.digester.digest(weights, optimizer)?)
+        Ok(self.digester.receive(self.send_for(engine)?)?)
+    }
+
+    /// Launches the digests of the state as it is now; all ranks call it.
+    fn send_for(&self, engine: &Engine) -> Result<PendingStateDigest> {
+        let whole = engine.whole_state()?;
+        let buffers = as_slices(&whole);
+        Ok(self.digester.send_for_buffers(engine.weights(), &buffers)?)
     }
 
     /// Launches the digests of a record of this step, unless there is one.
@@ -59,11 +66,10 @@ impl ChainRecorder {
         if self.newest.replace(progress.step) == Some(progress.step) {
             return Ok(None);
         }
-        let (weights, optimizer) = (engine.weights(), engine.optimizer.as_ref());
         Ok(Some(PendingChainRecord {
             step: progress.step,
             cursor: engine.cursor(progress),
-            digests: self.digester.send_for(weights, optimizer)?,
+            digests: self.send_for(engine)?,
         }))
     }
 

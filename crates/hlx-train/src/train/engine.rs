@@ -5,10 +5,15 @@
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Context, Graph};
-use hlx_nn::{AVERAGE, GradientTree, MicroBatchPlan, Optimizer, PlateauState, Watched, Weights};
+use hlx_nn::{
+    AVERAGE, Alone, Exchange, GradientTree, MicroBatchPlan, Optimizer, PlateauState, ShardPlan,
+    Watched, Weights,
+};
+use hlx_ranks::Group;
 
 use super::losses::{LossRing, PendingLosses, StepLoss};
 use super::pass::PassGraphs;
+use super::shared_step::{SharedStep, as_slices, whole_state};
 use crate::config::Config;
 use crate::data::{Batches, Split};
 use crate::evaluate::Evaluation;
@@ -26,6 +31,12 @@ pub(crate) struct Engine {
     pub total_steps: u64,
     pub optimizer: Box<dyn Optimizer>,
     pub plan: MicroBatchPlan,
+    /// All shards of a batch, and those of this rank.
+    shards: ShardPlan,
+    /// Where ranks share the batch.
+    shared: Option<SharedStep>,
+    /// Whether this rank wants the run to stop after the coming step.
+    pub wants_stop: bool,
     /// The losses of the last steps.
     pub ring: LossRing,
     schedule: RunSchedule,
@@ -44,6 +55,8 @@ pub(crate) struct StepCounts {
     pub n_inputs: u64,
     /// The learning rate.
     pub rate: f32,
+    /// Whether the run stops after this step, as some rank wanted before it.
+    pub stops: bool,
 }
 
 impl Engine {
@@ -58,6 +71,19 @@ impl Engine {
         corpus: Corpus,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(Self, Progress)> {
+        Self::of_rank(ctx, config, corpus, (checkpoint, &Group::alone()))
+    }
+
+    /// As [`Engine::new`], as one of the ranks that share each batch; all of them call it.
+    ///
+    /// # Errors
+    /// As [`Engine::new`], a number of ranks that does not divide the shards, and a rank that is lost.
+    pub fn of_rank(
+        ctx: &Context,
+        config: Config,
+        corpus: Corpus,
+        (checkpoint, group): (Option<&Checkpoint>, &Group),
+    ) -> Result<(Self, Progress)> {
         let ctx = &ctx.with_arithmetic(config.arithmetic);
         if let Some(checkpoint) = checkpoint {
             check_corpus(checkpoint, corpus.digest())?;
@@ -69,25 +95,41 @@ impl Engine {
         let batches = task.batches(&split.train, batch_size, seed);
         let total_steps = total_steps(&config, batches.per_epoch() as u64);
         config.freeze(task.weights())?;
+        let shards = ShardPlan::new(batch_size, config.shards())?;
+        let shards = shards.of_rank(group.rank(), group.n_ranks())?;
+        let shared = match shards.is_whole() {
+            true => None,
+            false => Some(SharedStep::new(group, &config, task.weights())?),
+        };
         let mut optimizer = config.make_optimizer(task.weights())?;
         let progress = match checkpoint {
             None => Progress {
                 seed,
                 ..Progress::default()
             },
-            Some(checkpoint) => load_state(checkpoint, task.weights(), optimizer.as_mut())?,
+            Some(checkpoint) => {
+                let exchange = shared
+                    .as_ref()
+                    .map_or(&Alone as &dyn Exchange, SharedStep::exchange);
+                load_state(checkpoint, (task.weights(), exchange), optimizer.as_mut())?
+            }
         };
-        let plan = MicroBatchPlan::new(batch_size, micro_batch_size, config.shards())?;
-        let tree = GradientTree::new(task.weights(), &plan)?;
+        let plan = MicroBatchPlan::of(&shards, micro_batch_size)?;
+        let tree = match shared {
+            None => GradientTree::new(task.weights(), &plan)?,
+            Some(_) => GradientTree::of_rank(task.weights(), &plan)?,
+        };
         let mut schedule = RunSchedule::new(&config, total_steps)?;
         if let (Some(checkpoint), Some(_)) = (checkpoint, schedule.state()) {
             schedule.set_state(read_schedule_state(checkpoint)?);
         }
-        let passes = PassGraphs::new(ctx, &config, task.weights())?;
-        let ring = LossRing::new(ctx, &config)?;
-        let is_whole = plan.passes.iter().all(|pass| pass.plan.whole_batch);
-        let watched = match (train.skip_non_finite, is_whole) {
-            (true, false) => Some(ring.watched(ctx, &plan)?),
+        let mut passes = PassGraphs::new(ctx, &config, task.weights())?;
+        if shared.is_some() && !task.weights().buffers().is_empty() {
+            passes.defer_norms();
+        }
+        let ring = LossRing::new(ctx, &config, Some(&plan).filter(|_| shared.is_none()))?;
+        let watched = match (train.skip_non_finite, plan.is_one_pass()) {
+            (true, false) => Some(ring.watched(ctx)?),
             _ => None,
         };
         if train.skip_non_finite {
@@ -108,6 +150,9 @@ impl Engine {
             total_steps,
             optimizer,
             plan,
+            shards,
+            shared,
+            wants_stop: false,
             tree,
         };
         Ok((engine, progress))
@@ -117,16 +162,15 @@ impl Engine {
     pub fn one_step(&mut self, progress: &mut Progress) -> Result<StepCounts> {
         let (step, batch_idx) = (progress.step, progress.batch_idx as usize);
         let samples = self.batches.samples(&self.order, batch_idx);
-        let sizes = BatchSizes {
-            batch_size: self.config.train.batch_size,
-            micro_batch_size: self.config.micro_batch_size(),
-        };
-        let batch = self.task.batch(&samples, progress.epoch, sizes)?;
+        let batch = self.batch(&samples, progress.epoch)?;
         let rate = self.schedule.rate(step);
         self.optimizer.prepare(f64::from(rate))?;
         self.passes.set_target_count(batch.n_targets)?;
         self.gradient(&batch, step)?;
-        self.apply()?;
+        let stops = match self.shared {
+            None => self.apply().map(|()| false)?,
+            Some(_) => self.apply_shared()?,
+        };
         self.ring
             .end_step(&self.ctx, self.optimizer.gradient_norm(), batch.n_targets)?;
         progress.step += 1;
@@ -134,7 +178,27 @@ impl Engine {
         Ok(StepCounts {
             n_inputs: batch.n_inputs as u64,
             rate,
+            stops,
         })
+    }
+
+    /// Makes this rank's rows of a step, with the counts of the whole batch.
+    fn batch(&self, samples: &[usize], epoch: u64) -> Result<Batch> {
+        let mine = self.shards.samples();
+        let sizes = BatchSizes {
+            batch_size: self.shards.batch_size(),
+            micro_batch_size: self.plan.micro_batch_size,
+            first_sample: mine.start,
+            n_samples: mine.len(),
+        };
+        let mut batch = self.task.batch(samples, epoch, sizes)?;
+        if let Some(shared) = &self.shared {
+            let counts = [batch.n_targets, batch.n_inputs];
+            [batch.n_targets, batch.n_inputs] = shared.sum_counts(counts)?;
+        }
+        // A batch of prompts alone, whose answers were cut off, has a loss of 0 and no gradient.
+        batch.n_targets = batch.n_targets.max(1);
+        Ok(batch)
     }
 
     /// Leaves the batch's gradient in the weights.
@@ -149,7 +213,7 @@ impl Engine {
                 if let Some(losses) = self.passes.balance_losses() {
                     self.ring.take_balance(&self.ctx, losses, pass)?;
                 }
-                if let Some(watched) = &self.watched {
+                if let (Some(watched), None) = (&self.watched, &self.shared) {
                     self.ring.watch(&self.ctx, watched, losses, pass)?;
                 }
                 self.tree.push(self.task.weights(), level)?;
@@ -160,9 +224,35 @@ impl Engine {
 
     /// Clips the gradient and updates the parameters, unless the batch's one pass has done so.
     fn apply(&mut self) -> Result<()> {
-        if self.plan.passes.iter().all(|pass| pass.plan.whole_batch) {
+        if self.plan.is_one_pass() {
             return Ok(());
         }
+        self.update()
+    }
+
+    /// Sums the gradient over the ranks, updates this rank's part and gathers the others'; returns
+    /// whether some rank wants to stop.
+    fn apply_shared(&mut self) -> Result<bool> {
+        let Some(shared) = &mut self.shared else {
+            return Ok(false);
+        };
+        let weights = self.task.weights();
+        let losses = (&self.ring, self.watched.as_ref());
+        let plans = (&self.shards, &self.plan);
+        let stops = shared.reduce((&self.ctx, weights), losses, plans, self.wants_stop)?;
+        if let Some(norms) = self.passes.take_norms() {
+            let ranks = shared.exchange().gather_words(&norms)?;
+            self.passes.follow_norms(&ranks, self.shards.n_shards())?;
+        }
+        self.update()?;
+        if let Some(shared) = &self.shared {
+            shared.gather_values(self.task.weights())?;
+        }
+        Ok(stops)
+    }
+
+    /// Replays the update, which is recorded at first.
+    fn update(&mut self) -> Result<()> {
         if self.update.is_none() {
             let (graph, ()) = self
                 .ctx
@@ -187,13 +277,16 @@ impl Engine {
         let average = buffers.iter().find(|(name, _)| *name == AVERAGE);
         let has_steps = self.optimizer.step_count() > 0;
         let wanted = self.config.train.evaluates_average() && has_steps;
-        let Some((_, average)) = average.filter(|_| wanted) else {
+        let Some(average) = average.filter(|_| wanted) else {
             return body();
         };
+        let whole = hlx_nn::gather_state(self.exchange(), self.weights(), &[*average])?;
         let values = self.weights().values();
         let kept = self.ctx.alloc(values.len())?;
         self.ctx.copy(values, &kept)?;
-        self.ctx.copy(average, values)?;
+        for (_, average) in &whole {
+            self.ctx.copy(average, values)?;
+        }
         let found = body();
         self.ctx.copy(&kept, values)?;
         found
@@ -204,9 +297,19 @@ impl Engine {
         self.task.weights()
     }
 
+    /// What stands between this rank's gradients and the update.
+    pub fn exchange(&self) -> &dyn Exchange {
+        self.shared.as_ref().map_or(&Alone, SharedStep::exchange)
+    }
+
+    /// The whole buffers of the optimizer's state; all ranks call it.
+    pub fn whole_state(&self) -> Result<Vec<(&'static str, hlx_core::Buffer)>> {
+        whole_state(self.exchange(), self.weights(), self.optimizer.as_ref())
+    }
+
     /// Waits for a download of losses and returns them step by step.
     pub fn receive(&self, losses: PendingLosses) -> Result<Vec<StepLoss>> {
-        self.ring.receive(losses, &self.plan)
+        self.ring.receive(losses)
     }
 
     /// Whether every batch of the epoch has been trained on.
@@ -264,7 +367,7 @@ fn check_corpus(checkpoint: &Checkpoint, digest: &str) -> Result<()> {
 /// Reads the optimizer and the progress of a checkpoint, and proves the optimizer's digest.
 fn load_state(
     checkpoint: &Checkpoint,
-    weights: &Weights,
+    (weights, exchange): (&Weights, &dyn Exchange),
     optimizer: &mut dyn Optimizer,
 ) -> Result<Progress> {
     let name = || checkpoint.path().display().to_string();
@@ -275,7 +378,8 @@ fn load_state(
         ..
     } = state.with_context(|| format!("{}/{STATE_FILE}", name()))?;
     optimizer.load_state(weights, &saved).with_context(name)?;
-    let found = optimizer.digest(weights)?;
+    let whole = whole_state(exchange, weights, optimizer)?;
+    let found = optimizer.state_of(weights, &as_slices(&whole))?.digest();
     checkpoint.prove("optimizer's state", &checkpoint.digests.optimizer, &found)?;
     Ok(progress)
 }

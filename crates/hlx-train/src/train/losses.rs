@@ -8,7 +8,7 @@ use anyhow::Result;
 use hlx_core::arith::add;
 use hlx_core::cpu::with_flush;
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Context, PendingDownload};
-use hlx_nn::{MicroBatch, MicroBatchPlan, Watched};
+use hlx_nn::{MicroBatch, MicroBatchPlan, ShardPlan, Watched};
 
 use crate::config::Config;
 
@@ -24,6 +24,9 @@ pub(crate) struct LossRing {
     has_balance: bool,
     shard_size: usize,
     n_shards: usize,
+    /// Shards whose sums lie behind each other, at the window of the first: those of a pass, and one
+    /// where ranks share the batch.
+    run: usize,
     /// Whether a step that is not finite is skipped.
     guarded: bool,
     n_targets: Vec<u64>,
@@ -55,7 +58,8 @@ impl PendingLosses {
 }
 
 impl LossRing {
-    pub fn new(ctx: &Context, config: &Config) -> Result<Self> {
+    /// Makes the ring; `plan` is that of a process with all shards, `None` where ranks share them.
+    pub fn new(ctx: &Context, config: &Config, plan: Option<&MicroBatchPlan>) -> Result<Self> {
         let (train, n_shards) = (&config.train, config.shards());
         let has_balance = train.router_balance.is_some();
         let n_windows = if has_balance { 2 * n_shards } else { n_shards } + 1;
@@ -68,6 +72,9 @@ impl LossRing {
             has_balance,
             shard_size: train.batch_size / n_shards,
             n_shards,
+            run: plan
+                .and_then(|plan| plan.passes.first())
+                .map_or(1, |pass| pass.plan.shards),
             guarded: train.skip_non_finite,
             n_targets: Vec::new(),
         })
@@ -114,7 +121,7 @@ impl LossRing {
     }
 
     /// Waits for a download and sums it up, step by step.
-    pub fn receive(&self, losses: PendingLosses, plan: &MicroBatchPlan) -> Result<Vec<StepLoss>> {
+    pub fn receive(&self, losses: PendingLosses) -> Result<Vec<StepLoss>> {
         let words: Vec<f32> = losses
             .words
             .wait()?
@@ -125,10 +132,10 @@ impl LossRing {
             .chunks(self.stride)
             .zip(losses.n_targets)
             .map(|(words, n_targets)| {
-                let mut shards = self.shards(words, plan);
+                let mut shards = self.shards(words);
                 let balance = self.has_balance.then(|| {
                     let behind = &words[(self.n_shards + 1) * ALIGNMENT_WORDS..];
-                    let mut balance = self.shards(behind, plan);
+                    let mut balance = self.shards(behind);
                     with_flush(|| pairwise(&mut balance) / self.n_shards as f32)
                 });
                 let grad_norm = words[self.n_shards * ALIGNMENT_WORDS];
@@ -146,26 +153,68 @@ impl LossRing {
     }
 
     /// The sums of a step's shards.
-    fn shards(&self, words: &[f32], plan: &MicroBatchPlan) -> Vec<f32> {
-        let mut sums = Vec::with_capacity(self.n_shards);
-        for pass in plan.passes.iter().filter(|pass| pass.level.is_some()) {
-            let place = self.shard_of(pass) * ALIGNMENT_WORDS;
-            sums.extend_from_slice(&words[place..place + pass.plan.shards]);
-        }
-        sums
+    fn shards(&self, words: &[f32]) -> Vec<f32> {
+        let runs = words.chunks(self.run * ALIGNMENT_WORDS);
+        let runs = runs.take(self.n_shards / self.run);
+        runs.flat_map(|run| run[..self.run].to_vec()).collect()
     }
 
     /// Where the shards of a step of several passes lie until the update has looked at them.
-    pub fn watched(&self, ctx: &Context, plan: &MicroBatchPlan) -> Result<Watched> {
+    pub fn watched(&self, ctx: &Context) -> Result<Watched> {
         let words = ctx.alloc(self.n_shards * ALIGNMENT_WORDS)?;
         ctx.fill(&words, 0)?;
-        let run = plan.passes.first().map_or(1, |pass| pass.plan.shards);
         Ok(Watched {
             words,
-            runs: self.n_shards / run,
-            run,
-            stride: run * ALIGNMENT_WORDS,
+            runs: self.n_shards / self.run,
+            run: self.run,
+            stride: self.run * ALIGNMENT_WORDS,
         })
+    }
+
+    /// Downloads what the passes of a rank have left of the current step: the sums of its shards, and
+    /// their balance losses behind them.
+    pub fn of_shards(
+        &self,
+        ctx: &Context,
+        shards: &ShardPlan,
+        plan: &MicroBatchPlan,
+    ) -> Result<Vec<u32>> {
+        let row = self
+            .words
+            .slice(self.n_targets.len() * self.stride, self.stride)?;
+        let row = ctx.download_u32(&row)?;
+        let kinds = if self.has_balance { 2 } else { 1 };
+        let mut sums = Vec::with_capacity(kinds * shards.mine().len());
+        for kind in 0..kinds {
+            let first = kind * (self.n_shards + 1) * ALIGNMENT_WORDS;
+            for pass in plan.passes.iter().filter(|pass| pass.level.is_some()) {
+                let place = first + self.shard_of(pass) * ALIGNMENT_WORDS;
+                sums.extend_from_slice(&row[place..place + pass.plan.shards]);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Writes the sums of all shards in the place of a rank's own: what each rank has given, in order.
+    /// The update looks at the copy in `watched`.
+    pub fn fill(&self, ctx: &Context, ranks: &[&[u32]], watched: Option<&Watched>) -> Result<()> {
+        let mut row = vec![0; self.stride];
+        let mut shard = 0;
+        for words in ranks {
+            let kinds = if self.has_balance { 2 } else { 1 };
+            let n = words.len() / kinds;
+            for (at, &word) in words.iter().enumerate() {
+                let kind = (at / n.max(1)) * (self.n_shards + 1);
+                row[(kind + shard + at % n.max(1)) * ALIGNMENT_WORDS] = word;
+            }
+            shard += n;
+        }
+        let place = self.n_targets.len() * self.stride;
+        ctx.upload_u32(&self.words.slice(place, self.stride)?, &row)?;
+        if let Some(watched) = watched {
+            ctx.upload_u32(&watched.words, &row[..self.n_shards * ALIGNMENT_WORDS])?;
+        }
+        Ok(())
     }
 
     /// Copies the sums of the shards that a pass has ended there.

@@ -8,11 +8,15 @@
 
 mod chain_recorder;
 mod engine;
+mod files;
+mod host_exchange;
 mod losses;
 mod observer;
 mod pass;
 mod saving;
+mod saving_together;
 mod setup;
+mod shared_step;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -23,16 +27,15 @@ use hlx_nn::Weights;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
 pub(crate) use engine::Engine;
+use files::RunFiles;
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
 
 use crate::config::Config;
 use crate::data::Split;
 use crate::evaluate::Evaluation;
-use crate::run::{
-    ChainFile, Digests, EvalSplit, EventFile, Metric, MetricsFile, Monitor, Progress, RunFolder,
-    RunLock,
-};
+use crate::ranks::{Group, RankPlace};
+use crate::run::{Digests, EvalSplit, Metric, Monitor, Progress, RunFolder};
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
 
@@ -43,11 +46,12 @@ const CLOSE: f64 = 4.0;
 /// A run in memory.
 pub struct Trainer {
     engine: Engine,
+    /// The ranks that share the run's batches.
+    group: Group,
+    places: Vec<RankPlace>,
     folder: RunFolder,
-    metrics: MetricsFile,
-    /// The same for TensorBoard, if the configuration wants it.
-    events: Option<EventFile>,
-    chain: ChainFile,
+    /// The files of the folder that grow, and its lock; rank 0 has them.
+    files: Option<RunFiles>,
     recorder: ChainRecorder,
     progress: Progress,
     monitor: Monitor,
@@ -62,8 +66,6 @@ pub struct Trainer {
     last_loss: Option<f64>,
     /// Steps skipped since the last log line.
     period_skips: u64,
-    /// Nobody else writes to the folder meanwhile.
-    _lock: RunLock,
 }
 
 /// Downloads of one moment: losses, a log line that is made of them, and the digests of a record
@@ -159,6 +161,11 @@ impl Trainer {
         &self.engine.config
     }
 
+    /// Where each rank of the run runs; one without others.
+    pub fn places(&self) -> &[RankPlace] {
+        &self.places
+    }
+
     /// The run folder.
     pub fn folder(&self) -> &RunFolder {
         &self.folder
@@ -189,22 +196,26 @@ impl Trainer {
             && !self.progress.reached_target
             && !self.stops_early()
         {
-            self.one_step()?;
+            self.engine.wants_stop = observer.must_stop();
+            let all_stop = self.one_step()?;
             observer.step(self.progress.step, self.engine.total_steps);
             self.after_step(observer)?;
-            if observer.must_stop() && self.progress.step < self.engine.total_steps {
+            // Several ranks stop after the step before which one of them wanted to.
+            let stops = all_stop || self.group.is_alone() && observer.must_stop();
+            if stops && self.progress.step < self.engine.total_steps {
                 return self.interrupt(observer);
             }
         }
         self.finish(observer)
     }
 
-    fn one_step(&mut self) -> Result<()> {
+    /// Computes a step; returns whether the ranks have agreed to stop after it.
+    fn one_step(&mut self) -> Result<bool> {
         let counts = self.engine.one_step(&mut self.progress)?;
         self.period.n_steps += 1;
         self.period.n_inputs += counts.n_inputs;
         self.period.rate = counts.rate;
-        Ok(())
+        Ok(counts.stops)
     }
 
     /// Logs, evaluates, saves and ends the epoch, each at the steps that the configuration gives.
@@ -220,7 +231,9 @@ impl Trainer {
         if log || save || epoch_ends || self.engine.ring.is_full() {
             self.start_downloads(log, log || save)?;
         }
-        self.receive(eval || save || epoch_ends, observer)?;
+        // Ranks must decide alike, so they do not depend on when a download arrives.
+        let waits = eval || save || epoch_ends || !self.group.is_alone();
+        self.receive(waits, observer)?;
         if epoch_ends {
             self.end_epoch(observer)?;
         }
@@ -253,10 +266,11 @@ impl Trainer {
         if section.prompts.is_empty() {
             return Ok(());
         }
-        let task = &self.engine.task;
-        let texts = self
-            .engine
-            .with_evaluated_weights(|| task.samples(section, seed))?;
+        let (task, is_first) = (&self.engine.task, self.group.is_first());
+        let texts = self.engine.with_evaluated_weights(|| match is_first {
+            true => task.samples(section, seed),
+            false => Ok(Vec::new()),
+        })?;
         for (prompt, text) in section.prompts.clone().into_iter().zip(texts) {
             let step = self.progress.step;
             self.note(&Metric::Sample { step, prompt, text }, observer)?;
@@ -319,7 +333,10 @@ impl Trainer {
                 self.log(line, last, observer)?;
             }
             if let Some(record) = awaited.record {
-                self.chain.append(self.recorder.receive(record)?)?;
+                let record = self.recorder.receive(record)?;
+                if let Some(files) = &mut self.files {
+                    files.chain.append(record)?;
+                }
             }
             self.check_skips()?;
         }
@@ -367,10 +384,10 @@ impl Trainer {
     }
 
     fn note(&mut self, metric: &Metric, observer: &mut dyn Observer) -> Result<()> {
-        if self.metrics.append(metric)? {
-            if let Some(events) = &mut self.events {
-                events.append(metric)?;
-            }
+        let Some(files) = &mut self.files else {
+            return Ok(());
+        };
+        if files.note(metric)? {
             observer.metric(metric);
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! A pass that holds the whole batch ends in the optimizer's update: the step is one graph then.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use anyhow::Result;
 use hlx_autograd::{Recompute, Tensor};
@@ -10,7 +11,8 @@ use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Context, Graph};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{
-    ForwardContext, MicroBatch, MicroBatchPlan, ModelIntegers, NnError, Optimizer, Watched, Weights,
+    DeferredNorms, ForwardContext, MicroBatch, MicroBatchPlan, ModelIntegers, NnError, Optimizer,
+    Watched, Weights,
 };
 
 use crate::config::Config;
@@ -41,6 +43,17 @@ pub(super) struct PassGraphs {
     update_integers: Option<Graph>,
     graphs: HashMap<Shape, PassGraph>,
     clock: u64,
+    /// Where ranks share the batch and the model has batch norms: what their running values follow.
+    norms: Option<StepNorms>,
+}
+
+/// The batch norms of a step's passes.
+#[derive(Default)]
+struct StepNorms {
+    /// Empty samples, and the pieces' values of the shards so far.
+    n_empty: u32,
+    shards: Vec<u32>,
+    last: Option<Arc<DeferredNorms>>,
 }
 
 /// What is added to the loss to balance a mixture of experts.
@@ -95,7 +108,34 @@ impl PassGraphs {
             balance: Balance::new(ctx, config)?,
             graphs: HashMap::new(),
             clock: 0,
+            norms: None,
         })
+    }
+
+    /// Lets the running values of batch norms follow at the end of each step, by the shards of all ranks.
+    pub fn defer_norms(&mut self) {
+        self.norms = Some(StepNorms::default());
+    }
+
+    /// What this rank's passes have left of a step for batch norms: the number of empty samples, then
+    /// the shards' values; nothing without batch norms.
+    pub fn take_norms(&mut self) -> Option<Vec<u32>> {
+        let norms = self.norms.as_mut()?;
+        let mut words = vec![std::mem::take(&mut norms.n_empty)];
+        words.append(&mut norms.shards);
+        Some(words)
+    }
+
+    /// Moves the running values by what all ranks have left, in the order of the ranks.
+    pub fn follow_norms(&self, ranks: &[Vec<u32>], n_shards: usize) -> Result<()> {
+        let last = self.norms.as_ref().and_then(|norms| norms.last.as_ref());
+        let Some(last) = last else {
+            return Ok(());
+        };
+        let n_empty = ranks.iter().filter_map(|words| words.first()).sum();
+        let shards = ranks.iter().flat_map(|words| words.iter().skip(1));
+        let shards: Vec<u32> = shards.copied().collect();
+        Ok(last.follow(&self.ctx, &shards, (n_shards, n_empty))?)
     }
 
     /// Sets what the coming passes divide the loss by.
@@ -106,7 +146,7 @@ impl PassGraphs {
 
     /// Prepares what the coming passes of a step share; a pass over the whole batch does so itself.
     pub fn begin_step(&mut self, plan: &MicroBatchPlan) -> Result<()> {
-        if plan.passes.len() == 1 || !self.integers.change() {
+        if plan.is_one_pass() || !self.integers.change() {
             return Ok(());
         }
         if self.update_integers.is_none() {
@@ -165,7 +205,13 @@ impl PassGraphs {
         if task.weights().draws_masks() {
             context.set_counter(step as u32, pass.first_sample as u32)?;
         }
-        Ok(pass_graph.graph.replay()?)
+        pass_graph.graph.replay()?;
+        if let Some((norms, used)) = self.norms.as_mut().zip(context.deferred_norms()) {
+            norms.n_empty += rows.n_empty as u32;
+            norms.shards.extend(used.shards(&self.ctx)?);
+            norms.last = Some(Arc::clone(used));
+        }
+        Ok(())
     }
 
     fn make_room(&mut self) {
@@ -195,6 +241,10 @@ impl PassGraphs {
         let context = context
             .with_shards(held, is_part)
             .with_recomputation(self.recompute);
+        let context = match self.norms {
+            Some(_) => context.with_deferred_norms(),
+            None => context,
+        };
         let losses = self.losses.slice(0, held)?;
         let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
             if pass.plan.whole_batch {

@@ -1,9 +1,11 @@
 //! Checkpoints, and what a run ends with.
 
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
 use hlx_core::SPECIFICATION;
+use hlx_nn::OptimizerState;
 
 use super::{Observer, Outcome, Trainer};
 use crate::config::{Format, lora_to_bytes};
@@ -12,6 +14,9 @@ use crate::run::{
     Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE, STATE_FILE,
     State, schedule_state_bytes,
 };
+
+/// Files of a checkpoint, by their names.
+pub(super) type Files = Vec<(&'static str, Vec<u8>)>;
 
 impl Trainer {
     /// Saves a checkpoint of the step just done, unless there is one.
@@ -89,8 +94,32 @@ impl Trainer {
     /// Writes a checkpoint and removes those that need not stay.
     pub(super) fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
+        let parent = self.folder.checkpoints();
+        let saved = match self.group.is_alone() {
+            true => self.save_alone(&parent)?,
+            false => self.save_together(&parent)?,
+        };
+        self.newest = (saved, Some(self.progress.step));
+        if self.group.is_first() {
+            let keep = self.engine.config.train.keep;
+            Retention { keep }.apply(&parent)?;
+            observer.checkpoint(self.progress.step, &parent);
+        }
+        self.logged += paused.elapsed();
+        Ok(())
+    }
+
+    fn save_alone(&mut self, parent: &Path) -> Result<String> {
+        let optimizer = self.engine.optimizer.state(self.engine.weights())?;
+        let (digests, mut files) = self.contents(&optimizer)?;
+        let state = State::new(self.progress.clone(), optimizer).to_bytes()?;
+        files.push((STATE_FILE, state));
+        Checkpoint::write(parent, digests, &files)
+    }
+
+    /// All files of a checkpoint but the state's, and what its listing states.
+    pub(super) fn contents(&mut self, optimizer: &OptimizerState) -> Result<(Digests, Files)> {
         let weights = self.engine.weights();
-        let optimizer = self.engine.optimizer.state(weights)?;
         // One download serves the digest, which hashes the words in the order of the names and so
         // is not the tree that the device computes for the chain, and the file.
         let parameters = weights.snapshot()?;
@@ -106,11 +135,10 @@ impl Trainer {
                 .ranking_loss
                 .or(self.progress.epoch_loss.mean()),
             previous: self.newest.0.clone(),
-            record: self
-                .chain
-                .last()
-                .map(|(_, digest)| digest.to_owned())
-                .unwrap_or_default(),
+            record: match &self.files {
+                Some(files) => files.last_record(),
+                None => String::new(),
+            },
             files: Default::default(),
             seal: String::new(),
         };
@@ -118,10 +146,6 @@ impl Trainer {
         let mut files = vec![
             (hlx_nn::MODEL_FILE, parameters.to_safetensors()?),
             (hlx_nn::CONFIG_FILE, sizes),
-            (
-                STATE_FILE,
-                State::new(self.progress.clone(), optimizer).to_bytes()?,
-            ),
         ];
         if let Some(state) = self.engine.schedule_state() {
             files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
@@ -132,19 +156,10 @@ impl Trainer {
         if self.engine.config.train.is_watched() {
             files.push((MONITOR_FILE, self.monitor.to_bytes()?));
         }
-        let parent = self.folder.checkpoints();
-        self.chain.flush()?;
-        self.metrics.flush()?;
-        self.newest = (
-            Checkpoint::write(&parent, digests, &files)?,
-            Some(self.progress.step),
-        );
-        Retention {
-            keep: self.engine.config.train.keep,
+        // A checkpoint names a record of the chain, which must not be lost.
+        if let Some(files) = &mut self.files {
+            files.flush()?;
         }
-        .apply(&parent)?;
-        observer.checkpoint(self.progress.step, &parent);
-        self.logged += paused.elapsed();
-        Ok(())
+        Ok((digests, files))
     }
 }

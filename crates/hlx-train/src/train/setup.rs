@@ -8,9 +8,10 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 use hlx_text::TOKENIZER_FILE;
 
-use super::{ChainRecorder, Engine, Trainer};
+use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
 use crate::model_folder::copy_companions;
+use crate::ranks::{Group, RankPlace, agreed_on, check_count, check_identity};
 use crate::run::{
     Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Link, Manifest, Monitor, Progress,
     RunFolder, RunLock, check_specification,
@@ -79,14 +80,27 @@ impl Trainer {
     /// # Errors
     /// One line with what is wrong: the corpus, a folder that holds a run already or is in use, a
     /// run of another model or specification, a damaged checkpoint, a device without the memory.
-    pub fn new(ctx: &Context, mut config: Config, options: &TrainOptions) -> Result<Self> {
+    pub fn new(ctx: &Context, config: Config, options: &TrainOptions) -> Result<Self> {
+        Self::of_rank(ctx, config, options, (&Group::alone(), false))
+    }
+
+    /// As [`Trainer::new`], as one of the ranks that share the run's batches; all of them call it. Rank 0
+    /// alone resolves where the run begins, and writes its folder. `shares_device` says that other ranks
+    /// may use this one's GPU.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`]; [`Refused`](crate::ranks::Refused), the same on all ranks, for what one of
+    /// them cannot begin with, and for ranks that differ; a rank that is lost.
+    pub fn of_rank(
+        ctx: &Context,
+        mut config: Config,
+        options: &TrainOptions,
+        (group, shares_device): (&Group, bool),
+    ) -> Result<Self> {
+        agreed_on(group, check_count(group, &config))?;
         let start = options.start.without_unstarted();
-        let opened = match &start {
-            Start::Resume(path) => Some(Opened::new(path, &config)?),
-            Start::New(path) => RunFolder::check_free(path).map(|()| None)?,
-            Start::Numbered { .. } => None,
-        };
-        let corpus = Corpus::load(&options.data_path, &config)?;
+        let opened = agreed_on(group, open(&start, &config, group))?;
+        let corpus = agreed_on(group, Corpus::load(&options.data_path, &config))?;
         if config.data.format.has_path() {
             let absolute = std::path::absolute(&options.data_path)?;
             config.data.path = absolute.to_string_lossy().into_owned();
@@ -96,7 +110,14 @@ impl Trainer {
             config.train.init_from = Some(absolute.to_string_lossy().into_owned());
         }
         let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
-        let (engine, progress) = Engine::new(ctx, config, corpus, checkpoint.as_ref())?;
+        let checkpoint = agreed_on(group, everywhere(group, checkpoint))?;
+        let digests = (
+            corpus.digest(),
+            checkpoint.as_ref().map_or("", Checkpoint::chain),
+        );
+        let places = check_identity(group, (ctx, shares_device), &config, digests)?;
+        let engine = Engine::of_rank(ctx, config, corpus, (checkpoint.as_ref(), group));
+        let (engine, progress) = engine?;
         let monitor = checkpoint
             .as_ref()
             .map(Monitor::of_checkpoint)
@@ -109,23 +130,25 @@ impl Trainer {
         let mut recorder = ChainRecorder::new(&engine, None)?;
         let first = recorder.first(&engine, &progress)?;
         // Only now, with all that can be refused behind, is anything written.
-        let (folder, lock, manifest) = match opened {
-            Some(opened) => (opened.folder, opened.lock, opened.manifest),
-            None => begin(&start, &engine.config)?,
+        let begun = match group.is_first() {
+            true => {
+                let run = Begun {
+                    start: &start,
+                    opened,
+                    checkpoint: checkpoint.as_ref(),
+                    first,
+                };
+                let begun = run.files(&engine, &progress, &options.data_path, &places);
+                begun.map(|(folder, files)| (folder, Some(files)))
+            }
+            false => RunFolder::unopened().map(|folder| (folder, None)),
         };
-        let chain = open_chain(&folder, checkpoint.as_ref(), &progress, first)?;
-        folder.clear_temporaries()?;
-        if engine.config.data.format == Format::Shards {
-            bring_companions(&folder, &engine.config, &options.data_path)?;
-        }
-        write_manifest(&folder, &engine, manifest, progress.step)?;
-        let events = match engine.config.train.tensorboard {
-            Some(false) => None,
-            _ => Some(EventFile::create(folder.path(), progress.step)?),
-        };
+        let (folder, files) = agreed_on(group, begun)?;
+        let folder = agreed_on(group, seen_by_all(group, folder))?;
         Ok(Self {
-            metrics: folder.metrics_after(progress.step)?,
-            events,
+            group: group.clone(),
+            places,
+            files,
             newest: match &checkpoint {
                 None => (String::new(), None),
                 Some(checkpoint) => (checkpoint.chain().to_owned(), Some(progress.step)),
@@ -138,10 +161,8 @@ impl Trainer {
             monitor,
             engine,
             folder,
-            chain,
             recorder,
             progress,
-            _lock: lock,
         })
     }
 }
@@ -153,6 +174,97 @@ impl Start {
             Self::Resume(path) if RunFolder::is_unstarted(path) => Self::New(path.clone()),
             other => other.clone(),
         }
+    }
+}
+
+/// Opens the run that goes on, or checks that one may begin; rank 0 alone does.
+fn open(start: &Start, config: &Config, group: &Group) -> Result<Option<Opened>> {
+    match start {
+        _ if !group.is_first() => Ok(None),
+        Start::Resume(path) => Opened::new(path, config).map(Some),
+        Start::New(path) => RunFolder::check_free(path).map(|()| None),
+        Start::Numbered { .. } => Ok(None),
+    }
+}
+
+/// The checkpoint that rank 0 goes on from, as every rank reads it.
+fn everywhere(group: &Group, checkpoint: Option<Checkpoint>) -> Result<Option<Checkpoint>> {
+    if group.is_alone() {
+        return Ok(checkpoint);
+    }
+    let path = match &checkpoint {
+        Some(checkpoint) => std::path::absolute(checkpoint.path())?,
+        None => PathBuf::new(),
+    };
+    let path = group.from_first(path.to_string_lossy().as_bytes())?;
+    let path = PathBuf::from(String::from_utf8_lossy(&path).into_owned());
+    match (group.is_first(), path.as_os_str().is_empty()) {
+        (true, _) | (_, true) => Ok(checkpoint),
+        (false, false) => Checkpoint::open(&path).map(Some),
+    }
+}
+
+/// The folder of a run, which every rank must see: rank 0's lock names its holder there.
+fn seen_by_all(group: &Group, folder: RunFolder) -> Result<RunFolder> {
+    if group.is_alone() {
+        return Ok(folder);
+    }
+    let mine = match group.is_first() {
+        true => folder.absolute()?,
+        false => folder,
+    };
+    let holder = mine.holder();
+    let path = group.from_first(mine.path().to_string_lossy().as_bytes())?;
+    let holder = group.from_first(holder.as_bytes())?;
+    let path = PathBuf::from(String::from_utf8_lossy(&path).into_owned());
+    let seen = RunFolder::open(&path)?;
+    ensure!(
+        seen.holder().as_bytes() == holder,
+        "{}: is not the folder that rank 0 sees under this name",
+        path.display()
+    );
+    Ok(seen)
+}
+
+/// What rank 0 begins the files of a run with.
+struct Begun<'a> {
+    start: &'a Start,
+    opened: Option<Opened>,
+    checkpoint: Option<&'a Checkpoint>,
+    /// The record of the state that the run begins with.
+    first: ChainRecord,
+}
+
+impl Begun<'_> {
+    /// Creates or opens the folder and its files.
+    fn files(
+        self,
+        engine: &Engine,
+        progress: &Progress,
+        data: &Path,
+        places: &[RankPlace],
+    ) -> Result<(RunFolder, RunFiles)> {
+        let (folder, lock, manifest) = match self.opened {
+            Some(opened) => (opened.folder, opened.lock, opened.manifest),
+            None => begin(self.start, &engine.config)?,
+        };
+        let chain = open_chain(&folder, self.checkpoint, progress, self.first)?;
+        folder.clear_temporaries()?;
+        if engine.config.data.format == Format::Shards {
+            bring_companions(&folder, &engine.config, data)?;
+        }
+        write_manifest(&folder, engine, manifest, (progress.step, places))?;
+        let events = match engine.config.train.tensorboard {
+            Some(false) => None,
+            _ => Some(EventFile::create(folder.path(), progress.step)?),
+        };
+        let files = RunFiles {
+            metrics: folder.metrics_after(progress.step)?,
+            events,
+            chain,
+            _lock: lock,
+        };
+        Ok((folder, files))
     }
 }
 
@@ -231,12 +343,12 @@ fn write_manifest(
     folder: &RunFolder,
     engine: &Engine,
     before: Option<Manifest>,
-    from_step: u64,
+    (from_step, places): (u64, &[RankPlace]),
 ) -> Result<()> {
     let n_parameters = engine.weights().n_elements() as u64;
     let (ctx, config, data) = (&engine.ctx, &engine.config, engine.task.digest());
     let mut manifest = Manifest::new(config, data, n_parameters)?;
     manifest.stretches = before.map_or_else(Vec::new, |before| before.stretches);
-    manifest.add_stretch(ctx, from_step);
+    manifest.add_stretch(ctx, from_step, places);
     folder.write_manifest(manifest)
 }

@@ -3,6 +3,7 @@
 
 mod chat;
 mod contract;
+mod crew;
 mod data;
 mod demo;
 mod digest;
@@ -25,12 +26,13 @@ mod train;
 mod verify;
 mod weights;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use hlx_core::Context;
+use hlx_train::ranks::one_line;
 use tracing_subscriber::EnvFilter;
 
 /// Neural networks with the same bits on any Vulkan GPU and on the CPU.
@@ -135,11 +137,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints an error in one line.
+/// Prints an error in one line, by one write: several ranks may print at once.
 fn print_error(error: &anyhow::Error) {
-    let line = format!("{error:#}");
-    eprintln!(
-        "error: {}",
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
-    );
+    let line = format!("error: {}\n", one_line(error));
+    // Nobody is left to be told of a closed pipe.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -4,15 +4,17 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Context, DeviceKind};
 use hlx_train::config::{Config, Format, Override};
+use hlx_train::ranks::{Group, RankPlace, agreed_on, check_count, check_program, local_rank};
 use hlx_train::run::{EvalSplit, Metric, latest_folder};
 use hlx_train::timing::{RunTimer, RunTiming};
 use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::DeviceArgument;
+use crate::crew::{self, Crew};
 use crate::interrupt::{self, Interrupt};
 use crate::report::report;
 
@@ -25,6 +27,13 @@ pub struct Arguments {
     config: PathBuf,
     #[command(flatten)]
     device: DeviceArgument,
+    /// Train on several devices of this machine, a process each, with the same bits: cpu,cpu or
+    /// vulkan:0,vulkan:1. The number divides train.shards.
+    #[arg(long, value_name = "DEVICE,...", conflicts_with = "device")]
+    devices: Option<String>,
+    /// Let several ranks use one GPU.
+    #[arg(long)]
+    share_devices: bool,
     /// The corpus's file, or the folder of images; the configuration's data.path if left out.
     #[arg(long, value_name = "PATH")]
     data: Option<PathBuf>,
@@ -49,20 +58,72 @@ pub struct Arguments {
 
 /// Trains; the status is 130 for a run that a signal has ended before its end.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    match arguments.train() {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(interrupt::STATUS),
+    let joined = arguments.devices().and_then(|devices| {
+        let n_ranks = devices.len();
+        Ok((Crew::join(n_ranks)?, devices))
+    });
+    let (crew, devices) = match joined {
+        Ok(joined) => joined,
         Err(error) => {
             crate::print_error(&error);
-            ExitCode::FAILURE
+            return ExitCode::from(2);
         }
+    };
+    match arguments.train(crew.group(), &devices) {
+        Ok(is_interrupted) => {
+            crew.wait();
+            match is_interrupted {
+                false => ExitCode::SUCCESS,
+                true => ExitCode::from(interrupt::STATUS),
+            }
+        }
+        Err(error) => crew.fail(&error),
     }
 }
 
 impl Arguments {
+    /// The devices of `--devices`; none without it.
+    fn devices(&self) -> Result<Vec<String>> {
+        self.devices
+            .as_deref()
+            .map_or(Ok(Vec::new()), crew::devices)
+    }
+
+    /// Opens the device of this rank.
+    fn open(&self, group: &Group, devices: &[String]) -> Result<Context> {
+        let (local, n_local) = local_rank(group);
+        let Some(device) = devices.get(group.rank()) else {
+            hlx_core::cpu::share_threads(n_local);
+            return match self.gpu_of(group, local) {
+                Some(gpu) => Ok(Context::open(&gpu)?),
+                None => self.device.open(),
+            };
+        };
+        let on_cpu = devices.iter().filter(|device| *device == "cpu").count();
+        hlx_core::cpu::share_threads(on_cpu.min(n_local));
+        Ok(Context::open(device)?)
+    }
+
+    /// The GPU of a rank that a launcher has started and that names no device: those of a host go to its
+    /// ranks in turn.
+    fn gpu_of(&self, group: &Group, local: usize) -> Option<String> {
+        let is_named = std::env::var_os("HLX_DEVICE").is_some_and(|name| !name.is_empty());
+        if group.is_alone() || is_named || self.device.device != "auto" {
+            return None;
+        }
+        let devices = Context::devices().into_iter();
+        let gpus = devices.filter(|info| info.kind == DeviceKind::VulkanGpu);
+        let gpus: Vec<String> = gpus.map(|info| info.selector).collect();
+        let n = gpus.len().max(1);
+        gpus.into_iter().nth(local % n)
+    }
+
     /// Trains, and returns whether the run was interrupted.
-    fn train(&self) -> Result<bool> {
-        let config = self.configuration()?;
+    fn train(&self, group: &Group, devices: &[String]) -> Result<bool> {
+        check_program(group)?;
+        let config = agreed_on(group, self.configuration())?;
+        agreed_on(group, check_count(group, &config))?;
+        agreed_on(group, check_devices(devices, group.n_ranks()))?;
         let folder = self.config.parent().unwrap_or(Path::new("."));
         let data_path = match &self.data {
             Some(path) => path.clone(),
@@ -72,15 +133,23 @@ impl Arguments {
             start: self.start()?,
             data_path,
         };
-        let ctx = self.device.open()?;
+        let ctx = agreed_on(group, self.open(group, devices))?;
         let timer = match self.profile {
             Some(_) => Some(RunTimer::start(&ctx)?),
             None => None,
         };
-        let mut trainer = Trainer::new(&ctx, config, &options)?;
+        let of_rank = (group, self.share_devices);
+        let mut trainer = Trainer::of_rank(&ctx, config, &options, of_rank)?;
+        if !group.is_first() {
+            let interrupt = Interrupt::catch()?;
+            let outcome = trainer.run(&mut Quiet(interrupt))?;
+            group.leave()?;
+            return Ok(outcome.interrupted);
+        }
         let mut screen = Screen::new(self.json, &trainer)?;
         screen.head(&trainer)?;
         let outcome = trainer.run(&mut screen)?;
+        group.leave()?;
         screen.bar.finish_and_clear();
         let timing = timer.map(RunTimer::end).transpose()?;
         if outcome.interrupted {
@@ -133,6 +202,12 @@ impl Arguments {
         if self.device.device != "auto" {
             words.extend(["--device".to_owned(), self.device.device.clone()]);
         }
+        if let Some(devices) = &self.devices {
+            words.extend(["--devices".to_owned(), devices.clone()]);
+        }
+        if self.share_devices {
+            words.push("--share-devices".to_owned());
+        }
         if let Some(data) = &self.data {
             words.extend(["--data".to_owned(), path(data)]);
         }
@@ -181,6 +256,25 @@ impl Arguments {
     }
 }
 
+/// Fails for `--devices` that are not one a rank, where a launcher has started the ranks.
+fn check_devices(devices: &[String], n_ranks: usize) -> Result<()> {
+    let n = devices.len();
+    ensure!(
+        n == 0 || n == n_ranks,
+        "--devices: {n} devices, expected one for each of the {n_ranks} ranks"
+    );
+    Ok(())
+}
+
+/// Ranks other than 0 print nothing, and stop as it does.
+struct Quiet(Interrupt);
+
+impl Observer for Quiet {
+    fn must_stop(&self) -> bool {
+        self.0.has_arrived()
+    }
+}
+
 /// The progress of the run on the screen: a bar on a terminal, lines everywhere.
 struct Screen {
     json: bool,
@@ -224,9 +318,19 @@ impl Screen {
                 "kind": "start", "device": info.name, "selector": info.selector,
                 "arithmetic": ctx.arithmetic(), "parameters": parameters, "train_samples": n_train,
                 "eval_samples": n_eval, "step": step, "total_steps": total,
-                "run": trainer.folder().path(),
+                "run": trainer.folder().path(), "ranks": trainer.places(),
             });
             return self.line(&head.to_string());
+        }
+        let places = trainer.places();
+        for (rank, place) in places.iter().enumerate().filter(|_| places.len() > 1) {
+            let RankPlace {
+                host,
+                selector,
+                device,
+                ..
+            } = place;
+            self.line(&format!("rank {rank:<3} {host}  {device} [{selector}]"))?;
         }
         self.line(&format!(
             "device   {info}, arithmetic {}{}",

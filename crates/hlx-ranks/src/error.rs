@@ -1,0 +1,49 @@
+//! What can go wrong between ranks.
+
+use thiserror::Error;
+
+/// An error of a call between ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RankError {
+    /// A rank has ended, or no longer answers: the run cannot go on.
+    #[error("rank {rank} on {host}: {reason}")]
+    Lost {
+        /// Its number.
+        rank: usize,
+        /// Its host.
+        host: String,
+        /// How it is known, or the line that it ended with.
+        reason: String,
+    },
+    /// The ranks cannot be connected.
+    #[error("{what}: {reason}")]
+    Start {
+        /// The file or the variable.
+        what: String,
+        /// The system's message.
+        reason: String,
+    },
+    /// A message of another length than expected: two ranks are not at the same call.
+    #[error("rank {rank} on {host}: a message of {found} bytes, expected {expected}")]
+    Length {
+        /// The rank that it came from.
+        rank: usize,
+        /// Its host.
+        host: String,
+        /// Its bytes.
+        found: usize,
+        /// The bytes that the call expects.
+        expected: usize,
+    },
+}
+
+impl RankError {
+    /// Makes a [`RankError::Start`].
+    pub(crate) fn start(what: impl ToString, reason: impl ToString) -> Self {
+        Self::Start {
+            what: what.to_string(),
+            reason: reason.to_string(),
+        }
+    }
+}

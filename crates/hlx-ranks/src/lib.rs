@@ -1,0 +1,23 @@
+//! The processes that train one model (ranks): bytes between them, and the end of all when one ends.
+//!
+//! A [`Group`] is what a rank holds. Its collective calls (gather, barrier, agreement) are written once,
+//! on top of a [`Transport`], which swaps bytes between two ranks. [`SharedMemory`] is the transport of
+//! the ranks of one machine, [`Mpi`] that of ranks anywhere. Nothing here knows tensors.
+
+mod error;
+mod group;
+#[cfg(unix)]
+mod mpi;
+mod pause;
+mod shared;
+mod transport;
+
+pub use error::RankError;
+pub use group::{Group, Refusal};
+#[cfg(unix)]
+pub use mpi::Mpi;
+pub use shared::SharedMemory;
+pub use transport::{Transport, host_name};
+
+/// The result of a call between ranks.
+pub type Result<T, E = RankError> = std::result::Result<T, E>;

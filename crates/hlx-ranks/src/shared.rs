@@ -1,0 +1,277 @@
+//! The transport between the ranks of one machine: a file that all of them map.
+//!
+//! A folder in `/dev/shm`, or where temporary files lie, holds the mapped file and one lock file a rank,
+//! which the rank holds as long as it lives: the system releases it when the process ends in any way, so
+//! that others notice. Once all ranks are connected the folder is removed; a crash leaves nothing behind.
+
+mod memory;
+mod watch;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use self::memory::{Chunk, Memory, SLOTS, State};
+use self::watch::{Liveness, Watch};
+use crate::pause::Pause;
+use crate::transport::{Transport, host_name};
+use crate::{RankError, Result};
+
+const MEMORY: &str = "memory";
+/// What the folders' names begin with.
+const PREFIX: &str = "hlx-ranks-";
+/// From what age on a folder whose rank 0 is gone was left by a crash.
+const STALE: Duration = Duration::from_secs(60);
+/// How long ranks may take to start.
+const START: Duration = Duration::from_secs(120);
+
+/// The shared memory of a run's ranks, as one of them sees it.
+pub struct SharedMemory {
+    rank: usize,
+    host: String,
+    memory: Arc<Memory>,
+    liveness: Arc<Liveness>,
+    /// Chunks exchanged so far.
+    counts: Mutex<Counts>,
+    watch: Watch,
+    /// Held while this rank lives.
+    _lock: File,
+    folder: PathBuf,
+}
+
+impl SharedMemory {
+    /// Makes the folder of `n_ranks` ranks, each of which opens it.
+    ///
+    /// # Errors
+    /// [`RankError::Start`] with the system's message, such as a full `/dev/shm`.
+    pub fn create(n_ranks: usize) -> Result<PathBuf> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let shm = Path::new("/dev/shm");
+        let parent = match shm.is_dir() {
+            true => shm.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        remove_stale(&parent);
+        let folder = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        let failed = |error: std::io::Error| RankError::start(folder.display(), error);
+        if folder.exists() {
+            // Of a killed process of the same number.
+            fs::remove_dir_all(&folder).map_err(failed)?;
+        }
+        fs::create_dir(&folder).map_err(failed)?;
+        let made = || -> std::io::Result<()> {
+            for rank in 0..n_ranks {
+                File::create_new(lock_path(&folder, rank))?;
+            }
+            Memory::create(&folder.join(MEMORY), n_ranks)
+        };
+        made()
+            .inspect_err(|_| _ = fs::remove_dir_all(&folder))
+            .map_err(failed)?;
+        Ok(folder)
+    }
+
+    /// Opens the folder as one of its ranks. `when_lost` is called, on another thread, if a rank is lost
+    /// and this one has not noticed it in a call for 10 s: a process ends itself there.
+    ///
+    /// # Errors
+    /// [`RankError::Start`]: no such folder, a rank that another process is.
+    pub fn open(
+        folder: &Path,
+        rank: usize,
+        when_lost: impl Fn(&RankError) + Send + 'static,
+    ) -> Result<Self> {
+        let failed = |error: std::io::Error| RankError::start(folder.display(), error);
+        let memory = Arc::new(Memory::open(&folder.join(MEMORY)).map_err(failed)?);
+        if rank >= memory.n_ranks() {
+            let reason = format!("rank {rank}, expected less than {}", memory.n_ranks());
+            return Err(RankError::start(folder.display(), reason));
+        }
+        let lock = File::open(lock_path(folder, rank)).map_err(failed)?;
+        if lock.try_lock().is_err() {
+            let reason = format!("another process is rank {rank}");
+            return Err(RankError::start(folder.display(), reason));
+        }
+        let locks = (0..memory.n_ranks()).map(|rank| File::open(lock_path(folder, rank)));
+        let locks = locks
+            .collect::<std::io::Result<Vec<File>>>()
+            .map_err(failed)?;
+        let host = host_name();
+        let liveness = Arc::new(Liveness::new(rank, &host, Arc::clone(&memory), locks));
+        memory.set_state(rank, State::Connected);
+        let n_ranks = memory.n_ranks();
+        let counts = Counts {
+            sent: 0,
+            to: vec![0; n_ranks],
+            from: vec![0; n_ranks],
+        };
+        Ok(Self {
+            watch: Watch::start(Arc::clone(&liveness), when_lost),
+            rank,
+            host,
+            memory,
+            liveness,
+            counts: Mutex::new(counts),
+            _lock: lock,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Waits until all ranks have opened the folder; `check` says whether one has ended before, and why.
+    ///
+    /// # Errors
+    /// [`RankError::Lost`] for a rank that has ended or does not come within two minutes.
+    pub fn connect(&self, mut check: impl FnMut() -> Option<(usize, String)>) -> Result<()> {
+        let begun = Instant::now();
+        for rank in 0..self.memory.n_ranks() {
+            while self.memory.state(rank) == State::Starting {
+                let ended = check();
+                let late = begun.elapsed() > START;
+                let late = late.then(|| (rank, "has not started".to_owned()));
+                if let Some((rank, reason)) = ended.or(late) {
+                    self.memory.blame(rank, memory::Cause::Ended);
+                    let host = self.host.clone();
+                    return Err(RankError::Lost { rank, host, reason });
+                }
+                self.liveness.check()?;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the folder's names, once a call has shown that all ranks are connected.
+    pub fn remove_folder(&self) {
+        // Windows removes no open file: what is left there goes with the temporary files.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+
+    /// Publishes the next chunk of a message, if a slot is free; returns the bytes taken.
+    fn send_some(&self, peer: usize, out: &[u8], counts: &mut Counts) -> usize {
+        let slot = (counts.sent % SLOTS as u64) as usize;
+        if out.is_empty() || !self.memory.is_free(self.rank, slot) {
+            return 0;
+        }
+        let n = out.len().min(self.memory.slot_bytes());
+        counts.sent += 1;
+        counts.to[peer] += 1;
+        let (to, number) = (peer, counts.to[peer]);
+        self.memory
+            .publish(self.rank, slot, Chunk { to, number }, &out[..n]);
+        n
+    }
+
+    /// Takes the next chunk of a rank, if it is there; returns its bytes.
+    fn take_some(&self, peer: usize, into: &mut [u8], counts: &mut Counts) -> Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let (to, number) = (self.rank, counts.from[peer] + 1);
+        let taken = self.memory.take(peer, Chunk { to, number }, into);
+        let n = taken.map_err(|found| self.wrong_length(peer, found, into.len()))?;
+        counts.from[peer] += u64::from(n > 0);
+        Ok(n)
+    }
+
+    fn wrong_length(&self, peer: usize, found: usize, expected: usize) -> RankError {
+        RankError::Length {
+            rank: peer,
+            host: self.host.clone(),
+            found,
+            expected,
+        }
+    }
+}
+
+/// Removes the folders that processes have left which were killed before all ranks were connected.
+fn remove_stale(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let age = entry.metadata().and_then(|found| found.modified());
+        let age = age.ok().and_then(|since| since.elapsed().ok());
+        let is_held = || {
+            let lock = File::open(lock_path(&entry.path(), 0));
+            lock.is_ok_and(|lock| lock.try_lock().is_err())
+        };
+        if is_ours && age.is_some_and(|age| age > STALE) && !is_held() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Chunks that a rank has exchanged.
+struct Counts {
+    /// Sent to any rank: they take the slots in turn.
+    sent: u64,
+    /// Sent to each rank, and received from each.
+    to: Vec<u64>,
+    from: Vec<u64>,
+}
+
+fn lock_path(folder: &Path, rank: usize) -> PathBuf {
+    folder.join(format!("rank-{rank}"))
+}
+
+impl Transport for SharedMemory {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.memory.n_ranks()
+    }
+
+    fn host(&self, _: usize) -> String {
+        self.host.clone()
+    }
+
+    fn swap(&self, peer: usize, mut out: &[u8], into: &mut [u8]) -> Result<()> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut received, mut pause) = (0, Pause::default());
+        while !out.is_empty() || received < into.len() {
+            let n_out = self.send_some(peer, out, &mut counts);
+            out = &out[n_out..];
+            let n_in = self.take_some(peer, &mut into[received..], &mut counts)?;
+            received += n_in;
+            if n_out + n_in > 0 {
+                pause = Pause::default();
+            } else if pause.wait() {
+                self.liveness.check()?;
+                // What it sent before it left is there already.
+                if self.memory.state(peer) == State::Left && pause.has_waited() {
+                    let (rank, host) = (peer, self.host.clone());
+                    let reason = "has left the run".to_owned();
+                    return Err(RankError::Lost { rank, host, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&self, line: &str) {
+        self.memory.set_line(self.rank, line);
+        self.memory.blame(self.rank, memory::Cause::Failed);
+        self.memory.set_state(self.rank, State::Left);
+    }
+
+    fn leave(&self) {
+        self.memory.set_state(self.rank, State::Left);
+    }
+
+    fn lost(&self) -> Option<RankError> {
+        self.liveness.lost()
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        self.watch.stop();
+        let _ = self._lock.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! The ranks of a run: with `hlx train --devices` the process that the user starts is rank 0 and starts
+//! the others; under `mpirun` or `srun` all have been started.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use hlx_train::ranks::{Group, Refused, SharedMemory, one_line};
+
+/// The number of a rank that rank 0 has started, and the folder of their shared memory.
+const RANK: &str = "HLX_RANK";
+const FOLDER: &str = "HLX_RANK_FOLDER";
+/// The exit status of ranks that cannot begin together.
+const REFUSED: u8 = 2;
+/// How long rank 0 waits for the others to end before it ends them.
+const END: Duration = Duration::from_secs(10);
+
+/// This process among the ranks of a run.
+pub struct Crew {
+    group: Group,
+    /// Where rank 0 has started the others: kept open until the process ends.
+    _shared: Option<Arc<SharedMemory>>,
+    /// On rank 0, the others.
+    children: Mutex<Vec<Child>>,
+}
+
+impl Crew {
+    /// Starts the other ranks, one a device, or joins those that a rank 0 has started; alone with one
+    /// device or none.
+    ///
+    /// # Errors
+    /// One line: a rank that does not start, the system's message.
+    pub fn join(n_ranks: usize) -> Result<Self> {
+        if let Some(rank) = std::env::var_os(RANK) {
+            let folder = PathBuf::from(std::env::var_os(FOLDER).context(FOLDER)?);
+            let rank = rank.to_string_lossy().parse().context(RANK)?;
+            let shared = SharedMemory::open(&folder, rank, end)?;
+            return Self::connected(shared, Vec::new());
+        }
+        #[cfg(unix)]
+        if hlx_train::ranks::Mpi::is_launched() {
+            return Self::by_mpi();
+        }
+        if n_ranks < 2 {
+            return Ok(Self::of(Group::alone()));
+        }
+        let folder = SharedMemory::create(n_ranks)?;
+        let shared = SharedMemory::open(&folder, 0, end)?;
+        let start = |rank: usize| -> Result<Child> {
+            let program = std::env::current_exe()?;
+            let mut command = Command::new(&program);
+            command.args(std::env::args_os().skip(1));
+            command.env(RANK, rank.to_string()).env(FOLDER, &folder);
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            let started = command.spawn();
+            started.with_context(|| format!("{}: cannot be started", program.display()))
+        };
+        let children = (1..n_ranks).map(start).collect::<Result<Vec<Child>>>();
+        if children.is_err() {
+            shared.remove_folder();
+        }
+        Self::connected(shared, children?)
+    }
+
+    fn of(group: Group) -> Self {
+        Self {
+            group,
+            _shared: None,
+            children: Mutex::new(Vec::new()),
+        }
+    }
+
+    #[cfg(unix)]
+    fn by_mpi() -> Result<Self> {
+        let mpi = Arc::new(hlx_train::ranks::Mpi::start()?);
+        let group = Group::new(mpi.clone());
+        mpi.gather_hosts(&group)?;
+        Ok(Self::of(group))
+    }
+
+    fn connected(shared: SharedMemory, mut children: Vec<Child>) -> Result<Self> {
+        let ended = || {
+            children.iter_mut().enumerate().find_map(|(place, child)| {
+                let status = child.try_wait().ok().flatten()?;
+                Some((place + 1, format!("has ended at its start: {status}")))
+            })
+        };
+        let connected = shared.connect(ended);
+        let shared = Arc::new(shared);
+        let group = Group::new(shared.clone());
+        let connected = connected.and_then(|()| group.barrier());
+        if group.is_first() || connected.is_err() {
+            shared.remove_folder();
+        }
+        connected?;
+        Ok(Self {
+            _shared: Some(shared),
+            children: Mutex::new(children),
+            ..Self::of(group)
+        })
+    }
+
+    /// The ranks as this one sees them.
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Ends after an error: rank 0 prints why the ranks do not begin together, and each prints which rank
+    /// has ended the run.
+    pub fn fail(self, error: &anyhow::Error) -> ExitCode {
+        if self.group.is_alone() {
+            crate::print_error(error);
+            return ExitCode::FAILURE;
+        }
+        if error.downcast_ref::<Refused>().is_some() {
+            if self.group.is_first() {
+                crate::print_error(error);
+            }
+            self.group.quit();
+            self.wait();
+            return ExitCode::from(REFUSED);
+        }
+        match self.group.lost() {
+            Some(lost) => crate::print_error(&lost.into()),
+            None => {
+                // Printed first: under MPI the call that tells the others ends this process too.
+                let name = self.group.name(self.group.rank());
+                crate::print_error(&anyhow::anyhow!("{name}: {}", one_line(error)));
+                self.group.fail(&one_line(error));
+            }
+        }
+        self.wait();
+        ExitCode::FAILURE
+    }
+
+    /// Waits for the ranks that this one has started, and ends those that do not end.
+    pub fn wait(&self) {
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        for mut child in children.drain(..) {
+            while matches!(child.try_wait(), Ok(None)) {
+                if begun.elapsed() > END {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// Ends a rank that computes on although another is lost, which no call of its own has noticed.
+fn end(lost: &hlx_train::ranks::RankError) {
+    crate::print_error(&lost.clone().into());
+    std::process::exit(1);
+}
+
+/// The devices of `--devices`, one a rank.
+///
+/// # Errors
+/// An empty name.
+pub fn devices(list: &str) -> Result<Vec<String>> {
+    let devices: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
+    ensure!(
+        devices.iter().all(|name| !name.is_empty()),
+        "--devices {list}: a name is empty, expected such as cpu,vulkan:0"
+    );
+    Ok(devices)
+}
