@@ -360,12 +360,7 @@ impl Product<'_> {
             let of_row = self.factors_of(0, of.product, row, piece);
             scratch.results.resize(sums.len(), 0.0);
             results(sums, of_row, &firsts, &seconds, &mut scratch.results);
-            self.finish_row(
-                (of.product, row),
-                &of.columns,
-                piece,
-                &mut scratch.results,
-            );
+            self.finish_row((of.product, row), &of.columns, piece, &mut scratch.results);
         }
     }
 

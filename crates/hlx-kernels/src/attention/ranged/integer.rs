@@ -326,7 +326,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn key_value(&self, operands: [&IntegerHeads; 5], gradients: &Buffer) -> Result<(), KernelError> {
+    fn key_value(
+        &self,
+        operands: [&IntegerHeads; 5],
+        gradients: &Buffer,
+    ) -> Result<(), KernelError> {
         let (inputs, saved, attention) = (self.inputs, self.saved, *self.attention);
         let push = attention.push(self.places);
         let [q, k, v, d_o, q_narrow] = operands.map(|operand| &operand.words);

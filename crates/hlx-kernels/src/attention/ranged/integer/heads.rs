@@ -214,7 +214,10 @@ impl Heads {
             width: Width::Narrow,
             ..self
         };
-        let (prepared, narrow) = (IntegerHeads::empty(ctx, self)?, IntegerHeads::empty(ctx, narrow)?);
+        let (prepared, narrow) = (
+            IntegerHeads::empty(ctx, self)?,
+            IntegerHeads::empty(ctx, narrow)?,
+        );
         self.launch(ctx, x, place, &prepared, Some(&narrow))?;
         Ok((prepared, Some(narrow)))
     }
