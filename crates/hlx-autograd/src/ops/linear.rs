@@ -91,7 +91,7 @@ impl<'a> Affine<'a> {
     }
 
     /// A tensor's rows as [`Affine::forward`] reads them.
-    pub fn rows(&self, x: &Tensor, rows: usize) -> Result<Rows> {
+    pub(super) fn rows(&self, x: &Tensor, rows: usize) -> Result<Rows> {
         match x.context().arithmetic() {
             Arithmetic::Integer => Ok(Rows::Integers(integer::rows_of(x, rows, self.k)?)),
             Arithmetic::Portable => Ok(Rows::Values(x.buffer()?)),
