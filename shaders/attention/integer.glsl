@@ -1,4 +1,4 @@
-// Attention over ranges in plain integer arithmetic: what its kernels share. A thread has a row, a query, or a key where the
+// Attention over ranges in plain integer arithmetic, or with DOTS by dot products of four bytes: what its kernels share. A thread has a row, a query, or a key where the
 // including file sums over queries; no thread waits for another. Blocks have 32 columns: keys, or queries. A workgroup
 // computes 64 columns of the result, `chunk` says which.
 #include "integer_operands.glsl"
@@ -9,6 +9,20 @@ layout(local_size_x = 32) in;
 
 // sum = the sum of row `wide_row` of a wide operand, whose planes are `plane` words apart, with row `narrow_row` of a
 // narrow one. It is below 2^31, as heads have at most 256 columns.
+#ifdef DOTS
+#define SUM_ROWS(sum, wide, wide_row, plane, narrow, narrow_row)                 \
+    sum = 0;                                                                     \
+    {                                                                            \
+        int upper = 0;                                                           \
+        [[dont_unroll]] for (uint w = 0u; w < WORDS; ++w) {                      \
+            uint at = (wide_row) * WORDS + w;                                    \
+            int other = int(narrow[(narrow_row) * WORDS + w]);                   \
+            upper += dotPacked4x8EXT(int(wide[at]), other);                      \
+            sum += dotPacked4x8EXT(int(wide[(plane) + at]), other);              \
+        }                                                                        \
+        sum += 256 * upper;                                                      \
+    }
+#else
 #define SUM_ROWS(sum, wide, wide_row, plane, narrow, narrow_row)                 \
     sum = 0;                                                                     \
     [[dont_unroll]] for (uint w = 0u; w < WORDS; ++w) {                          \
@@ -17,6 +31,7 @@ layout(local_size_x = 32) in;
         ivec4 products = x * digits_of(narrow[(narrow_row) * WORDS + w]);        \
         sum += (products.x + products.y) + (products.z + products.w);            \
     }
+#endif
 
 // Makes integers of a block's weights, which are zero where a thread sees nothing, and returns the factors of their
 // exponent.
@@ -38,12 +53,69 @@ void clear_sums() {
 }
 
 // For each column d of the chunk STEP(d, product(sum of a thread's integers with the block's rows, which begin at row
-// row_of(j) of `source`)). DIGITS(at) gives four digits of the source.
-#define EACH_PRODUCT(integers, factors, DIGITS, ROW_OF, chunk, STEP)             \
+// row_of(j) of a source)). ADD(total, at, j) adds the products of integer j, or with DOTS of integers 4 j .. 4 j + 3, with four
+// columns of their rows, whose word in a row is `at`.
+#ifdef DOTS
+const uint TERMS = COLS / 4u;
+
+// The digits of a thread's integers, four a word: the lower ones, and the upper ones of wide integers.
+void digits_of_integers(int integers[COLS], out int lower[TERMS], out int upper[TERMS]) {
+    [[dont_unroll]] for (uint j = 0u; j < TERMS; ++j) {
+        ivec4 q = ivec4(integers[4u * j], integers[4u * j + 1u], integers[4u * j + 2u], integers[4u * j + 3u]);
+        lower[j] = int(hlx_lower_digits(q));
+        upper[j] = int(hlx_upper_digits(q));
+    }
+}
+
+// Four words of four columns of as many rows: a word of each column.
+ivec4 turned(uvec4 rows) {
+    uvec2 even = (rows.xz & 0x00ff00ffu) | ((rows.yw & 0x00ff00ffu) << 8);
+    uvec2 odd = ((rows.xz >> 8) & 0x00ff00ffu) | (rows.yw & 0xff00ff00u);
+    return ivec4((even.x & 0xffffu) | (even.y << 16), (odd.x & 0xffffu) | (odd.y << 16),
+                 (even.x >> 16) | (even.y & 0xffff0000u), (odd.x >> 16) | (odd.y & 0xffff0000u));
+}
+
+ivec4 dots(int x, ivec4 columns) {
+    return ivec4(dotPacked4x8EXT(x, columns.x), dotPacked4x8EXT(x, columns.y),
+                 dotPacked4x8EXT(x, columns.z), dotPacked4x8EXT(x, columns.w));
+}
+
+// The word `w` of the rows of integers 4 j .. 4 j + 3.
+#define WORDS_OF(source, ROW_OF, first, j, w)                                    \
+    turned(uvec4(source[(first) + ROW_OF(4u * (j)) * WORDS + (w)], source[(first) + ROW_OF(4u * (j) + 1u) * WORDS + (w)], \
+                 source[(first) + ROW_OF(4u * (j) + 2u) * WORDS + (w)], source[(first) + ROW_OF(4u * (j) + 3u) * WORDS + (w)]))
+// Wide integers with narrow rows, and narrow integers with wide rows, whose planes are `plane` words apart.
+#define ADD_WIDE(total, source, ROW_OF, plane, j, w)                             \
+    {                                                                            \
+        ivec4 columns = WORDS_OF(source, ROW_OF, 0u, j, w);                      \
+        total += 256 * dots(upper[j], columns) + dots(lower[j], columns);        \
+    }
+#define ADD_NARROW(total, source, ROW_OF, plane, j, w)                           \
+    total += 256 * dots(lower[j], WORDS_OF(source, ROW_OF, 0u, j, w)) +          \
+        dots(lower[j], WORDS_OF(source, ROW_OF, plane, j, w));
+#define EACH_PRODUCT(integers, factors, ADD, source, plane, ROW_OF, chunk, STEP) \
+    {                                                                            \
+        int lower[TERMS];                                                        \
+        int upper[TERMS];                                                        \
+        digits_of_integers(integers, lower, upper);                              \
+        EACH_COLUMN(factors, ADD, source, plane, ROW_OF, chunk, STEP)            \
+    }
+#else
+const uint TERMS = COLS;
+
+#define ADD_WIDE(total, source, ROW_OF, plane, j, w) total += integers[j] * digits_of(source[ROW_OF(j) * WORDS + (w)]);
+#define ADD_NARROW(total, source, ROW_OF, plane, j, w)                           \
+    total += integers[j] *                                                       \
+        (256 * digits_of(source[ROW_OF(j) * WORDS + (w)]) + digits_of(source[(plane) + ROW_OF(j) * WORDS + (w)]));
+#define EACH_PRODUCT(integers, factors, ADD, source, plane, ROW_OF, chunk, STEP) \
+    EACH_COLUMN(factors, ADD, source, plane, ROW_OF, chunk, STEP)
+#endif
+
+#define EACH_COLUMN(factors, ADD, source, plane, ROW_OF, chunk, STEP)            \
     [[dont_unroll]] for (uint w = 0u; w < CHUNK / 4u && CHUNK / 4u * (chunk) + w < WORDS; ++w) { \
         ivec4 total = ivec4(0);                                                  \
-        [[dont_unroll]] for (uint j = 0u; j < COLS; ++j)                         \
-            total += integers[j] * DIGITS(ROW_OF(j) * WORDS + CHUNK / 4u * (chunk) + w); \
+        [[dont_unroll]] for (uint j = 0u; j < TERMS; ++j)                        \
+            ADD(total, source, ROW_OF, plane, j, CHUNK / 4u * (chunk) + w)       \
         for (uint i = 0u; i < 4u; ++i) {                                         \
             uint d = 4u * w + i;                                                 \
             precise float product = hlx_pos0(folded(float_of_sum(total[i]), factors)); \

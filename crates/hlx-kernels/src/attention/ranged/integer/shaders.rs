@@ -5,15 +5,18 @@ use hlx_core::{Context, IntegerPath, MatrixShape, Shader};
 use super::super::sizes::{RangedAttention, Strided};
 
 shader!(forward, "attention/integer_forward");
+shader!(forward_dots, "attention/integer_forward_dots");
 shader!(forward_matrices, "attention/integer_forward_matrices");
 shader!(forward_narrow, "attention/integer_forward_matrices_words");
 shader!(query, "attention/integer_backward_query");
+shader!(query_dots, "attention/integer_backward_query_dots");
 shader!(query_matrices, "attention/integer_backward_query_matrices");
 shader!(
     query_narrow,
     "attention/integer_backward_query_matrices_words"
 );
 shader!(key_value, "attention/integer_backward_key_value");
+shader!(key_value_dots, "attention/integer_backward_key_value_dots");
 shader!(
     key_value_matrices,
     "attention/integer_backward_key_value_matrices"
@@ -32,8 +35,8 @@ const BLOCK: u32 = 32;
 
 /// A pass.
 pub struct Pass {
-    /// In plain integers, by matrices, and by matrices of less than 16 terms.
-    shaders: [&'static Shader; 3],
+    /// In plain integers, by dot products, by matrices, and by matrices of less than 16 terms.
+    shaders: [&'static Shader; 4],
     /// Columns of a workgroup's result: of heads that are wider than 64, by matrices.
     columns_of_wide: usize,
 }
@@ -44,6 +47,7 @@ const COLUMNS: usize = 64;
 pub const FORWARD: Pass = Pass {
     shaders: [
         &forward::SHADER,
+        &forward_dots::SHADER,
         &forward_matrices::SHADER,
         &forward_narrow::SHADER,
     ],
@@ -52,6 +56,7 @@ pub const FORWARD: Pass = Pass {
 pub const QUERY: Pass = Pass {
     shaders: [
         &query::SHADER,
+        &query_dots::SHADER,
         &query_matrices::SHADER,
         &query_narrow::SHADER,
     ],
@@ -60,6 +65,7 @@ pub const QUERY: Pass = Pass {
 pub const KEY_VALUE: Pass = Pass {
     shaders: [
         &key_value::SHADER,
+        &key_value_dots::SHADER,
         &key_value_matrices::SHADER,
         &key_value_narrow::SHADER,
     ],
@@ -80,14 +86,18 @@ impl Pass {
         attention: &RangedAttention,
         places: &[Strided; 3],
     ) -> Chosen {
-        let [plain, of_matrices, narrow] = self.shaders;
+        let [plain, dots, of_matrices, narrow] = self.shaders;
+        let path = ctx.tuning().products.integers;
         let width = attention.head_width;
         let mut chosen = Chosen {
-            shader: plain,
+            shader: match path {
+                IntegerPath::Dots => dots,
+                _ => plain,
+            },
             constants: attention.constants(places).to_vec(),
             chunks: width.div_ceil(COLUMNS),
         };
-        if let IntegerPath::Matrices(shape) = ctx.tuning().products.integers
+        if let IntegerPath::Matrices(shape) = path
             && fits(shape)
         {
             chosen.shader = match shape.is_narrow() {

@@ -1,5 +1,7 @@
 //! The law of attention over integers, number by number.
 
+use hlx_core::IntegerPath;
+
 use super::*;
 use crate::integer::Width;
 use crate::integer::law::definition::{quantised, scaled_down};
@@ -312,4 +314,19 @@ fn rows_of_every_size_are_computed_as_they_are_defined() {
     assert_is_defined("not finite", &case);
     case.of_integers = true;
     everywhere(&case);
+}
+
+/// By dot products of four bytes, on devices that have them and take other instructions by themselves.
+#[test]
+fn dot_products_have_the_same_bits() {
+    for (name, mut case) in cases() {
+        case.of_integers = true;
+        run_everywhere(&format!("{name}, by dot products"), |ctx, mem| {
+            let mut tuning = ctx.tuning().clone();
+            if ctx.integer_paths().contains(&IntegerPath::Dots) {
+                tuning.products.integers = IntegerPath::Dots;
+            }
+            on(&ctx.with_tuning(tuning)?, mem, &case)
+        });
+    }
 }
