@@ -152,7 +152,10 @@ pub fn matmul_with(
         true => b.clone(),
         false => widened(ctx, b)?,
     };
-    let tile = Tile::choose(ctx, shape);
+    let tile = match epilogue {
+        Epilogue::None => Tile::choose(ctx, shape).for_plain(shape),
+        _ => Tile::choose(ctx, shape),
+    };
     if b.dtype() == DType::F32 && gains_by_turning(ctx, shape) {
         let (b, shape) = turn_b(ctx, b, shape)?;
         return matmul_in(ctx, [a, &b], bias, c, &shape, tile, epilogue);

@@ -185,6 +185,7 @@ impl Epilogue<'_> {
 /// The shader of a tile that reads a second operand behind its product, or none.
 pub(super) fn fused(tile: &Tile) -> Option<&'static Shader> {
     match [tile.rows, tile.columns] {
+        _ if tile.is_plain() => None,
         [128, 128] => Some(&tile_128x128::SHADER),
         [64, 128] => Some(&tile_64x128::SHADER),
         [64, 64] => Some(&tile_64x64::SHADER),
@@ -196,6 +197,7 @@ pub(super) fn fused(tile: &Tile) -> Option<&'static Shader> {
 /// The shader of a tile that writes a second result behind its product.
 pub(super) fn activated(tile: &Tile) -> Option<&'static Shader> {
     match [tile.rows, tile.columns] {
+        _ if tile.is_plain() => None,
         [128, 128] => Some(&activated_128x128::SHADER),
         [64, 128] => Some(&activated_64x128::SHADER),
         [64, 64] => Some(&activated_64x64::SHADER),

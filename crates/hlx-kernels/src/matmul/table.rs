@@ -74,15 +74,20 @@ impl Tile {
         shaders
             .filter(|(tile, _)| tile.fits(ctx, shape))
             .min_by(|(_, x), (_, y)| x.total_cmp(y))
-            .map_or(&TILES[TILES.len() - 1], |(tile, _)| tile.for_shape(shape))
+            .map_or(&TILES[TILES.len() - 1], |(tile, _)| tile)
     }
 
-    /// The variant of the tile that a product takes.
-    fn for_shape(&'static self, shape: &MatMul) -> &'static Self {
+    /// The variant of the tile that a product without an epilogue takes: there are shaders with one for the tile itself alone.
+    pub fn for_plain(&'static self, shape: &MatMul) -> &'static Self {
         match [self.rows, self.columns] == [SHORT.rows, SHORT.columns] && shape.trans_a {
             true => &TILES[3],
             false => self,
         }
+    }
+
+    /// Whether it is a variant without epilogues.
+    pub fn is_plain(&self) -> bool {
+        (self.rows, self.columns, self.k_step) == (SHORT.rows, SHORT.columns, SHORT.k_step)
     }
 
     /// Whether the device's limits allow the tile, and the grid's its launch.
