@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hlx_core::{Arithmetic, Buffer, Context, last_moment};
 use hlx_kernels::KernelError;
-use hlx_kernels::activation::Activation;
-use hlx_kernels::integer::{Prepared, Source};
+use hlx_kernels::activation::{Activation, activation_forward};
+use hlx_kernels::integer::{PIECE, Prepared, Source};
 
 use crate::backward::watch;
 use crate::{AutogradError, Result, Tensor};
@@ -19,8 +19,26 @@ pub(crate) type Recipe = Arc<dyn Fn() -> Result<Buffer> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Again {
     pub recipe: Recipe,
-    /// From what kernels compute them on their way to integers.
+    /// From what kernels compute them on their way to integers, where results are prepared so ([`prepares_results`]).
     pub origin: Option<Origin>,
+}
+
+impl Again {
+    /// Those of an activation's result.
+    pub fn of_activation(ctx: &Context, kind: Activation, x: Saved) -> Self {
+        let origin = prepares_results(ctx).then(|| Origin::Activation {
+            kind,
+            x: Box::new(x.clone()),
+        });
+        let ctx = ctx.clone();
+        let recipe: Recipe = Arc::new(move || {
+            let x = x.values()?;
+            let y = ctx.alloc(x.len())?;
+            activation_forward(&ctx, kind, &x, &y)?;
+            Ok(y)
+        });
+        Self { recipe, origin }
+    }
 }
 
 /// What values are computed from: a [`Source`] with what was saved.
@@ -94,9 +112,11 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Allocates those of a norm: so many values.
-    pub fn new(ctx: &Context, len: usize, with_integers: bool) -> Result<Self> {
-        let of_integers = match with_integers {
+    /// Allocates those of a norm of rows, so many values a row.
+    pub fn new(ctx: &Context, [rows, columns]: [usize; 2], of_row: usize) -> Result<Self> {
+        let fits = rows > 0 && (1..=PIECE).contains(&columns);
+        let len = rows * of_row;
+        let of_integers = match fits && prepares_results(ctx) {
             true => Some((ctx.alloc(len)?, Taken::default())),
             false => None,
         };
@@ -104,6 +124,11 @@ impl Statistics {
             of_floats: ctx.alloc(len)?,
             of_integers,
         })
+    }
+
+    /// Whether there is a launch that makes integers.
+    pub fn has_integers(&self) -> bool {
+        self.of_integers.is_some()
     }
 
     /// What the launch that makes floats writes.

@@ -1,11 +1,9 @@
 //! Activations, an element at a time.
 
-use std::sync::Arc;
-
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 
 use super::unary::slope;
-use crate::saved::{Again, Origin};
+use crate::saved::Again;
 use crate::{DType, Gradient, Result, Tensor, Unary};
 
 impl Tensor {
@@ -33,17 +31,7 @@ impl Tensor {
             activation_backward(pass.context(), kind, &values, &dy.buffer()?, &dx)?;
             pass.add(&place, Gradient::owned(dx))
         })?;
-        let (ctx, x) = (self.context().clone(), Box::new(again.clone()));
-        let recipe = Arc::new(move || {
-            let x = again.values()?;
-            let y = ctx.alloc(x.len())?;
-            activation_forward(&ctx, kind, &x, &y)?;
-            Ok(y)
-        });
-        Ok(y.with_recipe(Again {
-            recipe,
-            origin: Some(Origin::Activation { kind, x }),
-        }))
+        Ok(y.with_recipe(Again::of_activation(self.context(), kind, again)))
     }
 }
 

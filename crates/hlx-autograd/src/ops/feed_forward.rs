@@ -1,14 +1,11 @@
 //! Two affine maps of the last dimension with an activation between them.
 
-use std::sync::Arc;
-
-use hlx_core::{Buffer, Context};
-use hlx_kernels::activation::{Activation, activation_forward};
+use hlx_kernels::activation::Activation;
 use hlx_kernels::integer::{Preparation, Prepared, Source, Width};
 use hlx_kernels::matmul::Epilogue;
 
 use super::linear::{Affine, Rows, residual_epilogue};
-use crate::saved::{Again, Origin, Recipe, Saved, prepares_results};
+use crate::saved::{Again, Saved, prepares_results};
 use crate::{Gradient, Result, Tensor};
 
 impl Tensor {
@@ -46,7 +43,8 @@ impl Tensor {
         }
         let ctx = self.context();
         let hidden = ctx.alloc(rows * up.n)?;
-        let again = active_again(ctx, kind, &hidden);
+        let kept = Saved::kept(hidden.clone(), "(none)".to_owned());
+        let again = Again::of_activation(ctx, kind, kept);
         let x_rows = up.rows(self, rows)?;
         let (active, saved_active) = match prepares_results(ctx) {
             // What is active becomes integers where it is computed, and is nowhere stored.
@@ -105,24 +103,6 @@ impl Tensor {
             up.backward_input(pass.context(), &incoming, &dx, rows, Epilogue::None)?;
             pass.add(&x, Gradient::owned(dx))
         })
-    }
-}
-
-/// How what is active is computed again from the hidden values.
-fn active_again(ctx: &Context, kind: Activation, hidden: &Buffer) -> Again {
-    let origin = Origin::Activation {
-        kind,
-        x: Box::new(Saved::kept(hidden.clone(), "(none)".to_owned())),
-    };
-    let (ctx, hidden) = (ctx.clone(), hidden.clone());
-    let recipe: Recipe = Arc::new(move || {
-        let active = ctx.alloc(hidden.len())?;
-        activation_forward(&ctx, kind, &hidden, &active)?;
-        Ok(active)
-    });
-    Again {
-        recipe,
-        origin: Some(origin),
     }
 }
 

@@ -115,11 +115,7 @@ pub(super) fn forward(
     Sizes { rows, k, n }: Sizes,
     epilogue: Epilogue<'_>,
 ) -> Result<()> {
-    let of = Preparation::of_rows(n, k, Width::Narrow);
-    let weight = weight.kept_integers(&of, || {
-        let values = widened(ctx, &weight.buffer()?)?;
-        Ok(Prepared::new(ctx, &values, of)?)
-    })?;
+    let weight = narrow(weight, Preparation::of_rows(n, k, Width::Narrow))?;
     let shape = IntegerProduct::new(rows, n, k);
     Ok(integer_product(
         ctx,
@@ -204,7 +200,11 @@ impl<'a> Columns<'a> {
 
 /// The columns of a weight, narrow, for [`input_gradient`].
 pub(super) fn columns_of(weight: &Tensor, k: usize, n: usize) -> Result<Prepared> {
-    let of = Preparation::of_columns(1, n, k, Width::Narrow);
+    narrow(weight, Preparation::of_columns(1, n, k, Width::Narrow))
+}
+
+/// A weight as integers, kept ones or new ones.
+fn narrow(weight: &Tensor, of: Preparation) -> Result<Prepared> {
     weight.kept_integers(&of, || {
         let ctx = weight.context();
         let values = widened(ctx, &weight.buffer()?)?;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hlx_kernels::integer::{PIECE, prepare_layer_norm};
+use hlx_kernels::integer::prepare_layer_norm;
 use hlx_kernels::layer_norm::{
     layer_norm_backward_input, layer_norm_backward_input_add, layer_norm_backward_params,
     layer_norm_forward,
 };
 
 use super::normal::Norm;
-use crate::saved::{Again, Origin, Statistics, prepares_results};
+use crate::saved::{Again, Origin, Statistics};
 use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
@@ -43,21 +43,24 @@ impl Tensor {
         let ctx = self.context();
         let y = ctx.alloc(self.n_elements())?;
         let [x_values, w, b] = [self.buffer()?, weight.buffer()?, bias.buffer()?];
-        let prepares = prepares_results(ctx) && (1..=PIECE).contains(&columns) && rows > 0;
-        let stats = Statistics::new(ctx, 2 * rows, prepares)?;
+        let stats = Statistics::new(ctx, [rows, columns], 2)?;
         let of_floats = stats.of_floats();
         layer_norm_forward(ctx, &x_values, &w, &b, &y, of_floats, rows, columns, eps)?;
         let integers = stats.prepare(|stats| {
             let shape = [rows, columns];
             prepare_layer_norm(ctx, &x_values, [&w, &b], stats, eps, shape)
         })?;
-        let origin = Origin::LayerNorm {
-            x: Box::new(self.keep(&x_values)),
-            stats: stats.clone(),
-            weight: Box::new(weight.keep(&w)),
-            bias: Box::new(bias.keep(&b)),
-        };
         let again = [self.keep(&x_values), weight.keep(&w), bias.keep(&b)];
+        let origin = stats.has_integers().then(|| {
+            let [x, weight, bias] = again.clone().map(Box::new);
+            let stats = stats.clone();
+            Origin::LayerNorm {
+                x,
+                stats,
+                weight,
+                bias,
+            }
+        });
         let [x, gain, shift] = [self, weight, bias].map(Tensor::input);
         let (x_values, batch) = (again[0].clone(), self.batch());
         let w = x.requires_grad().then(|| again[1].clone());
@@ -130,10 +133,7 @@ impl Tensor {
             layer_norm_forward(&ctx, x, w, b, &y, &stats, rows, columns, eps)?;
             Ok(y)
         });
-        Ok(y.with_recipe(Again {
-            recipe,
-            origin: Some(origin),
-        }))
+        Ok(y.with_recipe(Again { recipe, origin }))
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use hlx_core::Context;
-use hlx_kernels::integer::{PIECE, prepare_rms_norm};
+use hlx_kernels::integer::prepare_rms_norm;
 use hlx_kernels::rms_norm::{
     rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
     rms_norm_forward,
 };
 
 use super::normal::Norm;
-use crate::saved::{Again, Origin, Saved, Statistics, prepares_results};
+use crate::saved::{Again, Origin, Saved, Statistics};
 use crate::{DType, Gradient, Result, Tensor};
 
 const OP: &str = "rms_norm";
@@ -85,16 +85,18 @@ impl Tensor {
         };
         let (x, w) = (self.buffer()?, gain.buffer()?);
         let y = ctx.alloc(x.len())?;
-        let prepares = prepares_results(ctx) && rows > 0 && (1..=PIECE).contains(&columns);
-        let stats = Statistics::new(ctx, rows, prepares)?;
+        let stats = Statistics::new(ctx, [rows, columns], 1)?;
         if rows > 0 || columns == 0 {
             rms_norm_forward(ctx, &x, &w, &y, stats.of_floats(), rows, columns, eps)?;
         }
         let integers =
             stats.prepare(|stats| prepare_rms_norm(ctx, &x, &w, stats, eps, [rows, columns]))?;
-        let again = again(ctx, [self.keep(&x), gain.keep(&w)], stats.clone(), eps);
         let places = [self.input(), weight.input()];
         let (x, w) = (self.keep(&x), gain.keep(&w));
+        let integers = integers.map(|integers| {
+            let again = again(ctx, [x.clone(), w.clone()], stats.clone(), eps);
+            (integers, again)
+        });
         let (input, factor, batch) = (self.clone(), gain.clone(), self.batch());
         let dims: Vec<isize> = (1..=normalized.len() as isize).map(|back| -back).collect();
         let inputs = [self, &weight];
@@ -140,7 +142,7 @@ impl Tensor {
             }
             pass.add(x_place, Gradient::owned(dx))
         })?;
-        let Some((integers, taken)) = integers else {
+        let Some(((integers, taken), again)) = integers else {
             return Ok(y);
         };
         y.keep_integers(integers, taken);

@@ -1,7 +1,7 @@
 //! What the operations' tests share: inputs and the check against finite differences.
 
-use hlx_core::Context;
 use hlx_core::arith::philox4x32;
+use hlx_core::{Arithmetic, Context};
 
 use crate::{GradCheck, Result, Tensor, gradcheck};
 
@@ -44,4 +44,12 @@ pub fn message(result: Result<Tensor>) -> String {
     result
         .expect_err("the operation refuses its arguments")
         .to_string()
+}
+
+/// Every device in the integer arithmetic.
+pub(crate) fn over_integers() -> Vec<Context> {
+    let contexts = hlx_core::testing::contexts().iter();
+    contexts
+        .map(|ctx| ctx.with_arithmetic(Arithmetic::Integer))
+        .collect()
 }

@@ -1,10 +1,10 @@
 //! Convolutions: derivatives, paddings, and what is refused.
 
-use hlx_core::{Arithmetic, Context};
+use hlx_core::Context;
 
 use super::*;
 use crate::BackwardPlan;
-use crate::ops::test_support::{check, input, message, values};
+use crate::ops::test_support::{check, input, message, over_integers, values};
 use crate::tape::enable_grad;
 
 fn options() -> ConvOptions {
@@ -192,14 +192,6 @@ fn unfitting_weights_are_refused() {
             .and_then(|x| x.select(0, 0)?.conv1d(&w, None, &ConvOptions::default())),
     );
     assert_eq!(text, "conv1d: the input has shape [3], expected [N, C, L]");
-}
-
-/// Every device in the integer arithmetic.
-fn over_integers() -> Vec<Context> {
-    let contexts = hlx_core::testing::contexts().iter();
-    contexts
-        .map(|ctx| ctx.with_arithmetic(Arithmetic::Integer))
-        .collect()
 }
 
 /// Results, and the gradients of the images and of the weight, of some samples' values, from the first on.

@@ -2,19 +2,11 @@
 
 mod definition;
 
-use hlx_core::{Arithmetic, Context};
+use hlx_core::Context;
 
 use self::definition::{PIECE, WHOLE, bits, columns, product, rows, turned};
-use crate::ops::test_support::values;
+use crate::ops::test_support::{over_integers, values};
 use crate::{BackwardPlan, Result, Tensor};
-
-/// Every device in the integer arithmetic.
-fn contexts() -> Vec<Context> {
-    let contexts = hlx_core::testing::contexts().iter();
-    contexts
-        .map(|ctx| ctx.with_arithmetic(Arithmetic::Integer))
-        .collect()
-}
 
 /// Numbers of very different sizes, with a row of zeros and one of tiny ones.
 fn uneven(seed: u32, n: usize, width: usize) -> Vec<f32> {
@@ -81,7 +73,7 @@ fn products_and_gradients_are_the_definition() -> Result<()> {
             uneven(3, m * n, n),
         );
         let expected = defined(&a, &b, &dc, [k, n], true);
-        for ctx in contexts() {
+        for ctx in over_integers() {
             let found = run(&ctx, [(&a, &[m, k]), (&b, &[k, n])], &dc)?;
             for (found, expected) in found.iter().zip(&expected) {
                 assert_eq!(bits(found), bits(expected), "{m} {n} {k} {}", ctx.info());
@@ -107,7 +99,7 @@ fn batches_are_the_definition_of_each_matrix() -> Result<()> {
             all.extend(one);
         }
     }
-    for ctx in contexts() {
+    for ctx in over_integers() {
         let found = run(&ctx, [(&a, &[batch, m, k]), (&b, &[batch, k, n])], &dc)?;
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(bits(found), bits(expected), "{}", ctx.info());
@@ -125,7 +117,7 @@ fn batches_are_the_definition_of_each_matrix() -> Result<()> {
 fn infinities_and_no_terms() -> Result<()> {
     let (mut a, b) = (values(1, 3 * 5), [0.0; 10]);
     a[7] = f32::INFINITY;
-    for ctx in contexts() {
+    for ctx in over_integers() {
         let [c, da, db] = run(&ctx, [(&a, &[3, 5]), (&b, &[5, 2])], &[1.0; 6])?;
         let is_nan: Vec<bool> = c.iter().map(|x| x.is_nan()).collect();
         assert_eq!(is_nan, [false, false, true, true, false, false]);
@@ -145,7 +137,7 @@ fn infinities_and_no_terms() -> Result<()> {
 
 #[test]
 fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Result<()> {
-    for ctx in contexts() {
+    for ctx in over_integers() {
         let x = |seed, shape: &[usize]| {
             let n = shape.iter().product();
             Tensor::from_slice(&ctx, &values(seed, n), shape)
@@ -172,7 +164,7 @@ fn vectors_views_and_sums_by_indices_have_the_bits_of_products_of_copies() -> Re
 /// A parameter of `matmul` is summed by shards as one of `linear`, whose weight is the transpose.
 #[test]
 fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
-    for ctx in contexts() {
+    for ctx in over_integers() {
         let mut in_turn = ctx.tuning().clone();
         in_turn.shards_in_turn_from = 1;
         for ctx in [ctx.clone(), ctx.with_tuning(in_turn)?] {
@@ -212,7 +204,7 @@ fn a_parameter_has_the_gradient_of_a_linear_layer_by_shards() -> Result<()> {
 fn recorded_passes_multiply_over_integers() -> Result<()> {
     let mut found = Vec::new();
     let portable = hlx_core::testing::contexts()[0].clone();
-    for ctx in contexts().into_iter().chain([portable]) {
+    for ctx in over_integers().into_iter().chain([portable]) {
         let x = |seed, shape: &[usize]| -> Result<Tensor> {
             let n = shape.iter().product();
             Ok(Tensor::from_slice(&ctx, &values(seed, n), shape)?.with_gradient())
