@@ -1,7 +1,9 @@
 //! A context: one opened device, its memory, and its stream of work.
 
 mod flags;
+mod host;
 mod pending;
+mod sharing;
 mod transfer;
 
 use std::fmt;
@@ -9,7 +11,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use host::{HostBuffer, PendingCopy};
 pub use pending::PendingDownload;
+pub use sharing::SharedBuffer;
 
 use crate::arithmetic::{Arithmetic, IntegerPath};
 use crate::cpu_stream::CpuStream;
@@ -358,6 +362,21 @@ impl Context {
         &self,
         body: impl FnOnce() -> Result<T, E>,
     ) -> Result<(Graph, T), E> {
+        self.record_watched(&[], body)
+    }
+
+    /// As [`Context::record`]; the graph is cut behind the launches that last write each of the `watched`
+    /// windows of buffers from outside, so that [`Graph::replay_watched`] tells when they are final. A
+    /// window that no launch writes is final from the start; of those in the order of `watched` none is
+    /// reported before the ones before it.
+    ///
+    /// # Errors
+    /// As [`Context::record`].
+    pub fn record_watched<T, E: From<CoreError>>(
+        &self,
+        watched: &[Buffer],
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(Graph, T), E> {
         if !self.is_recording() {
             self.prepare_flags()?;
         }
@@ -375,8 +394,8 @@ impl Context {
         let result = body()?;
         std::mem::forget(guard);
         let launches = match self.stream() {
-            Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording()?),
-            Stream::Cpu(stream) => Launches::Cpu(stream.end_recording()?),
+            Stream::Vulkan(stream) => Launches::Vulkan(stream.end_recording(watched)?),
+            Stream::Cpu(stream) => Launches::Cpu(stream.end_recording(watched)?),
         };
         let changes = std::mem::take(&mut *self.changes());
         Ok((Graph::new(self.clone(), launches, changes), result))

@@ -1,6 +1,7 @@
 //! The stream of the CPU device: launches run one after the other, each on all worker threads.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Instant;
@@ -14,7 +15,7 @@ use crate::memory::{
     BlockMemory, BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, MemoryStatistics,
     PlannedMemory, TensorPool,
 };
-use crate::recording::{RecordingOptions, RecordingThread};
+use crate::recording::{RecordingOptions, RecordingThread, final_after};
 use crate::timing::{TimingCollector, Work};
 use crate::unread::needed;
 use crate::view::{Access, View};
@@ -54,7 +55,10 @@ struct Recorded {
 
 /// The launches of a recorded graph, and the memory that they work in.
 pub(crate) struct CpuGraph {
-    launches: Arc<[CpuLaunch]>,
+    /// Cut behind the launches that make watched windows final.
+    parts: Vec<Arc<[CpuLaunch]>>,
+    /// How many parts go before each of the windows.
+    cuts: Vec<usize>,
     memory: PlannedMemory,
     /// Buffers from outside that the launches use.
     _inputs: Vec<Buffer>,
@@ -63,7 +67,12 @@ pub(crate) struct CpuGraph {
 impl CpuGraph {
     /// The number of launches.
     pub fn len(&self) -> usize {
-        self.launches.len()
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+
+    /// How many parts must have run before each watched window is final.
+    pub fn cuts(&self) -> &[usize] {
+        &self.cuts
     }
 
     /// The memory of the buffers that the graph allocated.
@@ -85,7 +94,7 @@ impl Recording {
 
     /// Drops what nobody reads, joins what can be joined, and gives each buffer its place; those whose handles are still held
     /// get it in `pool`.
-    fn finish(self, pool: &Arc<TensorPool>) -> Result<CpuGraph, CoreError> {
+    fn finish(self, pool: &Arc<TensorPool>, watched: &[Buffer]) -> Result<CpuGraph, CoreError> {
         let (mut launches, dropped) = (self.launches, self.plan.dropped());
         if self.options.skips_unread {
             let views = launches.iter().map(|launch| launch.views.as_slice());
@@ -103,22 +112,39 @@ impl Recording {
             }
         }
         let memory = self.plan.place(&lifetimes, &Heirs::new(), pool)?;
+        let accesses: Vec<Vec<Access>> = launches.iter().map(Recorded::accesses).collect();
+        let places = accesses.iter().map(Vec::as_slice).zip(0..);
+        let finals = final_after(watched, places);
         let ready = |launch: Recorded| CpuLaunch::new(launch.kind, &launch.views, launch.body);
         let launches: Result<Vec<CpuLaunch>, CoreError> = launches.into_iter().map(ready).collect();
+        let (parts, cuts) = cut(launches?, &finals);
         Ok(CpuGraph {
-            launches: launches?.into(),
+            parts,
+            cuts,
             memory,
             _inputs: self.inputs.into_values().collect(),
         })
     }
 }
 
+/// The launches in parts that end behind these places, which rise; and for each place the parts before it.
+fn cut(launches: Vec<CpuLaunch>, places: &[usize]) -> (Vec<Arc<[CpuLaunch]>>, Vec<usize>) {
+    let (mut parts, mut cuts, mut begun) = (Vec::new(), Vec::new(), 0);
+    let mut launches = launches.into_iter();
+    for &place in places {
+        if place > begun {
+            parts.push(launches.by_ref().take(place - begun).collect());
+            begun = place;
+        }
+        cuts.push(parts.len());
+    }
+    parts.push(launches.collect());
+    (parts, cuts)
+}
+
 /// The launches with chains of them as one each.
 fn joined(launches: Vec<Recorded>, dropped: &HashSet<u64>) -> Vec<Recorded> {
-    let accesses: Vec<Vec<Access>> = launches
-        .iter()
-        .map(|launch| launch.views.iter().map(View::access).collect())
-        .collect();
+    let accesses: Vec<Vec<Access>> = launches.iter().map(Recorded::accesses).collect();
     let nodes = launches.iter().zip(&accesses);
     let nodes: Vec<Node<'_>> = nodes
         .map(|(launch, accesses)| Node {
@@ -138,6 +164,10 @@ fn joined(launches: Vec<Recorded>, dropped: &HashSet<u64>) -> Vec<Recorded> {
 }
 
 impl Recorded {
+    fn accesses(&self) -> Vec<Access> {
+        self.views.iter().map(View::access).collect()
+    }
+
     fn of_chain(chain: &Chain, launches: &[Option<Self>]) -> Self {
         let of = |&(launch, binding): &(usize, usize)| {
             Some(launches[launch].as_ref()?.views[binding].clone())
@@ -338,11 +368,11 @@ impl CpuStream {
         Ok(())
     }
 
-    /// Ends the graph; its buffers get their places.
-    pub fn end_recording(&self) -> Result<CpuGraph, CoreError> {
+    /// Ends the graph; its buffers get their places. It is cut where the watched windows are final.
+    pub fn end_recording(&self, watched: &[Buffer]) -> Result<CpuGraph, CoreError> {
         let recording = self.state().recording.take();
         let recording = recording.ok_or_else(RecordingThread::none_recording)?;
-        recording.finish(&self.pool)
+        recording.finish(&self.pool, watched)
     }
 
     pub fn abandon_recording(&self) {
@@ -353,10 +383,12 @@ impl CpuStream {
         self.state().recording.is_some()
     }
 
-    /// Runs a graph's launches.
-    pub fn replay(&self, graph: &CpuGraph) -> Result<(), CoreError> {
+    /// Runs some of a graph's parts.
+    pub fn replay(&self, graph: &CpuGraph, parts: Range<usize>) -> Result<(), CoreError> {
         let state = self.lock_unrecorded("replay")?;
-        self.run(&graph.launches, state.timing);
+        for part in &graph.parts[parts.start..parts.end.min(graph.parts.len())] {
+            self.run(part, state.timing);
+        }
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! A graph: a recorded sequence of launches that is replayed with one call.
 
+use std::ops::Range;
+
 use crate::context::{Context, Stream};
 use crate::cpu_stream::CpuGraph;
 use crate::error::CoreError;
@@ -36,9 +38,41 @@ impl Graph {
     /// [`CoreError::DeviceLost`] or the driver's error.
     pub fn replay(&self) -> Result<(), CoreError> {
         self.changes.iter().for_each(NotedChange::again);
+        self.replay_part(0..usize::MAX)
+    }
+
+    /// As [`Graph::replay`], of a graph with watched windows ([`Context::record_watched`]): as soon as the
+    /// launches that write the first windows up to the k-th are launched, before the rest of the graph,
+    /// calls `is_final` with k. What it launches runs there. It must not replay another graph, whose
+    /// memory is this one's too.
+    ///
+    /// # Errors
+    /// As [`Graph::replay`], and what `is_final` returns.
+    pub fn replay_watched<E: From<CoreError>>(
+        &self,
+        mut is_final: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.changes.iter().for_each(NotedChange::again);
+        let cuts = match &self.launches {
+            Launches::Cpu(graph) => graph.cuts(),
+            Launches::Vulkan(graph) => graph.cuts(),
+        };
+        let mut begun = 0;
+        for (window, &cut) in cuts.iter().enumerate() {
+            if begun < cut {
+                self.replay_part(begun..cut)?;
+                begun = cut;
+            }
+            is_final(window)?;
+        }
+        Ok(self.replay_part(begun..usize::MAX)?)
+    }
+
+    /// Runs a part of the graph, cut at a window; the last goes to the end, and may be empty.
+    fn replay_part(&self, part: Range<usize>) -> Result<(), CoreError> {
         match (&self.launches, self.context.stream()) {
-            (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph),
-            (Launches::Cpu(graph), Stream::Cpu(stream)) => stream.replay(graph),
+            (Launches::Vulkan(graph), Stream::Vulkan(stream)) => stream.replay(graph, part),
+            (Launches::Cpu(graph), Stream::Cpu(stream)) => stream.replay(graph, part),
             _ => Err(CoreError::invalid("replay", "a graph of another device")),
         }
     }

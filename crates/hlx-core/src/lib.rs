@@ -41,7 +41,7 @@ mod view;
 mod vulkan;
 
 pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
-pub use context::{Context, PendingDownload};
+pub use context::{Context, HostBuffer, PendingCopy, PendingDownload, SharedBuffer};
 pub use device::{DeviceInfo, DeviceKind};
 pub use dispatch::{
     CommandBufferPool, CommandRecorder, ComputePipeline, DescriptorBindingBuilder,
@@ -66,4 +66,4 @@ pub use timing::{KernelTime, LaunchTime, TimingReport, Work};
 pub use tuning::{
     AttentionTuning, ColumnCut, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
 };
-pub use vulkan::validation_messages;
+pub use vulkan::{Timeline, validation_messages};

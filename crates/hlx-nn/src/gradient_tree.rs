@@ -5,6 +5,8 @@
 //! several shards adds the lower levels itself; a pass of a part of a shard continues the shard's
 //! chain; [`GradientTree`] adds the sums of the passes, like the carries of a binary counter.
 
+use std::ops::Range;
+
 use hlx_autograd::BackwardPlan;
 use hlx_core::Buffer;
 use hlx_kernels::elementwise::add_assign;
@@ -174,6 +176,36 @@ impl GradientTree {
         Ok(())
     }
 
+    /// As the [`push`](Self::push) of a step's last sum and [`finish`](Self::finish) do, in a window of all
+    /// gradients alone: it holds the root's words then. [`GradientTree::close`] follows, when all windows
+    /// have been closed.
+    ///
+    /// # Errors
+    /// As [`GradientTree::finish`].
+    pub fn close_window(&self, weights: &Weights, level: u32, window: Range<usize>) -> Result<()> {
+        let (ctx, n) = (weights.context(), window.len());
+        let all = weights.all_gradients()?.slice(window.start, n)?;
+        let mut newest = all.clone();
+        let partial = self.waiting.iter().zip(&self.buffers).rev();
+        for ((&found, older), level) in partial.zip(level..) {
+            if found != level {
+                return Err(left_over(self.waiting.len() + 1));
+            }
+            let older = older.slice(window.start, n)?;
+            add_assign(ctx, &older, &newest)?;
+            newest = older;
+        }
+        match newest.overlaps(&all) {
+            true => Ok(()),
+            false => Ok(ctx.copy(&newest, &all)?),
+        }
+    }
+
+    /// Empties the tree, all of whose windows have been closed.
+    pub fn close(&mut self) {
+        self.waiting.clear();
+    }
+
     /// Ends a step: the weights' gradient buffer holds the root, and the tree is empty.
     ///
     /// # Errors
@@ -182,8 +214,7 @@ impl GradientTree {
     pub fn finish(&mut self, weights: &Weights) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.len() != 1 {
-            let reason = format!("{} sums are left, expected one root", waiting.len());
-            return Err(NnError::MicroBatches { reason });
+            return Err(left_over(waiting.len()));
         }
         if let Some(root) = self.buffers.first() {
             weights.context().copy(root, weights.all_gradients()?)?;
@@ -193,6 +224,12 @@ impl GradientTree {
             false => Ok(()),
         }
     }
+}
+
+/// The error of sums that do not make one tree.
+fn left_over(n: usize) -> NnError {
+    let reason = format!("{n} sums are left, expected one root");
+    NnError::MicroBatches { reason }
 }
 
 #[cfg(test)]

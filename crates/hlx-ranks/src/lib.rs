@@ -8,6 +8,8 @@ mod error;
 mod group;
 #[cfg(unix)]
 mod mpi;
+#[cfg(unix)]
+mod nccl;
 mod pause;
 mod shared;
 mod transport;
@@ -16,6 +18,8 @@ pub use error::RankError;
 pub use group::{Group, Refusal};
 #[cfg(unix)]
 pub use mpi::Mpi;
+#[cfg(unix)]
+pub use nccl::{CudaMemory, CudaTimeline, Moment, Nccl, NcclCandidate, Window};
 pub use shared::SharedMemory;
 pub use transport::{Transport, host_name};
 

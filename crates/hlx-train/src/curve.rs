@@ -286,6 +286,7 @@ mod tests {
             skipped: None,
             share_of_peak: None,
             router_balance: None,
+            exchange: None,
         }
     }
 

@@ -8,6 +8,8 @@ use hlx_core::{Context, KernelTime, TimingReport};
 use hlx_proof::peak::{Peak, measure};
 use serde_json::{Value, json};
 
+use crate::train::{ExchangeTimes, Traffic};
+
 /// A run under measurement: from its start on, the time of every launch is measured.
 ///
 /// Launches run one after the other meanwhile, so a timed run is a little slower than
@@ -43,6 +45,7 @@ impl RunTimer {
             report: report?,
             peak: self.peak,
             device: self.ctx.info().to_string(),
+            exchange: ExchangeTimes::default(),
         })
     }
 }
@@ -55,6 +58,8 @@ pub struct RunTiming {
     pub peak: Peak,
     /// The device.
     pub device: String,
+    /// What this rank exchanged with others.
+    pub exchange: ExchangeTimes,
 }
 
 /// The rates of a kernel, and the larger of its two shares of the peak.
@@ -77,7 +82,29 @@ impl RunTiming {
         }
     }
 
-    /// The table: a line a kernel, longest first.
+    /// Adds what the run's rank exchanged with others.
+    #[must_use]
+    pub fn with_exchange(mut self, times: &ExchangeTimes) -> Self {
+        self.exchange = times.clone();
+        self
+    }
+
+    /// The traffic of several ranks, by what it is of.
+    fn traffic(&self) -> Vec<(&'static str, Traffic)> {
+        let ExchangeTimes {
+            n_steps,
+            gradients,
+            values,
+            ..
+        } = self.exchange;
+        let all = [
+            ("exchange of gradients", gradients),
+            ("exchange of values", values),
+        ];
+        all.into_iter().filter(|_| n_steps > 0).collect()
+    }
+
+    /// The table: a line a kernel, longest first, then what was exchanged with other ranks.
     pub fn table(&self) -> String {
         let total = self.report.total_ms();
         let mut text = format!(
@@ -116,6 +143,16 @@ impl RunTiming {
                 rates.share * 100.0
             );
         }
+        for (name, Traffic { busy_ms, bytes, .. }) in self.traffic() {
+            let _ = writeln!(
+                text,
+                "{name:32} {:>9} {busy_ms:>11.3} {:>6} {:>10.3} {:>9.1}",
+                self.exchange.n_steps,
+                "",
+                bytes as f64 * 1e-9,
+                bytes as f64 * 1e-6 / busy_ms.max(f64::MIN_POSITIVE)
+            );
+        }
         text
     }
 
@@ -131,9 +168,17 @@ impl RunTiming {
             })
         };
         let kernels: Vec<Value> = self.report.kernels.iter().map(kernel).collect();
+        let traffic = |(name, traffic): (&str, Traffic)| {
+            json!({
+                "name": name, "steps": self.exchange.n_steps, "ms": traffic.busy_ms,
+                "hidden_ms": traffic.hidden_ms, "bytes": traffic.bytes,
+            })
+        };
+        let exchange: Vec<Value> = self.traffic().into_iter().map(traffic).collect();
         json!({
             "kind": "profile", "device": self.device, "ms": self.report.total_ms(),
             "peak_flops": self.peak.flops, "peak_bytes": self.peak.bytes, "kernels": kernels,
+            "exchange": exchange,
         })
     }
 
@@ -151,8 +196,32 @@ impl RunTiming {
                 "args": { "bytes": launch.work.bytes, "flops": launch.work.flops },
             })
         });
-        let events: Vec<Value> = std::iter::once(name).chain(launches).collect();
+        let events: Vec<Value> = std::iter::once(name)
+            .chain(launches)
+            .chain(self.exchange_events())
+            .collect();
         json!({ "traceEvents": events, "displayTimeUnit": "ms" })
+    }
+
+    /// The last step's exchange of gradients, on a clock of its own: its swaps, and the passes from the first
+    /// bucket on.
+    fn exchange_events(&self) -> Vec<Value> {
+        let Some(first) = self.exchange.last.first() else {
+            return Vec::new();
+        };
+        let event = |name: &str, tid: u64, (begin_ms, end_ms): (f64, f64), bytes: u64| {
+            json!({
+                "name": name, "cat": "exchange", "ph": "X", "pid": 2, "tid": tid,
+                "ts": (begin_ms - first.begin_ms) * 1e3, "dur": (end_ms - begin_ms) * 1e3,
+                "args": { "bytes": bytes },
+            })
+        };
+        let passes = (first.begin_ms, self.exchange.passes_end_ms);
+        let swaps = self.exchange.last.iter();
+        let swaps = swaps.map(|span| event("swap", 2, (span.begin_ms, span.end_ms), span.bytes));
+        std::iter::once(event("passes", 1, passes, 0))
+            .chain(swaps)
+            .collect()
     }
 
     /// Writes the trace.
@@ -201,6 +270,7 @@ mod tests {
                 bytes: 1e10,
             },
             device: "a \"GPU\"".to_owned(),
+            exchange: ExchangeTimes::default(),
         }
     }
 

@@ -175,14 +175,20 @@ impl BlockSource {
                 CoreError::OutOfMemory { .. } => out_of_memory(),
                 other => other,
             })?;
+        Ok(self.adopt(memory, words))
+    }
+
+    /// A block of memory of this device that was allocated already.
+    pub fn adopt(self: &Arc<Self>, memory: BlockMemory, words: usize) -> Arc<Block> {
+        let bytes = words as u64 * 4;
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Block {
+        Arc::new(Block {
             id,
             words,
             memory,
             source: Arc::clone(self),
-        }))
+        })
     }
 }
 

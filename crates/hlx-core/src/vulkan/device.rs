@@ -14,18 +14,21 @@ use vulkano::device::{
     QueueCreateInfo, QueueFlags,
 };
 use vulkano::memory::{
-    DeviceMemory, MemoryAllocateInfo, MemoryMapInfo, MemoryPropertyFlags, ResourceMemory,
+    DeviceMemory, ExternalMemoryHandleTypes, MemoryAllocateInfo, MemoryMapInfo,
+    MemoryPropertyFlags, ResourceMemory,
 };
 
 use super::dots::{self, DotProducts};
 use super::matrices;
 use super::pipeline::PipelineStore;
-use super::{instance, translate, translate_validated};
+use super::{instance, sharing, translate, translate_validated};
 use crate::arithmetic::MatrixShape;
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
 use crate::fusion::Limits;
 use crate::memory::{BlockAllocator, BlockMemory};
+
+const NOT_EXPORTED: ExternalMemoryHandleTypes = ExternalMemoryHandleTypes::empty();
 
 /// Whether the device's own instructions are HLX's arithmetic: 1 where they are, 0 where kernels
 /// must emulate it. Found by the probe; goes into every pipeline as specialization constants.
@@ -47,7 +50,7 @@ pub(crate) struct VulkanDevice {
     pub modes: OnceLock<Modes>,
     pipelines: Mutex<PipelineStore>,
     physical: Arc<PhysicalDevice>,
-    memory_type: u32,
+    pub(super) memory_type: u32,
     heap_index: usize,
     has_memory_budget: bool,
     /// How far the pipelines of foreign shaders bound their accesses, where that can be set for
@@ -268,7 +271,7 @@ impl VulkanDevice {
         let queue_family = &physical.queue_family_properties()[family as usize];
         let has_timestamps = queue_family.timestamp_valid_bits.is_some();
         let (_, heap_index) = device_local_heap(&physical);
-        let probe_buffer = raw_buffer(&device, &info, 4)?;
+        let probe_buffer = raw_buffer(&device, &info, 4, NOT_EXPORTED)?;
         let bits = probe_buffer.memory_requirements().memory_type_bits;
         let local = MemoryPropertyFlags::DEVICE_LOCAL;
         let memory_type = memory_type(&physical, bits, local, MemoryPropertyFlags::empty())
@@ -326,7 +329,7 @@ impl VulkanDevice {
 
     /// Allocates a buffer that the host sees; `cached` for reading back.
     pub(super) fn allocate_host(&self, bytes: u64, cached: bool) -> Result<HostMemory, CoreError> {
-        let raw = raw_buffer(&self.device, &self.info, bytes)?;
+        let raw = raw_buffer(&self.device, &self.info, bytes, NOT_EXPORTED)?;
         let wanted = MemoryPropertyFlags::HOST_VISIBLE | MemoryPropertyFlags::HOST_COHERENT;
         let liked = if cached {
             MemoryPropertyFlags::HOST_CACHED
@@ -371,7 +374,11 @@ impl VulkanDevice {
             .map_err(|error| translate_validated(&self.info.name, "allocate device memory", error))
     }
 
-    fn bind(&self, raw: RawBuffer, memory: DeviceMemory) -> Result<Arc<Buffer>, CoreError> {
+    pub(super) fn bind(
+        &self,
+        raw: RawBuffer,
+        memory: DeviceMemory,
+    ) -> Result<Arc<Buffer>, CoreError> {
         raw.bind_memory(ResourceMemory::new_dedicated(memory))
             .map(Arc::new)
             .map_err(|(error, _, _)| translate_validated(&self.info.name, "bind memory", error))
@@ -381,7 +388,7 @@ impl VulkanDevice {
 impl BlockAllocator for VulkanDevice {
     /// Allocates one device-local buffer.
     fn allocate(&self, words: usize) -> Result<BlockMemory, CoreError> {
-        let raw = raw_buffer(&self.device, &self.info, words as u64 * 4)?;
+        let raw = raw_buffer(&self.device, &self.info, words as u64 * 4, NOT_EXPORTED)?;
         let memory = self.allocate_memory(&raw, self.memory_type)?;
         Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))
     }
@@ -414,9 +421,16 @@ impl BlockAllocator for VulkanDevice {
     }
 }
 
-fn raw_buffer(device: &Arc<Device>, info: &DeviceInfo, bytes: u64) -> Result<RawBuffer, CoreError> {
+/// A buffer without memory; `exported` says how that will be exported.
+pub(super) fn raw_buffer(
+    device: &Arc<Device>,
+    info: &DeviceInfo,
+    bytes: u64,
+    exported: ExternalMemoryHandleTypes,
+) -> Result<RawBuffer, CoreError> {
     let create_info = BufferCreateInfo {
         size: bytes,
+        external_memory_handle_types: exported,
         usage: BufferUsage::STORAGE_BUFFER | BufferUsage::TRANSFER_SRC | BufferUsage::TRANSFER_DST,
         ..BufferCreateInfo::default()
     };
@@ -473,6 +487,7 @@ fn create_device(
     if dots::of(physical).is_some() {
         dots::enable(physical, &mut extensions, &mut features);
     }
+    sharing::enable(physical, &mut extensions, &mut features);
     let create_info = DeviceCreateInfo {
         queue_create_infos: vec![QueueCreateInfo {
             queue_family_index: family,

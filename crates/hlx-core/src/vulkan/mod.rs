@@ -14,6 +14,7 @@ mod recorded;
 mod recorder;
 mod recording;
 mod schedule;
+mod sharing;
 mod staging;
 mod stream;
 mod submissions;
@@ -29,7 +30,8 @@ pub(crate) use pace::{Groups, Pace};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use recorded::Recorded;
 pub(crate) use recorder::{Measured, Recorder};
-pub(crate) use stream::{ReadBack, VulkanGraph, VulkanStream};
+pub use sharing::Timeline;
+pub(crate) use stream::{HostCopy, PinnedWords, ReadBack, VulkanGraph, VulkanStream};
 
 use crate::error::CoreError;
 

@@ -15,7 +15,7 @@ use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, Fusable, Node, Planned, fuse};
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
-use crate::recording::RecordingOptions;
+use crate::recording::{RecordingOptions, final_after};
 use crate::timing::Work;
 use crate::unread::needed;
 use crate::view::{Access, View};
@@ -224,8 +224,13 @@ impl Recording {
         self.operations.iter().map(Operation::accesses).collect()
     }
 
-    /// Writes the graph; buffers whose handles are still held get their place in `pool`.
-    pub fn finish(mut self, pool: &Arc<TensorPool>) -> Result<Finished, CoreError> {
+    /// Writes the graph, cut where the watched windows are final; buffers whose handles are still held get
+    /// their place in `pool`.
+    pub fn finish(
+        mut self,
+        pool: &Arc<TensorPool>,
+        watched: &[Buffer],
+    ) -> Result<Finished, CoreError> {
         let recorded = self.operations.len();
         if self.options.skips_unread {
             self.skip_unread();
@@ -233,7 +238,10 @@ impl Recording {
         if self.options.joins {
             self.join()?;
         }
-        let (order, levels) = schedule(&self.accesses());
+        let accesses = self.accesses();
+        let (order, levels) = schedule(&accesses);
+        let places = accesses.iter().map(Vec::as_slice);
+        let final_after = final_after(watched, places.zip(levels.iter().copied()));
         let lifetimes = self.lifetimes(&levels);
         let heirs = self.heirs(&levels, &lifetimes);
         let memory = self.plan.place(&lifetimes, &heirs, pool)?;
@@ -242,8 +250,16 @@ impl Recording {
             self.operations.iter().filter_map(Operation::request),
         )?;
         let mut writer = Writer::new(&self)?;
+        let (mut cuts, mut final_after) = (Vec::new(), final_after.into_iter().peekable());
         for idx in order {
+            // A level's launches run side by side, so the cut is behind the last of them.
+            while final_after.next_if(|&after| after <= levels[idx]).is_some() {
+                cuts.push(writer.cut()?);
+            }
             writer.write(&self.operations[idx], &pipelines)?;
+        }
+        for _ in final_after {
+            cuts.push(writer.cut()?);
         }
         let segments = writer.finish()?;
         tracing::debug!(
@@ -258,6 +274,7 @@ impl Recording {
         Ok(Finished {
             launches: self.operations.len(),
             segments,
+            cuts,
             memory,
             inputs: self.inputs.into_values().collect(),
         })
@@ -316,6 +333,8 @@ pub(super) struct Finished {
     pub launches: usize,
     /// Its command buffers, in order.
     pub segments: Vec<Recorded>,
+    /// How many of them go before each watched window is final.
+    pub cuts: Vec<usize>,
     /// The memory of its own buffers.
     pub memory: PlannedMemory,
     /// The buffers from outside.
@@ -395,18 +414,27 @@ impl<'a> Writer<'a> {
     /// The command buffer that takes the next launch, of this work.
     fn recorder_for(&mut self, work: Work) -> Result<&mut Recorder, CoreError> {
         let estimate = self.pace.estimate_ns(work);
-        if self.recorder.launches() > 0 && self.recorder.estimate_ns() + estimate > self.segment_ns
-        {
-            let next = Recorder::begin(self.device, self.measured, None)?;
-            let full = std::mem::replace(&mut self.recorder, next);
-            self.segments.push(full.finish()?);
+        if self.recorder.estimate_ns() + estimate > self.segment_ns {
+            self.cut()?;
         }
         self.recorder.add_estimate(estimate);
         Ok(&mut self.recorder)
     }
 
+    /// Ends the command buffer if it holds a launch; returns the number of those that are full.
+    fn cut(&mut self) -> Result<usize, CoreError> {
+        if self.recorder.launches() > 0 {
+            let next = Recorder::begin(self.device, self.measured, None)?;
+            let full = std::mem::replace(&mut self.recorder, next);
+            self.segments.push(full.finish()?);
+        }
+        Ok(self.segments.len())
+    }
+
     fn finish(mut self) -> Result<Vec<Recorded>, CoreError> {
-        self.segments.push(self.recorder.finish()?);
+        if self.recorder.launches() > 0 || self.segments.is_empty() {
+            self.segments.push(self.recorder.finish()?);
+        }
         Ok(self.segments)
     }
 }

@@ -3,9 +3,10 @@
 
 mod transfer;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use self::transfer::ReadBack;
+pub(crate) use self::transfer::{HostCopy, PinnedWords, ReadBack};
 use super::arguments::Arguments;
 use super::device::HostMemory;
 use super::pace::submissions;
@@ -13,8 +14,9 @@ use super::pipeline::PipelineRequest;
 use super::recorded::Recorded;
 use super::recorder::{Measured, Recorder};
 use super::recording::{Finished, Recording};
+use super::sharing::{Timeline, TimelineValue};
 use super::staging::Staging;
-use super::submissions::Submissions;
+use super::submissions::{Order, Submissions};
 use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::fusion::Fusable;
@@ -39,6 +41,8 @@ pub(crate) struct VulkanStream {
 /// The command buffers of a recorded graph, and the memory that it works in.
 pub(crate) struct VulkanGraph {
     segments: Vec<Arc<Recorded>>,
+    /// How many of them go before each watched window is final.
+    cuts: Vec<usize>,
     launches: usize,
     /// How long a submission of it may take, in nanoseconds.
     limit_ns: f64,
@@ -53,6 +57,11 @@ impl VulkanGraph {
         self.launches
     }
 
+    /// How many command buffers must have run before each watched window is final.
+    pub fn cuts(&self) -> &[usize] {
+        &self.cuts
+    }
+
     /// The memory of the buffers that the graph allocated.
     pub fn memory(&self) -> MemoryStatistics {
         self.memory.statistics
@@ -63,6 +72,8 @@ struct State {
     eager: Option<Recorder>,
     recording: Option<(RecordingThread, Recording)>,
     submissions: Submissions,
+    /// What the next submission waits for.
+    waits: Vec<TimelineValue>,
     staging: Option<Staging>,
     /// Memory of downloads that were read, for the next ones.
     spare_host: Vec<HostMemory>,
@@ -74,8 +85,20 @@ struct State {
 impl State {
     /// Submits the eager work gathered so far and, behind it, a graph's command buffers.
     fn submit(&mut self, graph: &[Arc<Recorded>]) -> Result<(), CoreError> {
+        self.submit_and_raise(graph, Vec::new())
+    }
+
+    /// As [`State::submit`], and raises timelines when the work is done.
+    fn submit_and_raise(
+        &mut self,
+        graph: &[Arc<Recorded>],
+        signals: Vec<TimelineValue>,
+    ) -> Result<(), CoreError> {
         let eager = self.eager.take();
-        self.submissions.submit(eager, graph, self.pace.limit_ns)
+        let waits = std::mem::take(&mut self.waits);
+        let order = Order { waits, signals };
+        let limit = self.pace.limit_ns;
+        self.submissions.submit(eager, graph, (limit, order))
     }
 }
 
@@ -86,6 +109,7 @@ impl VulkanStream {
             eager: None,
             recording: None,
             submissions: Submissions::new(&device, &timings),
+            waits: Vec::new(),
             staging: None,
             spare_host: Vec::new(),
             pace,
@@ -250,19 +274,21 @@ impl VulkanStream {
         Ok(())
     }
 
-    /// Ends the graph; its buffers get their places.
-    pub fn end_recording(&self) -> Result<VulkanGraph, CoreError> {
+    /// Ends the graph; its buffers get their places. It is cut where the watched windows are final.
+    pub fn end_recording(&self, watched: &[Buffer]) -> Result<VulkanGraph, CoreError> {
         let recording = self.state().recording.take();
         let (_, recording) = recording.ok_or_else(RecordingThread::none_recording)?;
         let limit_ns = recording.limit_ns();
         let Finished {
             launches,
             segments,
+            cuts,
             memory,
             inputs,
-        } = recording.finish(&self.pool)?;
+        } = recording.finish(&self.pool, watched)?;
         Ok(VulkanGraph {
             segments: segments.into_iter().map(Arc::new).collect(),
+            cuts,
             launches,
             limit_ns,
             memory,
@@ -278,13 +304,14 @@ impl VulkanStream {
         self.state().recording.is_some()
     }
 
-    /// Submits all eager work and a graph behind it: together, unless the graph is long by its
-    /// last run's times or, at first, by estimate.
-    pub fn replay(&self, graph: &VulkanGraph) -> Result<(), CoreError> {
+    /// Submits all eager work and some of a graph's command buffers behind it: together, unless they are
+    /// long by their last run's times or, at first, by estimate.
+    pub fn replay(&self, graph: &VulkanGraph, part: Range<usize>) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("replay")?;
-        let times: Vec<f64> = graph.segments.iter().map(|s| s.time_ns()).collect();
+        let segments = &graph.segments[part.start..part.end.min(graph.segments.len())];
+        let times: Vec<f64> = segments.iter().map(|s| s.time_ns()).collect();
         for range in submissions(&times, graph.limit_ns) {
-            state.submit(&graph.segments[range])?;
+            state.submit(&segments[range])?;
         }
         Ok(())
     }
@@ -293,6 +320,22 @@ impl VulkanStream {
     pub fn submit_recorded(&self, recorded: &Arc<Recorded>) -> Result<(), CoreError> {
         let mut state = self.lock_unrecorded("submit")?;
         state.submit(std::slice::from_ref(recorded))
+    }
+
+    /// Submits what is gathered; when all of it is done, the timeline has the value.
+    pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
+        let timeline = timeline.clone();
+        let mut state = self.lock_unrecorded("raise a timeline")?;
+        state.submit_and_raise(&[], vec![TimelineValue { timeline, value }])
+    }
+
+    /// Submits what is gathered; what comes next begins when the timeline has the value.
+    pub fn await_value(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
+        let timeline = timeline.clone();
+        let mut state = self.lock_unrecorded("await a timeline")?;
+        state.submit(&[])?;
+        state.waits.push(TimelineValue { timeline, value });
+        Ok(())
     }
 
     /// The number of submissions so far.

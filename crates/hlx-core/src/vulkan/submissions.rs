@@ -12,6 +12,7 @@ use vulkano::sync::fence::Fence;
 
 use super::recorded::{Parts, Recorded};
 use super::recorder::Recorder;
+use super::sharing::TimelineValue;
 use super::{VulkanDevice, check_raw, translate, translate_validated};
 use crate::device::DeviceKind;
 use crate::error::CoreError;
@@ -48,6 +49,20 @@ struct Submission {
     /// The eager work that went first, if there was any.
     eager: Option<Recorded>,
     graph: Vec<Arc<Recorded>>,
+    _timelines: Vec<TimelineValue>,
+}
+
+/// What a submission waits for before it begins, and raises when it is done.
+#[derive(Default)]
+pub(super) struct Order {
+    pub waits: Vec<TimelineValue>,
+    pub signals: Vec<TimelineValue>,
+}
+
+impl Order {
+    fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.signals.is_empty()
+    }
 }
 
 impl Submissions {
@@ -83,19 +98,36 @@ impl Submissions {
         &mut self,
         eager: Option<Recorder>,
         graph: &[Arc<Recorded>],
-        limit_ns: f64,
+        (limit_ns, order): (f64, Order),
     ) -> Result<(), CoreError> {
         let name = &self.device.info.name;
         let gathered = eager.filter(|eager| eager.launches() > 0);
         let eager = gathered.map(Recorder::finish).transpose()?;
         let work = || eager.iter().chain(graph.iter().map(Arc::as_ref));
         let command_buffers: Vec<vk::CommandBuffer> = work().map(Recorded::handle).collect();
-        if command_buffers.is_empty() {
+        if command_buffers.is_empty() && order.is_empty() {
             return Ok(());
         }
         let fence = Fence::from_pool(Arc::clone(&self.device.device))
             .map_err(|error| translate(name, "create a fence", error))?;
-        let info = vk::SubmitInfo::default().command_buffers(&command_buffers);
+        let Order { waits, signals } = order;
+        let handles = |of: &[TimelineValue]| of.iter().map(TimelineValue::handle).collect();
+        let values = |of: &[TimelineValue]| of.iter().map(|at| at.value).collect();
+        let (wait_handles, wait_values): (Vec<_>, Vec<_>) = (handles(&waits), values(&waits));
+        let (signal_handles, signal_values): (Vec<_>, Vec<_>) =
+            (handles(&signals), values(&signals));
+        let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()];
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+            .wait_semaphore_values(&wait_values)
+            .signal_semaphore_values(&signal_values);
+        let mut info = vk::SubmitInfo::default()
+            .command_buffers(&command_buffers)
+            .wait_semaphores(&wait_handles)
+            .wait_dst_stage_mask(&stages)
+            .signal_semaphores(&signal_handles);
+        if !stages.is_empty() || !signals.is_empty() {
+            info = info.push_next(&mut timeline);
+        }
         let submit = self.device.device.fns().v1_0.queue_submit;
         // SAFETY: `with` holds the queue's lock; the command buffers and all they use are kept
         // alive by the submission until the fence is signalled.
@@ -112,6 +144,7 @@ impl Submissions {
             limit_ns,
             eager,
             graph: graph.to_vec(),
+            _timelines: [waits, signals].concat(),
         });
         if timed {
             return self.wait_all();

@@ -9,6 +9,19 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::folder::write;
 
+/// What a rank exchanged with others in a log period: means over its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExchangeMetric {
+    /// Milliseconds in which gradients were under way.
+    pub gradients_ms: f64,
+    /// The part of that time in which the step's own passes were still computed.
+    pub hidden: f64,
+    /// Milliseconds in which updated values were under way.
+    pub values_ms: f64,
+    /// Millions of bytes sent and received.
+    pub megabytes: f64,
+}
+
 /// One line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -44,6 +57,9 @@ pub enum Metric {
         /// Steps of the period that were skipped, as their loss or norm was not finite.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         skipped: Option<u64>,
+        /// Of a run of several ranks, what rank 0 exchanged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exchange: Option<ExchangeMetric>,
     },
     /// A text that the model went on with.
     Sample {

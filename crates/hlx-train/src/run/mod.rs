@@ -33,7 +33,7 @@ pub use checkpoint::{Checkpoint, Digests, Retention};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
 pub use manifest::{Manifest, RunStretch, shaders_digest};
-pub use metrics::{EvalSplit, Metric, MetricsFile, read_metrics};
+pub use metrics::{EvalSplit, ExchangeMetric, Metric, MetricsFile, read_metrics};
 pub use monitor::{MONITOR_FILE, Monitor};
 pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};

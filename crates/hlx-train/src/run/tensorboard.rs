@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 
-use super::{EvalSplit, Metric};
+use super::{EvalSplit, ExchangeMetric, Metric};
 
 /// An open event file; records are appended.
 pub struct EventFile {
@@ -110,6 +110,7 @@ fn metric_event(metric: &Metric, time: f64) -> Vec<u8> {
             share_of_peak,
             router_balance,
             skipped,
+            exchange,
             ..
         } => {
             curve("train/loss", Some(*loss));
@@ -122,6 +123,13 @@ fn metric_event(metric: &Metric, time: f64) -> Vec<u8> {
             curve("time/share_of_peak", *share_of_peak);
             curve("train/router_balance", router_balance.map(f64::from));
             curve("train/skipped", skipped.map(|n| n as f64));
+            let exchanged = |of: fn(&ExchangeMetric) -> f64| exchange.as_ref().map(of);
+            curve(
+                "time/exchange_gradients_ms",
+                exchanged(|it| it.gradients_ms),
+            );
+            curve("time/exchange_values_ms", exchanged(|it| it.values_ms));
+            curve("time/exchange_hidden", exchanged(|it| it.hidden));
         }
         Metric::Eval {
             split,

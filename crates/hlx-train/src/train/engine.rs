@@ -11,8 +11,9 @@ use hlx_nn::{
 };
 use hlx_ranks::Group;
 
+use super::exchange::ExchangeTimes;
 use super::losses::{LossRing, PendingLosses, StepLoss};
-use super::pass::PassGraphs;
+use super::pass::{PassGraphs, WindowIsFinal};
 use super::shared_step::{SharedStep, as_slices, whole_state};
 use crate::config::Config;
 use crate::data::{Batches, Split};
@@ -110,7 +111,7 @@ impl Engine {
             Some(checkpoint) => {
                 let exchange = shared
                     .as_ref()
-                    .map_or(&Alone as &dyn Exchange, SharedStep::exchange);
+                    .map_or(&Alone as &dyn Exchange, |shared| shared.exchange());
                 load_state(checkpoint, (task.weights(), exchange), optimizer.as_mut())?
             }
         };
@@ -126,6 +127,9 @@ impl Engine {
         let mut passes = PassGraphs::new(ctx, &config, task.weights())?;
         if shared.is_some() && !task.weights().buffers().is_empty() {
             passes.defer_norms();
+        }
+        if let Some(shared) = &shared {
+            passes.watch(shared.exchange().windows(task.weights())?);
         }
         let ring = LossRing::new(ctx, &config, Some(&plan).filter(|_| shared.is_none()))?;
         let watched = match (train.skip_non_finite, plan.is_one_pass()) {
@@ -204,9 +208,18 @@ impl Engine {
     /// Leaves the batch's gradient in the weights.
     fn gradient(&mut self, batch: &Batch, step: u64) -> Result<()> {
         self.passes.begin_step(&self.plan)?;
-        for (rows, pass) in batch.micro_batches.iter().zip(&self.plan.passes) {
+        let n_passes = self.plan.passes.len();
+        for (n, (rows, pass)) in (1..).zip(batch.micro_batches.iter().zip(&self.plan.passes)) {
             let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
-            self.passes.replay(acted_on, rows, pass, step)?;
+            let weights = self.task.weights();
+            // Of the step's last pass, sums go to the other ranks as soon as they are whole.
+            let shared = self.shared.as_ref().filter(|_| n == n_passes);
+            let mut exchange = |bucket| match shared {
+                Some(shared) => shared.begin_bucket(weights, (&self.tree, pass.level), bucket),
+                None => Ok(()),
+            };
+            let is_final = shared.map(|_| &mut exchange as WindowIsFinal<'_>);
+            self.passes.replay(acted_on, rows, (pass, step), is_final)?;
             if let Some(level) = pass.level {
                 let losses = self.passes.losses();
                 self.ring.take(&self.ctx, losses, pass)?;
@@ -216,10 +229,18 @@ impl Engine {
                 if let (Some(watched), None) = (&self.watched, &self.shared) {
                     self.ring.watch(&self.ctx, watched, losses, pass)?;
                 }
-                self.tree.push(self.task.weights(), level)?;
+                if shared.is_none() {
+                    self.tree.push(weights, level)?;
+                }
             }
         }
-        Ok(self.tree.finish(self.task.weights())?)
+        match &self.shared {
+            None => Ok(self.tree.finish(self.task.weights())?),
+            Some(shared) => {
+                self.tree.close();
+                Ok(shared.exchange().passes_end()?)
+            }
+        }
     }
 
     /// Clips the gradient and updates the parameters, unless the batch's one pass has done so.
@@ -299,7 +320,19 @@ impl Engine {
 
     /// What stands between this rank's gradients and the update.
     pub fn exchange(&self) -> &dyn Exchange {
-        self.shared.as_ref().map_or(&Alone, SharedStep::exchange)
+        let shared = self.shared.as_ref();
+        shared.map_or(&Alone, |shared| shared.exchange())
+    }
+
+    /// What carries the words between the ranks, where there are several.
+    pub fn carrier(&self) -> Option<String> {
+        Some(self.shared.as_ref()?.exchange().carrier())
+    }
+
+    /// When the exchanges of the steps since the last call ran.
+    pub fn take_exchange_times(&mut self) -> ExchangeTimes {
+        let shared = self.shared.as_mut();
+        shared.map(SharedStep::take_times).unwrap_or_default()
     }
 
     /// The whole buffers of the optimizer's state; all ranks call it.

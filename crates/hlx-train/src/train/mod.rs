@@ -8,8 +8,8 @@
 
 mod chain_recorder;
 mod engine;
+mod exchange;
 mod files;
-mod host_exchange;
 mod losses;
 mod observer;
 mod pass;
@@ -27,6 +27,7 @@ use hlx_nn::Weights;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
 pub(crate) use engine::Engine;
+pub use exchange::{ExchangeTimes, Span, Traffic};
 use files::RunFiles;
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
@@ -66,6 +67,8 @@ pub struct Trainer {
     last_loss: Option<f64>,
     /// Steps skipped since the last log line.
     period_skips: u64,
+    /// When this rank's exchanges ran, since the run or the stretch began.
+    exchange_times: ExchangeTimes,
 }
 
 /// Downloads of one moment: losses, a log line that is made of them, and the digests of a record
@@ -164,6 +167,16 @@ impl Trainer {
     /// Where each rank of the run runs; one without others.
     pub fn places(&self) -> &[RankPlace] {
         &self.places
+    }
+
+    /// What carries the words between the ranks of the run, where there are several: `NCCL 2.28.3`.
+    pub fn carrier(&self) -> Option<String> {
+        self.engine.carrier()
+    }
+
+    /// When this rank's exchanges ran, up to the last log line.
+    pub fn exchange_times(&self) -> &ExchangeTimes {
+        &self.exchange_times
     }
 
     /// The run folder.
@@ -367,6 +380,9 @@ impl Trainer {
         self.logged = Instant::now();
         let per_second = line.period.n_inputs as f64 / seconds.max(1e-9);
         let is_language = self.task().is_language();
+        let times = self.engine.take_exchange_times();
+        let exchange = times.metric();
+        self.exchange_times.add(times);
         let metric = Metric::Train {
             step: line.step,
             epoch: line.epoch,
@@ -379,6 +395,7 @@ impl Trainer {
             share_of_peak: self.share_of_peak(per_second),
             router_balance: last.balance,
             skipped: Some(std::mem::take(&mut self.period_skips)).filter(|&n| n > 0),
+            exchange,
         };
         self.note(&metric, observer)
     }

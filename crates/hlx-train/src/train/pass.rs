@@ -22,6 +22,9 @@ use crate::task::{RowTensors, Rows, Task};
 /// and pairs of many lengths have many shapes.
 const MAX_GRAPHS: usize = 16;
 
+/// What is told the number of a window of the gradients that is final.
+pub(super) type WindowIsFinal<'a> = &'a mut dyn FnMut(usize) -> Result<()>;
+
 /// What a graph depends on: its inputs' extents, and whether it continues a shard's chain.
 type Shape = (Vec<usize>, bool);
 
@@ -43,6 +46,8 @@ pub(super) struct PassGraphs {
     update_integers: Option<Graph>,
     graphs: HashMap<Shape, PassGraph>,
     clock: u64,
+    /// Windows of the gradients that are exchanged while a pass goes on, where ranks share the batch.
+    watched: Vec<Buffer>,
     /// Where ranks share the batch and the model has batch norms: what their running values follow.
     norms: Option<StepNorms>,
 }
@@ -108,6 +113,7 @@ impl PassGraphs {
             balance: Balance::new(ctx, config)?,
             graphs: HashMap::new(),
             clock: 0,
+            watched: Vec::new(),
             norms: None,
         })
     }
@@ -115,6 +121,11 @@ impl PassGraphs {
     /// Lets the running values of batch norms follow at the end of each step, by the shards of all ranks.
     pub fn defer_norms(&mut self) {
         self.norms = Some(StepNorms::default());
+    }
+
+    /// Lets [`PassGraphs::replay`] tell when each of these windows of the gradients is final.
+    pub fn watch(&mut self, windows: Vec<Buffer>) {
+        self.watched = windows;
     }
 
     /// What this rank's passes have left of a step for batch norms: the number of empty samples, then
@@ -180,13 +191,14 @@ impl PassGraphs {
     }
 
     /// Runs a micro-batch: its gradients and losses are left in the weights and in
-    /// [`PassGraphs::losses`]. If it is the whole batch, the optimizer's update runs too.
+    /// [`PassGraphs::losses`]. If it is the whole batch, the optimizer's update runs too. `is_final` is called
+    /// with the number of each watched window once the launches that write it are launched.
     pub fn replay(
         &mut self,
         (task, optimizer): (&dyn Task, &dyn Optimizer),
         rows: &Rows,
-        pass: &MicroBatch,
-        step: u64,
+        (pass, step): (&MicroBatch, u64),
+        is_final: Option<WindowIsFinal<'_>>,
     ) -> Result<()> {
         let shape = (rows.shape.clone(), pass.plan.accumulate);
         if !self.graphs.contains_key(&shape) {
@@ -205,7 +217,10 @@ impl PassGraphs {
         if task.weights().draws_masks() {
             context.set_counter(step as u32, pass.first_sample as u32)?;
         }
-        pass_graph.graph.replay()?;
+        match is_final {
+            None => pass_graph.graph.replay()?,
+            Some(is_final) => pass_graph.graph.replay_watched(is_final)?,
+        }
         if let Some((norms, used)) = self.norms.as_mut().zip(context.deferred_norms()) {
             norms.n_empty += rows.n_empty as u32;
             norms.shards.extend(used.shards(&self.ctx)?);
@@ -246,37 +261,42 @@ impl PassGraphs {
             None => context,
         };
         let losses = self.losses.slice(0, held)?;
-        let (graph, ()) = self.ctx.record(|| -> Result<(), NnError> {
-            if pass.plan.whole_batch {
-                self.integers.update()?;
-            }
-            self.integers.use_in_recording();
-            let (logits, of_shards) = match &self.balance {
-                Some(_) => task.forward_with_balance(&rows, &context)?,
-                None => (task.forward(&rows, &context)?, None),
-            };
-            let (mut loss, row_losses) =
-                logits.cross_entropy_with_rows(&rows.targets, &self.scale, self.label_smoothing)?;
-            if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
-                loss = balance.add(&loss, &of_shards)?;
-            }
-            let rows_per_shard = rows.targets.n_elements() / held;
-            let accumulate = pass.plan.accumulate;
-            column_sum(
-                &self.ctx,
-                &row_losses.buffer()?,
-                &losses,
-                held,
-                rows_per_shard,
-                1,
-                accumulate,
-            )?;
-            loss.backward_with(&pass.plan)?;
-            if pass.plan.whole_batch {
-                optimizer.update(task.weights())?;
-            }
-            Ok(())
-        })?;
+        let (graph, ()) = self
+            .ctx
+            .record_watched(&self.watched, || -> Result<(), NnError> {
+                if pass.plan.whole_batch {
+                    self.integers.update()?;
+                }
+                self.integers.use_in_recording();
+                let (logits, of_shards) = match &self.balance {
+                    Some(_) => task.forward_with_balance(&rows, &context)?,
+                    None => (task.forward(&rows, &context)?, None),
+                };
+                let (mut loss, row_losses) = logits.cross_entropy_with_rows(
+                    &rows.targets,
+                    &self.scale,
+                    self.label_smoothing,
+                )?;
+                if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
+                    loss = balance.add(&loss, &of_shards)?;
+                }
+                let rows_per_shard = rows.targets.n_elements() / held;
+                let accumulate = pass.plan.accumulate;
+                column_sum(
+                    &self.ctx,
+                    &row_losses.buffer()?,
+                    &losses,
+                    held,
+                    rows_per_shard,
+                    1,
+                    accumulate,
+                )?;
+                loss.backward_with(&pass.plan)?;
+                if pass.plan.whole_batch {
+                    optimizer.update(task.weights())?;
+                }
+                Ok(())
+            })?;
         tracing::debug!(inputs = ?shape, launches = graph.len(), "recorded a pass");
         Ok(PassGraph {
             graph,

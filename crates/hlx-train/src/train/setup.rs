@@ -158,6 +158,7 @@ impl Trainer {
             awaited: Default::default(),
             last_loss: None,
             period_skips: 0,
+            exchange_times: Default::default(),
             monitor,
             engine,
             folder,

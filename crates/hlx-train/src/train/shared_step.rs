@@ -6,21 +6,26 @@ use std::ops::Range;
 use anyhow::{Result, ensure};
 use hlx_core::{Buffer, Context, Graph};
 use hlx_kernels::reduce::norm_rows;
-use hlx_nn::{Exchange, MicroBatchPlan, Optimizer, Part, ShardPlan, Watched, Weights};
+use hlx_nn::{
+    Exchange, GradientTree, MicroBatchPlan, Optimizer, Part, ShardPlan, Watched, Weights,
+};
 use hlx_ranks::Group;
 
-use super::host_exchange::HostExchange;
+use super::exchange::{ExchangeTimes, TreeExchange};
 use super::losses::LossRing;
 use crate::config::Config;
+use crate::ranks::find_nccl;
 
 /// The exchange of a rank, and what a step needs for it on the device.
 pub(crate) struct SharedStep {
-    exchange: HostExchange,
+    exchange: TreeExchange,
     /// The words of the gradient that this rank sums.
     sums: Range<usize>,
     /// The squares' sums of their rows.
     rows: Buffer,
     measure: Option<Graph>,
+    /// Of the exchanges since they were last taken.
+    times: ExchangeTimes,
 }
 
 /// The words that a rank adds to the counts of a step.
@@ -34,7 +39,8 @@ impl SharedStep {
     /// What the device reports.
     pub fn new(group: &Group, config: &Config, weights: &Weights) -> Result<Self> {
         let undivided = config.undivided(weights)?;
-        let exchange = HostExchange::new(group, weights, &undivided)?;
+        let nccl = find_nccl(group, weights.context())?;
+        let exchange = TreeExchange::new((group, nccl), weights, &undivided)?;
         let (parts, mine) = (exchange.parts(), exchange.part_of(group.rank()));
         let (ctx, sums) = (weights.context(), parts.sums(mine));
         let all_rows = (0..parts.len()).map(|part| parts.rows(part).len()).sum();
@@ -47,12 +53,35 @@ impl SharedStep {
             exchange,
             sums,
             measure: None,
+            times: ExchangeTimes::default(),
         })
     }
 
     /// The exchange between the ranks.
-    pub fn exchange(&self) -> &dyn Exchange {
+    pub fn exchange(&self) -> &TreeExchange {
         &self.exchange
+    }
+
+    /// Begins the exchange of a bucket of gradients that this rank's last pass, of this level in the tree, has
+    /// written.
+    ///
+    /// # Errors
+    /// A rank that is lost, and what the device reports.
+    pub fn begin_bucket(
+        &self,
+        weights: &Weights,
+        (tree, level): (&GradientTree, Option<u32>),
+        bucket: usize,
+    ) -> Result<()> {
+        if let Some(level) = level {
+            tree.close_window(weights, level, self.exchange.window(bucket))?;
+        }
+        Ok(self.exchange.bucket_is_final(weights)?)
+    }
+
+    /// When the exchanges of the steps since the last call ran.
+    pub fn take_times(&mut self) -> ExchangeTimes {
+        std::mem::take(&mut self.times)
     }
 
     /// The sums over all ranks of two counts of a batch.
@@ -97,6 +126,8 @@ impl SharedStep {
         if !self.rows.is_empty() {
             words.extend(ctx.download_u32(&self.rows)?);
         }
+        ctx.sync()?;
+        self.times.add(self.exchange.take_times());
         let all = self.exchange.gather_words(&words)?;
         let (mut losses, mut rows) = (Vec::with_capacity(all.len()), Vec::new());
         let parts = self.exchange.parts();

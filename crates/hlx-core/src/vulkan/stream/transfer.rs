@@ -16,7 +16,87 @@ pub(crate) struct ReadBack {
     submission: u64,
 }
 
+/// Pinned host memory of so many words.
+pub(crate) struct PinnedWords {
+    memory: HostMemory,
+    words: usize,
+}
+
+impl PinnedWords {
+    /// The words; no copy of the device's is under way, as it would have the memory.
+    pub fn words(&self) -> &[u32] {
+        // SAFETY: the words lie in mapped memory that was zeroed, and the device does not write them.
+        unsafe { std::slice::from_raw_parts(self.memory.pointer.cast(), self.words) }
+    }
+
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as above, and nobody else has the memory.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.pointer.cast(), self.words) }
+    }
+}
+
+/// A copy between the device and pinned memory.
+pub(crate) struct HostCopy {
+    pinned: PinnedWords,
+    /// The submission that carries it out.
+    submission: u64,
+}
+
 impl VulkanStream {
+    /// Allocates pinned memory, zeros.
+    pub fn alloc_pinned(&self, words: usize) -> Result<PinnedWords, CoreError> {
+        let memory = self.device.allocate_host(4 * words.max(1) as u64, true)?;
+        // SAFETY: the mapped memory has these words, and nobody uses it yet.
+        unsafe { memory.pointer.cast::<u32>().write_bytes(0, words) };
+        Ok(PinnedWords { memory, words })
+    }
+
+    /// Submits a copy of the buffer's words to pinned memory that holds them.
+    pub fn copy_to_pinned(
+        &self,
+        buffer: &Buffer,
+        pinned: PinnedWords,
+    ) -> Result<HostCopy, CoreError> {
+        let mut state = self.lock_unrecorded("download")?;
+        let source = View::of(&Binding::Read(buffer));
+        let target = HostRange::start_of(&pinned.memory);
+        self.eager(&mut state)?.read_back(&source, target)?;
+        state.submit(&[])?;
+        let submission = state.submissions.count();
+        Ok(HostCopy { pinned, submission })
+    }
+
+    /// Launches a copy of pinned memory to the buffer, which it holds the words of.
+    pub fn copy_from_pinned(
+        &self,
+        pinned: PinnedWords,
+        buffer: &Buffer,
+    ) -> Result<HostCopy, CoreError> {
+        let mut state = self.lock_unrecorded("upload")?;
+        let target = View::of(&Binding::Write(buffer));
+        let source = HostRange::start_of(&pinned.memory);
+        self.eager(&mut state)?.upload(source, &target)?;
+        let submission = state.submissions.count() + 1;
+        Ok(HostCopy { pinned, submission })
+    }
+
+    /// Whether a copy is done.
+    pub fn is_copied(&self, copy: &HostCopy) -> Result<bool, CoreError> {
+        let mut state = self.state();
+        state.submissions.poll()?;
+        Ok(state.submissions.done() >= copy.submission)
+    }
+
+    /// Waits for a copy, and gives its memory back.
+    pub fn finish_copy(&self, copy: HostCopy) -> Result<PinnedWords, CoreError> {
+        let mut state = self.state();
+        if state.submissions.count() < copy.submission {
+            state.submit(&[])?;
+        }
+        state.submissions.wait_for(copy.submission)?;
+        Ok(copy.pinned)
+    }
+
     /// Copies words, each through `map`, to the device through the staging ring.
     pub fn upload(
         &self,

@@ -158,7 +158,10 @@ impl Arguments {
             report(&trainer, &outcome, self.json)?;
         }
         if let Some(timing) = timing {
-            self.show_timing(&timing, trainer.folder().path())?;
+            self.show_timing(
+                &timing.with_exchange(trainer.exchange_times()),
+                trainer.folder().path(),
+            )?;
         }
         Ok(outcome.interrupted)
     }
@@ -319,6 +322,7 @@ impl Screen {
                 "arithmetic": ctx.arithmetic(), "parameters": parameters, "train_samples": n_train,
                 "eval_samples": n_eval, "step": step, "total_steps": total,
                 "run": trainer.folder().path(), "ranks": trainer.places(),
+                "exchange": trainer.carrier(),
             });
             return self.line(&head.to_string());
         }
@@ -331,6 +335,9 @@ impl Screen {
                 ..
             } = place;
             self.line(&format!("rank {rank:<3} {host}  {device} [{selector}]"))?;
+        }
+        if let Some(carrier) = trainer.carrier() {
+            self.line(&format!("exchange {carrier}"))?;
         }
         self.line(&format!(
             "device   {info}, arithmetic {}{}",
@@ -407,6 +414,7 @@ fn line_of(metric: &Metric) -> String {
             share_of_peak,
             router_balance,
             skipped,
+            exchange,
         } => {
             let speed = match (tokens_per_second, images_per_second) {
                 (Some(tokens), _) => format!("{tokens:.0} tokens/s"),
@@ -418,10 +426,14 @@ fn line_of(metric: &Metric) -> String {
             });
             let balance =
                 router_balance.map_or_else(String::new, |loss| format!("  balance {loss:.4}"));
+            let exchange = exchange.map_or_else(String::new, |it| {
+                let ms = it.gradients_ms + it.values_ms;
+                format!("  exchange {ms:.1} ms")
+            });
             let skipped = skipped.map_or_else(String::new, |n| format!("  {n} skipped"));
             format!(
                 "step {step:>6}  loss {loss:.5}  norm {grad_norm:.4}  rate {learning_rate:.3e}{balance}  \
-                 {ms_per_step:.1} ms/step  {speed}{share}  epoch {epoch:.2}{skipped}"
+                 {ms_per_step:.1} ms/step  {speed}{share}{exchange}  epoch {epoch:.2}{skipped}"
             )
         }
         Metric::Eval {

@@ -1,0 +1,177 @@
+//! Host memory that a device copies to and from by itself, while the host does other work.
+
+use super::{Context, Stream};
+use crate::error::CoreError;
+use crate::memory::Buffer;
+use crate::vulkan::HostCopy;
+
+/// Words in host memory that the device reaches: pinned by a Vulkan device's driver, plain memory on the CPU.
+pub struct HostBuffer(pub(crate) HostWords);
+
+pub(crate) enum HostWords {
+    Plain(Vec<u32>),
+    Pinned(crate::vulkan::PinnedWords),
+}
+
+impl HostBuffer {
+    /// The number of words.
+    pub fn len(&self) -> usize {
+        self.words().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[u32] {
+        match &self.0 {
+            HostWords::Plain(words) => words,
+            HostWords::Pinned(pinned) => pinned.words(),
+        }
+    }
+
+    /// The words, to be written.
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        match &mut self.0 {
+            HostWords::Plain(words) => words,
+            HostWords::Pinned(pinned) => pinned.words_mut(),
+        }
+    }
+}
+
+/// A copy under way, which has the host memory until it is done. Dropping it waits for the device.
+pub struct PendingCopy {
+    ctx: Context,
+    copy: Option<Copy>,
+}
+
+enum Copy {
+    Done(Vec<u32>),
+    UnderWay(HostCopy),
+}
+
+impl Context {
+    /// Allocates `len` words of host memory for copies, zeros.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn alloc_host(&self, len: usize) -> Result<HostBuffer, CoreError> {
+        Ok(HostBuffer(match self.stream() {
+            Stream::Cpu(_) => HostWords::Plain(vec![0; len]),
+            Stream::Vulkan(stream) => HostWords::Pinned(stream.alloc_pinned(len)?),
+        }))
+    }
+
+    /// Starts to copy a buffer's words, as they are after all work launched so far, to the first words of
+    /// `host`.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] for host memory of another kind of device, or too little; the driver's error.
+    pub fn copy_to_host(
+        &self,
+        buffer: &Buffer,
+        host: HostBuffer,
+    ) -> Result<PendingCopy, CoreError> {
+        self.check_host("download", buffer, &host)?;
+        let copy = match (self.stream(), host.0) {
+            (Stream::Vulkan(stream), HostWords::Pinned(pinned)) => {
+                Copy::UnderWay(stream.copy_to_pinned(&buffer.as_words(), pinned)?)
+            }
+            (_, HostWords::Plain(mut words)) => {
+                words[..buffer.words()].copy_from_slice(&self.download_u32(buffer)?);
+                Copy::Done(words)
+            }
+            _ => return Err(CoreError::invalid("download", "pinned memory on the CPU")),
+        };
+        Ok(PendingCopy::new(self, copy))
+    }
+
+    /// Starts to copy the first words of `host` to a buffer; work launched later sees them there.
+    ///
+    /// # Errors
+    /// As [`Context::copy_to_host`].
+    pub fn copy_from_host(
+        &self,
+        host: HostBuffer,
+        buffer: &Buffer,
+    ) -> Result<PendingCopy, CoreError> {
+        self.check_host("upload", buffer, &host)?;
+        let copy = match (self.stream(), host.0) {
+            (Stream::Vulkan(stream), HostWords::Pinned(pinned)) => {
+                Copy::UnderWay(stream.copy_from_pinned(pinned, &buffer.as_words())?)
+            }
+            (_, HostWords::Plain(words)) => {
+                self.upload_u32(buffer, &words[..buffer.words()])?;
+                Copy::Done(words)
+            }
+            _ => return Err(CoreError::invalid("upload", "pinned memory on the CPU")),
+        };
+        Ok(PendingCopy::new(self, copy))
+    }
+
+    fn check_host(
+        &self,
+        operation: &str,
+        buffer: &Buffer,
+        host: &HostBuffer,
+    ) -> Result<(), CoreError> {
+        self.check_owner(operation, "buffer", buffer)?;
+        let (found, expected) = (host.len(), buffer.words());
+        if found >= expected {
+            return Ok(());
+        }
+        let reason = format!("host memory has {found} words, expected {expected}");
+        Err(CoreError::invalid(operation, reason))
+    }
+}
+
+impl PendingCopy {
+    fn new(ctx: &Context, copy: Copy) -> Self {
+        Self {
+            ctx: ctx.clone(),
+            copy: Some(copy),
+        }
+    }
+
+    /// Whether [`PendingCopy::wait`] would return at once.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`].
+    pub fn is_done(&self) -> Result<bool, CoreError> {
+        match (self.ctx.stream(), &self.copy) {
+            (Stream::Vulkan(stream), Some(Copy::UnderWay(copy))) => stream.is_copied(copy),
+            _ => Ok(true),
+        }
+    }
+
+    /// Waits for the copy, and gives the host memory back.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`].
+    pub fn wait(mut self) -> Result<HostBuffer, CoreError> {
+        match self.finish()? {
+            Some(host) => Ok(host),
+            None => Err(CoreError::invalid("copy", "it has been waited for")),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Option<HostBuffer>, CoreError> {
+        Ok(match (self.ctx.stream(), self.copy.take()) {
+            (Stream::Vulkan(stream), Some(Copy::UnderWay(copy))) => {
+                Some(HostBuffer(HostWords::Pinned(stream.finish_copy(copy)?)))
+            }
+            (_, Some(Copy::Done(words))) => Some(HostBuffer(HostWords::Plain(words))),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for PendingCopy {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish() {
+            tracing::error!("a copy that nobody waited for: {error}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a context shares with another library on the same GPU: memory, and the order of both works.
+
+use std::fs::File;
+
+use super::{Context, Stream};
+use crate::error::CoreError;
+use crate::memory::Buffer;
+use crate::vulkan::{Timeline, VulkanStream};
+
+/// Device memory that another library imports by a file descriptor.
+pub struct SharedBuffer {
+    /// The words, as HLX knows them.
+    pub buffer: Buffer,
+    /// An opaque descriptor of the memory.
+    pub file: File,
+    /// The bytes of the memory, at least those of the buffer.
+    pub bytes: u64,
+}
+
+impl Context {
+    fn sharing(&self, operation: &str) -> Result<&VulkanStream, CoreError> {
+        match self.stream() {
+            Stream::Vulkan(stream) => Ok(stream),
+            Stream::Cpu(_) => Err(CoreError::invalid(operation, "not possible on the CPU")),
+        }
+    }
+
+    /// The number by which other libraries know the device (Vulkan's `deviceUUID`); none on one that
+    /// cannot share memory with them.
+    pub fn sharing_uuid(&self) -> Option<[u8; 16]> {
+        let stream = self.sharing("share").ok()?;
+        stream.device().sharing_uuid()
+    }
+
+    /// Allocates `len` f32 elements, uninitialised, in memory that another library can import. It is freed
+    /// when both have let go of it.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`], and [`CoreError::Invalid`] on a device that cannot export memory.
+    pub fn alloc_shared(&self, len: usize) -> Result<SharedBuffer, CoreError> {
+        let device = self.sharing("export memory")?.device();
+        let (memory, file, bytes) = device.allocate_exported(len.max(1))?;
+        let block = self.source().adopt(memory, len.max(1));
+        let buffer = Buffer::isolated(block, len);
+        Ok(SharedBuffer {
+            buffer,
+            file,
+            bytes,
+        })
+    }
+
+    /// Makes a timeline semaphore at 0, and an opaque file descriptor of it.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] on a device that cannot export it; the driver's error.
+    pub fn timeline(&self) -> Result<(Timeline, File), CoreError> {
+        let stream = self.sharing("export a timeline")?;
+        stream.device().exported_timeline()
+    }
+
+    /// Lets the timeline have `value` when all work launched so far is done. Values rise.
+    ///
+    /// # Errors
+    /// As [`Context::sync`], which this does not wait for.
+    pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
+        self.sharing("raise a timeline")?.raise(timeline, value)
+    }
+
+    /// Lets all work launched from now on begin when the timeline has `value`. The host does not wait.
+    ///
+    /// # Errors
+    /// As [`Context::raise`].
+    pub fn await_value(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
+        let stream = self.sharing("await a timeline")?;
+        stream.await_value(timeline, value)
+    }
+}

@@ -1,0 +1,120 @@
+//! Memory and timeline semaphores that another library on the same GPU imports, by file descriptor.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use ash::vk;
+use vulkano::VulkanObject;
+use vulkano::device::physical::PhysicalDevice;
+use vulkano::device::{DeviceExtensions, DeviceFeatures};
+use vulkano::memory::{
+    DedicatedAllocation, DeviceMemory, ExternalMemoryHandleType, ExternalMemoryHandleTypes,
+    MemoryAllocateInfo,
+};
+use vulkano::sync::semaphore::{
+    ExternalSemaphoreHandleType, ExternalSemaphoreHandleTypes, Semaphore, SemaphoreCreateInfo,
+    SemaphoreType,
+};
+
+use super::device::raw_buffer;
+use super::{VulkanDevice, translate, translate_validated};
+use crate::error::CoreError;
+use crate::memory::BlockMemory;
+
+/// A counter that work of this device and of another library wait for and raise.
+#[derive(Clone)]
+pub struct Timeline {
+    pub(super) semaphore: Arc<Semaphore>,
+}
+
+/// A value of a timeline.
+#[derive(Clone)]
+pub(super) struct TimelineValue {
+    pub timeline: Timeline,
+    pub value: u64,
+}
+
+impl TimelineValue {
+    pub fn handle(&self) -> vk::Semaphore {
+        self.timeline.semaphore.handle()
+    }
+}
+
+/// Whether memory and semaphores can be exported by file descriptor.
+fn is_able(physical: &PhysicalDevice) -> bool {
+    let extensions = physical.supported_extensions();
+    let by_descriptor = extensions.khr_external_memory_fd && extensions.khr_external_semaphore_fd;
+    cfg!(unix) && by_descriptor && physical.supported_features().timeline_semaphore
+}
+
+/// Turns on what exporting needs, where the device has it.
+pub(super) fn enable(
+    physical: &PhysicalDevice,
+    extensions: &mut DeviceExtensions,
+    features: &mut DeviceFeatures,
+) {
+    if is_able(physical) {
+        extensions.khr_external_memory_fd = true;
+        extensions.khr_external_semaphore_fd = true;
+        features.timeline_semaphore = true;
+    }
+}
+
+impl VulkanDevice {
+    /// The number by which other libraries know the device, if it can share memory with them.
+    pub fn sharing_uuid(&self) -> Option<[u8; 16]> {
+        let physical = self.device.physical_device();
+        let uuid = physical.properties().device_uuid;
+        uuid.filter(|_| is_able(physical))
+    }
+
+    fn check_sharing(&self, operation: &str) -> Result<(), CoreError> {
+        match self.sharing_uuid() {
+            Some(_) => Ok(()),
+            None => Err(CoreError::invalid(
+                operation,
+                "the device cannot export memory by file descriptor",
+            )),
+        }
+    }
+
+    /// Allocates a device-local buffer, and exports its memory: the descriptor, and the bytes that it is of.
+    pub fn allocate_exported(&self, words: usize) -> Result<(BlockMemory, File, u64), CoreError> {
+        self.check_sharing("export memory")?;
+        let failed = |error| translate_validated(&self.info.name, "export memory", error);
+        let kind = ExternalMemoryHandleType::OpaqueFd;
+        let types = ExternalMemoryHandleTypes::from(kind);
+        let raw = raw_buffer(&self.device, &self.info, words as u64 * 4, types)?;
+        let bytes = raw.memory_requirements().layout.size();
+        let info = MemoryAllocateInfo {
+            allocation_size: bytes,
+            memory_type_index: self.memory_type,
+            dedicated_allocation: Some(DedicatedAllocation::Buffer(&raw)),
+            export_handle_types: types,
+            ..MemoryAllocateInfo::default()
+        };
+        let memory = DeviceMemory::allocate(Arc::clone(&self.device), info).map_err(failed)?;
+        let file = memory.export_fd(kind).map_err(failed)?;
+        Ok((BlockMemory::Vulkan(self.bind(raw, memory)?), file, bytes))
+    }
+
+    /// Makes a timeline that begins at 0, and exports it.
+    pub fn exported_timeline(&self) -> Result<(Timeline, File), CoreError> {
+        self.check_sharing("export a timeline")?;
+        let name = &self.info.name;
+        let kind = ExternalSemaphoreHandleType::OpaqueFd;
+        let info = SemaphoreCreateInfo {
+            semaphore_type: SemaphoreType::Timeline,
+            initial_value: 0,
+            export_handle_types: ExternalSemaphoreHandleTypes::from(kind),
+            ..SemaphoreCreateInfo::default()
+        };
+        let semaphore = Semaphore::new(Arc::clone(&self.device), info)
+            .map_err(|error| translate_validated(name, "make a timeline", error))?;
+        // SAFETY: an opaque descriptor refers to the semaphore itself, whose state it does not change.
+        let file = unsafe { semaphore.export_fd_unchecked(kind) }
+            .map_err(|error| translate(name, "export a timeline", error))?;
+        let semaphore = Arc::new(semaphore);
+        Ok((Timeline { semaphore }, file))
+    }
+}

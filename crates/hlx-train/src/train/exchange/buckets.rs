@@ -1,0 +1,105 @@
+//! The pieces that gradients are exchanged in, and their swaps.
+
+use std::ops::Range;
+
+use hlx_core::{ALIGNMENT_WORDS, Buffer};
+use hlx_nn::{Parts, Result, Weights};
+
+use super::link::CAPACITY;
+
+/// Pieces of all gradients, in the order in which they are exchanged on every rank: about that in which a
+/// backward pass ends them. Gradients of other uses of parameters (a tied output layer) come first, then
+/// the parameters from the last to the first.
+pub(super) struct Buckets(Vec<Range<usize>>);
+
+/// One swap of the tree: what a rank gives to its peer, and what it adds the peer's words to.
+#[derive(Debug)]
+pub(super) struct Swap {
+    pub peer: usize,
+    pub given: Option<Range<usize>>,
+    pub kept: Option<Range<usize>>,
+}
+
+impl Buckets {
+    /// Cuts the gradients of a weights. Parameters without a gradient are left out: theirs are zeros.
+    pub fn new(weights: &Weights, parts: &Parts) -> Self {
+        let mut trained: Vec<Range<usize>> = Vec::new();
+        for (parameter, span) in weights.parameters().iter().zip(weights.spans("")) {
+            let range = span.offset..span.offset + parameter.n_elements();
+            match trained.last_mut() {
+                _ if !parameter.requires_grad() => {}
+                // The padding between two parameters is never read.
+                Some(last) if range.start - last.end < ALIGNMENT_WORDS => {
+                    last.end = range.end;
+                }
+                _ => trained.push(range),
+            }
+        }
+        let all = parts.gradients(0..parts.len());
+        let uses = all[1..].iter().flat_map(pieces);
+        let own = trained.iter().rev().flat_map(|range| {
+            let mut pieces = pieces(range);
+            pieces.reverse();
+            pieces
+        });
+        Self(uses.chain(own).collect())
+    }
+
+    /// The words of a bucket.
+    pub fn range(&self, bucket: usize) -> Range<usize> {
+        self.0[bucket].clone()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The windows of the buckets.
+    pub fn windows(&self, all_gradients: &Buffer) -> Result<Vec<Buffer>> {
+        let window = |range: &Range<usize>| Ok(all_gradients.slice(range.start, range.len())?);
+        self.0.iter().map(window).collect()
+    }
+
+    /// The swaps of each bucket, level by level: recursive halving, neighbours first.
+    pub fn swaps(&self, parts: &Parts, rank: usize) -> Vec<Vec<Swap>> {
+        let mut held = 0..parts.len();
+        let mut levels = Vec::new();
+        for level in 0..parts.len().ilog2() {
+            let (bit, middle) = (1 << level, held.start + held.len() / 2);
+            let halves = [held.start..middle, middle..held.end];
+            let [low, high] = halves.clone().map(|half| parts.gradients(half));
+            let is_low = rank & bit == 0;
+            let (given, kept) = if is_low { (high, low) } else { (low, high) };
+            levels.push((rank ^ bit, given, kept));
+            let [low, high] = halves;
+            held = if is_low { low } else { high };
+        }
+        let of_bucket = |bucket: &Range<usize>| {
+            let swap = |(peer, given, kept): &(usize, Vec<Range<usize>>, Vec<Range<usize>>)| Swap {
+                peer: *peer,
+                given: within(bucket, given),
+                kept: within(bucket, kept),
+            };
+            levels.iter().map(swap).collect()
+        };
+        self.0.iter().map(of_bucket).collect()
+    }
+}
+
+/// A range cut into pieces that one swap carries.
+pub(super) fn pieces(range: &Range<usize>) -> Vec<Range<usize>> {
+    let starts = range.clone().step_by(CAPACITY);
+    starts
+        .map(|start| start..(start + CAPACITY).min(range.end))
+        .collect()
+}
+
+/// The words of a bucket that lie in some ranges: at most one of them has any, as neighbouring parts are
+/// neighbouring words and no bucket holds words of two uses.
+fn within(bucket: &Range<usize>, ranges: &[Range<usize>]) -> Option<Range<usize>> {
+    let common = |range: &Range<usize>| {
+        let common = bucket.start.max(range.start)..bucket.end.min(range.end);
+        (!common.is_empty()).then_some(common)
+    };
+    ranges.iter().find_map(common)
+}

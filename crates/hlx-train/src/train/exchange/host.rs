@@ -1,0 +1,250 @@
+//! A link through the memory of the host: the device copies to pinned memory, another thread swaps it with
+//! the other rank, and the device copies what came back.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hlx_core::{Buffer, Context, CoreError, HostBuffer, PendingCopy};
+use hlx_nn::{NnError, Result};
+use hlx_ranks::{Group, RankError};
+
+use super::link::Link;
+use super::times::Span;
+use super::{broken, lost};
+
+/// Between two looks whether the device has copied.
+const LOOK: Duration = Duration::from_micros(20);
+
+/// The link of one rank.
+pub(super) struct HostLink {
+    ctx: Context,
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    worker: Option<JoinHandle<()>>,
+    free: Vec<Slot>,
+    /// Slots that the device copies received words from.
+    uploads: VecDeque<(PendingCopy, HostBuffer)>,
+    /// Words received, on the device.
+    received: Buffer,
+    /// Of swaps under way: how many words come.
+    expected: VecDeque<usize>,
+    began: Instant,
+    spans: Vec<Span>,
+    passes: Option<(Sender<PendingCopy>, Receiver<f64>)>,
+    passes_end_ms: Option<f64>,
+}
+
+/// Pinned memory of a swap.
+struct Slot {
+    out: HostBuffer,
+    into: HostBuffer,
+}
+
+enum Out {
+    Words(PendingCopy, usize),
+    Nothing(HostBuffer),
+}
+
+struct Job {
+    peer: usize,
+    out: Out,
+    into: HostBuffer,
+    n_into: usize,
+}
+
+struct Done {
+    result: Result<(Slot, Span), Failed>,
+}
+
+enum Failed {
+    Rank(RankError),
+    Device(CoreError),
+}
+
+impl From<Failed> for NnError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Rank(error) => lost(error),
+            Failed::Device(error) => error.into(),
+        }
+    }
+}
+
+impl HostLink {
+    /// A link with room for `n_slots` swaps of `slot_words` words.
+    pub fn new(
+        ctx: &Context,
+        group: &Group,
+        (n_slots, slot_words): (usize, usize),
+    ) -> Result<Self> {
+        let slot = |_| {
+            Ok(Slot {
+                out: ctx.alloc_host(slot_words)?,
+                into: ctx.alloc_host(slot_words)?,
+            })
+        };
+        let began = Instant::now();
+        let (jobs, incoming) = channel::<Job>();
+        let (outgoing, done) = channel();
+        let group = group.clone();
+        let worker = std::thread::spawn(move || {
+            for job in incoming {
+                let result = carry_out(&group, job, began);
+                if outgoing.send(Done { result }).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self {
+            ctx: ctx.clone(),
+            jobs: Some(jobs),
+            done,
+            worker: Some(worker),
+            free: (0..n_slots).map(slot).collect::<Result<_>>()?,
+            uploads: VecDeque::new(),
+            received: ctx.alloc(slot_words)?,
+            expected: VecDeque::new(),
+            began,
+            spans: Vec::new(),
+            passes: (!ctx.is_cpu()).then(|| watch(began)),
+            passes_end_ms: None,
+        })
+    }
+
+    fn slot(&mut self) -> Result<Slot> {
+        if let Some(slot) = self.free.pop() {
+            return Ok(slot);
+        }
+        match self.uploads.pop_front() {
+            Some((copy, out)) => Ok(Slot {
+                out,
+                into: copy.wait()?,
+            }),
+            None => Err(broken("more swaps than it was made for")),
+        }
+    }
+}
+
+impl Link for HostLink {
+    fn name(&self) -> String {
+        "host memory".to_owned()
+    }
+
+    fn begin(&mut self, peer: usize, out: Option<&Buffer>, n_into: usize) -> Result<()> {
+        let Slot { out: memory, into } = self.slot()?;
+        let out = match out {
+            Some(buffer) => {
+                let copy = self.ctx.copy_to_host(buffer, memory)?;
+                Out::Words(copy, buffer.len())
+            }
+            None => Out::Nothing(memory),
+        };
+        let job = Job {
+            peer,
+            out,
+            into,
+            n_into,
+        };
+        self.expected.push_back(n_into);
+        // A worker that is gone has left its error.
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(job);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Buffer> {
+        let n = self.expected.pop_front().unwrap_or_default();
+        let done = self.done.recv();
+        let Done { result } = done.map_err(|_| broken("its thread has ended"))?;
+        let (Slot { out, into }, span) = result?;
+        self.spans.push(span);
+        let received = self.received.slice(0, n)?;
+        if n == 0 {
+            self.free.push(Slot { out, into });
+            return Ok(received);
+        }
+        let copy = self.ctx.copy_from_host(into, &received)?;
+        self.uploads.push_back((copy, out));
+        Ok(received)
+    }
+
+    fn passes_end(&mut self) -> Result<()> {
+        match &self.passes {
+            None => self.passes_end_ms = Some(ms_since(self.began)),
+            Some((watch, _)) => {
+                let word = self.received.slice(0, 1)?;
+                let copy = self.ctx.copy_to_host(&word, self.ctx.alloc_host(1)?)?;
+                let _ = watch.send(copy);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_spans(&mut self) -> (Vec<Span>, f64) {
+        let arrived = self.passes.as_ref().and_then(|(_, ends)| ends.recv().ok());
+        let end = arrived.or(self.passes_end_ms.take());
+        (std::mem::take(&mut self.spans), end.unwrap_or(0.0))
+    }
+}
+
+impl Drop for HostLink {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+}
+
+fn ms_since(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1e3
+}
+
+/// Waits for a copy without keeping the device's lock.
+fn wait(copy: PendingCopy) -> Result<HostBuffer, CoreError> {
+    while !copy.is_done()? {
+        std::thread::sleep(LOOK);
+    }
+    copy.wait()
+}
+
+/// What the worker does.
+fn carry_out(group: &Group, job: Job, began: Instant) -> Result<(Slot, Span), Failed> {
+    let Job {
+        peer,
+        out,
+        mut into,
+        n_into,
+    } = job;
+    let (out, n_out) = match out {
+        Out::Words(copy, n) => (wait(copy).map_err(Failed::Device)?, n),
+        Out::Nothing(memory) => (memory, 0),
+    };
+    let begin_ms = ms_since(began);
+    let sent = bytemuck::cast_slice(&out.words()[..n_out]);
+    let received = bytemuck::cast_slice_mut(&mut into.words_mut()[..n_into]);
+    group.swap(peer, sent, received).map_err(Failed::Rank)?;
+    let span = Span {
+        begin_ms,
+        end_ms: ms_since(began),
+        bytes: 4 * (n_out + n_into) as u64,
+    };
+    Ok((Slot { out, into }, span))
+}
+
+/// A thread that tells when copies were done.
+fn watch(began: Instant) -> (Sender<PendingCopy>, Receiver<f64>) {
+    let (sender, copies) = channel::<PendingCopy>();
+    let (ends, receiver) = channel();
+    std::thread::spawn(move || {
+        for copy in copies {
+            if wait(copy).is_err() || ends.send(ms_since(began)).is_err() {
+                break;
+            }
+        }
+    });
+    (sender, receiver)
+}

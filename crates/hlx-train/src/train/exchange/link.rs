@@ -1,0 +1,40 @@
+//! The seam between the order of an exchange and what carries its words.
+
+use hlx_core::Buffer;
+use hlx_nn::Result;
+
+use super::times::Span;
+
+/// Words of a swap: 16 MiB, long enough for the full speed of every link that was measured.
+pub(super) const CAPACITY: usize = 4 << 20;
+
+/// Swaps windows of device buffers with other ranks. Swaps end in the order in which they began, and all
+/// ranks begin them in the same order.
+pub(super) trait Link: Send {
+    /// What carries the words, for people: `NCCL 2.28.3`.
+    fn name(&self) -> String;
+
+    /// Begins a swap with a rank: sends the words of `out`, at most [`CAPACITY`], as they are after all work
+    /// launched so far, and receives `n_into`. Does not wait for the device.
+    ///
+    /// # Errors
+    /// A rank that is lost, and what the device reports.
+    fn begin(&mut self, peer: usize, out: Option<&Buffer>, n_into: usize) -> Result<()>;
+
+    /// Ends the oldest swap: work launched from now on sees the received words in the buffer returned,
+    /// until as many swaps have begun as the link was made for.
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    fn end(&mut self) -> Result<Buffer>;
+
+    /// Notes that the passes whose work the coming swaps' words are of have been launched.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn passes_end(&mut self) -> Result<()>;
+
+    /// When the swaps since the last call ran, in the order in which they began, and when the passes had
+    /// ended, in milliseconds of one clock. The device has done all of it.
+    fn take_spans(&mut self) -> (Vec<Span>, f64);
+}

@@ -1,0 +1,334 @@
+//! The exchange of gradients and values between ranks.
+//!
+//! Sums go by recursive halving, neighbours first, which is the upper part of the tree over the shards:
+//! at each level a rank sends the half of its words that the other rank of the pair goes on with, and
+//! adds what it receives, on its device, to the half that it goes on with itself. Values go back by
+//! recursive doubling. Gradients go in buckets, each as soon as the backward pass has left its words.
+
+mod buckets;
+mod host;
+mod link;
+mod nccl;
+mod times;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hlx_core::{Buffer, Context};
+use hlx_kernels::elementwise::add_assign;
+use hlx_nn::{Exchange, NnError, ParameterSet, Parts, Result, Weights};
+use hlx_ranks::{Group, NcclCandidate, RankError};
+
+use self::buckets::{Buckets, Swap, pieces};
+use self::host::HostLink;
+use self::link::{CAPACITY, Link};
+use self::nccl::NcclLink;
+pub use self::times::{ExchangeTimes, Span, Traffic};
+
+/// How many buckets later a swap ends, so that the device seldom waits for it.
+const LAG: usize = 3;
+
+/// An exchange over the ranks of a group, each with its part of the flat buffers.
+pub(crate) struct TreeExchange {
+    group: Group,
+    parts: Parts,
+    buckets: Buckets,
+    /// Of each bucket, level by level.
+    swaps: Vec<Vec<Swap>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    link: Box<dyn Link>,
+    /// Buckets of this step whose exchange has begun.
+    begun: usize,
+    /// Of each swap since the times were taken: whether it carries gradients.
+    kinds: Vec<bool>,
+}
+
+impl State {
+    fn begin(
+        &mut self,
+        gradients: bool,
+        (peer, n_into): (usize, usize),
+        out: Option<&Buffer>,
+    ) -> Result<()> {
+        self.kinds.push(gradients);
+        self.link.begin(peer, out, n_into)
+    }
+}
+
+impl TreeExchange {
+    /// Cuts the flat buffers of a weights among the ranks of a group, a power of two of them, and connects
+    /// them: by NCCL where all have found it.
+    ///
+    /// # Errors
+    /// As [`Parts::new`], and what the device and NCCL report.
+    pub fn new(
+        (group, nccl): (&Group, Option<NcclCandidate>),
+        weights: &Weights,
+        undivided: &ParameterSet,
+    ) -> Result<Self> {
+        let (ctx, n_ranks) = (weights.context(), group.n_ranks());
+        let parts = Parts::new(weights, n_ranks, undivided)?;
+        let buckets = Buckets::new(weights, &parts);
+        let swaps = buckets.swaps(&parts, group.rank());
+        let n_slots = LAG * (n_ranks.ilog2() as usize + 1) + 1;
+        let room = (n_slots, CAPACITY.min(weights.all_gradients()?.len()));
+        let link: Box<dyn Link> = match nccl {
+            Some(candidate) => Box::new(NcclLink::new(ctx, (group, candidate), room)?),
+            None => Box::new(HostLink::new(ctx, group, room)?),
+        };
+        Ok(Self {
+            group: group.clone(),
+            parts,
+            buckets,
+            swaps,
+            state: Mutex::new(State {
+                link,
+                begun: 0,
+                kinds: Vec::new(),
+            }),
+        })
+    }
+
+    /// How the buffers are cut.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The part of a rank.
+    pub fn part_of(&self, rank: usize) -> usize {
+        Parts::of_rank(rank, self.group.n_ranks())
+    }
+
+    /// What carries the words, for people.
+    pub fn carrier(&self) -> String {
+        self.state().link.name()
+    }
+
+    /// The windows of all gradients that [`TreeExchange::bucket_is_final`] is to be told of, in order.
+    pub fn windows(&self, weights: &Weights) -> Result<Vec<Buffer>> {
+        self.buckets.windows(weights.all_gradients()?)
+    }
+
+    /// The words of a window among all gradients.
+    pub fn window(&self, bucket: usize) -> Range<usize> {
+        self.buckets.range(bucket)
+    }
+
+    /// Begins the exchange of a bucket whose words all launches of this rank's passes have written; those
+    /// before it have begun.
+    ///
+    /// # Errors
+    /// As [`Exchange::reduce`].
+    pub fn bucket_is_final(&self, weights: &Weights) -> Result<()> {
+        let mut state = self.state();
+        let tick = state.begun;
+        state.begun += 1;
+        self.tick(&mut state, weights, tick)
+    }
+
+    /// Notes that all passes have been launched.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn passes_end(&self) -> Result<()> {
+        self.state().link.passes_end()
+    }
+
+    /// When the swaps of this step's gradients ran, and those of values since the last call; the device must
+    /// have done them.
+    pub fn take_times(&self) -> ExchangeTimes {
+        let mut state = self.state();
+        let (spans, passes_end_ms) = state.link.take_spans();
+        let kinds = std::mem::take(&mut state.kinds);
+        let of_kind = |wanted: bool| -> Vec<Span> {
+            let spans = spans.iter().zip(&kinds);
+            spans
+                .filter(|(_, kind)| **kind == wanted)
+                .map(|(span, _)| *span)
+                .collect()
+        };
+        ExchangeTimes::of_step(of_kind(true), &of_kind(false), passes_end_ms)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The levels of the tree over ranks.
+    fn levels(&self) -> usize {
+        self.group.n_ranks().ilog2() as usize
+    }
+
+    /// Ends and begins the swaps of one tick: level l of bucket b begins at tick b + l * LAG and ends LAG
+    /// ticks later, on every rank, older buckets first.
+    fn tick(&self, state: &mut State, weights: &Weights, tick: usize) -> Result<()> {
+        for level in (0..=self.levels()).rev() {
+            let Some(swaps) = tick
+                .checked_sub(level * LAG)
+                .and_then(|b| self.swaps.get(b))
+            else {
+                continue;
+            };
+            if let Some(ended) = level.checked_sub(1) {
+                end_and_add(state, weights, &swaps[ended])?;
+            }
+            if let Some(swap) = swaps.get(level) {
+                begin(state, weights, swap)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the gradients of undivided matrices to their owners, from the ranks that have summed what
+    /// lies behind the owner's rows.
+    fn move_undivided(&self, state: &mut State, (ctx, flat): (&Context, &Buffer)) -> Result<()> {
+        let (n, mine) = (self.parts.len(), self.part_of(self.group.rank()));
+        let pairs = (0..n).flat_map(|to| (0..n).map(move |from| (from, to)));
+        for (from, to) in pairs.filter(|(from, to)| from != to) {
+            for piece in pieces(&self.parts.moved(from, to)) {
+                // Reading the bits backwards twice gives the rank of a part.
+                let words = window(flat, &piece)?;
+                if mine == from {
+                    state.begin(true, (self.part_of(to), 0), Some(&words))?;
+                    state.link.end()?;
+                } else if mine == to {
+                    state.begin(true, (self.part_of(from), words.len()), None)?;
+                    ctx.copy(&state.link.end()?, &words)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Swaps the words of some ranges of a buffer for others', as many swaps at once as the link carries.
+    fn swap_all(
+        &self,
+        (ctx, flat): (&Context, &Buffer),
+        peer: usize,
+        (held, theirs): (&Range<usize>, &Range<usize>),
+    ) -> Result<()> {
+        let (held, theirs) = (pieces(held), pieces(theirs));
+        let mut state = self.state();
+        let mut under_way = VecDeque::new();
+        let end = |state: &mut State, piece: Option<Range<usize>>| -> Result<()> {
+            let received = state.link.end()?;
+            match piece {
+                Some(piece) => Ok(ctx.copy(&received, &window(flat, &piece)?)?),
+                None => Ok(()),
+            }
+        };
+        for at in 0..held.len().max(theirs.len()) {
+            let out = held.get(at).map(|piece| window(flat, piece)).transpose()?;
+            let piece = theirs.get(at).cloned();
+            let n = piece.as_ref().map_or(0, Range::len);
+            state.begin(false, (peer, n), out.as_ref())?;
+            under_way.push_back(piece);
+            if under_way.len() == LAG {
+                end(&mut state, under_way.pop_front().flatten())?;
+            }
+        }
+        for piece in under_way {
+            end(&mut state, piece)?;
+        }
+        Ok(())
+    }
+}
+
+fn begin(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> {
+    let Swap { peer, given, kept } = swap;
+    if given.is_none() && kept.is_none() {
+        return Ok(());
+    }
+    let flat = weights.all_gradients()?;
+    let out = given
+        .as_ref()
+        .map(|range| window(flat, range))
+        .transpose()?;
+    let n_into = kept.as_ref().map_or(0, Range::len);
+    state.begin(true, (*peer, n_into), out.as_ref())
+}
+
+fn end_and_add(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> {
+    let Swap { given, kept, .. } = swap;
+    if given.is_none() && kept.is_none() {
+        return Ok(());
+    }
+    let theirs = state.link.end()?;
+    match kept {
+        Some(kept) => {
+            let mine = window(weights.all_gradients()?, kept)?;
+            Ok(add_assign(weights.context(), &mine, &theirs)?)
+        }
+        None => Ok(()),
+    }
+}
+
+impl Exchange for TreeExchange {
+    fn rank(&self) -> usize {
+        self.group.rank()
+    }
+
+    fn n_ranks(&self) -> usize {
+        self.group.n_ranks()
+    }
+
+    fn reduce(&self, weights: &Weights) -> Result<()> {
+        let mut state = self.state();
+        let begun = std::mem::take(&mut state.begun);
+        for tick in begun..self.buckets.len() + self.levels() * LAG {
+            self.tick(&mut state, weights, tick)?;
+        }
+        weights.add_uses()?;
+        self.move_undivided(&mut state, (weights.context(), weights.all_gradients()?))
+    }
+
+    fn gather(&self, weights: &Weights, flat: &Buffer) -> Result<()> {
+        let ctx = weights.context();
+        let part = self.part_of(self.rank());
+        let words = |parts: &Range<usize>| {
+            self.parts.updates(parts.start).start..self.parts.updates(parts.end - 1).end
+        };
+        let mut held = part..part + 1;
+        for level in (0..self.levels()).rev() {
+            let n = held.len();
+            let start = held.start ^ n;
+            let theirs = start..start + n;
+            let peer = self.rank() ^ (1 << level);
+            self.swap_all((ctx, flat), peer, (&words(&held), &words(&theirs)))?;
+            held = held.start.min(start)..held.end.max(start + n);
+        }
+        Ok(())
+    }
+
+    fn gather_words(&self, words: &[u32]) -> Result<Vec<Vec<u32>>> {
+        let all = self
+            .group
+            .gather(bytemuck::cast_slice(words))
+            .map_err(lost)?;
+        // The bytes of a message lie at any address.
+        let words = |bytes: &Vec<u8>| {
+            let words = bytes.as_chunks::<4>().0.iter();
+            words.map(|&word| u32::from_ne_bytes(word)).collect()
+        };
+        Ok(all.iter().map(words).collect())
+    }
+}
+
+fn window(flat: &Buffer, range: &Range<usize>) -> Result<Buffer> {
+    Ok(flat.slice(range.start, range.len())?)
+}
+
+/// An error of this process, not of another rank.
+fn broken(reason: &str) -> NnError {
+    let reason = reason.to_owned();
+    NnError::Exchange { reason }
+}
+
+fn lost(error: RankError) -> NnError {
+    let reason = error.to_string();
+    NnError::Exchange { reason }
+}
