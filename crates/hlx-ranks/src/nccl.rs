@@ -1,8 +1,8 @@
 //! Copies between the GPUs of ranks, by an installed NCCL.
 //!
 //! Both libraries, CUDA's driver and NCCL, are opened when the program runs. Device memory is another
-//! library's, imported by a file descriptor; what goes before and after a copy is told by timeline
-//! semaphores, imported likewise, so that the host waits for nothing. NCCL's reductions have no fixed
+//! library's, imported by a file descriptor; that a copy is done is told by a timeline semaphore, imported
+//! likewise. NCCL's reductions have no fixed
 //! order: only its point-to-point copies are used.
 
 mod cuda;
@@ -83,14 +83,6 @@ impl Nccl {
         self.cuda.import_timeline(file)
     }
 
-    /// Lets later copies begin when the timeline has `value`.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn await_value(&self, timeline: &CudaTimeline, value: u64) -> Result<()> {
-        self.cuda.await_value(timeline, value)
-    }
-
     /// Lets the timeline have `value` when the copies so far are done.
     ///
     /// # Errors
@@ -127,11 +119,11 @@ impl Nccl {
         self.cuda.moment()
     }
 
-    /// Notes when a timeline has a value, which no copy waits for.
+    /// Notes this moment, whatever copies are under way.
     ///
     /// # Errors
     /// What CUDA reports.
-    pub fn moment_of(&self, timeline: &CudaTimeline, value: u64) -> Result<Moment> {
-        self.cuda.moment_of(timeline, value)
+    pub fn now(&self) -> Result<Moment> {
+        self.cuda.now()
     }
 }

@@ -13,7 +13,7 @@ use vulkano::memory::{
 };
 use vulkano::sync::semaphore::{
     ExternalSemaphoreHandleType, ExternalSemaphoreHandleTypes, Semaphore, SemaphoreCreateInfo,
-    SemaphoreType,
+    SemaphoreSignalInfo, SemaphoreType, SemaphoreWaitInfo,
 };
 
 use super::device::raw_buffer;
@@ -25,6 +25,40 @@ use crate::memory::BlockMemory;
 #[derive(Clone)]
 pub struct Timeline {
     pub(super) semaphore: Arc<Semaphore>,
+    /// The device's name, for errors.
+    device: Arc<str>,
+}
+
+impl Timeline {
+    /// Waits on the host until the timeline has a value that this device's work raises it to. Not for one that
+    /// another library raises: NVIDIA's driver looks for that every 10 ms.
+    ///
+    /// # Errors
+    /// [`CoreError::DeviceLost`]; the driver's error.
+    pub fn wait(&self, value: u64) -> Result<(), CoreError> {
+        let name = &self.device;
+        let info = SemaphoreWaitInfo {
+            value,
+            ..SemaphoreWaitInfo::default()
+        };
+        self.semaphore
+            .wait(info, None)
+            .map_err(|error| translate_validated(name, "wait for a timeline", error))
+    }
+
+    /// Raises the timeline from the host, for work that would wait in vain.
+    ///
+    /// # Errors
+    /// The driver's error.
+    pub fn raise(&self, value: u64) -> Result<(), CoreError> {
+        let info = SemaphoreSignalInfo {
+            value,
+            ..SemaphoreSignalInfo::default()
+        };
+        // SAFETY: the value is above all that were or will be raised to, as its caller says.
+        unsafe { self.semaphore.signal_unchecked(info) }
+            .map_err(|error| translate(&self.device, "raise a timeline", error))
+    }
 }
 
 /// A value of a timeline.
@@ -114,7 +148,10 @@ impl VulkanDevice {
         // SAFETY: an opaque descriptor refers to the semaphore itself, whose state it does not change.
         let file = unsafe { semaphore.export_fd_unchecked(kind) }
             .map_err(|error| translate(name, "export a timeline", error))?;
-        let semaphore = Arc::new(semaphore);
-        Ok((Timeline { semaphore }, file))
+        let timeline = Timeline {
+            semaphore: Arc::new(semaphore),
+            device: name.as_str().into(),
+        };
+        Ok((timeline, file))
     }
 }

@@ -194,26 +194,9 @@ impl Cuda {
         Ok(CudaTimeline(timeline))
     }
 
-    pub fn await_value(&self, timeline: &CudaTimeline, value: u64) -> Result<()> {
-        self.await_on(self.stream, timeline, value)
-    }
-
-    fn await_on(&self, stream: CUstream, timeline: &CudaTimeline, value: u64) -> Result<()> {
-        self.make_current()?;
-        // SAFETY: zeros are valid for all fields; the timeline is imported.
-        let code = unsafe {
-            let mut parameters =
-                MaybeUninit::<sys::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS>::zeroed().assume_init();
-            parameters.params.fence.value = value;
-            let (timeline, parameters) = (&raw const timeline.0, &raw const parameters);
-            sys::cuWaitExternalSemaphoresAsync(timeline, parameters, 1, stream)
-        };
-        check("await a timeline", code)
-    }
-
     pub fn raise(&self, timeline: &CudaTimeline, value: u64) -> Result<()> {
         self.make_current()?;
-        // SAFETY: as above.
+        // SAFETY: zeros are valid for all fields; the timeline is imported.
         let code = unsafe {
             let mut parameters =
                 MaybeUninit::<sys::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS>::zeroed().assume_init();
@@ -233,8 +216,8 @@ impl Cuda {
         Self::moment_on(self.stream)
     }
 
-    pub fn moment_of(&self, timeline: &CudaTimeline, value: u64) -> Result<Moment> {
-        self.await_on(self.clock, timeline, value)?;
+    pub fn now(&self) -> Result<Moment> {
+        self.make_current()?;
         Self::moment_on(self.clock)
     }
 

@@ -1,6 +1,7 @@
 //! The few functions of NCCL that are used.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use crate::{RankError, Result};
@@ -25,7 +26,8 @@ pub(super) struct Library {
     path: String,
     version: c_int,
     functions: Functions,
-    _library: libloading::Library,
+    /// Never closed: NCCL leaves threads behind.
+    _library: ManuallyDrop<libloading::Library>,
 }
 
 struct Functions {
@@ -86,7 +88,7 @@ impl Library {
             path,
             version: found,
             functions,
-            _library: library,
+            _library: ManuallyDrop::new(library),
         })
     }
 

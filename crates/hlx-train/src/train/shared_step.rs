@@ -127,7 +127,7 @@ impl SharedStep {
             words.extend(ctx.download_u32(&self.rows)?);
         }
         ctx.sync()?;
-        self.times.add(self.exchange.take_times());
+        self.times.add(self.exchange.take_times()?);
         let all = self.exchange.gather_words(&words)?;
         let (mut losses, mut rows) = (Vec::with_capacity(all.len()), Vec::new());
         let parts = self.exchange.parts();

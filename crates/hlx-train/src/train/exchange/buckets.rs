@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use hlx_core::{ALIGNMENT_WORDS, Buffer};
+use hlx_core::{ALIGNMENT_WORDS, Buffer, align_words};
 use hlx_nn::{Parts, Result, Weights};
 
-use super::link::CAPACITY;
+use super::link::Cut;
 
 /// Pieces of all gradients, in the order in which they are exchanged on every rank: about that in which a
 /// backward pass ends them. Gradients of other uses of parameters (a tied output layer) come first, then
-/// the parameters from the last to the first.
+/// the parameters from the last to the first. A bucket ends at a parameter, so that none waits for another
+/// part of the model than its own.
 pub(super) struct Buckets(Vec<Range<usize>>);
 
 /// One swap of the tree: what a rank gives to its peer, and what it adds the peer's words to.
@@ -22,32 +23,39 @@ pub(super) struct Swap {
 
 impl Buckets {
     /// Cuts the gradients of a weights. Parameters without a gradient are left out: theirs are zeros.
-    pub fn new(weights: &Weights, parts: &Parts) -> Self {
-        let mut trained: Vec<Range<usize>> = Vec::new();
-        for (parameter, span) in weights.parameters().iter().zip(weights.spans("")) {
-            let range = span.offset..span.offset + parameter.n_elements();
-            match trained.last_mut() {
-                _ if !parameter.requires_grad() => {}
+    pub fn new(weights: &Weights, parts: &Parts, cut: Cut) -> Self {
+        let all = parts.gradients(0..parts.len());
+        let mut own: Vec<Range<usize>> = Vec::new();
+        let mut module = String::new();
+        for (parameter, span) in weights.parameters().iter().zip(weights.spans("")).rev() {
+            if !parameter.requires_grad() {
+                continue;
+            }
+            let (start, end) = (span.offset, span.offset + parameter.n_elements());
+            let of = span.name.split('.').next().unwrap_or_default();
+            let is_same = std::mem::replace(&mut module, of.to_owned()) == of;
+            // A small bucket takes the parameters before it, whatever they are of.
+            let limit = if is_same { cut.bucket } else { cut.bucket / 4 };
+            match own.last_mut() {
                 // The padding between two parameters is never read.
-                Some(last) if range.start - last.end < ALIGNMENT_WORDS => {
-                    last.end = range.end;
+                Some(last) if last.len() < limit && last.start < end + ALIGNMENT_WORDS => {
+                    last.start = start;
                 }
-                _ => trained.push(range),
+                _ => own.push(start..end),
             }
         }
-        let all = parts.gradients(0..parts.len());
-        let uses = all[1..].iter().flat_map(pieces);
-        let own = trained.iter().rev().flat_map(|range| {
-            let mut pieces = pieces(range);
-            pieces.reverse();
-            pieces
-        });
-        Self(uses.chain(own).collect())
+        let ranges = all[1..].iter().chain(&own);
+        Self(ranges.flat_map(|range| pieces(range, cut)).collect())
     }
 
     /// The words of a bucket.
     pub fn range(&self, bucket: usize) -> Range<usize> {
         self.0[bucket].clone()
+    }
+
+    /// The words of the longest bucket.
+    pub fn longest(&self) -> usize {
+        self.0.iter().map(Range::len).max().unwrap_or(1)
     }
 
     pub fn len(&self) -> usize {
@@ -86,11 +94,13 @@ impl Buckets {
     }
 }
 
-/// A range cut into pieces that one swap carries.
-pub(super) fn pieces(range: &Range<usize>) -> Vec<Range<usize>> {
-    let starts = range.clone().step_by(CAPACITY);
+/// A range cut into pieces that one swap carries, of about the same length.
+pub(super) fn pieces(range: &Range<usize>, cut: Cut) -> Vec<Range<usize>> {
+    let n = range.len().div_ceil(cut.capacity).max(1);
+    let each = align_words(range.len().div_ceil(n)).max(1);
+    let starts = range.clone().step_by(each);
     starts
-        .map(|start| start..(start + CAPACITY).min(range.end))
+        .map(|start| start..(start + each).min(range.end))
         .collect()
 }
 

@@ -10,9 +10,16 @@ use hlx_core::{Buffer, Context, CoreError, HostBuffer, PendingCopy};
 use hlx_nn::{NnError, Result};
 use hlx_ranks::{Group, RankError};
 
-use super::link::Link;
+use super::link::{Cut, Link};
 use super::times::Span;
 use super::{broken, lost};
+
+/// Pieces of 16 MiB: while one is sent, the device copies the next.
+pub(super) const CUT: Cut = Cut {
+    bucket: 4 << 20,
+    capacity: 4 << 20,
+    lag: 3,
+};
 
 /// Between two looks whether the device has copied.
 const LOOK: Duration = Duration::from_micros(20);
@@ -183,10 +190,10 @@ impl Link for HostLink {
         Ok(())
     }
 
-    fn take_spans(&mut self) -> (Vec<Span>, f64) {
+    fn take_spans(&mut self) -> Result<(Vec<Span>, f64)> {
         let arrived = self.passes.as_ref().and_then(|(_, ends)| ends.recv().ok());
         let end = arrived.or(self.passes_end_ms.take());
-        (std::mem::take(&mut self.spans), end.unwrap_or(0.0))
+        Ok((std::mem::take(&mut self.spans), end.unwrap_or(0.0)))
     }
 }
 

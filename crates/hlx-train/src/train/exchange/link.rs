@@ -5,8 +5,16 @@ use hlx_nn::Result;
 
 use super::times::Span;
 
-/// Words of a swap: 16 MiB, long enough for the full speed of every link that was measured.
-pub(super) const CAPACITY: usize = 4 << 20;
+/// How gradients are cut into swaps for a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    /// Words at which a bucket of gradients ends, at the next parameter.
+    pub bucket: usize,
+    /// The most words of a swap.
+    pub capacity: usize,
+    /// How many buckets later a swap ends, so that the device seldom waits for it.
+    pub lag: usize,
+}
 
 /// Swaps windows of device buffers with other ranks. Swaps end in the order in which they began, and all
 /// ranks begin them in the same order.
@@ -14,7 +22,7 @@ pub(super) trait Link: Send {
     /// What carries the words, for people: `NCCL 2.28.3`.
     fn name(&self) -> String;
 
-    /// Begins a swap with a rank: sends the words of `out`, at most [`CAPACITY`], as they are after all work
+    /// Begins a swap with a rank: sends the words of `out`, at most [`Cut::capacity`], as they are after all work
     /// launched so far, and receives `n_into`. Does not wait for the device.
     ///
     /// # Errors
@@ -36,5 +44,8 @@ pub(super) trait Link: Send {
 
     /// When the swaps since the last call ran, in the order in which they began, and when the passes had
     /// ended, in milliseconds of one clock. The device has done all of it.
-    fn take_spans(&mut self) -> (Vec<Span>, f64);
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    fn take_spans(&mut self) -> Result<(Vec<Span>, f64)>;
 }

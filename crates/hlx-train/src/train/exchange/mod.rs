@@ -22,17 +22,15 @@ use hlx_ranks::{Group, NcclCandidate, RankError};
 
 use self::buckets::{Buckets, Swap, pieces};
 use self::host::HostLink;
-use self::link::{CAPACITY, Link};
+use self::link::{Cut, Link};
 use self::nccl::NcclLink;
 pub use self::times::{ExchangeTimes, Span, Traffic};
-
-/// How many buckets later a swap ends, so that the device seldom waits for it.
-const LAG: usize = 3;
 
 /// An exchange over the ranks of a group, each with its part of the flat buffers.
 pub(crate) struct TreeExchange {
     group: Group,
     parts: Parts,
+    cut: Cut,
     buckets: Buckets,
     /// Of each bucket, level by level.
     swaps: Vec<Vec<Swap>>,
@@ -72,16 +70,20 @@ impl TreeExchange {
     ) -> Result<Self> {
         let (ctx, n_ranks) = (weights.context(), group.n_ranks());
         let parts = Parts::new(weights, n_ranks, undivided)?;
-        let buckets = Buckets::new(weights, &parts);
+        let cut = if nccl.is_some() { nccl::CUT } else { host::CUT };
+        let buckets = Buckets::new(weights, &parts, cut);
         let swaps = buckets.swaps(&parts, group.rank());
-        let n_slots = LAG * (n_ranks.ilog2() as usize + 1) + 1;
-        let room = (n_slots, CAPACITY.min(weights.all_gradients()?.len()));
+        let n_slots = cut.lag * (n_ranks.ilog2() as usize + 1);
+        // The same on all ranks, as both sides of a swap cut what they send by it.
+        let capacity = buckets.longest();
+        let room = (n_slots, capacity);
         let link: Box<dyn Link> = match nccl {
             Some(candidate) => Box::new(NcclLink::new(ctx, (group, candidate), room)?),
             None => Box::new(HostLink::new(ctx, group, room)?),
         };
         Ok(Self {
             group: group.clone(),
+            cut: Cut { capacity, ..cut },
             parts,
             buckets,
             swaps,
@@ -140,9 +142,12 @@ impl TreeExchange {
 
     /// When the swaps of this step's gradients ran, and those of values since the last call; the device must
     /// have done them.
-    pub fn take_times(&self) -> ExchangeTimes {
+    ///
+    /// # Errors
+    /// As [`Exchange::reduce`].
+    pub fn take_times(&self) -> Result<ExchangeTimes> {
         let mut state = self.state();
-        let (spans, passes_end_ms) = state.link.take_spans();
+        let (spans, passes_end_ms) = state.link.take_spans()?;
         let kinds = std::mem::take(&mut state.kinds);
         let of_kind = |wanted: bool| -> Vec<Span> {
             let spans = spans.iter().zip(&kinds);
@@ -151,7 +156,11 @@ impl TreeExchange {
                 .map(|(span, _)| *span)
                 .collect()
         };
-        ExchangeTimes::of_step(of_kind(true), &of_kind(false), passes_end_ms)
+        Ok(ExchangeTimes::of_step(
+            of_kind(true),
+            &of_kind(false),
+            passes_end_ms,
+        ))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,12 +172,12 @@ impl TreeExchange {
         self.group.n_ranks().ilog2() as usize
     }
 
-    /// Ends and begins the swaps of one tick: level l of bucket b begins at tick b + l * LAG and ends LAG
+    /// Ends and begins the swaps of one tick: level l of bucket b begins at tick b + l * lag and ends lag
     /// ticks later, on every rank, older buckets first.
     fn tick(&self, state: &mut State, weights: &Weights, tick: usize) -> Result<()> {
         for level in (0..=self.levels()).rev() {
             let Some(swaps) = tick
-                .checked_sub(level * LAG)
+                .checked_sub(level * self.cut.lag)
                 .and_then(|b| self.swaps.get(b))
             else {
                 continue;
@@ -189,7 +198,7 @@ impl TreeExchange {
         let (n, mine) = (self.parts.len(), self.part_of(self.group.rank()));
         let pairs = (0..n).flat_map(|to| (0..n).map(move |from| (from, to)));
         for (from, to) in pairs.filter(|(from, to)| from != to) {
-            for piece in pieces(&self.parts.moved(from, to)) {
+            for piece in pieces(&self.parts.moved(from, to), self.cut) {
                 // Reading the bits backwards twice gives the rank of a part.
                 let words = window(flat, &piece)?;
                 if mine == from {
@@ -211,7 +220,7 @@ impl TreeExchange {
         peer: usize,
         (held, theirs): (&Range<usize>, &Range<usize>),
     ) -> Result<()> {
-        let (held, theirs) = (pieces(held), pieces(theirs));
+        let (held, theirs) = (pieces(held, self.cut), pieces(theirs, self.cut));
         let mut state = self.state();
         let mut under_way = VecDeque::new();
         let end = |state: &mut State, piece: Option<Range<usize>>| -> Result<()> {
@@ -227,7 +236,7 @@ impl TreeExchange {
             let n = piece.as_ref().map_or(0, Range::len);
             state.begin(false, (peer, n), out.as_ref())?;
             under_way.push_back(piece);
-            if under_way.len() == LAG {
+            if under_way.len() == self.cut.lag {
                 end(&mut state, under_way.pop_front().flatten())?;
             }
         }
@@ -279,7 +288,7 @@ impl Exchange for TreeExchange {
     fn reduce(&self, weights: &Weights) -> Result<()> {
         let mut state = self.state();
         let begun = std::mem::take(&mut state.begun);
-        for tick in begun..self.buckets.len() + self.levels() * LAG {
+        for tick in begun..self.buckets.len() + self.levels() * self.cut.lag {
             self.tick(&mut state, weights, tick)?;
         }
         weights.add_uses()?;
