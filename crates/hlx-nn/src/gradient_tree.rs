@@ -319,4 +319,55 @@ mod tests {
         }
         Ok(())
     }
+
+    /// Windows closed one by one, in any order, hold what the whole tree would.
+    #[test]
+    fn a_tree_is_closed_by_windows() -> Result<()> {
+        let ctx = hlx_core::testing::cpu()?;
+        let mut builder = ParameterBuilder::new();
+        builder.parameter("w", &[192], Init::Zeros);
+        let weights = builder.build(&ctx, 0)?;
+        for sums in [1, 2, 4, 8] {
+            let plan = MicroBatchPlan::new(8, 8 / sums, 8)?;
+            let level = (8 / sums).ilog2();
+            let mut roots = Vec::new();
+            for by_windows in [false, true] {
+                let mut tree = GradientTree::new(&weights, &plan)?;
+                for sum in 0..sums {
+                    let word = |idx: usize| (1.0 + sum as f32).powi(9) * (0.3 + idx as f32);
+                    let words: Vec<f32> = (0..192).map(word).collect();
+                    ctx.upload_f32(weights.gradients()?, &words)?;
+                    if !by_windows || sum + 1 < sums {
+                        tree.push(&weights, level)?;
+                    }
+                }
+                if by_windows {
+                    for window in [128..192, 0..64, 64..128] {
+                        tree.close_window(&weights, level, window)?;
+                    }
+                    tree.close();
+                } else {
+                    tree.finish(&weights)?;
+                }
+                roots.push(ctx.download_u32(weights.gradients()?)?);
+            }
+            assert_eq!(roots[0], roots[1], "{sums}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_window_of_a_tree_that_lacks_sums_is_refused() -> Result<()> {
+        let ctx = hlx_core::testing::cpu()?;
+        let mut builder = ParameterBuilder::new();
+        builder.parameter("w", &[64], Init::Zeros);
+        let weights = builder.build(&ctx, 0)?;
+        let mut tree = GradientTree::new(&weights, &MicroBatchPlan::new(4, 1, 4)?)?;
+        tree.push(&weights, 0)?;
+        tree.push(&weights, 0)?;
+        let error = tree.close_window(&weights, 0, 0..64).expect_err("refused");
+        let expected = "micro-batches: 2 sums are left, expected one root";
+        assert_eq!(error.to_string(), expected);
+        Ok(())
+    }
 }

@@ -113,3 +113,106 @@ fn within(bucket: &Range<usize>, ranges: &[Range<usize>]) -> Option<Range<usize>
     };
     ranges.iter().find_map(common)
 }
+
+#[cfg(test)]
+mod tests {
+    use hlx_nn::{Init, ParameterBuilder, ParameterSet};
+
+    use super::*;
+
+    /// A model with a tied table, blocks and a norm.
+    fn weights() -> Result<Weights> {
+        let ctx = hlx_core::testing::cpu()?;
+        let mut builder = ParameterBuilder::new();
+        let table = builder.parameter("embedding.table", &[300, 64], Init::Zeros);
+        builder.parameter("positions.table", &[16, 64], Init::Zeros);
+        for layer in 0..6 {
+            builder.parameter(&format!("blocks.{layer}.matrix"), &[64, 64], Init::Zeros);
+            builder.parameter(&format!("blocks.{layer}.bias"), &[60], Init::Zeros);
+        }
+        builder.parameter("norm.gain", &[64], Init::Zeros);
+        builder.another_use(&table);
+        builder.build(&ctx, 0)
+    }
+
+    const CUT: Cut = Cut {
+        bucket: 10_000,
+        capacity: 12_000,
+        lag: 1,
+    };
+
+    #[test]
+    fn buckets_hold_each_word_once_and_end_at_modules() -> Result<()> {
+        let weights = weights()?;
+        let parts = Parts::new(&weights, 4, &ParameterSet::default())?;
+        let buckets = Buckets::new(&weights, &parts, CUT);
+        let mut seen = vec![0; weights.all_gradients()?.len()];
+        for bucket in &buckets.0 {
+            assert!(bucket.len() <= CUT.capacity, "{bucket:?}");
+            seen[bucket.clone()].fill(1);
+        }
+        let total: usize = buckets.0.iter().map(Range::len).sum();
+        assert_eq!(total, seen.iter().sum::<usize>());
+        // Only padding is left out: of 6 biases of 60 words, where a bucket ends there.
+        assert!(seen.len() - total < 6 * 64);
+        // The first are of the tied use, which is ended first; positions and table are last, in two pieces.
+        assert!(buckets.0[0].start >= weights.n_words());
+        assert_eq!(buckets.0.last().map(|last| last.start), Some(10_112));
+        let blocks = weights
+            .spans("")
+            .iter()
+            .position(|s| s.name == "blocks.0.matrix");
+        let first_block = weights.spans("")[blocks.unwrap_or(0)].offset;
+        let ends_there = |bucket: &Range<usize>| bucket.start == first_block;
+        assert!(buckets.0.iter().any(ends_there), "{:?}", buckets.0);
+        Ok(())
+    }
+
+    /// What one rank gives at a level is what its peer keeps, and in the end each word has one rank.
+    #[test]
+    fn swaps_of_a_pair_match() -> Result<()> {
+        let weights = weights()?;
+        for n_ranks in [2, 4, 8] {
+            let parts = Parts::new(&weights, n_ranks, &ParameterSet::default())?;
+            let buckets = Buckets::new(&weights, &parts, CUT);
+            let swaps: Vec<_> = (0..n_ranks)
+                .map(|rank| buckets.swaps(&parts, rank))
+                .collect();
+            for (rank, mine) in swaps.iter().enumerate() {
+                for (bucket, levels) in mine.iter().enumerate() {
+                    for (level, swap) in levels.iter().enumerate() {
+                        let theirs = &swaps[swap.peer][bucket][level];
+                        assert_eq!(theirs.peer, rank);
+                        assert_eq!(theirs.given, swap.kept);
+                        assert_eq!(theirs.kept, swap.given);
+                    }
+                }
+            }
+            let last = |rank: usize| {
+                let levels = swaps[rank].iter().filter_map(|levels| levels.last());
+                levels
+                    .filter_map(|swap| swap.kept.as_ref())
+                    .map(Range::len)
+                    .sum::<usize>()
+            };
+            let held: usize = (0..n_ranks).map(last).sum();
+            assert_eq!(held, buckets.0.iter().map(Range::len).sum::<usize>());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn parameters_without_a_gradient_are_not_exchanged() -> Result<()> {
+        let weights = weights()?;
+        for parameter in weights.parameters() {
+            if parameter.name().starts_with("blocks") {
+                parameter.requires_grad_(false);
+            }
+        }
+        let parts = Parts::new(&weights, 2, &ParameterSet::default())?;
+        let buckets = Buckets::new(&weights, &parts, CUT);
+        let total: usize = buckets.0.iter().map(Range::len).sum();
+        assert_eq!(total, 2 * 300 * 64 + 16 * 64 + 64);
+        Ok(())
+    }
+}
