@@ -9,7 +9,7 @@ use super::images_ahead::ImagesAhead;
 use super::{Batch, BatchSizes, Images, Rows, Sizes, Task};
 use crate::config::Config;
 use crate::data::Split;
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, SampleLoss};
 use crate::sample::greedy;
 
 /// A classifier and the images that it learns.
@@ -226,16 +226,22 @@ impl Task for ImageTask {
         })
     }
 
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
+    fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {
         let readings = self.read(samples, batch_size)?;
-        let n = readings.len().max(1) as f64;
-        let right = readings.iter().filter(|one| one.read == one.truth).count();
-        let loss: f64 = readings.iter().map(|one| f64::from(one.loss)).sum();
-        Ok(Evaluation::of_images(
-            loss / n,
-            right as f64 / n,
-            readings.len() as u64,
-        ))
+        let loss = |one: &Reading| SampleLoss {
+            sum: f64::from(one.loss),
+            n: 1,
+            n_ends: u64::from(one.read == one.truth),
+            ..SampleLoss::default()
+        };
+        Ok(readings.iter().map(loss).collect())
+    }
+
+    fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
+        let n = losses.len().max(1) as f64;
+        let right: u64 = losses.iter().map(|one| one.n_ends).sum();
+        let loss: f64 = losses.iter().map(|one| one.sum).sum();
+        Evaluation::of_images(loss / n, right as f64 / n, losses.len() as u64)
     }
 
     fn n_classes(&self) -> usize {

@@ -13,7 +13,7 @@ use super::tokens_ahead::TokensAhead;
 use super::{Batch, BatchSizes, PreparedRows, RowTensors, Sizes, Task, Tokens};
 use crate::config::{Config, RowKind, SampleSection};
 use crate::data::{Batches, Split};
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens};
 use crate::generate::{TokenGeneration, write_texts};
 
 /// A language model that predicts the next token of prepared data.
@@ -123,8 +123,12 @@ impl Task for TokenTask {
         rows.logits_of(self.model.module(), context)
     }
 
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
-        self.rows.evaluate(&self.model, samples, batch_size)
+    fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {
+        self.rows.sample_losses(&self.model, samples, batch_size)
+    }
+
+    fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
+        mean_over_tokens(losses)
     }
 
     fn n_classes(&self) -> usize {

@@ -16,7 +16,6 @@ use super::pass::PassGraphs;
 use super::shared_step::{SharedStep, as_slices, whole_state};
 use crate::config::Config;
 use crate::data::{Batches, Split};
-use crate::evaluate::Evaluation;
 use crate::run::{Checkpoint, LossSum, Progress, STATE_FILE, State, read_schedule_state};
 use crate::schedule::RunSchedule;
 use crate::task::{self, Batch, BatchSizes, Corpus, Task};
@@ -263,12 +262,6 @@ impl Engine {
             update.replay()?;
         }
         Ok(())
-    }
-
-    /// Evaluates samples, on the moving average of the parameters where the configuration says so.
-    pub fn evaluate(&self, samples: &[usize]) -> Result<Evaluation> {
-        let batch_size = self.config.micro_batch_size();
-        self.with_evaluated_weights(|| self.task.evaluate(samples, batch_size))
     }
 
     /// Calls `body` with the weights that evaluations read in the place of the model's.

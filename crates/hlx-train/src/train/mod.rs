@@ -17,6 +17,7 @@ mod saving;
 mod saving_together;
 mod setup;
 mod shared_step;
+mod shared_work;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -261,17 +262,12 @@ impl Trainer {
     /// Lets the model go on from the configured prompts.
     fn write_samples(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
-        let config = &self.engine.config;
-        let (section, seed) = (&config.sample, config.seed);
-        if section.prompts.is_empty() {
+        let prompts = self.engine.config.sample.prompts.clone();
+        if prompts.is_empty() {
             return Ok(());
         }
-        let (task, is_first) = (&self.engine.task, self.group.is_first());
-        let texts = self.engine.with_evaluated_weights(|| match is_first {
-            true => task.samples(section, seed),
-            false => Ok(Vec::new()),
-        })?;
-        for (prompt, text) in section.prompts.clone().into_iter().zip(texts) {
+        let texts = self.engine.samples(&self.group)?;
+        for (prompt, text) in prompts.into_iter().zip(texts) {
             let step = self.progress.step;
             self.note(&Metric::Sample { step, prompt, text }, observer)?;
         }

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod evaluation;
 mod mpi;
 mod processes;
 mod threads;
@@ -28,7 +29,19 @@ fn check(place: &Scratch, sets: &[&str], runs: &[&[&str]]) -> Outcome {
     whole
 }
 
-/// Fails unless two runs have the same checkpoints, chain, losses and outcome.
+/// The lines of a run's metrics without times and speeds.
+fn metrics(place: &Scratch, run: &str) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(place.join(run).join("metrics.jsonl")).expect("reads");
+    let line = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let keys = line.as_object_mut().expect("an object");
+        keys.retain(|key, _| !key.ends_with("per_step") && !key.ends_with("per_second"));
+        line
+    };
+    text.lines().map(line).collect()
+}
+
+/// Fails unless two runs have the same checkpoints, chain, metrics, losses and outcome.
 fn same_runs(place: &Scratch, (one, first): (&str, &Outcome), (other, second): (&str, &Outcome)) {
     let read = |run: &str, file: &str| fs::read(place.join(run).join(file)).expect("reads");
     assert_eq!(
@@ -36,6 +49,7 @@ fn same_runs(place: &Scratch, (one, first): (&str, &Outcome), (other, second): (
         String::from_utf8(read(other, "chain.jsonl")),
         "{other}"
     );
+    assert_eq!(metrics(place, one), metrics(place, other), "{other}");
     let checkpoints = |run: &str| {
         let folder = place.join(run).join("checkpoints");
         let named = |(path, bytes): (std::path::PathBuf, Vec<u8>)| {
