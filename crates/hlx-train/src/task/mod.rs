@@ -80,6 +80,14 @@ pub trait Task {
     /// A sample that cannot be read.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch>;
 
+    /// As [`Task::batch`], made on this thread: the batches of the run that are made ahead stay.
+    ///
+    /// # Errors
+    /// As [`Task::batch`].
+    fn batch_apart(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
+        self.batch(samples, epoch, sizes)
+    }
+
     /// Computes the logits of rows, one row of them a target.
     ///
     /// # Errors

@@ -54,6 +54,18 @@ impl TokenTask {
             ahead: None,
         })
     }
+
+    fn ahead(&self) -> Result<&TokensAhead> {
+        let ahead = self.ahead.as_ref();
+        ahead.context("the data hold nothing to train on")
+    }
+
+    /// The number of an epoch's batch over all epochs.
+    fn number_of(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> u64 {
+        let (size, first) = (sizes.batch_size, samples.first().copied().unwrap_or(0));
+        let per_epoch = self.rows.counts()[0].div_ceil(size) as u64;
+        epoch * per_epoch + (first / size) as u64
+    }
 }
 
 impl Task for TokenTask {
@@ -112,11 +124,13 @@ impl Task for TokenTask {
 
     /// Rows of an epoch follow those of the epoch before: the number of the first is the cursor.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        let ahead = self.ahead.as_ref();
-        let ahead = ahead.context("the data hold nothing to train on")?;
-        let (size, first) = (sizes.batch_size, samples.first().copied().unwrap_or(0));
-        let per_epoch = self.rows.counts()[0].div_ceil(size) as u64;
-        ahead.batch(epoch * per_epoch + (first / size) as u64, sizes)
+        self.ahead()?
+            .batch(self.number_of(samples, epoch, sizes), sizes)
+    }
+
+    fn batch_apart(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
+        self.ahead()?
+            .batch_apart(self.number_of(samples, epoch, sizes), sizes)
     }
 
     fn forward(&self, rows: &RowTensors, context: &ForwardContext) -> hlx_nn::Result<Tensor> {
