@@ -30,8 +30,10 @@ pub(crate) struct Engine {
     pub total_steps: u64,
     pub optimizer: Box<dyn Optimizer>,
     pub plan: MicroBatchPlan,
+    /// The ranks that share the batches.
+    pub(super) group: Group,
     /// All shards of a batch, and those of this rank.
-    shards: ShardPlan,
+    pub(super) shards: ShardPlan,
     /// Where ranks share the batch.
     shared: Option<SharedStep>,
     /// Whether this rank wants the run to stop after the coming step.
@@ -40,7 +42,7 @@ pub(crate) struct Engine {
     pub ring: LossRing,
     schedule: RunSchedule,
     tree: GradientTree,
-    passes: PassGraphs,
+    pub(super) passes: PassGraphs,
     update: Option<Graph>,
     /// Of a step of several passes, the losses that its update looks at.
     watched: Option<Watched>,
@@ -149,6 +151,7 @@ impl Engine {
             total_steps,
             optimizer,
             plan,
+            group: group.clone(),
             shards,
             shared,
             wants_stop: false,
@@ -165,6 +168,7 @@ impl Engine {
         let rate = self.schedule.rate(step);
         self.optimizer.prepare(f64::from(rate))?;
         self.passes.set_target_count(batch.n_targets)?;
+        self.check_shard(&samples, (progress.epoch, step))?;
         self.gradient(&batch, step)?;
         let stops = match self.shared {
             None => self.apply().map(|()| false)?,

@@ -18,6 +18,7 @@ mod saving_together;
 mod setup;
 mod shared_step;
 mod shared_work;
+mod silent_errors;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -39,6 +40,7 @@ use crate::ranks::{Group, RankPlace};
 use crate::run::{Digests, EvalSplit, Metric, Monitor, Progress, RunFolder};
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
+use silent_errors::compare_records;
 
 /// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
 /// many times the target.
@@ -330,6 +332,9 @@ impl Trainer {
             }
             if let Some(record) = awaited.record {
                 let record = self.recorder.receive(record)?;
+                if self.engine.config.train.checks_ranks() {
+                    compare_records(&self.group, &record)?;
+                }
                 if let Some(files) = &mut self.files {
                     files.chain.append(record)?;
                 }

@@ -6,6 +6,7 @@ mod common;
 mod evaluation;
 mod mpi;
 mod processes;
+mod silent_errors;
 mod threads;
 
 use std::fs;
@@ -239,6 +240,8 @@ fn images_train_over_ranks() {
                   batch_size = 8\nlearning_rate = 0.01\n";
     place.write("config.toml", config);
     check(&place, &[], &[&[CPU; 2], &[CPU; 8]]);
+    check(&place, &["data.workers=2"], &[&[CPU; 2], &[CPU; 8]]);
+    check(&place, &["data.workers=0"], &[&[CPU; 4]]);
 }
 
 /// Stopped on some ranks, and resumed on more, on fewer, and on one.
