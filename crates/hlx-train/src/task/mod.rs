@@ -5,6 +5,7 @@
 //! [classifier of images](ImageTask).
 
 mod corpus;
+mod corpus_once;
 mod images;
 mod images_ahead;
 mod language;

@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(target_os = "linux")]
+mod corpora;
 mod evaluation;
 mod mpi;
 mod processes;
