@@ -64,8 +64,8 @@ fn words(digest: &str) -> Vec<u32> {
     digest.bytes().map(u32::from).collect()
 }
 
-/// Fails unless all ranks have the same record of a step; all of them call it, before anything of the step
-/// is written.
+/// Fails unless all ranks have the same record of a step; all of them call it, before the record or a
+/// checkpoint of the step is written.
 ///
 /// # Errors
 /// One line, the same on all ranks, that names the rank whose record is another than that of most, or all
@@ -88,14 +88,14 @@ pub(super) fn compare_records(group: &Group, record: &ChainRecord) -> Result<()>
         "a silent error: after step {} the state of {} differs{}",
         record.step,
         names(group, &odd),
-        of_whom(odd.len(), votes.len())
+        from_whom("state", odd.len(), votes.len())
     )
 }
 
 /// What stands behind the names of odd ranks.
-fn of_whom(n_odd: usize, n_ranks: usize) -> String {
+fn from_whom(what: &str, n_odd: usize, n_ranks: usize) -> String {
     match n_ranks - n_odd {
-        0 => ", and no state is that of most ranks".to_owned(),
+        0 => format!(", and no {what} is that of most ranks"),
         n => format!(" from that of the other {n} ranks"),
     }
 }
@@ -134,11 +134,11 @@ impl Engine {
         votes = self.exchange().gather_words(&mine)?;
         let odd = odd_ranks(&votes);
         bail!(
-            "a silent error: before step {} the gradient of shard {} that {} computes differs{}",
+            "a silent error: before step {} the gradient of shard {}, computed by {}, differs{}",
             step + 1,
             check.shard,
             names(&self.group, &odd),
-            of_whom(odd.len(), votes.len()).replace("state", "gradient")
+            from_whom("gradient", odd.len(), votes.len())
         )
     }
 

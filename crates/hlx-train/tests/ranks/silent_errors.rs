@@ -101,7 +101,7 @@ fn a_state_that_differs_ends_the_run_before_the_next_checkpoint() {
 fn a_gradient_that_differs_ends_the_run_before_the_step() {
     let place = Scratch::new("ranks-silent-gradient");
     let run = Run::new(&place, "run", &SETS);
-    let begins = "a silent error: before step 4 the gradient of shard 1 that rank";
+    let begins = "a silent error: before step 4 the gradient of shard 1, computed by rank";
     for odd in [1, 2] {
         found(&errors(&run, 4, odd, 3), begins, &[odd], &place);
     }
