@@ -52,12 +52,11 @@ fn mark(path: &Path, config: &Config) -> String {
     use std::os::unix::fs::MetadataExt;
 
     let part = config.data.part();
-    let images = ["images-idx3-ubyte", "labels-idx1-ubyte"];
-    let images = images.map(|kind| path.join(format!("{part}-{kind}")));
-    let with_gz = |path: &std::path::PathBuf| [path.clone(), path.with_added_extension("gz")];
+    let images = ["images-idx3-ubyte", "labels-idx1-ubyte"].into_iter();
+    let images = images.flat_map(|kind| ["", ".gz"].map(|end| format!("{part}-{kind}{end}")));
     let files = match config.data.format {
         Format::Pairs | Format::Text | Format::Shards => vec![path.to_owned()],
-        Format::Idx => images.iter().flat_map(with_gz).collect(),
+        Format::Idx => images.map(|name| path.join(name)).collect(),
         Format::AsciiPairs | Format::Digits => Vec::new(),
     };
     let found = files.iter().filter_map(|file| file.metadata().ok());
