@@ -86,28 +86,58 @@ impl Evaluation {
     }
 }
 
-/// The losses of one sample.
-#[derive(Clone, Copy, Default)]
-struct SampleLoss {
-    sum: f64,
-    end: f64,
-    n_bytes: u64,
-    n_ends: u64,
+/// The losses of one sample. Those of several processes are put behind each other and summed in the
+/// order of the samples, so that their mean has the bits of one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SampleLoss {
+    /// Sum of the losses of its bytes or tokens; of an image its loss.
+    pub sum: f64,
+    /// Loss of the end byte of a pair.
+    pub end: f64,
+    /// Bytes or tokens that the sum is over; 1 of an image.
+    pub n: u64,
+    /// End bytes of a pair; of an image, 1 if it is classified rightly.
+    pub n_ends: u64,
 }
 
-/// Computes the mean loss over `samples`, `batch_size` at a time.
-///
-/// A sample's losses do not depend on the batch that it is in, and the samples' sums are added
-/// in the order of `samples`, so that the mean does not depend on `batch_size`.
+impl SampleLoss {
+    /// The words of a loss between ranks.
+    const N_WORDS: usize = 8;
+
+    /// The words of losses, one loss after the other.
+    pub(crate) fn to_words(losses: &[Self]) -> Vec<u32> {
+        let of = |one: &Self| [one.sum.to_bits(), one.end.to_bits(), one.n, one.n_ends];
+        let halves = |number: u64| [number as u32, (number >> 32) as u32];
+        losses.iter().flat_map(of).flat_map(halves).collect()
+    }
+
+    /// The losses of words that [`SampleLoss::to_words`] made; a loss that is cut short is left out.
+    pub(crate) fn from_words(words: &[u32]) -> Vec<Self> {
+        let (losses, _) = words.as_chunks::<{ Self::N_WORDS }>();
+        let of = |words: &[u32; Self::N_WORDS]| {
+            let number = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
+            Self {
+                sum: f64::from_bits(number(0)),
+                end: f64::from_bits(number(2)),
+                n: number(4),
+                n_ends: number(6),
+            }
+        };
+        losses.iter().map(of).collect()
+    }
+}
+
+/// Computes the losses of `samples` in their order, `batch_size` at a time. A sample's losses do not
+/// depend on the batch that it is in.
 ///
 /// # Errors
 /// What the device reports.
-pub fn evaluate(
+pub fn sample_losses(
     model: &LanguageModel,
     data: &Dataset,
     samples: &[usize],
     batch_size: usize,
-) -> Result<Evaluation> {
+) -> Result<Vec<SampleLoss>> {
     // Samples of similar length are computed together: less padding, less time.
     let mut places: Vec<usize> = (0..samples.len()).collect();
     places.sort_by_key(|&place| data.sample(samples[place]).time());
@@ -121,7 +151,7 @@ pub fn evaluate(
             losses[place] = sample_loss(data, index.unwrap_or(0), row);
         }
     }
-    Ok(mean(&losses))
+    Ok(losses)
 }
 
 /// The loss of every position, 0 where nothing is predicted.
@@ -145,17 +175,18 @@ fn sample_loss(data: &Dataset, index: usize, row: &[f32]) -> SampleLoss {
     SampleLoss {
         sum: total(bytes),
         end: total(ends),
-        n_bytes: bytes.len() as u64,
+        n: bytes.len() as u64,
         n_ends: ends.len() as u64,
     }
 }
 
-fn mean(losses: &[SampleLoss]) -> Evaluation {
+/// The mean over the bytes of samples, whose losses are added in order.
+pub fn mean_over_bytes(losses: &[SampleLoss]) -> Evaluation {
     let (mut sum, mut end, mut n_bytes, mut n_ends) = (0.0, 0.0, 0, 0);
     for loss in losses {
         sum += loss.sum;
         end += loss.end;
-        n_bytes += loss.n_bytes;
+        n_bytes += loss.n;
         n_ends += loss.n_ends;
     }
     Evaluation {
@@ -165,5 +196,41 @@ fn mean(losses: &[SampleLoss]) -> Evaluation {
         n_tokens: None,
         accuracy: None,
         n_samples: losses.len() as u64,
+    }
+}
+
+/// The mean over the tokens of samples, whose losses are added in order.
+pub fn mean_over_tokens(losses: &[SampleLoss]) -> Evaluation {
+    let (mut sum, mut n_tokens) = (0.0, 0);
+    for loss in losses {
+        sum += loss.sum;
+        n_tokens += loss.n;
+    }
+    Evaluation::of_tokens(sum / n_tokens.max(1) as f64, n_tokens, losses.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_keep_their_bits_between_ranks() {
+        let loss = |sum: f64, n| SampleLoss {
+            sum,
+            end: -0.0,
+            n,
+            n_ends: 1,
+        };
+        let losses = [
+            loss(0.1, 3),
+            loss(f64::MIN_POSITIVE, u64::MAX),
+            loss(-0.0, 0),
+        ];
+        let words = SampleLoss::to_words(&losses);
+        assert_eq!(words.len(), 3 * SampleLoss::N_WORDS);
+        let found = SampleLoss::from_words(&words);
+        assert_eq!(found, losses);
+        assert!(found[2].sum.is_sign_negative() && found[0].end.is_sign_negative());
+        assert!(SampleLoss::from_words(&words[..7]).is_empty());
     }
 }

@@ -110,6 +110,14 @@ impl TokenShards {
         )
     }
 
+    /// The same tokens, whose digest another process has computed of the same file; one that is known
+    /// already, such as an index's, stays.
+    #[must_use]
+    pub fn with_digest(self, digest: String) -> Self {
+        self.inner.digest.get_or_init(|| digest);
+        self
+    }
+
     /// Reads the bytes of a file of nanoGPT or llm.c; `name` stands for it in messages.
     ///
     /// # Errors

@@ -28,6 +28,11 @@ impl TrainSection {
         self.ema_decay.is_some() && self.evaluate_average.unwrap_or(true)
     }
 
+    /// Whether ranks compare their states and gradients.
+    pub fn checks_ranks(&self) -> bool {
+        self.check_ranks.unwrap_or(true)
+    }
+
     /// Whether a checkpoint needs what the run was watched by.
     pub fn is_watched(&self) -> bool {
         self.skip_non_finite || self.patience.is_some() || self.save_best
@@ -127,6 +132,7 @@ mod tests {
             "save_best = true",
             "recompute = true\nrecompute_attention = true",
             "tensorboard = false",
+            "check_ranks = false",
             "[sample]\nprompts = [\"a\"]\ntemperature = 0.5",
         ] {
             assert_eq!(config(free).identity().expect("one"), plain, "{free}");

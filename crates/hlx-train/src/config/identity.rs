@@ -7,7 +7,7 @@ use super::Config;
 /// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
 /// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch and
 /// recomputation, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 19] = [
+const FREE_KEYS: [&str; 20] = [
     "data.path",
     "data.workers",
     "model.architecture",
@@ -23,6 +23,7 @@ const FREE_KEYS: [&str; 19] = [
     "train.min_delta",
     "train.save_best",
     "train.tensorboard",
+    "train.check_ranks",
     "train.log_every",
     "train.eval_every",
     "train.checkpoint_every",

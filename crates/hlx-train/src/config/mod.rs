@@ -153,6 +153,9 @@ pub struct TrainSection {
     /// Whether TensorBoard's event file is written; it is if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensorboard: Option<bool>,
+    /// Whether ranks look for silent errors of each other (memory, processors); true if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_ranks: Option<bool>,
     /// Ends the run when the mean loss over the training corpus is at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_loss: Option<f64>,

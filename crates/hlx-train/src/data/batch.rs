@@ -61,6 +61,11 @@ impl Batches {
         }
     }
 
+    /// The samples of a batch; the last of an epoch may have fewer.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
     /// Batches of an epoch; the last may be short of samples.
     pub fn per_epoch(&self) -> usize {
         let n_samples = match &self.samples {

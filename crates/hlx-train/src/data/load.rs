@@ -34,7 +34,7 @@ impl Dataset {
                 SharedBytes::from(bytes)
             }
         };
-        Self::cut(file, &name, format, positions)
+        Self::of_file(file, &name, format, positions)
     }
 
     /// As [`Dataset::load`], from the file's bytes; `name` stands for it in messages.
@@ -42,7 +42,22 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::load`].
     pub fn from_bytes(file: &[u8], name: &str, format: Format, positions: usize) -> Result<Self> {
-        Self::cut(SharedBytes::Owned(file.into()), name, format, positions)
+        Self::of_file(SharedBytes::Owned(file.into()), name, format, positions)
+    }
+
+    /// As [`Dataset::load`], of a text whose digest is known, and which was found to be UTF-8: its bytes are
+    /// not read.
+    ///
+    /// # Errors
+    /// A file that cannot be mapped.
+    pub(crate) fn of_checked_text(path: &Path, positions: usize, digest: String) -> Result<Self> {
+        let bytes = SharedBytes::map(path)?;
+        Ok(Self {
+            format: Format::Text,
+            spans: cut_text(bytes.len(), &path.display().to_string(), positions)?,
+            bytes,
+            digest,
+        })
     }
 
     /// Draws `count` pairs of English and HLX's text notation, and leaves out those that are longer than
@@ -61,7 +76,16 @@ impl Dataset {
         Self::from_bytes(&lines, "drawn pairs", Format::AsciiPairs, positions)
     }
 
-    fn cut(file: SharedBytes, name: &str, format: Format, positions: usize) -> Result<Self> {
+    /// As [`Dataset::from_bytes`], of bytes that a text keeps.
+    ///
+    /// # Errors
+    /// As [`Dataset::load`].
+    pub(crate) fn of_file(
+        file: SharedBytes,
+        name: &str,
+        format: Format,
+        positions: usize,
+    ) -> Result<Self> {
         let digest = sha256_hex(&file);
         let blank = file.iter().all(u8::is_ascii_whitespace);
         ensure!(!blank, "{name}: holds no data");

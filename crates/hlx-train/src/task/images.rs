@@ -1,15 +1,17 @@
 //! The classifier of images.
 
-use anyhow::{Context as _, Result, anyhow};
-use hlx_autograd::{DType, IGNORE_INDEX, Tensor, no_grad};
-use hlx_data::{Dataset as _, HostArray, ImageTransform, SampleKey, Transform};
+use std::sync::Arc;
+
+use anyhow::Result;
+use hlx_autograd::{Tensor, no_grad};
+use hlx_data::{Dataset as _, ImageTransform};
 use hlx_nn::{Classifier, ForwardContext, Model, Module, Weights};
 
-use super::images_ahead::ImagesAhead;
+use super::images_ahead::{ImageRows, ImagesAhead};
 use super::{Batch, BatchSizes, Images, Rows, Sizes, Task};
 use crate::config::Config;
-use crate::data::Split;
-use crate::evaluate::Evaluation;
+use crate::data::{Batches, Split};
+use crate::evaluate::{Evaluation, SampleLoss};
 use crate::sample::greedy;
 
 /// A classifier and the images that it learns.
@@ -18,9 +20,8 @@ pub struct ImageTask {
     pub model: Model<Classifier>,
     /// The images.
     pub data: Images,
-    seed: u64,
-    /// What is done to the images of a training batch, and to those of an evaluation.
-    training: ImageTransform,
+    rows: Arc<ImageRows>,
+    /// What is done to the images of an evaluation.
     plain: ImageTransform,
     ahead: ImagesAhead,
 }
@@ -47,63 +48,20 @@ impl ImageTask {
         let section = &config.data;
         let plain = section.transform(data.set.shape()[0])?;
         let training = plain.clone().with_augment(section.augment())?;
-        let n_trained = Split::at_end(data.set.len(), section.eval_fraction)
-            .train
-            .len();
-        let numbers = (config.seed, config.train.batch_size, section.workers());
+        let trained = Split::at_end(data.set.len(), section.eval_fraction).train;
+        let batches = Batches::new(trained, config.train.batch_size, config.seed);
+        let rows = Arc::new(ImageRows {
+            set: Arc::clone(&data.set),
+            seed: config.seed,
+        });
+        let workers = section.workers();
         Ok(Self {
-            ahead: ImagesAhead::new(&data.set, n_trained, training.clone(), numbers)?,
+            ahead: ImagesAhead::new(Arc::clone(&rows), training, batches, workers),
             model,
             data,
-            seed: config.seed,
-            training,
+            rows,
             plain,
         })
-    }
-
-    /// Lays samples out as rows; a missing one is a row of zeros without a target.
-    fn rows(&self, samples: &[Option<usize>], epoch: u64, with: &ImageTransform) -> Result<Rows> {
-        let shape = self.data.set.shape();
-        let n_pixels: usize = shape.iter().product();
-        let mut inputs = Vec::with_capacity(samples.len() * n_pixels);
-        let mut targets = Vec::with_capacity(samples.len());
-        for sample in samples {
-            let Some(index) = *sample else {
-                inputs.resize(inputs.len() + n_pixels, 0);
-                targets.push(IGNORE_INDEX);
-                continue;
-            };
-            let key = SampleKey {
-                seed: self.seed,
-                epoch,
-                sample: index,
-            };
-            let item = self.data.set.get(index);
-            let item = item.map_err(|error| anyhow!("image {index}: {error}"))?;
-            let made = hlx_core::cpu::with_flush(|| with.apply(item, key));
-            let (pixels, label) = made.map_err(|error| anyhow!("image {index}: {error}"))?;
-            inputs.extend(pixels.values().iter().map(|value| value.to_bits()));
-            targets.push(label);
-        }
-        Ok(Rows {
-            shape: [&[samples.len()], &shape[..]].concat(),
-            dtype: DType::F32,
-            inputs,
-            documents: None,
-            lengths: None,
-            target_shape: vec![samples.len()],
-            n_empty: samples.iter().take_while(|sample| sample.is_none()).count(),
-            targets,
-        })
-    }
-
-    /// The micro-batches of samples in no batch of the run's, made on this thread.
-    fn micro_batches(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Vec<Rows>> {
-        let mut rows = vec![None; sizes.batch_size.saturating_sub(samples.len())];
-        rows.extend(samples.iter().copied().map(Some));
-        let parts = rows[sizes.mine()].chunks(sizes.micro_batch_size);
-        let made = parts.map(|part| self.rows(part, epoch, &self.training));
-        made.collect::<Result<_>>().context("the batch")
     }
 
     /// Classifies images, `batch_size` at a time, in the order of `samples`.
@@ -114,7 +72,7 @@ impl ImageTask {
         let mut readings = Vec::with_capacity(samples.len());
         for part in samples.chunks(batch_size.max(1)) {
             let chosen: Vec<Option<usize>> = part.iter().copied().map(Some).collect();
-            let rows = self.rows(&chosen, 0, &self.plain)?;
+            let rows = self.rows.rows(&chosen, 0, &self.plain)?;
             let (logits, losses) = no_grad(|| self.logits_and_losses(&rows))?;
             let rows = logits
                 .chunks(self.n_classes())
@@ -147,35 +105,15 @@ impl ImageTask {
     }
 }
 
-/// Cuts a batch into micro-batches; its empty rows have no target.
-fn micro_batches(
-    made: &hlx_data::Batch<(HostArray<f32>, HostArray<u32>)>,
-    micro_batch_size: usize,
-) -> Vec<Rows> {
-    let (images, labels) = &made.data;
-    let inner = &images.shape()[1..];
-    let n_values: usize = inner.iter().product();
-    let parts = images
-        .values()
-        .chunks(micro_batch_size * n_values)
-        .zip(labels.values().chunks(micro_batch_size));
-    let parts = parts.enumerate().map(|(part_idx, (values, labels))| {
-        let n_empty = made.n_empty.saturating_sub(part_idx * micro_batch_size);
-        let n_empty = n_empty.min(labels.len());
-        let mut targets = vec![IGNORE_INDEX; n_empty];
-        targets.extend_from_slice(&labels[n_empty..]);
-        Rows {
-            shape: [&[labels.len()], inner].concat(),
-            dtype: DType::F32,
-            inputs: values.iter().map(|value| value.to_bits()).collect(),
-            documents: None,
-            lengths: None,
-            target_shape: vec![labels.len()],
-            targets,
-            n_empty,
-        }
-    });
-    parts.collect()
+/// A batch with the counts of its images.
+fn batch_of(micro_batches: Vec<Rows>) -> Batch {
+    let n_real = |rows: &Rows| rows.len() - rows.n_empty;
+    let n_images = micro_batches.iter().map(n_real).sum();
+    Batch {
+        micro_batches,
+        n_targets: n_images,
+        n_inputs: n_images,
+    }
 }
 
 impl Task for ImageTask {
@@ -205,37 +143,33 @@ impl Task for ImageTask {
     }
 
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        // A rank among several makes its own images alone, on this thread.
-        let is_whole = sizes.n_samples == sizes.batch_size;
-        let made = match is_whole {
-            true => self.ahead.batch(samples, epoch).context("the batch")?,
-            false => None,
+        let micro_batches = match self.ahead.batch(samples, epoch, sizes)? {
+            Some(made) => made,
+            None => self.ahead.batch_apart(samples, epoch, sizes)?,
         };
-        let micro_batches = match made {
-            Some(made) if made.n_empty + samples.len() == sizes.batch_size => {
-                micro_batches(&made, sizes.micro_batch_size)
-            }
-            _ => self.micro_batches(samples, epoch, sizes)?,
-        };
-        let n_real = |rows: &Rows| rows.len() - rows.n_empty;
-        let n_images = micro_batches.iter().map(n_real).sum();
-        Ok(Batch {
-            micro_batches,
-            n_targets: n_images,
-            n_inputs: n_images,
-        })
+        Ok(batch_of(micro_batches))
     }
 
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
+    fn batch_apart(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
+        Ok(batch_of(self.ahead.batch_apart(samples, epoch, sizes)?))
+    }
+
+    fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {
         let readings = self.read(samples, batch_size)?;
-        let n = readings.len().max(1) as f64;
-        let right = readings.iter().filter(|one| one.read == one.truth).count();
-        let loss: f64 = readings.iter().map(|one| f64::from(one.loss)).sum();
-        Ok(Evaluation::of_images(
-            loss / n,
-            right as f64 / n,
-            readings.len() as u64,
-        ))
+        let loss = |one: &Reading| SampleLoss {
+            sum: f64::from(one.loss),
+            n: 1,
+            n_ends: u64::from(one.read == one.truth),
+            ..SampleLoss::default()
+        };
+        Ok(readings.iter().map(loss).collect())
+    }
+
+    fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
+        let n = losses.len().max(1) as f64;
+        let right: u64 = losses.iter().map(|one| one.n_ends).sum();
+        let loss: f64 = losses.iter().map(|one| one.sum).sum();
+        Evaluation::of_images(loss / n, right as f64 / n, losses.len() as u64)
     }
 
     fn n_classes(&self) -> usize {
@@ -249,6 +183,8 @@ impl Task for ImageTask {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::anyhow;
+
     use super::*;
     use crate::task::{Corpus, make};
 
@@ -260,8 +196,19 @@ mod tests {
     /// What workers make ahead, in any order of epochs and batches, is what the thread itself makes.
     #[test]
     fn batches_have_the_same_bits_whatever_the_number_of_workers() -> Result<()> {
-        let sizes = BatchSizes::whole(8, 4);
-        for workers in [0, 1, 3] {
+        let whole = BatchSizes::whole(8, 4);
+        // Of 4 ranks, the first has empty rows alone in the third batch.
+        let part = |first_sample| BatchSizes {
+            micro_batch_size: 2,
+            first_sample,
+            n_samples: 2,
+            ..whole
+        };
+        let sizes = [whole, part(0), part(4)];
+        for (workers, sizes) in [0, 1, 3]
+            .into_iter()
+            .flat_map(|n| sizes.map(|one| (n, one)))
+        {
             let set = format!("data.workers={workers}")
                 .parse()
                 .map_err(|text: String| anyhow!(text))?;
@@ -287,12 +234,12 @@ mod tests {
             for (epoch, batch_idx) in places {
                 let order = batches.order(epoch);
                 let samples = batches.samples(&order, batch_idx);
-                assert!(
-                    images.ahead.batch(&samples, epoch)?.is_some(),
-                    "{epoch} {batch_idx}"
-                );
+                let made = images.ahead.batch(&samples, epoch, sizes)?;
+                assert!(made.is_some(), "{epoch} {batch_idx}");
                 let found = task.batch(&samples, epoch, sizes)?;
-                let expected = images.micro_batches(&samples, epoch, sizes)?;
+                let expected = images.ahead.batch_apart(&samples, epoch, sizes)?;
+                // A batch made apart leaves those that are made ahead as they are.
+                assert_eq!(made.as_ref(), Some(&expected));
                 assert_eq!(
                     found.micro_batches, expected,
                     "{workers}: {epoch} {batch_idx}"
@@ -301,7 +248,7 @@ mod tests {
             let found = task.batch(&[7, 2, 21], 1, sizes)?;
             assert_eq!(
                 found.micro_batches,
-                images.micro_batches(&[7, 2, 21], 1, sizes)?
+                images.ahead.batch_apart(&[7, 2, 21], 1, sizes)?
             );
         }
         Ok(())

@@ -7,7 +7,7 @@ use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Module, Par
 use super::{Batch, BatchSizes, Rows, Sizes, Task};
 use crate::config::SampleSection;
 use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows};
-use crate::evaluate::{Evaluation, evaluate};
+use crate::evaluate::{Evaluation, SampleLoss, mean_over_bytes, sample_losses};
 use crate::generate::{Generation, generate};
 
 /// A language model that predicts the next byte of pairs or of a text.
@@ -98,8 +98,12 @@ impl Task for LanguageTask {
         })
     }
 
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
-        evaluate(&self.model, &self.data, samples, batch_size)
+    fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {
+        sample_losses(&self.model, &self.data, samples, batch_size)
+    }
+
+    fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
+        mean_over_bytes(losses)
     }
 
     fn n_classes(&self) -> usize {

@@ -5,6 +5,7 @@
 //! [classifier of images](ImageTask).
 
 mod corpus;
+mod corpus_once;
 mod images;
 mod images_ahead;
 mod language;
@@ -34,7 +35,7 @@ pub use tokens::TokenTask;
 
 use crate::config::{Config, SampleSection};
 use crate::data::{Batches, RandomWindows, Split, VOCABULARY};
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, SampleLoss};
 use crate::run::{Checkpoint, DIGESTS_FILE, RunFolder};
 
 /// A model and its data, as the training loop uses them.
@@ -80,6 +81,14 @@ pub trait Task {
     /// A sample that cannot be read.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch>;
 
+    /// As [`Task::batch`], made on this thread: the batches of the run that are made ahead stay.
+    ///
+    /// # Errors
+    /// As [`Task::batch`].
+    fn batch_apart(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
+        self.batch(samples, epoch, sizes)
+    }
+
     /// Computes the logits of rows, one row of them a target.
     ///
     /// # Errors
@@ -108,7 +117,19 @@ pub trait Task {
     ///
     /// # Errors
     /// What the device reports.
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation>;
+    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
+        Ok(self.mean(&self.sample_losses(samples, batch_size)?))
+    }
+
+    /// Computes the losses of samples for [`Task::mean`], in their order. A sample's losses depend neither
+    /// on `batch_size` nor on the other samples.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>>;
+
+    /// The mean loss over samples, whose losses are added in order.
+    fn mean(&self, losses: &[SampleLoss]) -> Evaluation;
 
     /// Floating-point operations that training takes for an input (a token) in the products of the model:
     /// 6 for each weight of a product, forward and backward, and those of attention (Chowdhery and others

@@ -10,7 +10,7 @@ use hlx_text::{
 use super::Tokens;
 use super::tokens_ahead::RowLayout;
 use crate::config::RowKind;
-use crate::evaluate::{Evaluation, row_losses};
+use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens, row_losses};
 use crate::generate::TokenRecord;
 
 /// Padded rows are rounded up to a multiple of this, so that few shapes are recorded. No bit depends on it.
@@ -115,18 +115,32 @@ impl PreparedRows {
         Ok(samples.batch(first as u64, rows)?)
     }
 
-    /// Computes the mean loss over the rows of these numbers, `batch_size` at a time. A row's loss does not
-    /// depend on the batch that it is in, and the rows' sums are added in the order of `samples`.
+    /// Computes the mean loss over the rows of these numbers, `batch_size` at a time.
     ///
     /// # Errors
-    /// A token that the model does not have, shards that are damaged, and what the device reports.
+    /// As [`PreparedRows::sample_losses`].
     pub fn evaluate(
         &self,
         model: &LanguageModel,
         samples: &[usize],
         batch_size: usize,
     ) -> Result<Evaluation> {
-        let (mut sum, mut n_tokens) = (0.0, 0);
+        let losses = self.sample_losses(model, samples, batch_size)?;
+        Ok(mean_over_tokens(&losses))
+    }
+
+    /// Computes the losses of the rows of these numbers, `batch_size` at a time. A row's loss does not
+    /// depend on the batch that it is in.
+    ///
+    /// # Errors
+    /// A token that the model does not have, shards that are damaged, and what the device reports.
+    pub fn sample_losses(
+        &self,
+        model: &LanguageModel,
+        samples: &[usize],
+        batch_size: usize,
+    ) -> Result<Vec<SampleLoss>> {
+        let mut found = Vec::with_capacity(samples.len());
         let (n_train, mut rest) = (self.counts()[0], samples);
         let layout = self.layout(model.vocabulary(), false);
         while let Some(&first) = rest.first() {
@@ -145,12 +159,14 @@ impl PreparedRows {
             for (losses, targets) in losses.chunks(time).zip(rows.targets.chunks(time)) {
                 let counted = losses.iter().zip(targets);
                 let counted = counted.filter(|(_, target)| **target != IGNORE_INDEX);
-                n_tokens += counted.clone().count() as u64;
-                sum += counted.map(|(&loss, _)| f64::from(loss)).sum::<f64>();
+                found.push(SampleLoss {
+                    n: counted.clone().count() as u64,
+                    sum: counted.map(|(&loss, _)| f64::from(loss)).sum(),
+                    ..SampleLoss::default()
+                });
             }
         }
-        let loss = sum / n_tokens.max(1) as f64;
-        Ok(Evaluation::of_tokens(loss, n_tokens, samples.len() as u64))
+        Ok(found)
     }
 
     /// The documents of the part that is held out, or of all, as records: the answer is what is trained

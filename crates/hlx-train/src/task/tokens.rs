@@ -13,7 +13,7 @@ use super::tokens_ahead::TokensAhead;
 use super::{Batch, BatchSizes, PreparedRows, RowTensors, Sizes, Task, Tokens};
 use crate::config::{Config, RowKind, SampleSection};
 use crate::data::{Batches, Split};
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens};
 use crate::generate::{TokenGeneration, write_texts};
 
 /// A language model that predicts the next token of prepared data.
@@ -53,6 +53,18 @@ impl TokenTask {
             workers: config.data.workers(),
             ahead: None,
         })
+    }
+
+    fn ahead(&self) -> Result<&TokensAhead> {
+        let ahead = self.ahead.as_ref();
+        ahead.context("the data hold nothing to train on")
+    }
+
+    /// The number of an epoch's batch over all epochs.
+    fn number_of(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> u64 {
+        let (size, first) = (sizes.batch_size, samples.first().copied().unwrap_or(0));
+        let per_epoch = self.rows.counts()[0].div_ceil(size) as u64;
+        epoch * per_epoch + (first / size) as u64
     }
 }
 
@@ -112,19 +124,25 @@ impl Task for TokenTask {
 
     /// Rows of an epoch follow those of the epoch before: the number of the first is the cursor.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
-        let ahead = self.ahead.as_ref();
-        let ahead = ahead.context("the data hold nothing to train on")?;
-        let (size, first) = (sizes.batch_size, samples.first().copied().unwrap_or(0));
-        let per_epoch = self.rows.counts()[0].div_ceil(size) as u64;
-        ahead.batch(epoch * per_epoch + (first / size) as u64, sizes)
+        self.ahead()?
+            .batch(self.number_of(samples, epoch, sizes), sizes)
+    }
+
+    fn batch_apart(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
+        self.ahead()?
+            .batch_apart(self.number_of(samples, epoch, sizes), sizes)
     }
 
     fn forward(&self, rows: &RowTensors, context: &ForwardContext) -> hlx_nn::Result<Tensor> {
         rows.logits_of(self.model.module(), context)
     }
 
-    fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
-        self.rows.evaluate(&self.model, samples, batch_size)
+    fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>> {
+        self.rows.sample_losses(&self.model, samples, batch_size)
+    }
+
+    fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
+        mean_over_tokens(losses)
     }
 
     fn n_classes(&self) -> usize {

@@ -113,6 +113,14 @@ impl TokensAhead {
         }
     }
 
+    /// As [`TokensAhead::batch`], made on this thread.
+    ///
+    /// # Errors
+    /// As [`TokensAhead::batch`].
+    pub fn batch_apart(&self, number: u64, sizes: BatchSizes) -> Result<Batch> {
+        self.source.batch(number, sizes)
+    }
+
     fn begin(&self, number: u64, sizes: BatchSizes) -> Running {
         let source = Arc::clone(&self.source);
         let make = move |number| source.batch(number, sizes);

@@ -17,7 +17,6 @@ use super::pass::{PassGraphs, WindowIsFinal};
 use super::shared_step::{SharedStep, as_slices, whole_state};
 use crate::config::Config;
 use crate::data::{Batches, Split};
-use crate::evaluate::Evaluation;
 use crate::run::{Checkpoint, LossSum, Progress, STATE_FILE, State, read_schedule_state};
 use crate::schedule::RunSchedule;
 use crate::task::{self, Batch, BatchSizes, Corpus, Task};
@@ -32,8 +31,10 @@ pub(crate) struct Engine {
     pub total_steps: u64,
     pub optimizer: Box<dyn Optimizer>,
     pub plan: MicroBatchPlan,
+    /// The ranks that share the batches.
+    pub(super) group: Group,
     /// All shards of a batch, and those of this rank.
-    shards: ShardPlan,
+    pub(super) shards: ShardPlan,
     /// Where ranks share the batch.
     shared: Option<SharedStep>,
     /// Whether this rank wants the run to stop after the coming step.
@@ -42,7 +43,7 @@ pub(crate) struct Engine {
     pub ring: LossRing,
     schedule: RunSchedule,
     tree: GradientTree,
-    passes: PassGraphs,
+    pub(super) passes: PassGraphs,
     update: Option<Graph>,
     /// Of a step of several passes, the losses that its update looks at.
     watched: Option<Watched>,
@@ -154,6 +155,7 @@ impl Engine {
             total_steps,
             optimizer,
             plan,
+            group: group.clone(),
             shards,
             shared,
             wants_stop: false,
@@ -170,6 +172,7 @@ impl Engine {
         let rate = self.schedule.rate(step);
         self.optimizer.prepare(f64::from(rate))?;
         self.passes.set_target_count(batch.n_targets)?;
+        self.check_shard(&samples, (progress.epoch, step))?;
         self.gradient(&batch, step)?;
         let stops = match self.shared {
             None => self.apply().map(|()| false)?,
@@ -284,12 +287,6 @@ impl Engine {
             update.replay()?;
         }
         Ok(())
-    }
-
-    /// Evaluates samples, on the moving average of the parameters where the configuration says so.
-    pub fn evaluate(&self, samples: &[usize]) -> Result<Evaluation> {
-        let batch_size = self.config.micro_batch_size();
-        self.with_evaluated_weights(|| self.task.evaluate(samples, batch_size))
     }
 
     /// Calls `body` with the weights that evaluations read in the place of the model's.

@@ -17,6 +17,8 @@ mod saving;
 mod saving_together;
 mod setup;
 mod shared_step;
+mod shared_work;
+mod silent_errors;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -39,6 +41,7 @@ use crate::ranks::{Group, RankPlace};
 use crate::run::{Digests, EvalSplit, Metric, Monitor, Progress, RunFolder};
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
+use silent_errors::compare_records;
 
 /// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
 /// many times the target.
@@ -274,17 +277,12 @@ impl Trainer {
     /// Lets the model go on from the configured prompts.
     fn write_samples(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
-        let config = &self.engine.config;
-        let (section, seed) = (&config.sample, config.seed);
-        if section.prompts.is_empty() {
+        let prompts = self.engine.config.sample.prompts.clone();
+        if prompts.is_empty() {
             return Ok(());
         }
-        let (task, is_first) = (&self.engine.task, self.group.is_first());
-        let texts = self.engine.with_evaluated_weights(|| match is_first {
-            true => task.samples(section, seed),
-            false => Ok(Vec::new()),
-        })?;
-        for (prompt, text) in section.prompts.clone().into_iter().zip(texts) {
+        let texts = self.engine.samples(&self.group)?;
+        for (prompt, text) in prompts.into_iter().zip(texts) {
             let step = self.progress.step;
             self.note(&Metric::Sample { step, prompt, text }, observer)?;
         }
@@ -347,6 +345,9 @@ impl Trainer {
             }
             if let Some(record) = awaited.record {
                 let record = self.recorder.receive(record)?;
+                if self.engine.config.train.checks_ranks() {
+                    compare_records(&self.group, &record)?;
+                }
                 if let Some(files) = &mut self.files {
                     files.chain.append(record)?;
                 }

@@ -100,7 +100,10 @@ impl Trainer {
         agreed_on(group, check_count(group, &config))?;
         let start = options.start.without_unstarted();
         let opened = agreed_on(group, open(&start, &config, group))?;
-        let corpus = agreed_on(group, Corpus::load(&options.data_path, &config))?;
+        let corpus = match group.is_alone() {
+            true => Corpus::load(&options.data_path, &config)?,
+            false => Corpus::load_together(group, &options.data_path, &config)?,
+        };
         if config.data.format.has_path() {
             let absolute = std::path::absolute(&options.data_path)?;
             config.data.path = absolute.to_string_lossy().into_owned();

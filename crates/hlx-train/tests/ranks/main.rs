@@ -1,10 +1,15 @@
 //! Runs over several ranks: the digests, files and chain of one process, whatever the number of ranks and
 //! their devices. Here each rank is a thread with a device of its own; `processes.rs` starts programs.
 
+mod combinations;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(target_os = "linux")]
+mod corpora;
+mod evaluation;
 mod mpi;
 mod processes;
+mod silent_errors;
 mod threads;
 
 use std::fs;
@@ -12,6 +17,9 @@ use std::fs;
 use common::{SMALL_MODEL, Scratch, contents};
 use hlx_train::train::Outcome;
 use threads::{CPU, Run, train};
+
+/// The laws of numbers that a run may have.
+const ARITHMETICS: [&str; 2] = ["arithmetic=portable", "arithmetic=integer"];
 
 /// Trains alone and over ranks, and compares everything that a run leaves but times and devices.
 fn check(place: &Scratch, sets: &[&str], runs: &[&[&str]]) -> Outcome {
@@ -28,7 +36,19 @@ fn check(place: &Scratch, sets: &[&str], runs: &[&[&str]]) -> Outcome {
     whole
 }
 
-/// Fails unless two runs have the same checkpoints, chain, losses and outcome.
+/// The lines of a run's metrics without times and speeds.
+fn metrics(place: &Scratch, run: &str) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(place.join(run).join("metrics.jsonl")).expect("reads");
+    let line = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let keys = line.as_object_mut().expect("an object");
+        keys.retain(|key, _| !key.ends_with("per_step") && !key.ends_with("per_second"));
+        line
+    };
+    text.lines().map(line).collect()
+}
+
+/// Fails unless two runs have the same checkpoints, chain, metrics, losses and outcome.
 fn same_runs(place: &Scratch, (one, first): (&str, &Outcome), (other, second): (&str, &Outcome)) {
     let read = |run: &str, file: &str| fs::read(place.join(run).join(file)).expect("reads");
     assert_eq!(
@@ -36,6 +56,7 @@ fn same_runs(place: &Scratch, (one, first): (&str, &Outcome), (other, second): (
         String::from_utf8(read(other, "chain.jsonl")),
         "{other}"
     );
+    assert_eq!(metrics(place, one), metrics(place, other), "{other}");
     let checkpoints = |run: &str| {
         let folder = place.join(run).join("checkpoints");
         let named = |(path, bytes): (std::path::PathBuf, Vec<u8>)| {
@@ -75,7 +96,7 @@ fn same_runs(place: &Scratch, (one, first): (&str, &Outcome), (other, second): (
 #[test]
 fn any_number_of_ranks_leaves_the_files_of_one() {
     let place = Scratch::new("ranks");
-    for arithmetic in ["arithmetic=portable", "arithmetic=integer"] {
+    for arithmetic in ARITHMETICS {
         let runs: [&[&str]; 3] = [&[CPU; 2], &[CPU; 4], &[CPU; 8]];
         check(&place, &["train.shards=8", arithmetic], &runs);
     }
@@ -102,35 +123,6 @@ fn micro_batches_of_ranks_change_nothing() {
             &[&set, "train.max_steps=3"],
             &[&[CPU; 2], &[CPU; 4]],
         );
-    }
-}
-
-#[test]
-fn every_optimizer_updates_by_parts() {
-    let place = Scratch::new("ranks-optimizers");
-    for sets in [
-        &["train.optimizer=sgd", "train.clip_norm=0.1"][..],
-        &["train.optimizer=adam", "train.clip_value=0.01"],
-        &[
-            "train.optimizer=adagrad",
-            "optimizer.initial_accumulator_value=0.1",
-        ],
-        &[
-            "train.optimizer=rmsprop",
-            "optimizer.centered=true",
-            "optimizer.momentum=0.5",
-        ],
-        &["train.optimizer=lion"],
-        &["train.optimizer=muon", "train.ema_decay=0.9"],
-        &[
-            "train.freeze=[\"*bias\"]",
-            "train.ema_decay=0.5",
-            "data.eval_fraction=0.2",
-        ],
-        &["groups=[{parameters=[\"*bias\"], weight_decay=0.0, lr_factor=2.0}]"],
-    ] {
-        let sets = [sets, &["train.max_steps=4", "train.eval_every=2"]].concat();
-        check(&place, &sets, &[&[CPU; 2], &[CPU; 4]]);
     }
 }
 
@@ -189,12 +181,17 @@ fn experts_and_adapters_train_over_ranks() {
            renormalised = true\nbalance_coefficient = 0.02\ndense_layers = []\n";
     place.write("config.toml", &experts);
     let padded = ["data.path=pairs", "data.rows=padded", "train.batch_size=8"];
-    check(&place, &padded, &[&[CPU; 2], &[CPU; 4]]);
+    for arithmetic in ARITHMETICS {
+        let sets = [&padded[..], &[arithmetic]].concat();
+        check(&place, &sets, &[&[CPU; 2], &[CPU; 4]]);
+    }
     place.write("config.toml", SMALL_MODEL);
     place.train(&threads::open(CPU), "base", &[]);
     let base = format!("train.init_from={}", place.join("base").display());
     let lora = "lora={rank = 2, alpha = 4.0, targets = [\"*_proj\"]}";
-    check(&place, &[&base, lora], &[&[CPU; 2], &[CPU; 4]]);
+    for arithmetic in ARITHMETICS {
+        check(&place, &[&base, lora, arithmetic], &[&[CPU; 2], &[CPU; 4]]);
+    }
     // The tied embedding is frozen: its other use's gradient was once added to that of the step before.
     let micro = [&base, lora, "train.micro_batch_size=1"];
     let parts = place.train(&threads::open(CPU), "parts", &micro);
@@ -210,7 +207,9 @@ fn batch_norms_follow_the_shards_of_all_ranks() {
                   format = \"digits\"\ncount = 43\neval_fraction = 0.15\n\n[train]\nmax_steps = 7\n\
                   batch_size = 8\nshards = 4\nlearning_rate = 0.01\n";
     place.write("config.toml", config);
-    check(&place, &[], &[&[CPU; 2], &[CPU; 4]]);
+    for arithmetic in ARITHMETICS {
+        check(&place, &[arithmetic], &[&[CPU; 2], &[CPU; 4]]);
+    }
     check(&place, &["train.micro_batch_size=2"], &[&[CPU; 2]]);
     if let Some(vulkan) = threads::vulkan() {
         check(&place, &["train.max_steps=2"], &[&[&vulkan, CPU]]);
@@ -225,6 +224,8 @@ fn images_train_over_ranks() {
                   batch_size = 8\nlearning_rate = 0.01\n";
     place.write("config.toml", config);
     check(&place, &[], &[&[CPU; 2], &[CPU; 8]]);
+    check(&place, &["data.workers=2"], &[&[CPU; 2], &[CPU; 8]]);
+    check(&place, &["data.workers=0"], &[&[CPU; 4]]);
 }
 
 /// Stopped on some ranks, and resumed on more, on fewer, and on one.

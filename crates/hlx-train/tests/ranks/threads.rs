@@ -7,7 +7,7 @@ use anyhow::Result;
 use hlx_core::Context;
 use hlx_train::config::Config;
 use hlx_train::ranks::{Group, SharedMemory};
-use hlx_train::train::{Outcome, Silent, Start, TrainOptions, Trainer};
+use hlx_train::train::{Observer, Outcome, Silent, Start, TrainOptions, Trainer};
 
 use crate::common::{Scratch, overrides};
 
@@ -57,20 +57,30 @@ impl Run {
     }
 
     fn rank(&self, group: &Group, device: &str) -> Result<Outcome> {
+        self.observed(group, device, &|_| Box::new(Silent))
+    }
+
+    /// Trains as a rank, with an observer that is made for its trainer.
+    pub fn observed(
+        &self,
+        group: &Group,
+        device: &str,
+        observer: &dyn Fn(&Trainer) -> Box<dyn Observer>,
+    ) -> Result<Outcome> {
         let options = TrainOptions {
             start: self.start.clone(),
             data_path: self.data_path.clone(),
         };
         let of_rank = (group, true);
         let mut trainer = Trainer::of_rank(&open(device), self.config.clone(), &options, of_rank)?;
-        let outcome = trainer.run(&mut Silent)?;
+        let outcome = trainer.run(observer(&trainer).as_mut())?;
         group.leave()?;
         Ok(outcome)
     }
 }
 
 /// Calls a body as each of `n` ranks.
-fn each<R: Send>(n: usize, body: impl Fn(usize, Group) -> R + Sync) -> Vec<R> {
+pub fn each<R: Send>(n: usize, body: impl Fn(usize, Group) -> R + Sync) -> Vec<R> {
     let folder = SharedMemory::create(n).expect("a folder");
     let (folder, body) = (&folder, &body);
     let rank = |rank: usize| {
