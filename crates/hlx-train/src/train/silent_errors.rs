@@ -166,7 +166,7 @@ impl Engine {
         self.passes.begin_step(&self.plan)?;
         for (rows, pass) in batch.micro_batches.iter().zip(&plan.passes) {
             let acted_on = (self.task.as_ref(), self.optimizer.as_ref());
-            self.passes.replay(acted_on, rows, pass, step)?;
+            self.passes.replay(acted_on, rows, (pass, step), None)?;
         }
         // The running values of batch norms follow the step's own passes alone.
         self.passes.take_norms();

@@ -42,7 +42,8 @@ fn metrics(place: &Scratch, run: &str) -> Vec<serde_json::Value> {
     let line = |line: &str| {
         let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let keys = line.as_object_mut().expect("an object");
-        keys.retain(|key, _| !key.ends_with("per_step") && !key.ends_with("per_second"));
+        let times = ["ms_per_step", "per_second", "exchange"];
+        keys.retain(|key, _| !times.iter().any(|time| key.ends_with(time)));
         line
     };
     text.lines().map(line).collect()
