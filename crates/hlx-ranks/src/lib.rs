@@ -11,6 +11,7 @@ mod mpi;
 mod pause;
 mod shared;
 mod transport;
+mod watch;
 
 pub use error::RankError;
 pub use group::{Group, Refusal};
