@@ -6,6 +6,7 @@
 
 mod error;
 mod group;
+mod links;
 #[cfg(unix)]
 mod mpi;
 mod pause;

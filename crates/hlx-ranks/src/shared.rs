@@ -252,6 +252,10 @@ impl Transport for SharedMemory {
         Ok(())
     }
 
+    fn carries_data(&self) -> bool {
+        true
+    }
+
     fn fail(&self, line: &str) {
         self.memory.set_line(self.rank, line);
         self.memory.blame(self.rank, Cause::Failed);
