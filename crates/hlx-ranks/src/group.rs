@@ -56,6 +56,17 @@ impl Group {
         format!("rank {rank} on {}", self.host(rank))
     }
 
+    /// Whether the transport is meant for the words of gradients and parameters: see
+    /// [`Transport::carries_data`]. `true` for a process that is alone.
+    pub fn carries_data(&self) -> bool {
+        self.transport.as_ref().is_none_or(|one| one.carries_data())
+    }
+
+    /// The number of this rank among those of its host, where a launcher has said it.
+    pub fn local_rank(&self) -> Option<usize> {
+        self.transport.as_ref()?.local_rank()
+    }
+
     /// Sends bytes to a rank and receives as many as `into` has: see [`Transport::swap`].
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 mod error;
 mod group;
+mod links;
 #[cfg(unix)]
 mod mpi;
 #[cfg(unix)]
@@ -13,6 +14,7 @@ mod nccl;
 mod pause;
 mod shared;
 mod transport;
+mod watch;
 
 pub use error::RankError;
 pub use group::{Group, Refusal};

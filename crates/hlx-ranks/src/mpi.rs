@@ -2,16 +2,21 @@
 //!
 //! The library is opened when the program runs, so that neither a build nor a run without it needs one.
 //! Two binary interfaces are in use: Open MPI's handles are pointers, those of MPICH and what is made
-//! from it (Intel MPI, MVAPICH) are ints. The library's own version says which it is.
+//! from it (Intel MPI, MVAPICH) are ints. The library's own version says which it is. A dead peer is
+//! noticed by life signs beside it ([`Links`]), not by MPI, whose calls then wait for ever.
 
 mod interface;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::interface::{Interface, Pending};
+use crate::links::Links;
+use crate::links::hello::Token;
+use crate::links::place::Place;
 use crate::pause::Pause;
-use crate::transport::{Transport, host_name};
-use crate::{Group, RankError, Result};
+use crate::transport::Transport;
+use crate::watch::Watch;
+use crate::{Group, RankError, Refusal, Result};
 
 /// The variable that names the library to open.
 const LIBRARY: &str = "HLX_MPI";
@@ -48,8 +53,10 @@ pub struct Mpi {
     interface: Box<dyn Interface>,
     rank: usize,
     n_ranks: usize,
-    hosts: OnceLock<Vec<String>>,
-    /// Whether it has been finalised.
+    /// The life signs, once all ranks are linked.
+    links: OnceLock<(Arc<Links>, Watch)>,
+    /// Held during a call. Whether the library may be called no more: it is finalised, or a call was
+    /// left because a rank is lost.
     ended: Mutex<bool>,
 }
 
@@ -93,30 +100,90 @@ impl Mpi {
             interface,
             rank,
             n_ranks,
-            hosts: OnceLock::new(),
+            links: OnceLock::new(),
             ended: Mutex::new(false),
         })
     }
 
-    /// Gathers the names of the hosts; all ranks call it, before messages name any.
+    /// Links all ranks for their life signs; all call it, before any other call. `when_lost` is called,
+    /// on another thread, if a rank is lost and this one has not noticed it in a call for 10 s: a process
+    /// ends itself there, and not by way of the library.
     ///
     /// # Errors
-    /// Those of a call between ranks.
-    pub fn gather_hosts(&self, group: &Group) -> Result<()> {
-        let names = group.gather(host_name().as_bytes())?;
-        let names = names
+    /// Those of a call between ranks; as the inner one, the same on all ranks, that one cannot be linked.
+    pub fn connect(
+        &self,
+        group: &Group,
+        when_lost: impl Fn(&RankError) + Send + 'static,
+    ) -> Result<Result<(), Refusal>> {
+        let token = group.from_first(Token::random().0.as_bytes())?;
+        let token = Token(String::from_utf8_lossy(&token).into_owned());
+        let (listener, mine) = Place::listen().map_or_else(
+            |error| (Err(error.to_string()), Err(error.to_string())),
+            |(listener, place)| (Ok(listener), Ok(place.to_line())),
+        );
+        let lines = match group.agree(mine.as_ref().map(String::as_bytes).map_err(String::clone))? {
+            Ok(lines) => lines,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let places = lines
             .iter()
-            .map(|name| String::from_utf8_lossy(name).into_owned());
-        let _ = self.hosts.set(names.collect());
-        Ok(())
+            .map(|line| Place::from_line(&String::from_utf8_lossy(line)));
+        let places: Option<Vec<Place>> = places.collect();
+        let linked = listener.and_then(|listener| {
+            let places = places.ok_or("ranks: a place that is none")?;
+            let linked = Links::connect(self.rank, listener, places, token);
+            let links = Arc::new(linked.map_err(|error| error.to_string())?);
+            Ok((links.clone(), Watch::start(links, when_lost)))
+        });
+        let agreed = match &linked {
+            Ok(_) => group.agree(Ok(&[]))?,
+            Err(line) => group.agree(Err(line.clone()))?,
+        };
+        if let (Ok(_), Ok(linked)) = (&agreed, linked) {
+            let _ = self.links.set(linked);
+        }
+        Ok(agreed.map(drop))
+    }
+
+    fn links(&self) -> Option<&Links> {
+        self.links.get().map(|(links, _)| &**links)
     }
 
     fn failed(&self, rank: usize, code: i32) -> RankError {
-        RankError::Lost {
-            rank,
-            host: self.host(rank),
-            reason: format!("{}: error {code} in a message", self.interface.name()),
+        let host = self.host(rank);
+        let reason = format!("{}: error {code} in a message", self.interface.name());
+        let failure = RankError::Lost { rank, host, reason };
+        match self.links() {
+            Some(links) => links.check_after(failure),
+            None => failure,
         }
+    }
+
+    /// Sends and receives one message each; both are done when it returns without an error.
+    fn swap_once(&self, peer: usize, out: Option<&[u8]>, into: Option<&mut [u8]>) -> Result<()> {
+        let failed = |code| self.failed(peer, code);
+        let mut pending: Vec<Pending<'_>> = Vec::new();
+        if let Some(into) = into {
+            pending.push(self.interface.receive(peer, into).map_err(failed)?);
+        }
+        if let Some(out) = out {
+            pending.push(self.interface.send(peer, out).map_err(failed)?);
+        }
+        let mut pause = Pause::default();
+        while !pending.is_empty() {
+            let mut still = Vec::new();
+            for message in pending {
+                if let Some(message) = self.interface.test(message).map_err(failed)? {
+                    still.push(message);
+                }
+            }
+            pending = still;
+            if !pending.is_empty() && pause.wait() {
+                self.links().map_or(Ok(()), Links::check)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -141,57 +208,56 @@ impl Transport for Mpi {
     }
 
     fn host(&self, rank: usize) -> String {
-        let host = self.hosts.get().and_then(|hosts| hosts.get(rank));
-        host.cloned().unwrap_or_else(|| "its host".to_owned())
+        let links = self.links();
+        links.map_or_else(|| "its host".to_owned(), |links| links.host(rank))
     }
 
     fn swap(&self, peer: usize, out: &[u8], into: &mut [u8]) -> Result<()> {
-        let failed = |code| self.failed(peer, code);
-        let _one_call = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if *ended {
+            let over = || self.failed(peer, 0);
+            return Err(self.lost().unwrap_or_else(over));
+        }
         let (mut out, mut into) = (out.chunks(MESSAGE), into.chunks_mut(MESSAGE));
         loop {
             let (out, into) = (out.next(), into.next());
             if out.is_none() && into.is_none() {
                 return Ok(());
             }
-            // Both messages are done before the slices are given back; after an error of MPI nothing but
-            // the end of the program follows.
-            let mut pending: Vec<Pending<'_>> = Vec::new();
-            if let Some(into) = into {
-                pending.push(self.interface.receive(peer, into).map_err(failed)?);
-            }
-            if let Some(out) = out {
-                pending.push(self.interface.send(peer, out).map_err(failed)?);
-            }
-            let mut pause = Pause::default();
-            while !pending.is_empty() {
-                let mut still = Vec::new();
-                for message in pending {
-                    if let Some(message) = self.interface.test(message).map_err(failed)? {
-                        still.push(message);
-                    }
-                }
-                pending = still;
-                if !pending.is_empty() {
-                    pause.wait();
-                }
+            if let Err(error) = self.swap_once(peer, out, into) {
+                // A message may still be under way into memory that the caller has back: no call of the
+                // library, which would continue it, comes after this.
+                *ended = true;
+                return Err(error);
             }
         }
     }
 
-    fn fail(&self, _: &str) {
-        // The launcher ends the others, and names this rank; the line is printed by the caller.
-        self.interface.abort();
+    fn carries_data(&self) -> bool {
+        true
+    }
+
+    fn fail(&self, line: &str) {
+        // The launcher ends the others as this process ends without MPI_Finalize; MPI_Abort may hang.
+        match self.links() {
+            Some(links) => links.fail(line),
+            None => self.interface.abort(),
+        }
     }
 
     fn leave(&self) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *ended, true) {
+            if let Some(links) = self.links() {
+                links.leave();
+            }
+            // A peer that dies before its own end makes this call hang: the watch runs on until then.
             self.interface.finalize();
         }
+        self.links().inspect(|links| links.end());
     }
 
     fn lost(&self) -> Option<RankError> {
-        None
+        self.links()?.lost()
     }
 }

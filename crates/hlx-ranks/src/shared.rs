@@ -14,9 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::memory::{Chunk, Memory, SLOTS, State};
-use self::watch::{Liveness, Watch};
+use self::watch::Liveness;
 use crate::pause::Pause;
 use crate::transport::{Transport, host_name};
+use crate::watch::{Cause, Watch};
 use crate::{RankError, Result};
 
 const MEMORY: &str = "memory";
@@ -109,7 +110,7 @@ impl SharedMemory {
             from: vec![0; n_ranks],
         };
         Ok(Self {
-            watch: Watch::start(Arc::clone(&liveness), when_lost),
+            watch: Watch::start(liveness.clone(), when_lost),
             rank,
             host,
             memory,
@@ -132,7 +133,7 @@ impl SharedMemory {
                 let late = begun.elapsed() > START;
                 let late = late.then(|| (rank, "has not started".to_owned()));
                 if let Some((rank, reason)) = ended.or(late) {
-                    self.memory.blame(rank, memory::Cause::Ended);
+                    self.memory.blame(rank, Cause::Ended);
                     let host = self.host.clone();
                     return Err(RankError::Lost { rank, host, reason });
                 }
@@ -251,9 +252,13 @@ impl Transport for SharedMemory {
         Ok(())
     }
 
+    fn carries_data(&self) -> bool {
+        true
+    }
+
     fn fail(&self, line: &str) {
         self.memory.set_line(self.rank, line);
-        self.memory.blame(self.rank, memory::Cause::Failed);
+        self.memory.blame(self.rank, Cause::Failed);
         self.memory.set_state(self.rank, State::Left);
     }
 

@@ -20,6 +20,15 @@ pub trait Transport: Send + Sync {
     /// [`RankError::Lost`] as soon as any rank is known to have ended, and [`RankError::Length`].
     fn swap(&self, peer: usize, out: &[u8], into: &mut [u8]) -> Result<()>;
 
+    /// Whether it is meant for the words of gradients and parameters; one that is not carries what ranks
+    /// agree on alone.
+    fn carries_data(&self) -> bool;
+
+    /// The number of this rank among those of its host, where a launcher has said it.
+    fn local_rank(&self) -> Option<usize> {
+        None
+    }
+
     /// Tells all ranks that this one ends with an error, in one line; their calls fail with it.
     fn fail(&self, line: &str);
 

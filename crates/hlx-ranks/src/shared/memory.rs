@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::watch::Cause;
+
 /// Slots of a rank: the next chunk is written while the one before is read.
 pub(super) const SLOTS: usize = 2;
 /// Bytes of a rank's control words, and of the page before them.
@@ -42,17 +44,6 @@ pub(super) enum State {
     Starting = 0,
     Connected = 1,
     Left = 2,
-}
-
-/// Why a rank is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// It has said so, with a line.
-    Failed = 1,
-    /// Its process is gone.
-    Ended = 2,
-    /// Its heartbeat has stopped.
-    Silent = 3,
 }
 
 /// Which of a rank's chunks: the receiver looks for the very one that comes next, by one word, so that no
@@ -264,11 +255,7 @@ impl Memory {
     /// The rank that was lost first.
     pub fn blamed(&self) -> Option<(usize, Cause)> {
         let word = self.first(AT_BLAMED).load(Ordering::Acquire);
-        let cause = match word & 0xff {
-            1 => Cause::Failed,
-            2 => Cause::Ended,
-            _ => Cause::Silent,
-        };
+        let cause = Cause::of(word as u8);
         let rank = ((word >> 8) as usize).checked_sub(1)?;
         Some((rank.min(self.n_ranks.saturating_sub(1)), cause))
     }

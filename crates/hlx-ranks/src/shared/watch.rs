@@ -3,20 +3,11 @@
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::memory::{Cause, Memory, State};
+use super::memory::{Memory, State};
+use crate::watch::{Cause, LOOK, Life, SILENT};
 use crate::{RankError, Result};
-
-/// Between two beats of a rank.
-const BEAT: Duration = Duration::from_millis(100);
-/// A rank without a beat for so long is lost: it is stopped, or its machine is.
-const SILENT: Duration = Duration::from_secs(10);
-/// How long a rank may take to notice in a call that another is lost.
-const NOTICE: Duration = Duration::from_secs(10);
-/// A pause between two looks counts as this at most: a process that was itself stopped blames nobody.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// What a rank knows of the others' lives.
 pub(super) struct Liveness {
@@ -61,28 +52,9 @@ impl Liveness {
     /// The rank that was noted as lost.
     pub fn lost(&self) -> Option<RankError> {
         let (rank, cause) = self.memory.blamed()?;
-        let reason = match cause {
-            Cause::Failed => self.memory.line(rank),
-            Cause::Ended => "its process has ended".to_owned(),
-            Cause::Silent => format!("no sign of life for {} s", SILENT.as_secs()),
-        };
+        let reason = cause.reason(|| self.memory.line(rank));
         let host = self.host.clone();
         Some(RankError::Lost { rank, host, reason })
-    }
-
-    /// Looks at the others; returns the rank that was lost first.
-    fn look(&self) -> Option<RankError> {
-        if self.memory.blamed().is_none() {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let passed = seen.looked.elapsed().min(LOOK);
-            seen.looked = Instant::now();
-            for rank in (0..self.memory.n_ranks()).filter(|&rank| rank != self.rank) {
-                if let Some(cause) = self.cause(rank, passed, &mut seen.beats[rank]) {
-                    self.memory.blame(rank, cause);
-                }
-            }
-        }
-        self.lost()
     }
 
     fn cause(&self, rank: usize, passed: Duration, beat: &mut (u64, Duration)) -> Option<Cause> {
@@ -103,48 +75,30 @@ impl Liveness {
     }
 }
 
-/// The thread that beats, and looks at the others.
-pub(super) struct Watch {
-    stopped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watch {
-    pub fn start(liveness: Arc<Liveness>, when_lost: impl Fn(&RankError) + Send + 'static) -> Self {
-        let stopped = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stopped);
-        let body = move || run(&liveness, &is_stopped, &when_lost);
-        Self {
-            stopped,
-            thread: Some(std::thread::spawn(body)),
-        }
+impl Life for Liveness {
+    fn beat(&self) {
+        self.memory.next_beat(self.rank);
     }
 
-    pub fn stop(&mut self) {
-        self.stopped.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(liveness: &Liveness, stopped: &AtomicBool, when_lost: &dyn Fn(&RankError)) {
-    let mut lost: Option<(Instant, RankError)> = None;
-    let mut n_beats = 0_u32;
-    while !stopped.load(Ordering::Acquire) {
-        liveness.memory.next_beat(liveness.rank);
-        n_beats += 1;
-        if lost.is_none() && n_beats.is_multiple_of(5) {
-            lost = liveness.look().map(|error| (Instant::now(), error));
-        }
-        if let Some((since, error)) = &lost {
-            let noticed = liveness.noticed.load(Ordering::Acquire);
-            let left = liveness.memory.state(liveness.rank) == State::Left;
-            if !noticed && !left && since.elapsed() > NOTICE {
-                when_lost(error);
-                return;
+    fn look(&self) -> Option<RankError> {
+        if self.memory.blamed().is_none() {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let passed = seen.looked.elapsed().min(LOOK);
+            seen.looked = Instant::now();
+            for rank in (0..self.memory.n_ranks()).filter(|&rank| rank != self.rank) {
+                if let Some(cause) = self.cause(rank, passed, &mut seen.beats[rank]) {
+                    self.memory.blame(rank, cause);
+                }
             }
         }
-        std::thread::sleep(BEAT);
+        self.lost()
+    }
+
+    fn has_noticed(&self) -> bool {
+        self.noticed.load(Ordering::Acquire)
+    }
+
+    fn has_left(&self) -> bool {
+        self.memory.state(self.rank) == State::Left
     }
 }

@@ -1,6 +1,7 @@
 //! The ranks of a run: with `hlx train --devices` the process that the user starts is rank 0 and starts
 //! the others; under `mpirun` or `srun` all have been started.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +25,11 @@ pub struct Crew {
     _shared: Option<Arc<SharedMemory>>,
     /// On rank 0, the others.
     children: Mutex<Vec<Child>>,
+    /// Why the ranks cannot begin together.
+    refusal: Option<Refused>,
+    /// Whether the process ends without the exit handlers of libraries once a rank is lost: those of MPI
+    /// wait for it.
+    ends_at_once: bool,
 }
 
 impl Crew {
@@ -69,6 +75,8 @@ impl Crew {
             group,
             _shared: None,
             children: Mutex::new(Vec::new()),
+            refusal: None,
+            ends_at_once: false,
         }
     }
 
@@ -76,8 +84,18 @@ impl Crew {
     fn by_mpi() -> Result<Self> {
         let mpi = Arc::new(hlx_train::ranks::Mpi::start()?);
         let group = Group::new(mpi.clone());
-        mpi.gather_hosts(&group)?;
-        Ok(Self::of(group))
+        if group.is_alone() {
+            return Ok(Self::of(group));
+        }
+        let refusal = match mpi.connect(&group, end)? {
+            Ok(()) => None,
+            Err(refusal) => Some(Refused(refusal.line)),
+        };
+        Ok(Self {
+            refusal,
+            ends_at_once: true,
+            ..Self::of(group)
+        })
     }
 
     fn connected(shared: SharedMemory, mut children: Vec<Child>) -> Result<Self> {
@@ -100,6 +118,16 @@ impl Crew {
             children: Mutex::new(children),
             ..Self::of(group)
         })
+    }
+
+    /// Fails if the ranks cannot begin together.
+    ///
+    /// # Errors
+    /// [`Refused`], the same on all ranks.
+    pub fn check(&self) -> Result<()> {
+        self.refusal
+            .clone()
+            .map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 
     /// The ranks as this one sees them.
@@ -125,13 +153,16 @@ impl Crew {
         match self.group.lost() {
             Some(lost) => crate::print_error(&lost.into()),
             None => {
-                // Printed first: under MPI the call that tells the others ends this process too.
+                // Printed first: a launcher may end this process once others end.
                 let name = self.group.name(self.group.rank());
                 crate::print_error(&anyhow::anyhow!("{name}: {}", one_line(error)));
                 self.group.fail(&one_line(error));
             }
         }
         self.wait();
+        if self.ends_at_once {
+            exit_now(1);
+        }
         ExitCode::FAILURE
     }
 
@@ -155,7 +186,16 @@ impl Crew {
 /// Ends a rank that computes on although another is lost, which no call of its own has noticed.
 fn end(lost: &hlx_train::ranks::RankError) {
     crate::print_error(&lost.clone().into());
-    std::process::exit(1);
+    exit_now(1);
+}
+
+/// Ends the process without exit handlers.
+fn exit_now(status: i32) -> ! {
+    let _ = std::io::stdout().flush();
+    #[cfg(unix)]
+    signal_hook::low_level::exit(status);
+    #[cfg(not(unix))]
+    std::process::exit(status);
 }
 
 /// The devices of `--devices`, one a rank.

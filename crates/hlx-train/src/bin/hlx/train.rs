@@ -69,7 +69,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match arguments.train(crew.group(), &devices) {
+    let trained = crew.check();
+    match trained.and_then(|()| arguments.train(crew.group(), &devices)) {
         Ok(is_interrupted) => {
             crew.wait();
             match is_interrupted {

@@ -1,0 +1,185 @@
+//! A link: the life signs between two ranks, as messages over one connection.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::watch::Cause;
+
+/// The longest line that a rank fails with; a longer one is cut.
+const LINE: usize = 1024;
+/// Bytes that wait for a rank that reads none; more beats are left out.
+const WAITING: usize = 1 << 14;
+const BEAT: u8 = 1;
+const LEFT: u8 = 2;
+const LOST: u8 = 3;
+/// The bytes of a [`LOST`] before its line: tag, cause, rank, length.
+const LOST_HEAD: usize = 8;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// The sender lives.
+    Beat,
+    /// The sender ends as it should.
+    Left,
+    /// A rank is lost, and why; the line of one that has failed.
+    Lost(usize, Cause, String),
+}
+
+impl Message {
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Beat => vec![BEAT],
+            Self::Left => vec![LEFT],
+            Self::Lost(rank, cause, line) => {
+                let line = &line.as_bytes()[..line.len().min(LINE)];
+                let (rank, n) = (*rank as u32, line.len() as u16);
+                let (rank, n) = (rank.to_le_bytes(), n.to_le_bytes());
+                [&[LOST, *cause as u8][..], &rank, &n, line].concat()
+            }
+        }
+    }
+
+    /// The first message of the bytes and its length; `Ok(None)` if it is not whole.
+    fn of(bytes: &[u8]) -> Result<Option<(Self, usize)>, ()> {
+        match bytes {
+            [] => Ok(None),
+            [BEAT, ..] => Ok(Some((Self::Beat, 1))),
+            [LEFT, ..] => Ok(Some((Self::Left, 1))),
+            [LOST, cause, a, b, c, d, e, f, rest @ ..] => {
+                let n = usize::from(u16::from_le_bytes([*e, *f]));
+                if n > LINE {
+                    return Err(());
+                }
+                let rank = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+                Ok(rest.get(..n).map(|line| {
+                    let line = String::from_utf8_lossy(line);
+                    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+                    (Self::Lost(rank, Cause::of(*cause), line), LOST_HEAD + n)
+                }))
+            }
+            [LOST, ..] => Ok(None),
+            _ => Err(()),
+        }
+    }
+}
+
+/// The connection to a rank.
+pub(super) struct Link {
+    stream: TcpStream,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    /// For how long nothing has come since the first sign of life.
+    silent: Option<Duration>,
+    /// Whether its process has closed the connection.
+    pub is_closed: bool,
+    /// Whether the rank has said that it ends.
+    pub has_left: bool,
+}
+
+impl Link {
+    pub fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            silent: None,
+            is_closed: false,
+            has_left: false,
+        }
+    }
+
+    /// Adds time that has passed; returns for how long nothing has come. A rank that still connects to
+    /// others gives no sign, and is not silent.
+    pub fn pass(&mut self, time: Duration) -> Duration {
+        self.silent = self.silent.map(|silent| silent + time);
+        self.silent.unwrap_or_default()
+    }
+
+    /// Queues a message; a beat only where few bytes wait.
+    pub fn send(&mut self, message: &Message) {
+        if *message != Message::Beat || self.outgoing.len() < WAITING {
+            self.outgoing.extend(message.to_bytes());
+        }
+        self.flush();
+    }
+
+    /// Writes what the connection takes.
+    pub fn flush(&mut self) {
+        while !self.outgoing.is_empty() && !self.is_closed {
+            match self.stream.write(&self.outgoing) {
+                Ok(n) if n > 0 => _ = self.outgoing.drain(..n),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A closed one is noticed by reading, behind all that was sent before.
+                _ => break,
+            }
+        }
+    }
+
+    /// Reads what has come. A network's error is no end of the process: a silence follows it.
+    pub fn receive(&mut self) -> Vec<Message> {
+        let mut part = [0; 4096];
+        let mut messages = Vec::new();
+        while !self.is_closed {
+            match self.stream.read(&mut part) {
+                Ok(0) => self.is_closed = true,
+                Ok(n) => {
+                    self.incoming.extend_from_slice(&part[..n]);
+                    self.silent = Some(Duration::ZERO);
+                    self.take_messages(&mut messages);
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => self.is_closed = true,
+                    _ => break,
+                },
+            }
+        }
+        messages
+    }
+
+    fn take_messages(&mut self, messages: &mut Vec<Message>) {
+        loop {
+            match Message::of(&self.incoming) {
+                Ok(Some((message, n))) => {
+                    self.incoming.drain(..n);
+                    messages.push(message);
+                }
+                Ok(None) => return,
+                // No rank sends that.
+                Err(()) => {
+                    self.is_closed = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_through_their_bytes() {
+        let lost = Message::Lost(70_000, Cause::Failed, "the disk is full".to_owned());
+        for message in [Message::Beat, Message::Left, lost] {
+            let bytes = message.to_bytes();
+            let whole = Message::of(&[&bytes[..], &[9]].concat());
+            assert_eq!(whole, Ok(Some((message.clone(), bytes.len()))));
+            for n in 0..bytes.len() {
+                assert_eq!(Message::of(&bytes[..n]), Ok(None), "{message:?} {n}");
+            }
+        }
+        let long = Message::Lost(1, Cause::Ended, "x".repeat(5000)).to_bytes();
+        assert_eq!(long.len(), LOST_HEAD + LINE);
+    }
+
+    #[test]
+    fn what_no_rank_sends_is_an_error() {
+        for wrong in [&[0][..], &[9], &[255, 1], &[LOST, 1, 0, 0, 0, 0, 255, 255]] {
+            assert_eq!(Message::of(wrong), Err(()), "{wrong:?}");
+        }
+    }
+}
