@@ -8,6 +8,7 @@ mod memory;
 mod watch;
 
 use std::fs::{self, File};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,8 @@ const PREFIX: &str = "hlx-ranks-";
 const STALE: Duration = Duration::from_secs(60);
 /// How long ranks may take to start.
 const START: Duration = Duration::from_secs(120);
+/// Bytes each way from which on two threads copy.
+const BOTH_AT_ONCE: usize = 1 << 22;
 
 /// The shared memory of a run's ranks, as one of them sees it.
 pub struct SharedMemory {
@@ -105,8 +108,7 @@ impl SharedMemory {
         memory.set_state(rank, State::Connected);
         let n_ranks = memory.n_ranks();
         let counts = Counts {
-            sent: 0,
-            to: vec![0; n_ranks],
+            sent: Sent::none(n_ranks),
             from: vec![0; n_ranks],
         };
         Ok(Self {
@@ -151,13 +153,13 @@ impl SharedMemory {
     }
 
     /// Publishes the next chunk of a message, if a slot is free; returns the bytes taken.
-    fn send_some(&self, peer: usize, out: &[u8], counts: &mut Counts) -> usize {
-        let slot = (counts.sent % SLOTS as u64) as usize;
+    fn send_some(&self, peer: usize, out: &[u8], counts: &mut Sent) -> usize {
+        let slot = (counts.all % SLOTS as u64) as usize;
         if out.is_empty() || !self.memory.is_free(self.rank, slot) {
             return 0;
         }
         let n = out.len().min(self.memory.slot_bytes());
-        counts.sent += 1;
+        counts.all += 1;
         counts.to[peer] += 1;
         let (to, number) = (peer, counts.to[peer]);
         self.memory
@@ -166,15 +168,44 @@ impl SharedMemory {
     }
 
     /// Takes the next chunk of a rank, if it is there; returns its bytes.
-    fn take_some(&self, peer: usize, into: &mut [u8], counts: &mut Counts) -> Result<usize> {
+    fn take_some(&self, peer: usize, into: &mut [u8], from: &mut [u64]) -> Result<usize> {
         if into.is_empty() {
             return Ok(0);
         }
-        let (to, number) = (self.rank, counts.from[peer] + 1);
+        let (to, number) = (self.rank, from[peer] + 1);
         let taken = self.memory.take(peer, Chunk { to, number }, into);
         let n = taken.map_err(|found| self.wrong_length(peer, found, into.len()))?;
-        counts.from[peer] += u64::from(n > 0);
+        from[peer] += u64::from(n > 0);
         Ok(n)
+    }
+
+    /// Sends and receives chunks until both messages are done.
+    fn exchange(
+        &self,
+        peer: usize,
+        mut out: &[u8],
+        into: &mut [u8],
+        (sent, from): (&mut Sent, &mut [u64]),
+    ) -> Result<()> {
+        let (mut received, mut pause) = (0, Pause::default());
+        while !out.is_empty() || received < into.len() {
+            let n_out = self.send_some(peer, out, sent);
+            out = &out[n_out..];
+            let n_in = self.take_some(peer, &mut into[received..], from)?;
+            received += n_in;
+            if n_out + n_in > 0 {
+                pause = Pause::default();
+            } else if pause.wait() {
+                self.liveness.check()?;
+                // What it sent before it left is there already.
+                if self.memory.state(peer) == State::Left && pause.has_waited() {
+                    let (rank, host) = (peer, self.host.clone());
+                    let reason = "has left the run".to_owned();
+                    return Err(RankError::Lost { rank, host, reason });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn wrong_length(&self, peer: usize, found: usize, expected: usize) -> RankError {
@@ -205,11 +236,24 @@ fn remove_stale(parent: &Path) {
 
 /// Chunks that a rank has exchanged.
 struct Counts {
-    /// Sent to any rank: they take the slots in turn.
-    sent: u64,
-    /// Sent to each rank, and received from each.
-    to: Vec<u64>,
+    sent: Sent,
+    /// Received from each rank.
     from: Vec<u64>,
+}
+
+struct Sent {
+    /// To any rank: they take the slots in turn.
+    all: u64,
+    to: Vec<u64>,
+}
+
+impl Sent {
+    fn none(n_ranks: usize) -> Self {
+        Self {
+            all: 0,
+            to: vec![0; n_ranks],
+        }
+    }
 }
 
 fn lock_path(folder: &Path, rank: usize) -> PathBuf {
@@ -229,27 +273,20 @@ impl Transport for SharedMemory {
         self.host.clone()
     }
 
-    fn swap(&self, peer: usize, mut out: &[u8], into: &mut [u8]) -> Result<()> {
+    fn swap(&self, peer: usize, out: &[u8], into: &mut [u8]) -> Result<()> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut received, mut pause) = (0, Pause::default());
-        while !out.is_empty() || received < into.len() {
-            let n_out = self.send_some(peer, out, &mut counts);
-            out = &out[n_out..];
-            let n_in = self.take_some(peer, &mut into[received..], &mut counts)?;
-            received += n_in;
-            if n_out + n_in > 0 {
-                pause = Pause::default();
-            } else if pause.wait() {
-                self.liveness.check()?;
-                // What it sent before it left is there already.
-                if self.memory.state(peer) == State::Left && pause.has_waited() {
-                    let (rank, host) = (peer, self.host.clone());
-                    let reason = "has left the run".to_owned();
-                    return Err(RankError::Lost { rank, host, reason });
-                }
-            }
+        let Counts { sent, from } = &mut *counts;
+        if out.len().min(into.len()) < BOTH_AT_ONCE {
+            return self.exchange(peer, out, into, (sent, from));
         }
-        Ok(())
+        // Both copies of a long message at once.
+        let (mut none_sent, mut none_from) = (Sent::none(0), Vec::new());
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| self.exchange(peer, out, &mut [], (sent, &mut none_from)));
+            let received = self.exchange(peer, &[], into, (&mut none_sent, from));
+            let sent = sending.join().unwrap_or_else(|panic| resume_unwind(panic));
+            received.and(sent)
+        })
     }
 
     fn carries_data(&self) -> bool {
