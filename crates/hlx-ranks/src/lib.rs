@@ -11,6 +11,7 @@ mod links;
 mod mpi;
 mod pause;
 mod shared;
+mod sockets;
 mod transport;
 mod watch;
 
@@ -19,6 +20,7 @@ pub use group::{Group, Refusal};
 #[cfg(unix)]
 pub use mpi::Mpi;
 pub use shared::SharedMemory;
+pub use sockets::Sockets;
 pub use transport::{Transport, host_name};
 
 /// The result of a call between ranks.
