@@ -13,6 +13,7 @@ mod mpi;
 mod nccl;
 mod pause;
 mod shared;
+mod sockets;
 mod transport;
 mod watch;
 
@@ -23,6 +24,7 @@ pub use mpi::Mpi;
 #[cfg(unix)]
 pub use nccl::{CudaMemory, CudaTimeline, Moment, Nccl, NcclCandidate, Window};
 pub use shared::SharedMemory;
+pub use sockets::Sockets;
 pub use transport::{Transport, host_name};
 
 /// The result of a call between ranks.

@@ -102,6 +102,8 @@ impl Links {
         for after in (rank + 1..n_ranks).filter(|&other| are_linked(rank, other)) {
             links.wait_for(after, now + START)?;
         }
+        // From its first beat on a rank is watched.
+        links.lock().tell(&Message::Beat);
         Ok(links)
     }
 

@@ -1,1 +1,140 @@
+//! Links of ranks that are threads of one process; a rank that hangs is one that beats no more.
 
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use super::*;
+use crate::watch::Watch;
+
+/// A rank as tests have it.
+struct Rank {
+    links: Arc<Links>,
+    watch: Watch,
+}
+
+/// Links `n` ranks on this host.
+fn linked(n: usize) -> Vec<Rank> {
+    let listening: Vec<_> = (0..n).map(|_| Place::listen().expect("listens")).collect();
+    let places: Vec<Place> = listening.iter().map(|(_, place)| place.clone()).collect();
+    let token = Token::random();
+    let connect = |(rank, (listener, _)): (usize, (TcpListener, Place))| {
+        let (places, token) = (places.clone(), token.clone());
+        std::thread::spawn(move || {
+            let links = Arc::new(Links::connect(rank, listener, places, token).expect("links"));
+            let watch = Watch::start(links.clone(), |_| {});
+            Rank { links, watch }
+        })
+    };
+    let threads: Vec<_> = listening.into_iter().enumerate().map(connect).collect();
+    threads
+        .into_iter()
+        .map(|thread| thread.join().expect("a rank"))
+        .collect()
+}
+
+/// What a rank says of the one that was lost first, once it knows.
+fn lost(rank: &Rank) -> String {
+    let begun = Instant::now();
+    loop {
+        if let Some(lost) = rank.links.lost() {
+            return lost.to_string();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody is lost");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ranks_are_linked_with_the_first_and_with_those_they_exchange_with() {
+    let linked_with = |rank: usize| {
+        (0..8)
+            .filter(|&other| are_linked(rank, other))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(linked_with(0), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(linked_with(5), [0, 1, 4, 7]);
+    assert_eq!(linked_with(3), [0, 1, 2, 7]);
+}
+
+/// Rank 6 has no link with rank 1; all name it nevertheless, and not those that end because of it.
+#[test]
+fn all_ranks_name_the_one_that_has_ended() {
+    let mut ranks = linked(8);
+    drop(ranks.remove(6));
+    let expected = format!("rank 6 on {}: its process has ended", crate::host_name());
+    assert_eq!(lost(&ranks[0]), expected);
+    // Those that end next are not what ended the run.
+    drop(ranks.remove(0));
+    for rank in &ranks {
+        assert_eq!(lost(rank), expected, "rank {}", rank.links.rank);
+    }
+}
+
+#[test]
+fn all_ranks_learn_the_line_that_one_fails_with() {
+    let mut ranks = linked(4);
+    ranks[3].links.fail("the disk\nis full");
+    drop(ranks.pop());
+    let expected = format!("rank 3 on {}: the disk is full", crate::host_name());
+    ranks
+        .iter()
+        .for_each(|rank| assert_eq!(lost(rank), expected));
+}
+
+/// Ranks 2 and 3 give no sign of life: the lowest is named by both others.
+#[test]
+fn silent_ranks_are_named_by_the_lowest() {
+    let mut ranks = linked(4);
+    let mut stopped = ranks.split_off(2);
+    stopped.iter_mut().for_each(|rank| rank.watch.stop());
+    let expected = format!("rank 2 on {}: no sign of life for 10 s", crate::host_name());
+    ranks
+        .iter()
+        .for_each(|rank| assert_eq!(lost(rank), expected));
+    assert!(ranks.iter().all(|rank| !rank.links.has_noticed()));
+    assert!(ranks[0].links.check().is_err() && ranks[0].links.has_noticed());
+}
+
+#[test]
+fn ranks_that_leave_are_not_lost() {
+    let mut ranks = linked(4);
+    ranks.iter().for_each(|rank| rank.links.leave());
+    drop(ranks.drain(2..));
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(ranks.iter().all(|rank| rank.links.lost().is_none()));
+}
+
+/// Whoever connects without the token, with a taken place, or with anything else is sent away; the ranks
+/// go on.
+#[test]
+fn strangers_change_nothing() {
+    let ranks = linked(2);
+    let address = ranks[0].links.places[0].addresses[0];
+    let token = ranks[0].links.token.0.clone();
+    let long = vec![b'x'; 100_000];
+    let taken = format!("hlx-rank-1 {token} 1 0 Life\n");
+    let number = format!("hlx-rank-1 {token} 99999999999999999999 0 Data\n");
+    let lines: [&[u8]; 7] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"hlx-rank-1 0123 1 0 Life\n",
+        taken.as_bytes(),
+        number.as_bytes(),
+        &[0xff; 64],
+        &long,
+        b"\n\n",
+    ];
+    for line in lines {
+        let mut stranger = TcpStream::connect(address).expect("connects");
+        let _ = stranger.write_all(line);
+        let mut answer = Vec::new();
+        stranger
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("set");
+        // The end of the connection, or its reset; a time that has passed would be another error.
+        if let Err(error) = stranger.read_to_end(&mut answer) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+        assert_eq!(answer, b"");
+    }
+    assert!(ranks.iter().all(|rank| rank.links.lost().is_none()));
+}

@@ -18,6 +18,9 @@ const REFUSED: u8 = 2;
 /// How long rank 0 waits for the others to end before it ends them.
 const END: Duration = Duration::from_secs(10);
 
+/// How long a rank under a launcher stays after its last line.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// This process among the ranks of a run.
 pub struct Crew {
     group: Group,
@@ -161,6 +164,8 @@ impl Crew {
         }
         self.wait();
         if self.ends_at_once {
+            // A launcher ends the others as soon as one ends: they print their line first.
+            std::thread::sleep(LAST_WORDS);
             exit_now(1);
         }
         ExitCode::FAILURE
