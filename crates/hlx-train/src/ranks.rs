@@ -182,7 +182,8 @@ const EXCHANGE: &str = "HLX_EXCHANGE";
 /// Finds NCCL for ranks that are each on an NVIDIA GPU of its own; none where a rank is not, or has no NCCL.
 ///
 /// # Errors
-/// [`Refused`] where NCCL was chosen and a rank lacks it, and for a choice that is not known.
+/// [`Refused`] where NCCL was chosen, or nothing else carries data, and a rank lacks it; and for a choice that
+/// is not known.
 #[cfg(unix)]
 pub fn find_nccl(group: &Group, ctx: &Context) -> Result<Option<NcclCandidate>> {
     let choice = std::env::var(EXCHANGE).unwrap_or_default();
@@ -214,6 +215,10 @@ pub fn find_nccl(group: &Group, ctx: &Context) -> Result<Option<NcclCandidate>> 
     };
     match answers.iter().enumerate().find_map(lacks) {
         None => Ok(found.ok().map(|(_, candidate)| candidate)),
+        Some((rank, reason)) if !group.carries_data() => {
+            let needs = "ranks that torchrun starts exchange by NCCL; others need MPI (mpirun)";
+            Err(refused(group, rank, &format!("{reason}: {needs}")))
+        }
         Some((rank, reason)) if choice == "nccl" => {
             Err(refused(group, rank, &format!("{EXCHANGE}=nccl: {reason}")))
         }
