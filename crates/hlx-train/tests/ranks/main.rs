@@ -3,9 +3,12 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(target_os = "linux")]
+mod hosts;
 mod mpi;
 mod processes;
 mod threads;
+mod torchrun;
 
 use std::fs;
 
