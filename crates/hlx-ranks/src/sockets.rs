@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::rendezvous::Launch;
 use crate::links::Links;
+use crate::links::hello::Token;
 use crate::links::place::Place;
 use crate::pause::Pause;
 use crate::transport::Transport;
@@ -55,7 +56,10 @@ impl Sockets {
 
     fn launched(launch: Launch, when_lost: impl Fn(&RankError) + Send + 'static) -> Result<Self> {
         let (listener, place) = Place::listen()?;
-        let (places, token) = launch.meet(&place)?;
+        let (places, token) = match launch.n_ranks {
+            1 => (vec![place], Token::random()),
+            _ => launch.meet(&place)?,
+        };
         let links = Arc::new(Links::connect(launch.rank, listener, places, token)?);
         Ok(Self {
             rank: launch.rank,

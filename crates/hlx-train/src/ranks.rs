@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, anyhow};
 use hlx_core::digest::sha256_hex;
 use hlx_core::{Context, DeviceKind, SPECIFICATION};
 use hlx_nn::ShardPlan;
-pub use hlx_ranks::{Group, RankError, SharedMemory};
+pub use hlx_ranks::{Group, RankError, SharedMemory, Sockets};
 #[cfg(unix)]
 pub use hlx_ranks::{Mpi, NcclCandidate};
 use serde::{Deserialize, Serialize};
@@ -94,12 +94,13 @@ pub fn one_line(error: &anyhow::Error) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How many ranks there are on this rank's host, and which of them it is.
+/// Which of the ranks on its host this one is, and how many there are.
 pub fn local_rank(group: &Group) -> (usize, usize) {
     let host = group.host(group.rank());
     let is_here = |rank: &usize| group.host(*rank) == host;
     let n = (0..group.n_ranks()).filter(is_here).count();
-    ((0..group.rank()).filter(is_here).count(), n)
+    let before = (0..group.rank()).filter(is_here).count();
+    (group.local_rank().unwrap_or(before), n)
 }
 
 /// Fails for a number of ranks that does not divide the shards of a configuration.

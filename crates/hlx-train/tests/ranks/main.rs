@@ -7,10 +7,13 @@ mod common;
 #[cfg(target_os = "linux")]
 mod corpora;
 mod evaluation;
+#[cfg(target_os = "linux")]
+mod hosts;
 mod mpi;
 mod processes;
 mod silent_errors;
 mod threads;
+mod torchrun;
 
 use std::fs;
 

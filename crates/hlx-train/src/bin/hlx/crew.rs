@@ -1,5 +1,5 @@
 //! The ranks of a run: with `hlx train --devices` the process that the user starts is rank 0 and starts
-//! the others; under `mpirun` or `srun` all have been started.
+//! the others; under `mpirun`, `srun` or `torchrun` all have been started.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_train::ranks::{Group, Refused, SharedMemory, one_line};
+use hlx_train::ranks::{Group, Refused, SharedMemory, Sockets, one_line};
 
 /// The number of a rank that rank 0 has started, and the folder of their shared memory.
 const RANK: &str = "HLX_RANK";
@@ -48,9 +48,15 @@ impl Crew {
             let shared = SharedMemory::open(&folder, rank, end)?;
             return Self::connected(shared, Vec::new());
         }
+        if Sockets::is_innermost() {
+            return Self::by_sockets();
+        }
         #[cfg(unix)]
         if hlx_train::ranks::Mpi::is_launched() {
             return Self::by_mpi();
+        }
+        if Sockets::is_launched() {
+            return Self::by_sockets();
         }
         if n_ranks < 2 {
             return Ok(Self::of(Group::alone()));
@@ -96,6 +102,14 @@ impl Crew {
         };
         Ok(Self {
             refusal,
+            ends_at_once: true,
+            ..Self::of(group)
+        })
+    }
+
+    fn by_sockets() -> Result<Self> {
+        let group = Group::new(Arc::new(Sockets::start(end)?));
+        Ok(Self {
             ends_at_once: true,
             ..Self::of(group)
         })
