@@ -137,6 +137,7 @@ impl Hosts {
         let mut command = self.on(0);
         let list = ranks.iter().enumerate();
         let list: Vec<String> = list
+            .filter(|(_, n)| **n > 0)
             .map(|(host, n)| format!("{}:{n}", Self::address(host)))
             .collect();
         let n: usize = ranks.iter().sum();
