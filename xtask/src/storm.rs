@@ -148,7 +148,9 @@ fn storm(
         number += 1;
         loop {
             // Once the storm is over, its last run is left to end.
-            let moment = (!is_over(done)).then(|| random.below(place.duration()));
+            // Under MPI most of a short run's time is the launcher's.
+            let launch = ranks.1.map_or(Duration::ZERO, |_| Duration::from_secs(1));
+            let moment = (!is_over(done)).then(|| random.below(place.duration() + launch));
             match place.attempt(&run, moment, Crew::random(ranks, random))? {
                 Ended::Killed(phase) => {
                     done += 1;

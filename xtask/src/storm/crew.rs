@@ -128,6 +128,11 @@ impl Crew {
             if let Some(status) = ended.filter(|_| others.iter().all(|pid| !is_there(*pid))) {
                 break status;
             }
+            // Open MPI's launcher may hang itself when a process is killed within MPI_Init.
+            let hangs = begun.elapsed() > END / 3 && others.is_empty() && self.launcher.is_some();
+            if hangs {
+                child.kill().map_err(|error| error.to_string())?;
+            }
             if begun.elapsed() > END {
                 return Err(format!("rank {} was killed, and others go on", self.victim));
             }
