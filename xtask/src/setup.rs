@@ -15,7 +15,7 @@ pub struct Need {
 }
 
 /// What `cargo xtask test` uses.
-pub const TESTS: [Need; 6] = [
+pub const TESTS: [Need; 7] = [
     Need {
         what: "the Vulkan loader",
         package: "libvulkan1",
@@ -51,6 +51,12 @@ pub const TESTS: [Need; 6] = [
         package: "mpich",
         without: "no ranks run under MPICH",
         present: || command::on_path("mpirun.mpich"),
+    },
+    Need {
+        what: "ip, which makes networks",
+        package: "iproute2",
+        without: "no ranks run on several hosts",
+        present: || command::on_path("ip"),
     },
 ];
 

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Outcome;
 use crate::command::{self, step};
-use crew::Crew;
+use crew::{Crew, LAUNCHERS, Launcher};
 use place::{Ended, Place};
 use random::Random;
 
 pub const HELP: &str = "\
-cargo xtask storm [--kills N] [--seconds S] [--device cpu|vulkan] [--ranks R] [--seed X]
+cargo xtask storm [--kills N] [--seconds S] [--device cpu|vulkan] [--ranks R]
+                  [--mpi openmpi|mpich] [--seed X]
 
 Trains many short runs and kills each at random moments (SIGKILL), until N kills are done or S
 seconds have passed. A killed run is resumed until it ends. Every run must end in the digests of the
@@ -28,6 +29,7 @@ the CPU. The seed decides the moments; it is printed.
   --seconds S    no limit if left out
   --ranks R      each start has 1, 2, 4, ... up to R ranks on the CPU (R up to 4), one of which is
                  killed; the others must end within 30 s. 1 if left out
+  --mpi L        the launcher that starts the ranks; `hlx train --devices` if left out
   --device D     cpu or vulkan";
 
 /// Kills of a storm without `--kills`.
@@ -40,6 +42,7 @@ struct Options {
     devices: Vec<&'static str>,
     seed: u64,
     ranks: usize,
+    launcher: Option<&'static Launcher>,
 }
 
 impl Options {
@@ -107,7 +110,7 @@ pub fn run(args: &[String]) -> Outcome {
     let mut total = Count::default();
     for (device, kills, limit) in options.shares() {
         let place = Place::new(&folder.join(device), &program, device)?;
-        let ranks = options.ranks;
+        let ranks = (options.ranks, options.launcher);
         storm(&place, (kills, limit, ranks), &mut random, &mut total)?;
     }
     remove(&folder)?;
@@ -127,7 +130,7 @@ fn own_copy(program: &Path, folder: &Path) -> Result<PathBuf, String> {
 /// Kills and resumes runs on one device.
 fn storm(
     place: &Place,
-    (kills, limit, ranks): (u64, Option<Duration>, usize),
+    (kills, limit, ranks): (u64, Option<Duration>, (usize, Option<&'static Launcher>)),
     random: &mut Random,
     total: &mut Count,
 ) -> Result<(), String> {
@@ -145,7 +148,9 @@ fn storm(
         number += 1;
         loop {
             // Once the storm is over, its last run is left to end.
-            let moment = (!is_over(done)).then(|| random.below(place.duration()));
+            // Under MPI most of a short run's time is the launcher's.
+            let launch = ranks.1.map_or(Duration::ZERO, |_| Duration::from_secs(1));
+            let moment = (!is_over(done)).then(|| random.below(place.duration() + launch));
             match place.attempt(&run, moment, Crew::random(ranks, random))? {
                 Ended::Killed(phase) => {
                     done += 1;
@@ -193,6 +198,7 @@ fn read(args: &[String]) -> Result<Options, String> {
         limit: None,
         devices: Vec::new(),
         ranks: 1,
+        launcher: None,
         seed: now.map_or(0, |now| now.as_nanos() as u64),
     };
     let mut rest = args.iter();
@@ -208,6 +214,11 @@ fn read(args: &[String]) -> Result<Options, String> {
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
             "--seed" => options.seed = number()?,
             "--ranks" => options.ranks = number()? as usize,
+            "--mpi" => {
+                let known = LAUNCHERS.iter().find(|(name, _)| name == value);
+                let known = known.ok_or("--mpi: expected openmpi or mpich")?;
+                options.launcher = Some(&known.1);
+            }
             "--device" => {
                 options.devices = match value.as_str() {
                     "cpu" => vec!["cpu"],

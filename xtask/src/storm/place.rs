@@ -124,15 +124,13 @@ impl Place {
         if run.exists() {
             command.arg("--resume");
         }
-        if crew.n_ranks > 1 {
-            command.args(["--devices", &crew.devices(self.device)]);
-        }
+        let mut command = crew.command(command, self.device);
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         command.stdout(Stdio::null()).stderr(stderr);
         let spawned = command.spawn();
         let mut child =
             spawned.map_err(|error| format!("cannot run {}: {error}", self.program.display()))?;
-        if wait(&mut child, moment)? || crew.kill(&mut child)? {
+        if wait(&mut child, moment)? || crew.kill(&mut child, &self.program)? {
             let status = child.wait().map_err(|error| error.to_string())?;
             if status.success() {
                 return Ok(Ended::Whole);

@@ -135,7 +135,7 @@ impl Hosts {
     /// mpirun on host 0, with so many ranks on each host.
     fn mpirun(&self, ranks: &[usize], logs: &str, arguments: &[&str]) -> Command {
         let mut command = self.on(0);
-        let list = ranks.iter().enumerate();
+        let list = ranks.iter().enumerate().filter(|(_, n)| **n > 0);
         let list: Vec<String> = list
             .filter(|(_, n)| **n > 0)
             .map(|(host, n)| format!("{}:{n}", Self::address(host)))
