@@ -27,7 +27,7 @@ const FLOORS: [&[&str]; 9] = [
         "underflow",
     ],
     &["memory"],
-    &["fusion", "launch", "timing", "unread", "view"],
+    &["fusion", "launch", "timing", "unread", "view", "watched"],
     &["cpu_stream", "vulkan"],
     &["context", "graph"],
     &["dispatch", "peak"],

@@ -15,10 +15,11 @@ use crate::memory::{
     BlockMemory, BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, MemoryStatistics,
     PlannedMemory, TensorPool,
 };
-use crate::recording::{RecordingOptions, RecordingThread, final_after};
+use crate::recording::{RecordingOptions, RecordingThread};
 use crate::timing::{TimingCollector, Work};
 use crate::unread::needed;
 use crate::view::{Access, View};
+use crate::watched::final_after;
 
 /// The stream. Its lock is held while a launch runs, so that no two touch the memory at once.
 pub(crate) struct CpuStream {

@@ -39,6 +39,7 @@ pub mod underflow;
 mod unread;
 mod view;
 mod vulkan;
+mod watched;
 
 pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
 pub use context::{Context, HostBuffer, PendingCopy, PendingDownload, SharedBuffer};

@@ -4,9 +4,6 @@
 use std::thread::{ThreadId, current};
 
 use crate::error::CoreError;
-use crate::launch::Binding;
-use crate::memory::Buffer;
-use crate::view::{Access, View};
 
 /// What a graph does with the launches recorded for it.
 #[derive(Clone, Copy, Debug)]
@@ -51,23 +48,4 @@ impl RecordingThread {
     pub fn none_recording() -> CoreError {
         CoreError::invalid("record", "no graph is being recorded")
     }
-}
-
-/// For each watched window, how many of the launches, levels of launches with these accesses, must have run
-/// before it and all windows before it are final.
-pub(crate) fn final_after<'a>(
-    watched: &[Buffer],
-    launches: impl Iterator<Item = (&'a [Access], usize)> + Clone,
-) -> Vec<usize> {
-    let mut after = 0;
-    let cut = |window: &Buffer| {
-        let words = View::of(&Binding::Read(window)).access();
-        let writes = launches.clone().filter(|(accesses, _)| {
-            let mut accesses = accesses.iter();
-            !window.is_empty() && accesses.any(|access| access.writes && access.conflicts(&words))
-        });
-        after = writes.map(|(_, place)| place + 1).fold(after, usize::max);
-        after
-    };
-    watched.iter().map(cut).collect()
 }

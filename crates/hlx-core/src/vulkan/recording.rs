@@ -15,10 +15,11 @@ use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, Fusable, Node, Planned, fuse};
 use crate::launch::{Binding, Launch};
 use crate::memory::{BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
-use crate::recording::{RecordingOptions, final_after};
+use crate::recording::RecordingOptions;
 use crate::timing::Work;
 use crate::unread::needed;
 use crate::view::{Access, View};
+use crate::watched::final_after;
 
 /// The launches of a graph.
 pub(super) struct Recording {
