@@ -5,6 +5,7 @@ mod arrows;
 mod bench;
 mod command;
 mod constants;
+mod debian;
 mod deep;
 mod digests;
 mod exhaustive;
@@ -43,6 +44,7 @@ cargo xtask VERB [OPTIONS]
   bench       run the benchmarks
   prove       run one product 1,000 times, one model at every batch size: one result
   exhaustive  compare every input of every function between a device and the CPU
+  debian      train ranks under the MPI libraries of another Debian: the same digests
   storm       kill short runs at random moments, resume them, compare their digests
   ci          lint, then test: what .ci/run does
 
@@ -66,6 +68,7 @@ fn dispatch(args: &[String]) -> Outcome {
     };
     let (help, run): (&str, fn(&[String]) -> Outcome) = match verb.as_str() {
         "train" => (train::HELP, train::run),
+        "debian" => (debian::HELP, debian::run),
         "storm" => (storm::HELP, storm::run),
         "test" => (tests_verb::HELP, tests_verb::run),
         "ports" => (ports::HELP, ports::run),

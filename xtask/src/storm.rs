@@ -89,6 +89,9 @@ struct Count {
 
 pub fn run(args: &[String]) -> Outcome {
     let mut options = read(args)?;
+    if options.launcher.is_some() && options.ranks < 2 {
+        return Err("--mpi: starts several ranks; give --ranks 2 or 4 with it".to_owned());
+    }
     if !matches!(options.ranks, 1 | 2 | 4) {
         return Err(format!("--ranks: {} is none of 1, 2 and 4", options.ranks));
     }

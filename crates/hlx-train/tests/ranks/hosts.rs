@@ -137,7 +137,6 @@ impl Hosts {
         let mut command = self.on(0);
         let list = ranks.iter().enumerate().filter(|(_, n)| **n > 0);
         let list: Vec<String> = list
-            .filter(|(_, n)| **n > 0)
             .map(|(host, n)| format!("{}:{n}", Self::address(host)))
             .collect();
         let n: usize = ranks.iter().sum();

@@ -57,6 +57,23 @@ fn ranks_of_torchrun_that_cannot_begin_say_so_once() {
     }
 }
 
+/// On devices without NCCL.
+#[test]
+fn ranks_of_torchrun_that_lack_nccl_are_told_that_they_need_mpi() {
+    let place = Scratch::new("ranks-torchrun-nccl");
+    let arguments = ["train", "config.toml", "--out", "run"];
+    let outputs = launch(&place, 2, free_port(), &arguments);
+    let expected = "error: rank 0 on ";
+    let end = ": cpu is no NVIDIA GPU: ranks that torchrun starts exchange by NCCL; others need MPI (mpirun)\n";
+    for (rank, output) in outputs.iter().enumerate() {
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{rank}: {said}");
+        let is_told = said.starts_with(expected) && said.ends_with(end);
+        assert!(if rank == 0 { is_told } else { said.is_empty() }, "{said}");
+    }
+    assert!(!place.join("run").exists());
+}
+
 #[test]
 fn a_port_in_use_and_a_wrong_number_are_status_2() {
     let place = Scratch::new("ranks-torchrun-port");
