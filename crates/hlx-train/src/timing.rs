@@ -239,6 +239,8 @@ mod tests {
     use super::*;
     use hlx_core::{LaunchTime, Work};
 
+    use crate::train::Span;
+
     fn run_timing() -> RunTiming {
         let work = Work {
             bytes: 2_000_000,
@@ -272,6 +274,44 @@ mod tests {
             device: "a \"GPU\"".to_owned(),
             exchange: ExchangeTimes::default(),
         }
+    }
+
+    #[test]
+    fn exchanges_are_rows_and_events() -> Result<()> {
+        let swap = |begin_ms, end_ms| Span {
+            begin_ms,
+            end_ms,
+            bytes: 3_000_000,
+        };
+        let times = ExchangeTimes {
+            n_steps: 2,
+            gradients: Traffic {
+                busy_ms: 4.0,
+                hidden_ms: 3.0,
+                bytes: 12_000_000,
+            },
+            last: vec![swap(10.0, 11.0), swap(12.0, 13.0)],
+            passes_end_ms: 12.5,
+            ..ExchangeTimes::default()
+        };
+        assert!(!run_timing().table().contains("exchange"));
+        let timing = run_timing().with_exchange(&times);
+        let table = timing.table();
+        let row = table
+            .lines()
+            .find(|line| line.starts_with("exchange of gradients"));
+        let row: Vec<&str> = row.context("a row")?.split_whitespace().skip(3).collect();
+        assert_eq!(row, ["2", "4.000", "0.012", "3.0"]);
+        assert_eq!(timing.to_json()["exchange"][0]["hidden_ms"], 3.0);
+        let trace = timing.chrome_trace();
+        let events = trace["traceEvents"].as_array().context("events")?;
+        let exchanged = events.iter().filter(|event| event["cat"] == "exchange");
+        let times: Vec<_> = exchanged
+            .map(|e| (e["ts"].as_f64(), e["dur"].as_f64()))
+            .collect();
+        let expected = [(0.0, 2500.0), (0.0, 1000.0), (2000.0, 1000.0)];
+        assert_eq!(times, expected.map(|(ts, dur)| (Some(ts), Some(dur))));
+        Ok(())
     }
 
     #[test]

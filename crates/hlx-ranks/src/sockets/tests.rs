@@ -175,7 +175,7 @@ fn strangers_do_not_disturb_the_start() {
     let port = free_port();
     let all = [variables(0, 2, port), variables(1, 2, port)];
     let done = std::thread::scope(|scope| {
-        let first = scope.spawn(|| start(&all[0]).map(drop));
+        let first = scope.spawn(|| start(&all[0]));
         let connect = || loop {
             if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
                 return stream;
@@ -198,8 +198,9 @@ fn strangers_do_not_disturb_the_start() {
             assert!(!answer.is_ok_and(|n| n > 0), "a stranger has an answer");
         }
         let _silent = connect();
-        let second = start(&all[1]).map(drop);
-        [first.join().expect("a rank"), second]
+        // Both stay until both have started.
+        let both = [start(&all[1]), first.join().expect("a rank")];
+        both.map(|started| started.map(drop))
     });
     assert_eq!(done, [Ok(()), Ok(())]);
 }

@@ -70,7 +70,7 @@ pub struct Trainer {
     last_loss: Option<f64>,
     /// Steps skipped since the last log line.
     period_skips: u64,
-    /// When this rank's exchanges ran, since the run or the stretch began.
+    /// When this rank's exchanges ran, up to the last log line.
     exchange_times: ExchangeTimes,
 }
 
@@ -177,8 +177,9 @@ impl Trainer {
         self.engine.carrier()
     }
 
-    /// When this rank's exchanges ran, up to the last log line.
-    pub fn exchange_times(&self) -> &ExchangeTimes {
+    /// When this rank's exchanges have run since the trainer was made.
+    pub fn exchange_times(&mut self) -> &ExchangeTimes {
+        self.exchange_times.add(self.engine.take_exchange_times());
         &self.exchange_times
     }
 

@@ -88,6 +88,9 @@ impl ExchangeTimes {
 
     /// Adds later steps.
     pub fn add(&mut self, later: Self) {
+        if later.n_steps == 0 {
+            return;
+        }
         self.n_steps += later.n_steps;
         self.gradients.add(later.gradients);
         self.values.add(later.values);
