@@ -178,7 +178,21 @@ pub fn check_identity(
 }
 
 /// The variable that chooses what carries the words between ranks: `nccl`, `host`, or what fits.
+#[cfg(unix)]
 const EXCHANGE: &str = "HLX_EXCHANGE";
+
+/// NCCL is known on Linux alone.
+#[cfg(not(unix))]
+pub enum NcclCandidate {}
+
+/// Finds no NCCL on this system.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn find_nccl(_: &Group, _: &Context) -> Result<Option<NcclCandidate>> {
+    Ok(None)
+}
 
 /// Finds NCCL for ranks that are each on an NVIDIA GPU of its own; none where a rank is not, or has no NCCL.
 ///

@@ -8,6 +8,7 @@
 mod buckets;
 mod host;
 mod link;
+#[cfg(unix)]
 mod nccl;
 mod times;
 
@@ -18,13 +19,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hlx_core::{Buffer, Context};
 use hlx_kernels::elementwise::add_assign;
 use hlx_nn::{Exchange, NnError, ParameterSet, Parts, Result, Weights};
-use hlx_ranks::{Group, NcclCandidate, RankError};
+use hlx_ranks::{Group, RankError};
 
 use self::buckets::{Buckets, Swap, pieces};
 use self::host::HostLink;
 use self::link::{Cut, Link};
+#[cfg(unix)]
 use self::nccl::NcclLink;
 pub use self::times::{ExchangeTimes, Span, Traffic};
+use crate::ranks::NcclCandidate;
 
 /// An exchange over the ranks of a group, each with its part of the flat buffers.
 pub(crate) struct TreeExchange {
@@ -70,17 +73,14 @@ impl TreeExchange {
     ) -> Result<Self> {
         let (ctx, n_ranks) = (weights.context(), group.n_ranks());
         let parts = Parts::new(weights, n_ranks, undivided)?;
-        let cut = if nccl.is_some() { nccl::CUT } else { host::CUT };
+        let cut = cut_of(nccl.as_ref());
         let buckets = Buckets::new(weights, &parts, cut);
         let swaps = buckets.swaps(&parts, group.rank());
         let n_slots = cut.lag * (n_ranks.ilog2() as usize + 1);
         // The same on all ranks, as both sides of a swap cut what they send by it.
         let capacity = buckets.longest();
         let room = (n_slots, capacity);
-        let link: Box<dyn Link> = match nccl {
-            Some(candidate) => Box::new(NcclLink::new(ctx, (group, candidate), room)?),
-            None => Box::new(HostLink::new(ctx, group, room)?),
-        };
+        let link = connect(ctx, (group, nccl), room)?;
         Ok(Self {
             group: group.clone(),
             cut: Cut { capacity, ..cut },
@@ -244,6 +244,32 @@ impl TreeExchange {
             end(&mut state, piece)?;
         }
         Ok(())
+    }
+}
+
+/// How gradients are cut for what carries them.
+#[cfg(unix)]
+fn cut_of(nccl: Option<&NcclCandidate>) -> Cut {
+    nccl.map_or(host::CUT, |_| nccl::CUT)
+}
+
+#[cfg(not(unix))]
+fn cut_of(_: Option<&NcclCandidate>) -> Cut {
+    host::CUT
+}
+
+/// The link of this rank, with room for some swaps of some words.
+fn connect(
+    ctx: &Context,
+    (group, nccl): (&Group, Option<NcclCandidate>),
+    room: (usize, usize),
+) -> Result<Box<dyn Link>> {
+    match nccl {
+        #[cfg(unix)]
+        Some(candidate) => Ok(Box::new(NcclLink::new(ctx, (group, candidate), room)?)),
+        #[cfg(not(unix))]
+        Some(never) => match never {},
+        None => Ok(Box::new(HostLink::new(ctx, group, room)?)),
     }
 }
 
