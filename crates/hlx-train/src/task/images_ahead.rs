@@ -4,13 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, anyhow};
 use hlx_autograd::{DType, IGNORE_INDEX};
-use hlx_data::{Dataset as _, ImageSet, ImageTransform, Ordered, SampleKey, Transform};
+use hlx_data::{Dataset as _, ImageSet, ImageTransform, SampleKey, Transform};
 
+use super::ahead::Ahead;
 use super::{BatchSizes, Rows};
 use crate::data::Batches;
-
-/// Batches that may be made without having been taken.
-const AHEAD: usize = 4;
 
 /// Lays images out as rows.
 pub(super) struct ImageRows {
@@ -70,9 +68,7 @@ impl ImageRows {
 /// was taken. An error reaches the step that needs the batch.
 pub(super) struct ImagesAhead {
     source: Arc<Source>,
-    workers: usize,
-    /// The batches from the next one on; none before the first.
-    running: Mutex<Option<Running>>,
+    ahead: Ahead<Vec<Rows>>,
 }
 
 /// What the workers share.
@@ -82,13 +78,6 @@ struct Source {
     batches: Batches,
     /// The epoch of the last batch, and its order.
     order: Mutex<(u64, Arc<Vec<usize>>)>,
-}
-
-struct Running {
-    /// The number of the next batch.
-    next: u64,
-    sizes: BatchSizes,
-    made: Ordered<Result<Vec<Rows>>>,
 }
 
 impl ImagesAhead {
@@ -107,8 +96,7 @@ impl ImagesAhead {
         };
         Self {
             source: Arc::new(source),
-            workers,
-            running: Mutex::new(None),
+            ahead: Ahead::new(workers),
         }
     }
 
@@ -125,19 +113,9 @@ impl ImagesAhead {
         let Some(number) = self.source.number_of(samples, epoch) else {
             return Ok(None);
         };
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |one: &Running| one.next == number && one.sizes == sizes;
-        // Else the run begins, or goes on elsewhere.
-        let mut current = match running.take().filter(goes_on) {
-            Some(current) => current,
-            None => self.begin(number, sizes),
-        };
-        let made = current.made.next();
-        current.next += 1;
-        *running = Some(current);
-        let made = made.context("the batches have come to their end")?;
-        let made = made.map_err(|panic| anyhow!("a batch's worker panicked: {panic}"))?;
-        made.map(Some)
+        let source = Arc::clone(&self.source);
+        let make = move |number| source.batch(number, sizes);
+        self.ahead.take(number, sizes, make).map(Some)
     }
 
     /// The micro-batches of any samples, made on this thread.
@@ -151,16 +129,6 @@ impl ImagesAhead {
         sizes: BatchSizes,
     ) -> Result<Vec<Rows>> {
         self.source.rows(samples, epoch, sizes)
-    }
-
-    fn begin(&self, number: u64, sizes: BatchSizes) -> Running {
-        let source = Arc::clone(&self.source);
-        let make = move |number| source.batch(number, sizes);
-        Running {
-            next: number,
-            sizes,
-            made: Ordered::new(number..u64::MAX, make, self.workers, AHEAD),
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! language model over [rows of bytes](LanguageTask) or [of tokens](TokenTask), and a
 //! [classifier of images](ImageTask).
 
+mod ahead;
 mod corpus;
 mod corpus_once;
 mod images;

@@ -1,17 +1,14 @@
 //! Batches of token rows, made ahead of their steps by worker threads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use hlx_autograd::{DType, IGNORE_INDEX};
-use hlx_data::Ordered;
 use hlx_text::{TokenBatch, TokenSamples, TokenShards};
 
+use super::ahead::Ahead;
 use super::{Batch, BatchSizes, Rows};
 use crate::config::RowKind;
-
-/// Batches that may be made without having been taken.
-const AHEAD: usize = 4;
 
 /// What becomes of a batch of tokens when it is laid out for a model.
 #[derive(Clone)]
@@ -63,9 +60,7 @@ impl RowLayout {
 /// batch.
 pub(super) struct TokensAhead {
     source: Arc<Source>,
-    workers: usize,
-    /// The batches from the next one on; none before the first.
-    running: Mutex<Option<Running>>,
+    ahead: Ahead<Batch>,
 }
 
 /// What the workers share.
@@ -74,20 +69,12 @@ struct Source {
     layout: RowLayout,
 }
 
-struct Running {
-    /// The number of the next batch.
-    next: u64,
-    sizes: BatchSizes,
-    made: Ordered<Result<Batch>>,
-}
-
 impl TokensAhead {
     /// Batches of the rows that are drawn; without workers they are made when they are taken.
     pub fn new(drawn: Box<dyn TokenSamples>, layout: RowLayout, workers: usize) -> Self {
         Self {
             source: Arc::new(Source { drawn, layout }),
-            workers,
-            running: Mutex::new(None),
+            ahead: Ahead::new(workers),
         }
     }
 
@@ -96,21 +83,9 @@ impl TokensAhead {
     /// # Errors
     /// Shards that are damaged, and a token that the model does not have.
     pub fn batch(&self, number: u64, sizes: BatchSizes) -> Result<Batch> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |one: &Running| one.next == number && one.sizes == sizes;
-        // Else the run begins, or goes on elsewhere.
-        let mut current = match running.take().filter(goes_on) {
-            Some(current) => current,
-            None => self.begin(number, sizes),
-        };
-        let made = current.made.next();
-        current.next += 1;
-        *running = Some(current);
-        match made {
-            Some(Ok(batch)) => batch,
-            Some(Err(panic)) => Err(anyhow!("a batch's worker panicked: {panic}")),
-            None => Err(anyhow!("the batches have come to their end")),
-        }
+        let source = Arc::clone(&self.source);
+        let make = move |number| source.batch(number, sizes);
+        self.ahead.take(number, sizes, make)
     }
 
     /// As [`TokensAhead::batch`], made on this thread.
@@ -119,16 +94,6 @@ impl TokensAhead {
     /// As [`TokensAhead::batch`].
     pub fn batch_apart(&self, number: u64, sizes: BatchSizes) -> Result<Batch> {
         self.source.batch(number, sizes)
-    }
-
-    fn begin(&self, number: u64, sizes: BatchSizes) -> Running {
-        let source = Arc::clone(&self.source);
-        let make = move |number| source.batch(number, sizes);
-        Running {
-            next: number,
-            sizes,
-            made: Ordered::new(number..u64::MAX, make, self.workers, AHEAD),
-        }
     }
 }
 
@@ -160,6 +125,7 @@ impl Source {
 mod tests {
     use hlx_text::{Document, Windows};
 
+    use super::super::ahead::AHEAD;
     use super::*;
 
     const SIZES: BatchSizes = BatchSizes {

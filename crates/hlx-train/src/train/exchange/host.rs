@@ -28,15 +28,13 @@ const LOOK: Duration = Duration::from_micros(20);
 pub(super) struct HostLink {
     ctx: Context,
     jobs: Option<Sender<Job>>,
-    done: Receiver<Done>,
+    done: Receiver<Result<Done, Failed>>,
     worker: Option<JoinHandle<()>>,
     free: Vec<Slot>,
     /// Slots that the device copies received words from.
     uploads: VecDeque<(PendingCopy, HostBuffer)>,
     /// Words received, on the device.
     received: Buffer,
-    /// Of swaps under way: how many words come.
-    expected: VecDeque<usize>,
     began: Instant,
     spans: Vec<Span>,
     passes: Option<(Sender<PendingCopy>, Receiver<f64>)>,
@@ -62,7 +60,10 @@ struct Job {
 }
 
 struct Done {
-    result: Result<(Slot, Span), Failed>,
+    slot: Slot,
+    /// The words that came.
+    n_into: usize,
+    span: Span,
 }
 
 enum Failed {
@@ -99,7 +100,7 @@ impl HostLink {
         let worker = std::thread::spawn(move || {
             for job in incoming {
                 let result = carry_out(&group, job, began);
-                if outgoing.send(Done { result }).is_err() {
+                if outgoing.send(result).is_err() {
                     break;
                 }
             }
@@ -112,7 +113,6 @@ impl HostLink {
             free: (0..n_slots).map(slot).collect::<Result<_>>()?,
             uploads: VecDeque::new(),
             received: ctx.alloc(slot_words)?,
-            expected: VecDeque::new(),
             began,
             spans: Vec::new(),
             passes: (!ctx.is_cpu()).then(|| watch(began)),
@@ -154,7 +154,6 @@ impl Link for HostLink {
             into,
             n_into,
         };
-        self.expected.push_back(n_into);
         // A worker that is gone has left its error.
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(job);
@@ -163,16 +162,16 @@ impl Link for HostLink {
     }
 
     fn end(&mut self) -> Result<Buffer> {
-        let n = self.expected.pop_front().unwrap_or_default();
         let done = self.done.recv();
-        let Done { result } = done.map_err(|_| broken("its thread has ended"))?;
-        let (Slot { out, into }, span) = result?;
+        let done = done.map_err(|_| broken("its thread has ended"))?;
+        let Done { slot, n_into, span } = done?;
         self.spans.push(span);
-        let received = self.received.slice(0, n)?;
-        if n == 0 {
-            self.free.push(Slot { out, into });
+        let received = self.received.slice(0, n_into)?;
+        if n_into == 0 {
+            self.free.push(slot);
             return Ok(received);
         }
+        let Slot { out, into } = slot;
         let copy = self.ctx.copy_from_host(into, &received)?;
         self.uploads.push_back((copy, out));
         Ok(received)
@@ -219,7 +218,7 @@ fn wait(copy: PendingCopy) -> Result<HostBuffer, CoreError> {
 }
 
 /// What the worker does.
-fn carry_out(group: &Group, job: Job, began: Instant) -> Result<(Slot, Span), Failed> {
+fn carry_out(group: &Group, job: Job, began: Instant) -> Result<Done, Failed> {
     let Job {
         peer,
         out,
@@ -239,7 +238,11 @@ fn carry_out(group: &Group, job: Job, began: Instant) -> Result<(Slot, Span), Fa
         end_ms: ms_since(began),
         bytes: 4 * (n_out + n_into) as u64,
     };
-    Ok((Slot { out, into }, span))
+    Ok(Done {
+        slot: Slot { out, into },
+        n_into,
+        span,
+    })
 }
 
 /// A thread that tells when copies were done.
