@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -10,10 +11,13 @@ use crate::{Group, host_name};
 
 type Variables = BTreeMap<&'static str, String>;
 
-/// A port that nobody uses, most likely.
+/// A port that nobody uses: below those that the system gives to whoever asks for any.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
-    listener.local_addr().expect("an address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 20_000) as u16;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed)));
+    ports.find(is_free).expect("a free port")
 }
 
 fn variables(rank: usize, n: usize, port: u16) -> Variables {

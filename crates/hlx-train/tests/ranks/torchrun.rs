@@ -2,13 +2,17 @@
 
 use std::net::TcpListener;
 use std::process::{Child, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::common::{Scratch, text};
 
-/// A port that nobody uses, most likely.
+/// A port that nobody uses: below those that the system gives to whoever asks for any.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
-    listener.local_addr().expect("an address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 20_000) as u16;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed)));
+    ports.find(is_free).expect("a free port")
 }
 
 /// Starts `n` ranks, and returns how each ends.
@@ -57,14 +61,14 @@ fn ranks_of_torchrun_that_cannot_begin_say_so_once() {
     }
 }
 
-/// On devices without NCCL.
+/// On devices that are no GPUs of NVIDIA.
 #[test]
-fn ranks_of_torchrun_that_lack_nccl_are_told_that_they_need_mpi() {
+fn ranks_of_torchrun_on_other_devices_are_told_that_they_need_mpi() {
     let place = Scratch::new("ranks-torchrun-nccl");
     let arguments = ["train", "config.toml", "--out", "run"];
     let outputs = launch(&place, 2, free_port(), &arguments);
     let expected = "error: rank 0 on ";
-    let end = ": cpu is no NVIDIA GPU: ranks that torchrun starts exchange by NCCL; others need MPI (mpirun)\n";
+    let end = ": cpu is no NVIDIA GPU: ranks that torchrun starts exchange from GPU to GPU; others need MPI (mpirun)\n";
     for (rank, output) in outputs.iter().enumerate() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{rank}: {said}");
