@@ -2,7 +2,7 @@
 //! a strided layout.
 //!
 //! `convert.rs` has the rules of conversion. Copies within a type keep the bits. What is fast
-//! on a GPU: contiguous operands are one copy of memory; rows that are contiguous on both sides go
+//! on a GPU: short contiguous operands are one copy of memory; long ones and rows that are contiguous on both sides go
 //! by vectors of four words; and where the innermost dimension of one side is another dimension of
 //! the other, tiles are transposed in shared memory. Rows of a narrow type are words where both
 //! sides start and end with a word; elsewhere each element's place is computed by itself.

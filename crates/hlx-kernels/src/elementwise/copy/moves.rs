@@ -20,6 +20,9 @@ shader!(tiles_shader, "copy/tiles");
 /// Rows and columns of the tile that a workgroup turns, and rows of a strip on the CPU.
 pub(super) const TILE: usize = 32;
 
+/// Words from which on a kernel copies faster than the queue does.
+pub(super) const LONG: usize = 1 << 20;
+
 /// One dimension: its extent, and the steps of the source and of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dimension {
@@ -130,6 +133,7 @@ impl Move {
     /// As [`super::assign_strided`].
     pub fn launch(self, ctx: &Context, fresh: bool) -> Result<(), KernelError> {
         if let ([Dimension { extent, x: 1, y: 1 }], true) = (&self.dimensions[..], self.in_words())
+            && (ctx.is_cpu() || *extent < LONG)
         {
             let source = self.x.0.slice(self.x.1, *extent)?;
             let target = self.y.0.slice(self.y.1, *extent)?;

@@ -358,6 +358,22 @@ fn long_dimensions_are_turned_in_tiles() {
     }
 }
 
+/// A kernel copies them, not the device's queue: whole vectors and single words keep all bits.
+#[test]
+fn long_contiguous_buffers_keep_their_bits() {
+    for n in [super::moves::LONG, super::moves::LONG + 3] {
+        let words: Vec<u32> = (0..n as u32).map(|x| x.wrapping_mul(0x9e37_79b9)).collect();
+        let got = run_everywhere("copy_strided", |ctx, mem| {
+            let x = mem.input_of(ctx, &words)?;
+            let out = mem.output_of(ctx, DType::U32, n)?;
+            copy_strided(ctx, of(&x, &Layout::contiguous(&[n])?), &out)?;
+            Ok(vec![out])
+        });
+        let found = got[0].iter().map(|x| x.to_bits());
+        assert!(found.eq(words.iter().copied()), "{n} words");
+    }
+}
+
 #[test]
 fn operands_that_cannot_be_copied_are_refused_in_one_line() {
     let ctx = hlx_core::testing::cpu().expect("the CPU device");
