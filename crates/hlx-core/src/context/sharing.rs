@@ -49,6 +49,19 @@ impl Context {
         })
     }
 
+    /// Takes memory of `bytes` bytes that another library has allocated on the device and exported, as `len` f32
+    /// elements, uninitialised. It is freed when both have let go of it.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] on a device that cannot import memory and for less than `len` elements; the driver's
+    /// error.
+    pub fn import_shared(&self, file: File, bytes: u64, len: usize) -> Result<Buffer, CoreError> {
+        let device = self.sharing("import memory")?.device();
+        let words = len.max(1);
+        let memory = device.import(words, (file, bytes))?;
+        Ok(Buffer::isolated(self.source().adopt(memory, words), len))
+    }
+
     /// Makes a timeline semaphore at 0, and an opaque file descriptor of it.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ash::vk;
 use vulkano::VulkanObject;
@@ -9,17 +10,20 @@ use vulkano::device::physical::PhysicalDevice;
 use vulkano::device::{DeviceExtensions, DeviceFeatures};
 use vulkano::memory::{
     DedicatedAllocation, DeviceMemory, ExternalMemoryHandleType, ExternalMemoryHandleTypes,
-    MemoryAllocateInfo,
+    MemoryAllocateInfo, MemoryImportInfo,
 };
 use vulkano::sync::semaphore::{
     ExternalSemaphoreHandleType, ExternalSemaphoreHandleTypes, Semaphore, SemaphoreCreateInfo,
-    SemaphoreSignalInfo, SemaphoreType, SemaphoreWaitInfo,
+    SemaphoreSignalInfo, SemaphoreType,
 };
 
 use super::device::raw_buffer;
 use super::{VulkanDevice, translate, translate_validated};
 use crate::error::CoreError;
 use crate::memory::BlockMemory;
+
+/// Between two looks at a timeline.
+const LOOK: Duration = Duration::from_micros(20);
 
 /// A counter that work of this device and of another library wait for and raise.
 #[derive(Clone)]
@@ -30,20 +34,18 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Waits on the host until the timeline has a value that this device's work raises it to. Not for one that
-    /// another library raises: NVIDIA's driver looks for that every 10 ms.
+    /// Waits on the host until the timeline has a value, looking for it again and again: the driver's own wait
+    /// was seen to end milliseconds late where several threads wait (NVIDIA 580), and looks every 10 ms for a value
+    /// that another library raises.
     ///
     /// # Errors
     /// [`CoreError::DeviceLost`]; the driver's error.
     pub fn wait(&self, value: u64) -> Result<(), CoreError> {
-        let name = &self.device;
-        let info = SemaphoreWaitInfo {
-            value,
-            ..SemaphoreWaitInfo::default()
-        };
-        self.semaphore
-            .wait(info, None)
-            .map_err(|error| translate_validated(name, "wait for a timeline", error))
+        let failed = |error| translate_validated(&self.device, "wait for a timeline", error);
+        while self.semaphore.counter_value().map_err(failed)? < value {
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Raises the timeline from the host, for work that would wait in vain.
@@ -130,6 +132,35 @@ impl VulkanDevice {
         let memory = DeviceMemory::allocate(Arc::clone(&self.device), info).map_err(failed)?;
         let file = memory.export_fd(kind).map_err(failed)?;
         Ok((BlockMemory::Vulkan(self.bind(raw, memory)?), file, bytes))
+    }
+
+    /// Makes a buffer in memory of so many bytes that another library has allocated on the device.
+    pub fn import(
+        &self,
+        words: usize,
+        (file, bytes): (File, u64),
+    ) -> Result<BlockMemory, CoreError> {
+        self.check_sharing("import memory")?;
+        let kind = ExternalMemoryHandleType::OpaqueFd;
+        let raw = raw_buffer(&self.device, &self.info, words as u64 * 4, kind.into())?;
+        let needed = raw.memory_requirements().layout.size();
+        if bytes < needed {
+            let reason = format!("memory of {bytes} bytes, expected at least {needed}");
+            return Err(CoreError::invalid("import memory", reason));
+        }
+        let info = MemoryAllocateInfo {
+            allocation_size: bytes,
+            memory_type_index: self.memory_type,
+            ..MemoryAllocateInfo::default()
+        };
+        let import = MemoryImportInfo::Fd {
+            handle_type: kind,
+            file,
+        };
+        // SAFETY: the descriptor is one of device memory of so many bytes, and is used for nothing else.
+        let memory = unsafe { DeviceMemory::import(Arc::clone(&self.device), info, import) }
+            .map_err(|error| translate_validated(&self.info.name, "import memory", error))?;
+        Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))
     }
 
     /// Makes a timeline that begins at 0, and exports it.
