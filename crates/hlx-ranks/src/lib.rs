@@ -5,6 +5,8 @@
 //! the ranks of one machine, [`Mpi`] that of ranks anywhere. Nothing here knows tensors.
 
 mod error;
+#[cfg(unix)]
+mod gpu;
 mod group;
 mod links;
 #[cfg(unix)]
@@ -12,17 +14,23 @@ mod mpi;
 #[cfg(unix)]
 mod nccl;
 mod pause;
+#[cfg(unix)]
+mod peers;
 mod shared;
 mod sockets;
 mod transport;
 mod watch;
 
 pub use error::RankError;
+#[cfg(unix)]
+pub use gpu::{CudaMemory, CudaTimeline, Gpu, Moment, Uuid};
 pub use group::{Group, Refusal};
 #[cfg(unix)]
 pub use mpi::Mpi;
 #[cfg(unix)]
-pub use nccl::{CudaMemory, CudaTimeline, Moment, Nccl, NcclCandidate, Window};
+pub use nccl::{Nccl, NcclLibrary, Window};
+#[cfg(unix)]
+pub use peers::{Lines, PeerWindow, Peers};
 pub use shared::SharedMemory;
 pub use sockets::Sockets;
 pub use transport::{Transport, host_name};

@@ -1,53 +1,43 @@
 //! Copies between the GPUs of ranks, by an installed NCCL.
 //!
-//! Both libraries, CUDA's driver and NCCL, are opened when the program runs. Device memory is another
-//! library's, imported by a file descriptor; that a copy is done is told by a timeline semaphore, imported
-//! likewise. NCCL's reductions have no fixed
-//! order: only its point-to-point copies are used.
+//! The library is opened when the program runs. Device memory is another library's, imported by a file
+//! descriptor; that a copy is done is told by a timeline semaphore, imported likewise. NCCL's reductions have
+//! no fixed order: only its point-to-point copies are used.
 
-mod cuda;
 mod library;
 
-use std::fs::File;
 use std::ops::Range;
 
-use self::cuda::Cuda;
-pub use self::cuda::{CudaMemory, CudaTimeline, Moment};
 use self::library::{Communicator, Library};
+use crate::gpu::{CudaMemory, Gpu};
 use crate::{Group, Result};
 
-/// What a rank has found for copies by NCCL, before it is known that all ranks have it.
-pub struct NcclCandidate {
-    library: Library,
-    cuda: Cuda,
-}
+/// NCCL, opened, before it is known that all ranks have it.
+pub struct NcclLibrary(Library);
 
-impl NcclCandidate {
-    /// Opens the libraries and finds the GPU of this UUID.
+impl NcclLibrary {
+    /// Opens the library.
     ///
     /// # Errors
-    /// [`RankError::Start`](crate::RankError::Start): a library is not installed, or CUDA does not know the
-    /// GPU.
-    pub fn find(uuid: [u8; 16]) -> Result<Self> {
-        let cuda = Cuda::open(uuid)?;
-        let library = Library::open()?;
-        Ok(Self { library, cuda })
+    /// [`RankError::Start`](crate::RankError::Start): it is not installed.
+    pub fn open() -> Result<Self> {
+        Library::open().map(Self)
     }
 
-    /// Connects the ranks of a group; all of them call it.
+    /// Connects the ranks of a group, each with a GPU of its own; all of them call it.
     ///
     /// # Errors
     /// What NCCL reports, and a rank that is lost.
-    pub fn connect(self, group: &Group) -> Result<Nccl> {
-        let Self { library, cuda } = self;
+    pub fn connect(self, group: &Group, gpu: Gpu) -> Result<Nccl> {
+        let Self(library) = self;
         let id = match group.is_first() {
             true => library.unique_id()?.to_vec(),
             false => Vec::new(),
         };
         let id = group.from_first(&id)?;
-        cuda.make_current()?;
+        gpu.make_current()?;
         let communicator = library.connect(&id, group.rank(), group.n_ranks())?;
-        Ok(Nccl { communicator, cuda })
+        Ok(Nccl { communicator, gpu })
     }
 }
 
@@ -55,10 +45,10 @@ impl NcclCandidate {
 /// may be lost.
 pub struct Nccl {
     communicator: Communicator,
-    cuda: Cuda,
+    gpu: Gpu,
 }
 
-/// A range of bytes of imported memory.
+/// A range of bytes of memory that CUDA knows.
 pub type Window<'a> = (&'a CudaMemory, Range<usize>);
 
 impl Nccl {
@@ -67,28 +57,9 @@ impl Nccl {
         self.communicator.library.name()
     }
 
-    /// Imports device memory of so many bytes, which has an allocation of its own.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn import_memory(&self, file: File, bytes: u64) -> Result<CudaMemory> {
-        self.cuda.import_memory(file, bytes)
-    }
-
-    /// Imports a timeline semaphore.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn import_timeline(&self, file: File) -> Result<CudaTimeline> {
-        self.cuda.import_timeline(file)
-    }
-
-    /// Lets the timeline have `value` when the copies so far are done.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn raise(&self, timeline: &CudaTimeline, value: u64) -> Result<()> {
-        self.cuda.raise(timeline, value)
+    /// The GPU whose stream the copies are launched on.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     /// Sends the bytes of a window to a rank and receives those of another, both at once, after what was
@@ -107,23 +78,7 @@ impl Nccl {
             Some((memory.address(&bytes)?, bytes.len()))
         };
         let windows = (place(out), place(into));
-        self.cuda.make_current()?;
-        self.communicator.swap(peer, windows, self.cuda.stream())
-    }
-
-    /// Notes when the copies so far are done.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn moment(&self) -> Result<Moment> {
-        self.cuda.moment()
-    }
-
-    /// Notes this moment, whatever copies are under way.
-    ///
-    /// # Errors
-    /// What CUDA reports.
-    pub fn now(&self) -> Result<Moment> {
-        self.cuda.now()
+        self.gpu.make_current()?;
+        self.communicator.swap(peer, windows, self.gpu.stream())
     }
 }

@@ -316,4 +316,4 @@ impl Drop for SharedMemory {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,7 @@
 //! The ranks of a run: what they must have in common before the first step, and where each runs.
 
+mod medium;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,11 +9,12 @@ use anyhow::{Context as _, Result, anyhow};
 use hlx_core::digest::sha256_hex;
 use hlx_core::{Context, DeviceKind, SPECIFICATION};
 use hlx_nn::ShardPlan;
-pub use hlx_ranks::{Group, RankError, SharedMemory, Sockets};
 #[cfg(unix)]
-pub use hlx_ranks::{Mpi, NcclCandidate};
+pub use hlx_ranks::Mpi;
+pub use hlx_ranks::{Group, RankError, SharedMemory, Sockets};
 use serde::{Deserialize, Serialize};
 
+pub use self::medium::{Medium, find_medium};
 use crate::config::Config;
 use crate::run::shaders_digest;
 
@@ -175,73 +178,6 @@ pub fn check_identity(
         }
     }
     Ok(all.into_iter().map(|identity| identity.place).collect())
-}
-
-/// The variable that chooses what carries the words between ranks: `nccl`, `host`, or what fits.
-#[cfg(unix)]
-const EXCHANGE: &str = "HLX_EXCHANGE";
-
-/// NCCL is known on Linux alone.
-#[cfg(not(unix))]
-pub enum NcclCandidate {}
-
-/// Finds no NCCL on this system.
-///
-/// # Errors
-/// None.
-#[cfg(not(unix))]
-pub fn find_nccl(_: &Group, _: &Context) -> Result<Option<NcclCandidate>> {
-    Ok(None)
-}
-
-/// Finds NCCL for ranks that are each on an NVIDIA GPU of its own; none where a rank is not, or has no NCCL.
-///
-/// # Errors
-/// [`Refused`] where NCCL was chosen, or nothing else carries data, and a rank lacks it; and for a choice that
-/// is not known.
-#[cfg(unix)]
-pub fn find_nccl(group: &Group, ctx: &Context) -> Result<Option<NcclCandidate>> {
-    let choice = std::env::var(EXCHANGE).unwrap_or_default();
-    let is_known = ["", "host", "nccl"].contains(&choice.as_str());
-    let known = is_known
-        .then_some(())
-        .ok_or_else(|| anyhow!("{EXCHANGE}={choice}: expected nccl, host or nothing"));
-    agreed_on(group, known)?;
-    let found = match (choice.as_str(), ctx.sharing_uuid()) {
-        ("host", _) => Err(format!("{EXCHANGE}=host")),
-        (_, None) => Err(format!("{} is no NVIDIA GPU", ctx.info().selector)),
-        (_, Some(uuid)) => NcclCandidate::find(uuid)
-            .map(|candidate| (uuid, candidate))
-            .map_err(|error| error.to_string()),
-    };
-    let answer = match &found {
-        Ok((uuid, _)) => [&[1], &uuid[..]].concat(),
-        Err(reason) => [&[0], reason.as_bytes()].concat(),
-    };
-    let answers = group.gather(&answer)?;
-    let lacks = |(rank, answer): (usize, &Vec<u8>)| {
-        let reason = match answer.split_first() {
-            Some((1, _)) if answers[..rank].contains(answer) => "shares its GPU".to_owned(),
-            Some((1, _)) => return None,
-            Some((_, reason)) => String::from_utf8_lossy(reason).into_owned(),
-            None => "no answer".to_owned(),
-        };
-        Some((rank, reason))
-    };
-    match answers.iter().enumerate().find_map(lacks) {
-        None => Ok(found.ok().map(|(_, candidate)| candidate)),
-        Some((rank, reason)) if !group.carries_data() => {
-            let needs = "ranks that torchrun starts exchange by NCCL; others need MPI (mpirun)";
-            Err(refused(group, rank, &format!("{reason}: {needs}")))
-        }
-        Some((rank, reason)) if choice == "nccl" => {
-            Err(refused(group, rank, &format!("{EXCHANGE}=nccl: {reason}")))
-        }
-        Some((rank, reason)) => {
-            tracing::info!("no NCCL: {}: {reason}", group.name(rank));
-            Ok(None)
-        }
-    }
 }
 
 fn refused(group: &Group, rank: usize, reason: &str) -> anyhow::Error {

@@ -6,7 +6,7 @@ use super::*;
 use crate::{Group, Refusal};
 
 /// Runs a body as each of `n` ranks, and returns what they return.
-fn ranks<R: Send>(n: usize, body: impl Fn(&SharedMemory, Group) -> R + Sync) -> Vec<R> {
+pub(crate) fn ranks<R: Send>(n: usize, body: impl Fn(&SharedMemory, Group) -> R + Sync) -> Vec<R> {
     let folder = SharedMemory::create(n).expect("a folder");
     let (folder, body) = (&folder, &body);
     let rank = |rank| {

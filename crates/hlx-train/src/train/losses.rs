@@ -171,18 +171,16 @@ impl LossRing {
         })
     }
 
-    /// Downloads what the passes of a rank have left of the current step: the sums of its shards, and
-    /// their balance losses behind them.
-    pub fn of_shards(
-        &self,
-        ctx: &Context,
-        shards: &ShardPlan,
-        plan: &MicroBatchPlan,
-    ) -> Result<Vec<u32>> {
-        let row = self
-            .words
-            .slice(self.n_targets.len() * self.stride, self.stride)?;
-        let row = ctx.download_u32(&row)?;
+    /// Starts the download of what the passes of a rank have left of the current step, for
+    /// [`LossRing::of_shards`].
+    pub fn download_step(&self, ctx: &Context) -> Result<PendingDownload> {
+        let place = self.n_targets.len() * self.stride;
+        let row = self.words.slice(place, self.stride)?;
+        Ok(ctx.download_later(&row)?)
+    }
+
+    /// Of the words of a step: the sums of this rank's shards, and their balance losses behind them.
+    pub fn of_shards(&self, row: &[u32], shards: &ShardPlan, plan: &MicroBatchPlan) -> Vec<u32> {
         let kinds = if self.has_balance { 2 } else { 1 };
         let mut sums = Vec::with_capacity(kinds * shards.mine().len());
         for kind in 0..kinds {
@@ -192,7 +190,7 @@ impl LossRing {
                 sums.extend_from_slice(&row[place..place + pass.plan.shards]);
             }
         }
-        Ok(sums)
+        sums
     }
 
     /// Writes the sums of all shards in the place of a rank's own: what each rank has given, in order.

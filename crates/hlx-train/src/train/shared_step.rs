@@ -14,7 +14,7 @@ use hlx_ranks::Group;
 use super::exchange::{ExchangeTimes, TreeExchange};
 use super::losses::LossRing;
 use crate::config::Config;
-use crate::ranks::find_nccl;
+use crate::ranks::find_medium;
 
 /// The exchange of a rank, and what a step needs for it on the device.
 pub(crate) struct SharedStep {
@@ -39,8 +39,8 @@ impl SharedStep {
     /// What the device reports.
     pub fn new(group: &Group, config: &Config, weights: &Weights) -> Result<Self> {
         let undivided = config.undivided(weights)?;
-        let nccl = find_nccl(group, weights.context())?;
-        let exchange = TreeExchange::new((group, nccl), weights, &undivided)?;
+        let medium = find_medium(group, weights.context())?;
+        let exchange = TreeExchange::new((group, medium), weights, &undivided)?;
         let (parts, mine) = (exchange.parts(), exchange.part_of(group.rank()));
         let (ctx, sums) = (weights.context(), parts.sums(mine));
         let all_rows = (0..parts.len()).map(|part| parts.rows(part).len()).sum();
@@ -119,14 +119,13 @@ impl SharedStep {
     ) -> Result<bool> {
         self.exchange.reduce(weights)?;
         self.measure(ctx, weights)?;
+        let (step, rows) = (ring.download_step(ctx)?, ctx.download_later(&self.rows)?);
         // Of each rank: whether it stops, its shards' losses, its rows of the norm.
         let mut words = vec![u32::from(stop)];
-        words.extend(ring.of_shards(ctx, shards, plan)?);
+        words.extend(ring.of_shards(&step.wait()?, shards, plan));
         let n_before = words.len();
-        if !self.rows.is_empty() {
-            words.extend(ctx.download_u32(&self.rows)?);
-        }
-        ctx.sync()?;
+        words.extend(rows.wait()?);
+        // The device has done all swaps, as it has what came behind them.
         self.times.add(self.exchange.take_times()?);
         let all = self.exchange.gather_words(&words)?;
         let (mut losses, mut rows) = (Vec::with_capacity(all.len()), Vec::new());

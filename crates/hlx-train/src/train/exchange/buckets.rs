@@ -34,8 +34,9 @@ impl Buckets {
             let (start, end) = (span.offset, span.offset + parameter.n_elements());
             let of = span.name.split('.').next().unwrap_or_default();
             let is_same = std::mem::replace(&mut module, of.to_owned()) == of;
+            let bucket = (end / 2).clamp(cut.least, cut.bucket);
             // A small bucket takes the parameters before it, whatever they are of.
-            let limit = if is_same { cut.bucket } else { cut.bucket / 4 };
+            let limit = if is_same { bucket } else { bucket / 4 };
             match own.last_mut() {
                 // The padding between two parameters is never read.
                 Some(last) if last.len() < limit && last.start < end + ALIGNMENT_WORDS => {
@@ -137,6 +138,7 @@ mod tests {
 
     const CUT: Cut = Cut {
         bucket: 10_000,
+        least: 10_000,
         capacity: 12_000,
         lag: 1,
     };

@@ -17,6 +17,7 @@ use super::{broken, lost};
 /// Pieces of 16 MiB: while one is sent, the device copies the next.
 pub(super) const CUT: Cut = Cut {
     bucket: 4 << 20,
+    least: 4 << 20,
     capacity: 4 << 20,
     lag: 3,
 };

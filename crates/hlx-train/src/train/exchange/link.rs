@@ -8,8 +8,10 @@ use super::times::Span;
 /// How gradients are cut into swaps for a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
-    /// Words at which a bucket of gradients ends, at the next parameter.
+    /// Words at which a bucket of gradients ends, at the next parameter: the most, where many are left.
     pub bucket: usize,
+    /// The least: a bucket has about half of what is left, so that little is exchanged behind the passes.
+    pub least: usize,
     /// The most words of a swap.
     pub capacity: usize,
     /// How many buckets later a swap ends, so that the device seldom waits for it.
@@ -36,7 +38,7 @@ pub(super) trait Link: Send {
     /// As [`Link::begin`].
     fn end(&mut self) -> Result<Buffer>;
 
-    /// Notes that the passes whose work the coming swaps' words are of have been launched.
+    /// Notes that the passes end with the work launched before the last swap began.
     ///
     /// # Errors
     /// What the device reports.

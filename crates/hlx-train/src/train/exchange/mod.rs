@@ -6,18 +6,23 @@
 //! recursive doubling. Gradients go in buckets, each as soon as the backward pass has left its words.
 
 mod buckets;
+#[cfg(unix)]
+mod device;
 mod host;
 mod link;
 #[cfg(unix)]
 mod nccl;
+#[cfg(unix)]
+mod peers;
 mod times;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hlx_core::{Buffer, Context};
-use hlx_kernels::elementwise::add_assign;
+use hlx_core::{Buffer, Context, align_words};
+use hlx_kernels::elementwise::{add_assign, copy_strided};
+use hlx_kernels::{Layout, Operand};
 use hlx_nn::{Exchange, NnError, ParameterSet, Parts, Result, Weights};
 use hlx_ranks::{Group, RankError};
 
@@ -25,9 +30,11 @@ use self::buckets::{Buckets, Swap, pieces};
 use self::host::HostLink;
 use self::link::{Cut, Link};
 #[cfg(unix)]
-use self::nccl::NcclLink;
+use self::nccl::NcclCarrier;
+#[cfg(unix)]
+use self::peers::PeerCarrier;
 pub use self::times::{ExchangeTimes, Span, Traffic};
-use crate::ranks::NcclCandidate;
+use crate::ranks::Medium;
 
 /// An exchange over the ranks of a group, each with its part of the flat buffers.
 pub(crate) struct TreeExchange {
@@ -62,25 +69,27 @@ impl State {
 
 impl TreeExchange {
     /// Cuts the flat buffers of a weights among the ranks of a group, a power of two of them, and connects
-    /// them: by NCCL where all have found it.
+    /// them by a medium that all have found.
     ///
     /// # Errors
-    /// As [`Parts::new`], and what the device and NCCL report.
+    /// As [`Parts::new`], and what the device and the medium report.
     pub fn new(
-        (group, nccl): (&Group, Option<NcclCandidate>),
+        (group, medium): (&Group, Medium),
         weights: &Weights,
         undivided: &ParameterSet,
     ) -> Result<Self> {
         let (ctx, n_ranks) = (weights.context(), group.n_ranks());
         let parts = Parts::new(weights, n_ranks, undivided)?;
-        let cut = cut_of(nccl.as_ref());
+        let cut = cut_for(&medium);
         let buckets = Buckets::new(weights, &parts, cut);
         let swaps = buckets.swaps(&parts, group.rank());
-        let n_slots = cut.lag * (n_ranks.ilog2() as usize + 1);
+        // A swap begins before the oldest of each level ends.
+        let n_slots = cut.lag * n_ranks.ilog2() as usize + 1;
         // The same on all ranks, as both sides of a swap cut what they send by it.
-        let capacity = buckets.longest();
+        let half = align_words(weights.values().len().div_ceil(2));
+        let capacity = buckets.longest().max(cut.capacity.min(half));
         let room = (n_slots, capacity);
-        let link = connect(ctx, (group, nccl), room)?;
+        let link = connect(ctx, (group, medium), room)?;
         Ok(Self {
             group: group.clone(),
             cut: Cut { capacity, ..cut },
@@ -132,14 +141,6 @@ impl TreeExchange {
         self.tick(&mut state, weights, tick)
     }
 
-    /// Notes that all passes have been launched.
-    ///
-    /// # Errors
-    /// What the device reports.
-    pub fn passes_end(&self) -> Result<()> {
-        self.state().link.passes_end()
-    }
-
     /// When the swaps of this step's gradients ran, and those of values since the last call; the device must
     /// have done them.
     ///
@@ -172,14 +173,12 @@ impl TreeExchange {
         self.group.n_ranks().ilog2() as usize
     }
 
-    /// Ends and begins the swaps of one tick: level l of bucket b begins at tick b + l * lag and ends lag
-    /// ticks later, on every rank, older buckets first.
+    /// Begins and ends the swaps of one tick: level l of bucket b begins at tick b + l * lag and ends lag
+    /// ticks later, on every rank, the newest bucket first: nothing that it waits for is behind another swap.
     fn tick(&self, state: &mut State, weights: &Weights, tick: usize) -> Result<()> {
-        for level in (0..=self.levels()).rev() {
-            let Some(swaps) = tick
-                .checked_sub(level * self.cut.lag)
-                .and_then(|b| self.swaps.get(b))
-            else {
+        for level in 0..=self.levels() {
+            let bucket = tick.checked_sub(level * self.cut.lag);
+            let Some(swaps) = bucket.and_then(|bucket| self.swaps.get(bucket)) else {
                 continue;
             };
             if let Some(ended) = level.checked_sub(1) {
@@ -187,6 +186,9 @@ impl TreeExchange {
             }
             if let Some(swap) = swaps.get(level) {
                 begin(state, weights, swap)?;
+            }
+            if level == 0 && tick + 1 == self.swaps.len() {
+                state.link.passes_end()?;
             }
         }
         Ok(())
@@ -206,7 +208,7 @@ impl TreeExchange {
                     state.link.end()?;
                 } else if mine == to {
                     state.begin(true, (self.part_of(from), words.len()), None)?;
-                    ctx.copy(&state.link.end()?, &words)?;
+                    copy(ctx, &state.link.end()?, &words)?;
                 }
             }
         }
@@ -226,7 +228,7 @@ impl TreeExchange {
         let end = |state: &mut State, piece: Option<Range<usize>>| -> Result<()> {
             let received = state.link.end()?;
             match piece {
-                Some(piece) => Ok(ctx.copy(&received, &window(flat, &piece)?)?),
+                Some(piece) => copy(ctx, &received, &window(flat, &piece)?),
                 None => Ok(()),
             }
         };
@@ -247,30 +249,32 @@ impl TreeExchange {
     }
 }
 
-/// How gradients are cut for what carries them.
-#[cfg(unix)]
-fn cut_of(nccl: Option<&NcclCandidate>) -> Cut {
-    nccl.map_or(host::CUT, |_| nccl::CUT)
-}
-
-#[cfg(not(unix))]
-fn cut_of(_: Option<&NcclCandidate>) -> Cut {
-    host::CUT
+/// How gradients are cut for a medium.
+fn cut_for(medium: &Medium) -> Cut {
+    match medium {
+        #[cfg(unix)]
+        Medium::Peers(..) => peers::CUT,
+        #[cfg(unix)]
+        Medium::Nccl(..) => nccl::CUT,
+        Medium::Host => host::CUT,
+    }
 }
 
 /// The link of this rank, with room for some swaps of some words.
 fn connect(
     ctx: &Context,
-    (group, nccl): (&Group, Option<NcclCandidate>),
+    (group, medium): (&Group, Medium),
     room: (usize, usize),
 ) -> Result<Box<dyn Link>> {
-    match nccl {
+    Ok(match medium {
         #[cfg(unix)]
-        Some(candidate) => Ok(Box::new(NcclLink::new(ctx, (group, candidate), room)?)),
-        #[cfg(not(unix))]
-        Some(never) => match never {},
-        None => Ok(Box::new(HostLink::new(ctx, group, room)?)),
-    }
+        Medium::Peers(gpu, lines) => Box::new(PeerCarrier::link(ctx, group, (gpu, lines), room)?),
+        #[cfg(unix)]
+        Medium::Nccl(gpu, library) => {
+            Box::new(NcclCarrier::link(ctx, group, (gpu, library), room)?)
+        }
+        Medium::Host => Box::new(HostLink::new(ctx, group, room)?),
+    })
 }
 
 fn begin(state: &mut State, weights: &Weights, swap: &Swap) -> Result<()> {
@@ -351,6 +355,16 @@ impl Exchange for TreeExchange {
         };
         Ok(all.iter().map(words).collect())
     }
+}
+
+/// Copies words by a kernel, which is faster than the queue's own copy of a long buffer.
+fn copy(ctx: &Context, from: &Buffer, to: &Buffer) -> Result<()> {
+    let layout = Layout::contiguous(&[from.len()])?;
+    let from = Operand {
+        buffer: from,
+        layout: &layout,
+    };
+    Ok(copy_strided(ctx, from, to)?)
 }
 
 fn window(flat: &Buffer, range: &Range<usize>) -> Result<Buffer> {

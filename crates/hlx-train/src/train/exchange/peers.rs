@@ -1,0 +1,82 @@
+//! Copies between the GPUs of one host by their copy engines: each rank reads what the other has written.
+
+use std::time::Instant;
+
+use hlx_core::{Context, Timeline};
+use hlx_nn::Result;
+use hlx_ranks::{CudaMemory, Gpu, Group, Lines, Peers};
+
+use super::device::{Carrier, DeviceLink, Slot, Swap};
+use super::link::Cut;
+use super::lost;
+
+/// A swap takes nothing of the GPU but two short copies within it and the wait of the work behind it.
+pub(super) const CUT: Cut = Cut {
+    bucket: 24 << 20,
+    least: 2 << 20,
+    capacity: 24 << 20,
+    lag: 2,
+};
+
+/// The GPUs, and what CUDA knows of the device's memory.
+pub(super) struct PeerCarrier {
+    peers: Peers,
+    /// What is received in each slot.
+    into: Vec<CudaMemory>,
+    copied: Timeline,
+}
+
+impl PeerCarrier {
+    /// Maps the ranks' memory, with room for `n_slots` swaps of `slot_words` words.
+    pub fn link(
+        ctx: &Context,
+        group: &Group,
+        met: (Gpu, Lines),
+        (n_slots, slot_words): (usize, usize),
+    ) -> Result<DeviceLink<Self>> {
+        let room = (n_slots, 4 * slot_words as u64);
+        let (peers, windows) = Peers::connect(met, group, room).map_err(lost)?;
+        let (mut slots, mut into) = (Vec::new(), Vec::new());
+        for window in windows {
+            let shared = ctx.alloc_shared(slot_words)?;
+            let there = peers.gpu().import_memory(shared.file, shared.bytes);
+            into.push(there.map_err(lost)?);
+            slots.push(Slot {
+                out: ctx.import_shared(window.file, window.bytes, slot_words)?,
+                into: shared.buffer,
+            });
+        }
+        let (copied, _) = ctx.timeline()?;
+        let carrier = Self {
+            peers,
+            into,
+            copied: copied.clone(),
+        };
+        let name = "copies between the GPUs".to_owned();
+        DeviceLink::new(ctx, (name, carrier), slots, copied)
+    }
+}
+
+impl Carrier for PeerCarrier {
+    type Moment = Instant;
+
+    fn carry(&self, swap: &Swap) -> Result<[Instant; 2]> {
+        let begin = Instant::now();
+        let out = (swap.slot, 4 * swap.n_out);
+        let into = (&self.into[swap.slot], 0..4 * swap.n_into);
+        self.peers.swap(swap.peer, out, into).map_err(lost)?;
+        self.copied.raise(swap.copied)?;
+        Ok([begin, Instant::now()])
+    }
+
+    fn clock(&self) -> Box<dyn Fn() -> Result<Instant> + Send> {
+        Box::new(|| Ok(Instant::now()))
+    }
+
+    fn ms(from: &Instant, to: &Instant) -> f64 {
+        match to.checked_duration_since(*from) {
+            Some(later) => later.as_secs_f64() * 1e3,
+            None => -from.duration_since(*to).as_secs_f64() * 1e3,
+        }
+    }
+}
