@@ -164,9 +164,22 @@ impl Gpu {
         self.uuid
     }
 
-    /// Fails unless this GPU can read the memory of another, without the host.
+    /// Fails unless this GPU can read memory that another rank has allocated on its own, without the host.
     pub(crate) fn check_reach(&self, other: Uuid) -> Result<()> {
+        use sys::CUdevice_attribute as Attribute;
         let no = |reason| Err(RankError::start("CUDA", reason));
+        for attribute in [
+            Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+            Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+        ] {
+            let mut has = 0;
+            // SAFETY: the pointer is to a local.
+            let code = unsafe { sys::cuDeviceGetAttribute(&raw mut has, attribute, self.device) };
+            check("ask for shared memory", code)?;
+            if has == 0 {
+                return no("the GPU has no memory that processes share");
+            }
+        }
         let Some(device) = device_of(other)? else {
             return no("does not see the GPU of another rank");
         };

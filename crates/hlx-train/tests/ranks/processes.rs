@@ -40,11 +40,32 @@ fn the_program_starts_its_ranks_and_says_where_they_run() {
 
 /// Fails with status 2 and one line, in which a text stands.
 fn refused(place: &Scratch, arguments: &[&str], expected: &str) {
-    let output = place.hlx(arguments).output().expect("starts");
+    refuses(&mut place.hlx(arguments), expected);
+}
+
+fn refuses(command: &mut Command, expected: &str) {
+    let output = command.output().expect("starts");
     let line = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     assert!(line.contains(expected), "{line}");
+}
+
+/// What carries words from GPU to GPU alone is not for the CPU.
+#[test]
+#[cfg(unix)]
+fn exchanges_that_ranks_lack_are_refused() {
+    let place = Scratch::new("ranks-exchange");
+    let lacks = "cpu is no NVIDIA GPU";
+    for (choice, expected) in [
+        ("peers", &format!("HLX_EXCHANGE=peers: {lacks}")[..]),
+        ("nccl", &format!("HLX_EXCHANGE=nccl: {lacks}")),
+        ("fast", "HLX_EXCHANGE=fast: expected peers, nccl, host or nothing"),
+    ] {
+        let mut command = place.hlx(&over("cpu,cpu", "run"));
+        refuses(command.env("HLX_EXCHANGE", choice), expected);
+        assert!(!place.join("run").exists());
+    }
 }
 
 #[test]
