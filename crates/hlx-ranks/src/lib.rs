@@ -5,16 +5,16 @@
 //! the ranks of one machine, [`Mpi`] that of ranks anywhere. Nothing here knows tensors.
 
 mod error;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod gpu;
 mod group;
 mod links;
 #[cfg(unix)]
 mod mpi;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod nccl;
 mod pause;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod peers;
 mod shared;
 mod sockets;
@@ -22,14 +22,14 @@ mod transport;
 mod watch;
 
 pub use error::RankError;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use gpu::{CudaMemory, CudaTimeline, Gpu, Moment, Uuid};
 pub use group::{Group, Refusal};
 #[cfg(unix)]
 pub use mpi::Mpi;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use nccl::{Nccl, NcclLibrary, Window};
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use peers::{Lines, PeerWindow, Peers};
 pub use shared::SharedMemory;
 pub use sockets::Sockets;

@@ -1,48 +1,34 @@
 //! What carries the words of gradients and parameters between the ranks.
 
-use anyhow::Result;
-#[cfg(unix)]
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 use hlx_core::Context;
-use hlx_ranks::Group;
-#[cfg(unix)]
-use hlx_ranks::{Gpu, Lines, NcclLibrary, Peers, Refusal, Uuid};
+#[cfg(target_os = "linux")]
+use hlx_ranks::{Gpu, Lines, NcclLibrary, Peers, Uuid};
+use hlx_ranks::{Group, Refusal};
 
-#[cfg(unix)]
 use super::{agreed_on, refused};
 
 /// What carries the words of gradients and parameters between ranks.
 pub enum Medium {
     /// The copy engines of GPUs of one host.
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     Peers(Gpu, Lines),
     /// NCCL, from GPU to GPU.
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     Nccl(Gpu, NcclLibrary),
     /// The memory of the host, and what connects the ranks.
     Host,
 }
 
-/// Finds the host's memory, all that carries words on this system.
-///
-/// # Errors
-/// None.
-#[cfg(not(unix))]
-pub fn find_medium(_: &Group, _: &Context) -> Result<Medium> {
-    Ok(Medium::Host)
-}
-
 /// The variable that chooses the medium, or what fits.
-#[cfg(unix)]
 const EXCHANGE: &str = "HLX_EXCHANGE";
 
 /// Finds the fastest medium that all ranks have: between NVIDIA GPUs, one a rank, their copy engines if all are on
 /// one host, else NCCL; the host's memory for others.
 ///
 /// # Errors
-/// [`Refused`](super::Refused) where a medium was chosen, or the host's memory carries no data, and a rank lacks it; and for a
-/// choice that is not known.
-#[cfg(unix)]
+/// [`Refused`](super::Refused) where a medium was chosen, or the host's memory carries no data, and a rank lacks it;
+/// and for a choice that is not known.
 pub fn find_medium(group: &Group, ctx: &Context) -> Result<Medium> {
     let choice = std::env::var(EXCHANGE).unwrap_or_default();
     let is_known = ["", "host", "nccl", "peers"].contains(&choice.as_str());
@@ -67,7 +53,7 @@ pub fn find_medium(group: &Group, ctx: &Context) -> Result<Medium> {
 }
 
 /// The medium from GPU to GPU; inside, the first rank that has none, and why.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Medium, Refusal>> {
     let gpu = match (choice, ctx.sharing_uuid()) {
         ("host", _) => Err(format!("{EXCHANGE}=host")),
@@ -107,4 +93,11 @@ fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Med
         (Ok(_), Err(line)) => Err(Refusal { rank: 0, line }),
         (Err(refusal), _) => Err(refusal),
     })
+}
+
+/// None on this system.
+#[cfg(not(target_os = "linux"))]
+fn between_gpus(_: &Group, _: &Context, _: &str) -> Result<Result<Medium, Refusal>> {
+    let line = "copies between GPUs are known on Linux alone".to_owned();
+    Ok(Err(Refusal { rank: 0, line }))
 }

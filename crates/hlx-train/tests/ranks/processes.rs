@@ -53,14 +53,17 @@ fn refuses(command: &mut Command, expected: &str) {
 
 /// What carries words from GPU to GPU alone is not for the CPU.
 #[test]
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn exchanges_that_ranks_lack_are_refused() {
     let place = Scratch::new("ranks-exchange");
     let lacks = "cpu is no NVIDIA GPU";
     for (choice, expected) in [
         ("peers", &format!("HLX_EXCHANGE=peers: {lacks}")[..]),
         ("nccl", &format!("HLX_EXCHANGE=nccl: {lacks}")),
-        ("fast", "HLX_EXCHANGE=fast: expected peers, nccl, host or nothing"),
+        (
+            "fast",
+            "HLX_EXCHANGE=fast: expected peers, nccl, host or nothing",
+        ),
     ] {
         let mut command = place.hlx(&over("cpu,cpu", "run"));
         refuses(command.env("HLX_EXCHANGE", choice), expected);

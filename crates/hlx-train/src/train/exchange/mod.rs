@@ -6,13 +6,13 @@
 //! recursive doubling. Gradients go in buckets, each as soon as the backward pass has left its words.
 
 mod buckets;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod device;
 mod host;
 mod link;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod nccl;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod peers;
 mod times;
 
@@ -29,9 +29,9 @@ use hlx_ranks::{Group, RankError};
 use self::buckets::{Buckets, Swap, pieces};
 use self::host::HostLink;
 use self::link::{Cut, Link};
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 use self::nccl::NcclCarrier;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 use self::peers::PeerCarrier;
 pub use self::times::{ExchangeTimes, Span, Traffic};
 use crate::ranks::Medium;
@@ -252,9 +252,9 @@ impl TreeExchange {
 /// How gradients are cut for a medium.
 fn cut_for(medium: &Medium) -> Cut {
     match medium {
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         Medium::Peers(..) => peers::CUT,
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         Medium::Nccl(..) => nccl::CUT,
         Medium::Host => host::CUT,
     }
@@ -267,9 +267,9 @@ fn connect(
     room: (usize, usize),
 ) -> Result<Box<dyn Link>> {
     Ok(match medium {
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         Medium::Peers(gpu, lines) => Box::new(PeerCarrier::link(ctx, group, (gpu, lines), room)?),
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         Medium::Nccl(gpu, library) => {
             Box::new(NcclCarrier::link(ctx, group, (gpu, library), room)?)
         }
