@@ -3,7 +3,7 @@
 use super::{Context, Stream};
 use crate::error::CoreError;
 use crate::memory::Buffer;
-use crate::vulkan::ReadBack;
+use crate::vulkan::HostCopy;
 
 /// A download under way: a buffer's words as they were when
 /// [`Context::download_later`] was called; work launched later does not change them.
@@ -16,7 +16,8 @@ pub struct PendingDownload {
 
 enum Words {
     Here(Vec<u32>),
-    Coming(ReadBack),
+    /// A copy to the host, and its words.
+    Coming(HostCopy, usize),
 }
 
 impl Context {
@@ -28,7 +29,8 @@ impl Context {
         let words = match self.stream() {
             Stream::Vulkan(stream) if !buffer.is_empty() => {
                 self.check_owner("download", "buffer", buffer)?;
-                Words::Coming(stream.read_back(&buffer.as_words())?)
+                let words = buffer.as_words();
+                Words::Coming(stream.read_back(&words)?, words.len())
             }
             _ => Words::Here(self.download_u32(buffer)?),
         };
@@ -46,7 +48,7 @@ impl PendingDownload {
     /// [`CoreError::DeviceLost`].
     pub fn is_done(&self) -> Result<bool, CoreError> {
         match (self.ctx.stream(), &self.words) {
-            (Stream::Vulkan(stream), Some(Words::Coming(pending))) => stream.has_arrived(pending),
+            (Stream::Vulkan(stream), Some(Words::Coming(copy, _))) => stream.is_copied(copy),
             _ => Ok(true),
         }
     }
@@ -61,7 +63,7 @@ impl PendingDownload {
 
     fn receive(&mut self) -> Result<Vec<u32>, CoreError> {
         match (self.ctx.stream(), self.words.take()) {
-            (Stream::Vulkan(stream), Some(Words::Coming(pending))) => stream.receive(pending),
+            (Stream::Vulkan(stream), Some(Words::Coming(copy, n))) => stream.receive(copy, n),
             (_, Some(Words::Here(words))) => Ok(words),
             _ => Ok(Vec::new()),
         }

@@ -8,6 +8,7 @@ mod dots;
 mod hazards;
 mod instance;
 mod matrices;
+mod memory;
 mod pace;
 mod pipeline;
 mod recorded;
@@ -31,7 +32,7 @@ pub(crate) use pipeline::Pipeline;
 pub(crate) use recorded::Recorded;
 pub(crate) use recorder::{Measured, Recorder};
 pub use sharing::Timeline;
-pub(crate) use stream::{HostCopy, PinnedWords, ReadBack, VulkanGraph, VulkanStream};
+pub(crate) use stream::{HostCopy, PinnedWords, VulkanGraph, VulkanStream};
 
 use crate::error::CoreError;
 

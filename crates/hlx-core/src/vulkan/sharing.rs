@@ -17,7 +17,7 @@ use vulkano::sync::semaphore::{
     SemaphoreSignalInfo, SemaphoreType,
 };
 
-use super::device::raw_buffer;
+use super::memory::raw_buffer;
 use super::{VulkanDevice, translate, translate_validated};
 use crate::error::CoreError;
 use crate::memory::BlockMemory;

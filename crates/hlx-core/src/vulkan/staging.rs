@@ -7,7 +7,7 @@ use ash::vk;
 use vulkano::VulkanObject;
 
 use super::VulkanDevice;
-use super::device::HostMemory;
+use super::memory::HostMemory;
 use crate::error::CoreError;
 
 /// The ring's parts. One is written while the device copies from the others.

@@ -6,9 +6,8 @@ mod transfer;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(crate) use self::transfer::{HostCopy, PinnedWords, ReadBack};
+pub(crate) use self::transfer::{HostCopy, PinnedWords};
 use super::arguments::Arguments;
-use super::device::HostMemory;
 use super::pace::submissions;
 use super::pipeline::PipelineRequest;
 use super::recorded::Recorded;
@@ -76,7 +75,7 @@ struct State {
     waits: Vec<TimelineValue>,
     staging: Option<Staging>,
     /// Memory of downloads that were read, for the next ones.
-    spare_host: Vec<HostMemory>,
+    spare_host: Vec<PinnedWords>,
     /// Of the handle that launched last.
     pace: Pace,
     timing: bool,

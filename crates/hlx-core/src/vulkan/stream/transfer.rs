@@ -5,16 +5,8 @@ use crate::error::CoreError;
 use crate::launch::Binding;
 use crate::memory::Buffer;
 use crate::view::View;
-use crate::vulkan::device::HostMemory;
+use crate::vulkan::memory::HostMemory;
 use crate::vulkan::staging::{HostRange, Staging};
-
-/// A download under way.
-pub(crate) struct ReadBack {
-    memory: HostMemory,
-    words: usize,
-    /// The submission that copies them.
-    submission: u64,
-}
 
 /// Pinned host memory of so many words.
 pub(crate) struct PinnedWords {
@@ -141,40 +133,26 @@ impl VulkanStream {
         Ok(words)
     }
 
-    /// Submits a copy of the buffer's words to the host, and does not wait for it.
-    pub fn read_back(&self, buffer: &Buffer) -> Result<ReadBack, CoreError> {
-        let mut state = self.lock_unrecorded("download")?;
-        let bytes = 4 * buffer.len();
-        let fitting = state.spare_host.iter().position(|m| m.bytes >= bytes);
-        let memory = match fitting {
-            Some(place) => state.spare_host.swap_remove(place),
-            None => self.device.allocate_host(bytes as u64, true)?,
+    /// Submits a copy of the buffer's words to spare pinned memory, and does not wait for it.
+    pub fn read_back(&self, buffer: &Buffer) -> Result<HostCopy, CoreError> {
+        let fits = |pinned: &PinnedWords| pinned.words >= buffer.len();
+        let spare = {
+            let spare = &mut self.lock_unrecorded("download")?.spare_host;
+            let place = spare.iter().position(fits);
+            place.map(|place| spare.swap_remove(place))
         };
-        let source = View::of(&Binding::Read(buffer));
-        self.eager(&mut state)?
-            .read_back(&source, HostRange::start_of(&memory))?;
-        state.submit(&[])?;
-        Ok(ReadBack {
-            memory,
-            words: buffer.len(),
-            submission: state.submissions.count(),
-        })
+        let pinned = match spare {
+            Some(pinned) => pinned,
+            None => self.alloc_pinned(buffer.len())?,
+        };
+        self.copy_to_pinned(buffer, pinned)
     }
 
-    /// Whether the words have arrived.
-    pub fn has_arrived(&self, pending: &ReadBack) -> Result<bool, CoreError> {
-        let mut state = self.state();
-        state.submissions.poll()?;
-        Ok(state.submissions.done() >= pending.submission)
-    }
-
-    /// Waits for the words, and keeps their memory for another time.
-    pub fn receive(&self, pending: ReadBack) -> Result<Vec<u32>, CoreError> {
-        let mut state = self.state();
-        state.submissions.wait_for(pending.submission)?;
-        let mut words = Vec::with_capacity(pending.words);
-        pending.memory.read(pending.words, &mut words);
-        state.spare_host.push(pending.memory);
+    /// Waits for the first `n` words that were read back, and keeps their memory for another time.
+    pub fn receive(&self, copy: HostCopy, n: usize) -> Result<Vec<u32>, CoreError> {
+        let pinned = self.finish_copy(copy)?;
+        let words = pinned.words()[..n].to_vec();
+        self.state().spare_host.push(pinned);
         Ok(words)
     }
 
