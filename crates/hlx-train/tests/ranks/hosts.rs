@@ -3,20 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::{Scratch, proof, text};
+use crate::{long, wait_until};
 
-const LONG: [&str; 8] = [
-    "train",
-    "config.toml",
-    "--set",
-    "train.shards=8",
-    "--set",
-    "train.max_steps=400",
-    "--set",
-    "train.checkpoint_every=20",
-];
+const LONG: [&str; 8] = long("train.max_steps=400");
 
 /// Hosts named `host-0`, `host-1`, ... with the addresses 10.91.7.1, 10.91.7.2, ..., each a network, a name
 /// and mounts of its own, joined by a bridge in a further network. All is removed at the end.
@@ -196,18 +188,11 @@ impl Drop for Hosts {
             let _ = keeper.kill();
             let _ = keeper.wait();
         }
-        for host in 0..self.keepers.len() {
-            shell(&format!("ip netns del {}-{host}", self.prefix));
+        // Of a set-up that has failed half-way, too.
+        let ours = format!("ip netns list | grep -o '^{}-[^ ]*'", self.prefix);
+        for name in text(&shell(&ours).stdout).lines() {
+            shell(&format!("ip netns del {name}"));
         }
-        shell(&format!("ip netns del {}-net", self.prefix));
-    }
-}
-
-fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < limit, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -243,6 +228,10 @@ fn ranks_on_several_hosts_leave_one_digest_and_notice_a_cut_cable() {
     }
     a_cut_cable(&place, &hosts);
     let resume = [&LONG[..], &["--out", "cut", "--resume"]].concat();
+    let copied = format!("cp -r {0}/cut {0}/alone", place.path.display());
+    succeeds(&copied);
+    place.succeeds(&[&LONG[..], &["--out", "alone", "--resume"]].concat());
+    assert_eq!(proof(&place.digests("alone")), whole);
     let output = hosts
         .mpirun(&[1, 0, 1], "resumed", &resume)
         .output()

@@ -16,6 +16,8 @@ mod threads;
 mod torchrun;
 
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 
 use common::{SMALL_MODEL, Scratch, contents};
 use hlx_train::train::Outcome;
@@ -23,6 +25,32 @@ use threads::{CPU, Run, train};
 
 /// The laws of numbers that a run may have.
 const ARITHMETICS: [&str; 2] = ["arithmetic=portable", "arithmetic=integer"];
+
+/// A run of so many steps (`train.max_steps=400`), for what happens while it goes on.
+#[cfg(target_os = "linux")]
+const fn long(steps: &'static str) -> [&'static str; 8] {
+    let (shards, checkpoints) = ("train.shards=8", "train.checkpoint_every=20");
+    [
+        "train",
+        "config.toml",
+        "--set",
+        shards,
+        "--set",
+        steps,
+        "--set",
+        checkpoints,
+    ]
+}
+
+/// Waits until a condition holds.
+#[cfg(target_os = "linux")]
+fn wait_until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < limit, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// Trains alone and over ranks, and compares everything that a run leaves but times and devices.
 fn check(place: &Scratch, sets: &[&str], runs: &[&[&str]]) -> Outcome {

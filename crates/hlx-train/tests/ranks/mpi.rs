@@ -9,6 +9,8 @@ use std::{
 };
 
 use crate::common::{Scratch, proof, text};
+#[cfg(target_os = "linux")]
+use crate::{long, wait_until};
 
 const RUN: [&str; 4] = ["train", "config.toml", "--set", "train.shards=8"];
 
@@ -128,16 +130,10 @@ fn an_unknown_library_is_refused_by_its_name() {
 
 /// The run that ranks are killed in.
 #[cfg(target_os = "linux")]
-const LONG: [&str; 8] = [
-    "train",
-    "config.toml",
-    "--set",
-    "train.shards=8",
-    "--set",
-    "train.max_steps=600",
-    "--set",
-    "train.checkpoint_every=20",
-];
+const LONG: [&str; 8] = long("train.max_steps=600");
+/// How long ranks may take to come so far, on a busy machine.
+#[cfg(target_os = "linux")]
+const START: Duration = Duration::from_secs(60);
 
 /// A fault: the launcher and its options, the signal, the rank that gets it, and how many of the three
 /// others print a line at least before the launcher ends them.
@@ -195,16 +191,6 @@ fn ranks_of(run: &str) -> Vec<(usize, u32)> {
     pids.filter_map(rank).collect()
 }
 
-/// Waits until a condition holds, for a minute.
-#[cfg(target_os = "linux")]
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Kills or stops a rank of three others inside of a run under MPI: the others end within 30 s, each with
 /// one line at most, which names the rank and its host; half as many ranks end in the undisturbed digest.
 #[test]
@@ -244,7 +230,7 @@ fn ranks_of_mpirun_end_when_one_is_killed_or_stopped() {
 /// Sends a signal to a rank after a checkpoint, and returns what all said once the others have ended.
 #[cfg(target_os = "linux")]
 fn disturb(launched: Child, out: &str, (signal, victim): (&str, usize)) -> String {
-    wait_until("the ranks start", || ranks_of(out).len() == 4);
+    wait_until("the ranks start", START, || ranks_of(out).len() == 4);
     let ranks = ranks_of(out);
     let pid = ranks
         .iter()
@@ -253,7 +239,7 @@ fn disturb(launched: Child, out: &str, (signal, victim): (&str, usize)) -> Strin
         .1
         .to_string();
     let checkpoints = std::path::Path::new(out).join("checkpoints");
-    wait_until("a checkpoint", || {
+    wait_until("a checkpoint", START, || {
         fs::read_dir(&checkpoints).is_ok_and(|mut entries| entries.next().is_some())
     });
     let kill = |signal: &str| Command::new("kill").args([signal, &pid]).output();
@@ -265,7 +251,7 @@ fn disturb(launched: Child, out: &str, (signal, victim): (&str, usize)) -> Strin
         let path = format!("/proc/{other}/cmdline");
         // A process that has ended and is not waited for has no command line.
         let is_gone = || fs::read(&path).map_or(true, |arguments| arguments.is_empty());
-        wait_until(&format!("rank {rank} ends"), is_gone);
+        wait_until(&format!("rank {rank} ends"), START, is_gone);
     }
     assert!(
         begun.elapsed() < Duration::from_secs(30),
