@@ -91,6 +91,20 @@ fn host_memory_is_copied_while_the_device_goes_on() {
     }
 }
 
+/// A download takes the memory of an earlier, longer one, and returns its own words alone.
+#[test]
+fn a_download_into_the_memory_of_a_longer_one_has_its_own_length() {
+    for ctx in own_contexts() {
+        let x = numbers(&ctx, 1.0);
+        let long = ctx.download_later(&x).expect("launched");
+        assert_eq!(long.wait().expect("words").len(), WORDS, "{ctx:?}");
+        let first = x.slice(0, 3).expect("window");
+        let short = ctx.download_later(&first).expect("launched");
+        let expected = [0.0, 1.0, 2.0].map(f32::to_bits);
+        assert_eq!(short.wait().expect("words"), expected, "{ctx:?}");
+    }
+}
+
 /// Work behind a value of a timeline waits for it, whoever raises it.
 #[test]
 fn work_waits_for_a_timeline() {

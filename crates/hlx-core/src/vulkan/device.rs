@@ -39,10 +39,7 @@ pub(crate) struct VulkanDevice {
     pub has_timestamps: bool,
     pub modes: OnceLock<Modes>,
     pipelines: Mutex<PipelineStore>,
-    pub(super) physical: Arc<PhysicalDevice>,
     pub(super) memory_type: u32,
-    pub(super) heap_index: usize,
-    pub(super) has_memory_budget: bool,
     /// How far the pipelines of foreign shaders bound their accesses, where that can be set for
     /// single pipelines; otherwise the whole device has robust buffer access.
     pub robust_pipelines: Option<vk::PipelineRobustnessBufferBehaviorEXT>,
@@ -203,11 +200,9 @@ impl VulkanDevice {
         };
         let pipelines = Mutex::new(PipelineStore::open(&device, &info)?);
         let robust_pipelines = robust_pipelines(&physical);
-        let has_memory_budget = physical.supported_extensions().ext_memory_budget;
         let timestamp_period_ns = f64::from(properties.timestamp_period);
         let queue_family = &physical.queue_family_properties()[family as usize];
         let has_timestamps = queue_family.timestamp_valid_bits.is_some();
-        let (_, heap_index) = memory::device_local_heap(&physical);
         let memory_type = memory::device_local_type(&device, &info)?;
         Ok(Arc::new(Self {
             device,
@@ -218,10 +213,7 @@ impl VulkanDevice {
             has_timestamps,
             modes: OnceLock::new(),
             pipelines,
-            physical,
             memory_type,
-            heap_index,
-            has_memory_budget,
             robust_pipelines,
         }))
     }

@@ -94,7 +94,7 @@ impl VulkanDevice {
             MemoryPropertyFlags::empty()
         };
         let bits = raw.memory_requirements().memory_type_bits;
-        let kind = memory_type(&self.physical, bits, wanted, liked)
+        let kind = memory_type(self.device.physical_device(), bits, wanted, liked)
             .ok_or_else(|| CoreError::invalid("staging", "no host-visible memory type"))?;
         let mut memory = self.allocate_memory(&raw, kind)?;
         let size = memory.allocation_size();
@@ -159,21 +159,20 @@ impl BlockAllocator for VulkanDevice {
         if let Some(limit) = limit {
             return limit;
         }
-        if !self.has_memory_budget {
+        if !self.device.enabled_extensions().ext_memory_budget {
             return self.info.memory_bytes;
         }
         let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
         let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
-        let fns = self.physical.instance().fns();
+        let physical = self.device.physical_device();
+        let fns = physical.instance().fns();
         // SAFETY: the handle is alive, the structures are linked as the extension says.
         unsafe {
-            (fns.v1_1.get_physical_device_memory_properties2)(
-                self.physical.handle(),
-                &mut properties,
-            );
+            (fns.v1_1.get_physical_device_memory_properties2)(physical.handle(), &mut properties);
         }
-        let granted = budget.heap_budget[self.heap_index];
-        let used = budget.heap_usage[self.heap_index];
+        let (_, heap_index) = device_local_heap(physical);
+        let granted = budget.heap_budget[heap_index];
+        let used = budget.heap_usage[heap_index];
         held_bytes.saturating_add(granted.saturating_sub(used))
     }
 }

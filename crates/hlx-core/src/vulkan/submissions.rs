@@ -36,6 +36,8 @@ pub(super) struct Submissions {
     under_way: VecDeque<Submission>,
     /// Submissions so far; those before the ones under way are done.
     submitted: u64,
+    /// A submission has failed, and its work is gone.
+    is_lost: bool,
     /// Of eager command buffers that are done; making a pool costs more than filling it.
     spare: Vec<Parts>,
 }
@@ -74,6 +76,7 @@ impl Submissions {
             polls: device.info.kind == DeviceKind::VulkanGpu && cores >= POLLING_CORES,
             under_way: VecDeque::new(),
             submitted: 0,
+            is_lost: false,
             spare: Vec::new(),
         }
     }
@@ -93,8 +96,31 @@ impl Submissions {
         self.spare.pop()
     }
 
-    /// Submits eager work, where there is any, and, behind it, a graph's command buffers.
+    /// Submits eager work, where there is any, and, behind it, a graph's command buffers. When one is lost, none
+    /// follows: later work would read what was never written.
     pub fn submit(
+        &mut self,
+        eager: Option<Recorder>,
+        graph: &[Arc<Recorded>],
+        limits: (f64, Order),
+    ) -> Result<(), CoreError> {
+        if self.is_lost {
+            return Err(self.lost());
+        }
+        let submitted = self.try_submit(eager, graph, limits);
+        self.is_lost = submitted.is_err();
+        submitted
+    }
+
+    fn lost(&self) -> CoreError {
+        CoreError::DeviceLost {
+            device: self.device.info.name.clone(),
+            during: "an earlier submission".to_owned(),
+            hint: String::new(),
+        }
+    }
+
+    fn try_submit(
         &mut self,
         eager: Option<Recorder>,
         graph: &[Arc<Recorded>],
@@ -203,6 +229,9 @@ impl Submissions {
     /// Waits until this many submissions are done.
     pub fn wait_for(&mut self, count: u64) -> Result<(), CoreError> {
         while self.done() < count {
+            if self.under_way.is_empty() {
+                return Err(self.lost());
+            }
             self.wait_oldest()?;
         }
         Ok(())
