@@ -7,53 +7,44 @@
 //! that is cut in two each half names the lowest rank of the other half that it was linked with.
 
 pub(crate) mod hello;
+pub(crate) mod listener;
 pub(crate) mod place;
+mod signs;
 mod wire;
 
-use std::collections::BTreeSet;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::hello::{Guest, Hello, Kind, Token};
+use self::hello::{Hello, Kind, Token};
+use self::listener::Listener;
 use self::place::Place;
+use self::signs::Signs;
 use self::wire::{Link, Message};
-use crate::watch::{BEAT, Cause, LOOK, Life, SILENT};
+use crate::watch::{Cause, Life};
 use crate::{RankError, Result};
 
 /// How long ranks may take to link.
 const START: Duration = Duration::from_secs(60);
-/// How long a silence waits for what others notice: all then name the lowest rank that is silent.
-const SETTLE: Duration = Duration::from_secs(1);
-/// How long a rank that has failed goes on sending before its process may end.
+/// How long a rank that ends goes on sending before its process may end.
 const LINGER: Duration = Duration::from_millis(200);
-/// Guests whose first line is awaited; more are sent away.
-const GUESTS: usize = 256;
 
 /// The links of a rank.
 pub(crate) struct Links {
     rank: usize,
     places: Vec<Place>,
     token: Token,
-    listener: TcpListener,
     state: Mutex<State>,
     noticed: AtomicBool,
     ended: AtomicBool,
 }
 
 struct State {
-    /// By rank; `None` for those that this one is not linked with.
-    links: Vec<Option<Link>>,
+    listener: Listener,
+    signs: Signs,
     /// Connections for data that other ranks have opened, until they are taken.
     data: Vec<Option<TcpStream>>,
-    guests: Vec<Guest>,
-    looked: Instant,
-    beaten: Instant,
-    /// The ranks that are silent, and since when one is known.
-    silent: BTreeSet<usize>,
-    silent_since: Option<Instant>,
-    blamed: Option<(usize, Cause, String)>,
 }
 
 /// Whether two ranks are linked.
@@ -61,64 +52,84 @@ fn are_linked(one: usize, other: usize) -> bool {
     one != other && (one.min(other) == 0 || (one ^ other).is_power_of_two())
 }
 
+/// The first bytes of a text, at most so many, without a part of a character.
+fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 impl Links {
-    /// Links a rank with others: all do it at once. `places` are those of all ranks, in order.
+    /// Links a rank with others: all do it at once. `places` are those of all ranks, in order. The caller
+    /// starts to watch the links at once: this rank's beats have begun.
     ///
     /// # Errors
     /// [`RankError::Lost`] for a rank that cannot be reached, or does not come, within 60 s.
     pub fn connect(
         rank: usize,
-        listener: TcpListener,
+        listener: Listener,
         places: Vec<Place>,
         token: Token,
     ) -> Result<Self> {
+        Self::connect_within(START, rank, listener, (places, token))
+    }
+
+    fn connect_within(
+        limit: Duration,
+        rank: usize,
+        listener: Listener,
+        (places, token): (Vec<Place>, Token),
+    ) -> Result<Self> {
         let n_ranks = places.len();
-        let none = || (0..n_ranks).map(|_| None);
-        let now = Instant::now();
         let state = State {
-            links: none().collect(),
-            data: none().map(|_: Option<Link>| None).collect(),
-            guests: Vec::new(),
-            looked: now,
-            beaten: now,
-            silent: BTreeSet::new(),
-            silent_since: None,
-            blamed: None,
+            listener,
+            signs: Signs::new(n_ranks),
+            data: (0..n_ranks).map(|_| None).collect(),
         };
         let links = Self {
             rank,
             places,
             token,
-            listener,
             state: Mutex::new(state),
             noticed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         };
-        // A rank connects to those before it, then waits for those after it: rank 0 waits at once.
-        for before in (0..rank).filter(|&other| are_linked(rank, other)) {
-            let stream = links.open(before, Kind::Life, now + START)?;
-            links.lock().links[before] = Some(Link::new(stream));
-        }
-        for after in (rank + 1..n_ranks).filter(|&other| are_linked(rank, other)) {
-            links.wait_for(after, now + START)?;
-        }
-        // From its first beat on a rank is watched.
-        links.lock().tell(&Message::Beat);
+        let linked = links.link(limit);
+        linked.inspect_err(|error| links.pass_on(error))?;
         Ok(links)
     }
 
-    fn wait_for(&self, other: usize, until: Instant) -> Result<()> {
-        while self.lock().links[other].is_none() {
-            self.check()?;
-            if Instant::now() > until {
-                let reason = format!("has not connected within {} s", START.as_secs());
-                return Err(self.lost_for(other, reason));
+    /// Connects to the ranks before this one, then waits for those after it: rank 0 waits at once.
+    fn link(&self, limit: Duration) -> Result<()> {
+        let until = Instant::now() + limit;
+        let (before, after) = (0..self.rank, self.rank + 1..self.places.len());
+        for other in before.filter(|&other| are_linked(self.rank, other)) {
+            let stream = self.open(other, Kind::Life, until)?;
+            self.lock().signs.link(other, Link::new(stream));
+        }
+        for other in after.filter(|&other| are_linked(self.rank, other)) {
+            while !self.lock().signs.is_linked(other) {
+                self.check()?;
+                if Instant::now() > until {
+                    let reason = format!("has not connected within {} s", limit.as_secs());
+                    return Err(self.lost_for(other, reason));
+                }
+                std::thread::sleep(Duration::from_millis(2));
             }
-            std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
     }
 
+    /// Tells others which rank could not be linked: they name it, and not this one, which ends because of it.
+    fn pass_on(&self, error: &RankError) {
+        if let RankError::Lost { rank, reason, .. } = error {
+            self.fail_for(*rank, reason);
+        }
+    }
+
+    /// Connects to a rank. Meanwhile this one takes the connections of others and gives signs of life.
     fn open(&self, to: usize, kind: Kind, until: Instant) -> Result<TcpStream> {
         let (token, from) = (self.token.clone(), self.rank);
         let hello = Hello {
@@ -128,27 +139,27 @@ impl Links {
             kind,
         };
         let places = (&self.places[from], &self.places[to]);
-        let opened = hello.connect(places, until);
-        opened.map_err(|error| self.lost_for(to, format!("cannot be reached: {error}")))
+        let opened = hello.connect(places, until, || self.check().is_ok());
+        opened.map_err(|error| {
+            let unreached = || self.lost_for(to, format!("cannot be reached: {error}"));
+            self.check().err().unwrap_or_else(unreached)
+        })
     }
 
-    /// The connection for data with a rank: the later of the two opens it.
+    /// The connection for data with a rank: the later of the two opens it. The earlier waits for it as long
+    /// as all ranks live: the other may be long in coming to the call.
     ///
     /// # Errors
     /// [`RankError::Lost`].
     pub fn data(&self, other: usize) -> Result<TcpStream> {
-        let until = Instant::now() + START;
         if other < self.rank {
-            return self.open(other, Kind::Data, until);
+            return self.open(other, Kind::Data, Instant::now() + START);
         }
         loop {
             if let Some(stream) = self.lock().data[other].take() {
                 return Ok(stream);
             }
             self.check()?;
-            if Instant::now() > until {
-                return Err(self.lost_for(other, "has opened no connection".to_owned()));
-            }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -190,26 +201,35 @@ impl Links {
 
     /// The rank that was noted as lost.
     pub fn lost(&self) -> Option<RankError> {
-        let (rank, cause, line) = self.lock().blamed.clone()?;
+        let (rank, cause, line) = self.lock().signs.blamed()?.clone();
         Some(self.lost_for(rank, cause.reason(|| line)))
     }
 
     /// Tells all ranks that this one ends with an error.
     pub fn fail(&self, line: &str) {
-        let line = line.to_owned();
-        self.lock()
-            .note(Message::Lost(self.rank, Cause::Failed, line));
-        let begun = Instant::now();
-        while begun.elapsed() < LINGER {
-            self.beat();
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.fail_for(self.rank, line);
         self.end();
+    }
+
+    fn fail_for(&self, rank: usize, line: &str) {
+        let lost = Message::Lost(rank, Cause::Failed, line.to_owned());
+        self.lock().signs.note(lost);
+        self.linger(|_| false);
     }
 
     /// Tells all ranks that this one ends as it should.
     pub fn leave(&self) {
-        self.lock().tell(&Message::Left);
+        self.lock().signs.tell(&Message::Left);
+        self.linger(Signs::is_sent);
+    }
+
+    /// Sends and receives a little longer, until it is done.
+    fn linger(&self, is_done: impl Fn(&mut Signs) -> bool) {
+        let begun = Instant::now();
+        while begun.elapsed() < LINGER && !is_done(&mut self.lock().signs) {
+            self.beat();
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Lets the process end without the watch.
@@ -219,17 +239,8 @@ impl Links {
 
     /// Lets those in that have connected and are ranks of this run.
     fn admit(&self, state: &mut State) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if state.guests.len() < GUESTS {
-                state.guests.extend(Guest::new(stream));
-            }
-        }
-        for mut guest in std::mem::take(&mut state.guests) {
-            match guest.line() {
-                Ok(None) => state.guests.push(guest),
-                Ok(Some(line)) => self.greet(state, &line, guest.stream),
-                Err(_) => {}
-            }
+        for (line, stream) in state.listener.first_lines() {
+            self.greet(state, &line, stream);
         }
     }
 
@@ -240,87 +251,14 @@ impl Links {
         let from = hello.from;
         let is_after = (self.rank + 1..self.places.len()).contains(&from);
         let is_free = match hello.kind {
-            Kind::Life => is_after && are_linked(from, self.rank) && state.links[from].is_none(),
+            Kind::Life => is_after && are_linked(from, self.rank) && !state.signs.is_linked(from),
             Kind::Data => is_after && state.data[from].is_none(),
         };
         if is_free && hello.accept(&mut stream).is_ok() {
             match hello.kind {
-                Kind::Life => state.links[from] = Some(Link::new(stream)),
+                Kind::Life => state.signs.link(from, Link::new(stream)),
                 Kind::Data => state.data[from] = Some(stream),
             }
-        }
-    }
-}
-
-impl State {
-    fn linked(&mut self) -> impl Iterator<Item = (usize, &mut Link)> {
-        let links = self.links.iter_mut().enumerate();
-        links.filter_map(|(rank, link)| Some((rank, link.as_mut()?)))
-    }
-
-    fn tell(&mut self, message: &Message) {
-        self.linked().for_each(|(_, link)| link.send(message));
-    }
-
-    /// Reads, and writes what waits.
-    fn exchange(&mut self) {
-        let mut messages = Vec::new();
-        for (_, link) in self.linked() {
-            link.flush();
-            for message in link.receive() {
-                match message {
-                    Message::Beat => {}
-                    Message::Left => link.has_left = true,
-                    lost @ Message::Lost(..) => messages.push(lost),
-                }
-            }
-        }
-        messages.into_iter().for_each(|lost| self.note(lost));
-    }
-
-    /// Notes that a rank is lost and tells others, unless another was noted before: those that end
-    /// because of it are not what ended the run.
-    fn note(&mut self, message: Message) {
-        let Message::Lost(rank, cause, line) = &message else {
-            return;
-        };
-        if *rank >= self.links.len() || self.blamed.is_some() {
-            return;
-        }
-        if *cause == Cause::Silent {
-            if self.silent.insert(*rank) {
-                self.silent_since.get_or_insert_with(Instant::now);
-                self.tell(&message);
-            }
-        } else if self.silent_since.is_none() {
-            self.blamed = Some((*rank, *cause, line.clone()));
-            self.tell(&message);
-        }
-    }
-
-    /// Looks at every link.
-    fn judge(&mut self) {
-        let passed = self.looked.elapsed().min(LOOK);
-        self.looked = Instant::now();
-        let mut lost = Vec::new();
-        for (rank, link) in self.linked().filter(|(_, link)| !link.has_left) {
-            let is_silent = link.pass(passed) > SILENT;
-            let cause = match link.is_closed {
-                true => Some(Cause::Ended),
-                false => is_silent.then_some(Cause::Silent),
-            };
-            lost.extend(cause.map(|cause| Message::Lost(rank, cause, String::new())));
-        }
-        lost.into_iter().for_each(|lost| self.note(lost));
-        let has_settled = self
-            .silent_since
-            .is_some_and(|since| since.elapsed() > SETTLE);
-        if let Some(rank) = self
-            .silent
-            .first()
-            .filter(|_| has_settled && self.blamed.is_none())
-        {
-            self.blamed = Some((*rank, Cause::Silent, String::new()));
         }
     }
 }
@@ -329,12 +267,9 @@ impl Life for Links {
     fn beat(&self) {
         let mut state = self.lock();
         self.admit(&mut state);
-        if state.beaten.elapsed() >= BEAT {
-            state.beaten = Instant::now();
-            state.tell(&Message::Beat);
-        }
-        state.exchange();
-        state.judge();
+        state.signs.beat();
+        state.signs.exchange();
+        state.signs.judge();
     }
 
     fn look(&self) -> Option<RankError> {

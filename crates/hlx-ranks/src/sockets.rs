@@ -3,13 +3,14 @@
 //! It carries what ranks agree on and their life signs. Each pair that swaps has a connection of its own,
 //! opened at its first message; a message is its length, then its bytes.
 
+mod launch;
 mod rendezvous;
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::rendezvous::Launch;
+use self::launch::Launch;
 use crate::links::Links;
 use crate::links::hello::Token;
 use crate::links::place::Place;
@@ -35,13 +36,13 @@ pub struct Sockets {
 impl Sockets {
     /// Whether `torchrun` has started this process: its variables are set.
     pub fn is_launched() -> bool {
-        rendezvous::is_launched()
+        launch::is_launched()
     }
 
     /// Whether `torchrun` is the launcher even where a launcher of MPI has set variables, too, such as
     /// that of Slurm which has started `torchrun` itself.
     pub fn is_innermost() -> bool {
-        rendezvous::is_launched() && rendezvous::has_agent()
+        launch::is_launched() && launch::has_agent()
     }
 
     /// Meets the other ranks at `MASTER_ADDR` and links them. `when_lost` is called, on another thread, if

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::place::Place;
@@ -12,10 +12,12 @@ use super::place::Place;
 const MAGIC: &str = "hlx-rank-1";
 /// The longest first line; a longer one is a stranger's.
 pub(crate) const LINE: usize = 4096;
-/// How long a guest may take for its first line.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one address is tried.
 const TRY: Duration = Duration::from_secs(2);
+/// How long whoever listens at an address may take to show that it is a rank of this run. A firewall or a
+/// proxy may take the connection and then say nothing, and the rank's next address still has to be tried. A
+/// rank answers within [`TRY`], or is found again in the next round.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a run's ranks know and others do not. It keeps strangers out that connect by mistake; it is not
 /// secret from those who read the network.
@@ -82,12 +84,22 @@ impl Hello {
     }
 
     /// Connects to a rank, at any of its addresses, until a moment. The stream then never blocks.
-    pub fn connect(&self, (me, to): (&Place, &Place), until: Instant) -> Result<TcpStream> {
+    ///
+    /// `goes_on` is called at least every 2 s, so that the caller lives for the other ranks meanwhile; where it
+    /// returns `false`, nothing more is tried.
+    pub fn connect(
+        &self,
+        (me, to): (&Place, &Place),
+        until: Instant,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<TcpStream> {
         loop {
             let mut failure = Error::from(ErrorKind::AddrNotAvailable);
             for address in to.towards(me) {
-                let connected = TcpStream::connect_timeout(&address, TRY);
-                match connected.and_then(|stream| self.greet(stream, until)) {
+                if !goes_on() {
+                    return Err(failure);
+                }
+                match self.connect_at(address, until, &mut goes_on) {
                     Ok(stream) => return Ok(stream),
                     Err(error) => failure = Error::new(error.kind(), format!("{address}: {error}")),
                 }
@@ -99,74 +111,54 @@ impl Hello {
         }
     }
 
-    fn greet(&self, mut stream: TcpStream, until: Instant) -> Result<TcpStream> {
-        stream.write_all(self.to_line().as_bytes())?;
-        let answer = read_line(&mut stream, LINE, until)?;
-        if answer != format!("{MAGIC} {}", self.to) {
-            return Err(Error::new(ErrorKind::InvalidData, "is no rank of this run"));
-        }
+    fn connect_at(
+        &self,
+        address: SocketAddr,
+        until: Instant,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<TcpStream> {
+        let left = until.saturating_duration_since(Instant::now());
+        // A limit of 0 is an error of the call.
+        let limit = left.clamp(Duration::from_millis(1), TRY);
+        let mut stream = TcpStream::connect_timeout(&address, limit)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        // A new connection takes a line without blocking.
+        stream.write_all(self.to_line().as_bytes())?;
+        let answered = until.min(Instant::now() + ANSWER);
+        if read_line(&mut stream, answered, goes_on)? != format!("{MAGIC} {}", self.to) {
+            return Err(Error::new(ErrorKind::InvalidData, "is no rank of this run"));
+        }
         Ok(stream)
     }
 }
 
-/// Reads a line of at most `most` bytes until a moment, without what follows it.
-pub(crate) fn read_line(stream: &mut TcpStream, most: usize, until: Instant) -> Result<String> {
+/// Reads a line from a stream that does not block, without what follows it: until a moment, and while
+/// `goes_on`.
+pub(crate) fn read_line(
+    stream: &mut TcpStream,
+    until: Instant,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<String> {
     let mut line = Vec::new();
-    while line.len() < most {
-        let left = until.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+    while line.len() < LINE {
         let mut byte = [0];
-        stream.read_exact(&mut byte)?;
-        if byte == *b"\n" {
-            let wrong = |_| Error::new(ErrorKind::InvalidData, "a line that is no text");
-            return String::from_utf8(line).map_err(wrong);
-        }
-        line.push(byte[0]);
-    }
-    Err(Error::new(ErrorKind::InvalidData, "a line without an end"))
-}
-
-/// Somebody who has connected, and whose first line is not whole yet.
-pub(crate) struct Guest {
-    pub stream: TcpStream,
-    bytes: Vec<u8>,
-    since: Instant,
-}
-
-impl Guest {
-    pub fn new(stream: TcpStream) -> Result<Self> {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            bytes: Vec::new(),
-            since: Instant::now(),
-        })
-    }
-
-    /// The first line once it is whole; an error ends the guest. Bytes behind the line are an error:
-    /// a rank waits for its answer.
-    pub fn line(&mut self) -> Result<Option<String>> {
-        let mut part = [0; 512];
-        match self.stream.read(&mut part) {
+        match stream.read(&mut byte) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(n) => self.bytes.extend_from_slice(&part[..n]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(_) if byte == *b"\n" => {
+                let wrong = |_| Error::new(ErrorKind::InvalidData, "a line that is no text");
+                return String::from_utf8(line).map_err(wrong);
+            }
+            Ok(_) => line.push(byte[0]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if Instant::now() >= until || !goes_on() {
+                    return Err(Error::new(ErrorKind::TimedOut, "has not answered"));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
             Err(error) => return Err(error),
         }
-        let stranger = || Error::from(ErrorKind::InvalidData);
-        match self.bytes.iter().position(|&byte| byte == b'\n') {
-            Some(end) if end + 1 == self.bytes.len() => {
-                self.bytes.pop();
-                let line = String::from_utf8(std::mem::take(&mut self.bytes));
-                line.map(Some).map_err(|_| stranger())
-            }
-            Some(_) => Err(stranger()),
-            None if self.bytes.len() > LINE || self.since.elapsed() > PATIENCE => Err(stranger()),
-            None => Ok(None),
-        }
     }
+    Err(Error::new(ErrorKind::InvalidData, "a line without an end"))
 }

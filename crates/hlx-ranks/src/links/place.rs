@@ -1,7 +1,9 @@
 //! Where a rank can be reached: its host's name, and the addresses that it listens at.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
+use super::cut;
+use super::listener::Listener;
 use crate::transport::host_name;
 use crate::{RankError, Result};
 
@@ -23,26 +25,20 @@ impl Place {
     ///
     /// # Errors
     /// [`RankError::Start`] with the system's message.
-    pub fn listen() -> Result<(TcpListener, Self)> {
+    pub fn listen() -> Result<(Listener, Self)> {
         let named = std::env::var(ADDRESS).ok().filter(|name| !name.is_empty());
-        let (any, here) = match named {
+        let (listener, here) = match named {
             Some(name) => {
                 let wrong = |error| RankError::start(format!("{ADDRESS} {name}"), error);
                 let address: IpAddr = name.parse().map_err(|error| wrong(format!("{error}")))?;
-                (vec![address], vec![address])
+                (Listener::at(&[(address, 0).into()]), vec![address])
             }
-            None => (
-                vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
-                own_addresses(),
-            ),
+            None => (Listener::everywhere(0), own_addresses()),
         };
-        let any: Vec<SocketAddr> = any.into_iter().map(|one| (one, 0).into()).collect();
         let failed = |error| RankError::start("a port for life signs", error);
-        let listener = TcpListener::bind(&any[..]).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        let mut host = host_name().split_whitespace().collect::<String>();
-        host.truncate(HOST);
+        let listener = listener.map_err(failed)?;
+        let port = listener.port().map_err(failed)?;
+        let host = plain(&host_name());
         let addresses = here.into_iter().map(|one| (one, port).into()).collect();
         Ok((listener, Self { host, addresses }))
     }
@@ -56,12 +52,9 @@ impl Place {
     /// The place of a line; `None` for what is none.
     pub fn from_line(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
-        let host = words.next().filter(|host| {
-            let is_plain = host
-                .chars()
-                .all(|one| !one.is_whitespace() && !one.is_control());
-            !host.is_empty() && host.len() <= HOST && is_plain
-        })?;
+        let host = words
+            .next()
+            .filter(|host| !host.is_empty() && host.len() <= HOST && host.chars().all(is_plain))?;
         let addresses = words.map(|word| word.parse().ok());
         let addresses = addresses.collect::<Option<Vec<SocketAddr>>>()?;
         (1..=ADDRESSES).contains(&addresses.len()).then(|| Self {
@@ -71,19 +64,41 @@ impl Place {
     }
 
     /// The addresses in the order in which another rank tries them: on the same host the loopback first,
-    /// then those that share the most leading bits with an address of its own.
+    /// then those that share the most leading bits with an address of its own. Last are those that are its
+    /// own, such as that of the bridge that container engines make on every host: there it finds itself.
     pub fn towards(&self, from: &Self) -> Vec<SocketAddr> {
         let mut addresses = self.addresses.clone();
         let nearest = |address: &SocketAddr| {
-            let own = from.addresses.iter();
-            own.map(|own| common_bits(own.ip(), address.ip())).max()
+            let own = from.addresses.iter().map(SocketAddr::ip);
+            let bits = own.map(|own| common_bits(own, address.ip())).max();
+            bits.filter(|&bits| bits < 128)
         };
         addresses.sort_by_key(|address| std::cmp::Reverse(nearest(address)));
         if self.host == from.host {
             let port = addresses.first().map_or(0, SocketAddr::port);
-            addresses.insert(0, (Ipv4Addr::LOCALHOST, port).into());
+            let has = |is_kind: fn(&SocketAddr) -> bool| self.addresses.iter().any(is_kind);
+            let loopbacks: [(bool, IpAddr); 2] = [
+                (has(SocketAddr::is_ipv4), Ipv4Addr::LOCALHOST.into()),
+                (has(SocketAddr::is_ipv6), Ipv6Addr::LOCALHOST.into()),
+            ];
+            let there = loopbacks.into_iter().filter(|(is_there, _)| *is_there);
+            addresses.splice(0..0, there.map(|(_, loopback)| (loopback, port).into()));
         }
         addresses
+    }
+}
+
+/// Whether a host's name may have a character: a line of words stays one.
+fn is_plain(one: char) -> bool {
+    !one.is_whitespace() && !one.is_control()
+}
+
+/// A host's name as a place has it.
+fn plain(name: &str) -> String {
+    let name: String = name.chars().filter(|&one| is_plain(one)).collect();
+    match cut(&name, HOST) {
+        "" => "unnamed".to_owned(),
+        name => name.to_owned(),
     }
 }
 
@@ -98,23 +113,59 @@ fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
     }
 }
 
-/// The addresses of this host but the loopback's: the system's table, else what its name resolves to,
-/// else the loopback.
+/// The addresses of this host but the loopback's: those of its default routes, those of the system's tables,
+/// where there are none those that its name resolves to; else the loopback's.
 fn own_addresses() -> Vec<IpAddr> {
     let table = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
-    let mut found: Vec<IpAddr> = in_table(&table).into_iter().map(IpAddr::V4).collect();
+    let mut tables: Vec<IpAddr> = in_table(&table).into_iter().map(IpAddr::V4).collect();
     let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
-    found.extend(in_table_6(&table).into_iter().map(IpAddr::V6));
-    if found.is_empty() {
+    tables.extend(in_table_6(&table).into_iter().map(IpAddr::V6));
+    if tables.is_empty() {
         let named = (host_name(), 0).to_socket_addrs().into_iter().flatten();
-        found.extend(named.map(|address| address.ip()));
-        found.retain(|address| !address.is_loopback());
+        tables.extend(named.map(|address| address.ip()));
     }
-    found.truncate(ADDRESSES);
-    if found.is_empty() {
-        found.push(Ipv4Addr::LOCALHOST.into());
+    let found = chosen(routed().into_iter().chain(tables));
+    match found.is_empty() {
+        true => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        false => found,
     }
-    found
+}
+
+/// The first addresses that other hosts may reach, each once.
+fn chosen(addresses: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let mut chosen = Vec::new();
+    for address in addresses {
+        let is_local = match address {
+            IpAddr::V4(address) => address.is_loopback(),
+            // Such an address needs the name of an interface, which is another on each host.
+            IpAddr::V6(address) => address.is_loopback() || address.is_unicast_link_local(),
+        };
+        if !is_local && !chosen.contains(&address) && chosen.len() < ADDRESSES {
+            chosen.push(address);
+        }
+    }
+    chosen
+}
+
+/// The addresses that this host sends from by its default routes. A host of many containers has more bridges
+/// than a place has addresses: these are the ones that must be among them.
+fn routed() -> Vec<IpAddr> {
+    let own = |any: IpAddr, far: IpAddr| {
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        // Sends nothing: the system chooses a route.
+        socket.connect((far, 9)).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    // Addresses for documentation, which no host has: RFC 5737 and RFC 3849.
+    let far = (
+        Ipv4Addr::new(192, 0, 2, 1),
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+    );
+    let all = [
+        own(Ipv4Addr::UNSPECIFIED.into(), far.0.into()),
+        own(Ipv6Addr::UNSPECIFIED.into(), far.1.into()),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// The local addresses of Linux' `fib_trie`: the line after an address says whether it is one.
@@ -175,7 +226,37 @@ mod tests {
         let order = to.towards(&place("a 10.0.1.1:8 192.168.0.1:8"));
         assert_eq!(order[0], to.addresses[1]);
         let order = to.towards(&place("b 10.0.1.2:8"));
-        assert_eq!(order[0].to_string(), "127.0.0.1:9");
+        let loopbacks: Vec<String> = order[..2].iter().map(ToString::to_string).collect();
+        assert_eq!(loopbacks, ["127.0.0.1:9", "[::1]:9"]);
+    }
+
+    /// Container engines give every host the same address, where a rank would find its own host.
+    #[test]
+    fn an_address_that_both_hosts_have_is_tried_last() {
+        let place = |line: &str| Place::from_line(line).expect("a place");
+        let order = place("b 172.17.0.1:9 10.0.1.2:9 [fd00::2]:9")
+            .towards(&place("a 172.17.0.1:8 10.0.1.1:8 [fd00::1]:8"));
+        let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+        assert_eq!(order, ["10.0.1.2:9", "[fd00::2]:9", "172.17.0.1:9"]);
+    }
+
+    /// The address of the network stood behind those of the containers, and was left out.
+    #[test]
+    fn the_first_addresses_are_chosen_once_each() {
+        let routed = ["192.168.0.9", "fd00::9", "fe80::1"].map(|one| one.parse().expect("one"));
+        let bridges = (0..20).map(|n| IpAddr::from([172, 17, n, 1]));
+        let all = routed.into_iter().chain(bridges).chain(routed);
+        let found = chosen(all);
+        assert_eq!(found.len(), ADDRESSES);
+        assert_eq!(found[..2], routed[..2]);
+        assert_eq!(found[2], IpAddr::from([172, 17, 0, 1]));
+    }
+
+    #[test]
+    fn a_hosts_name_is_one_word() {
+        assert_eq!(plain("no de\t7\n"), "node7");
+        assert_eq!(plain(""), "unnamed");
+        assert_eq!(plain(&"€".repeat(HOST)), "€".repeat(HOST / 3));
     }
 
     #[test]

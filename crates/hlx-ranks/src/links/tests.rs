@@ -14,10 +14,15 @@ struct Rank {
 
 /// Links `n` ranks on this host.
 fn linked(n: usize) -> Vec<Rank> {
+    linked_by(n, Place::clone)
+}
+
+/// Links `n` ranks whose places others know as `known` has them.
+fn linked_by(n: usize, known: impl Fn(&Place) -> Place) -> Vec<Rank> {
     let listening: Vec<_> = (0..n).map(|_| Place::listen().expect("listens")).collect();
-    let places: Vec<Place> = listening.iter().map(|(_, place)| place.clone()).collect();
+    let places: Vec<Place> = listening.iter().map(|(_, place)| known(place)).collect();
     let token = Token::random();
-    let connect = |(rank, (listener, _)): (usize, (TcpListener, Place))| {
+    let connect = |(rank, (listener, _)): (usize, (Listener, Place))| {
         let (places, token) = (places.clone(), token.clone());
         std::thread::spawn(move || {
             let links = Arc::new(Links::connect(rank, listener, places, token).expect("links"));
@@ -54,6 +59,65 @@ fn ranks_are_linked_with_the_first_and_with_those_they_exchange_with() {
     assert_eq!(linked_with(0), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(linked_with(5), [0, 1, 4, 7]);
     assert_eq!(linked_with(3), [0, 1, 2, 7]);
+}
+
+/// As on hosts without IPv4.
+#[test]
+fn ranks_are_linked_by_ipv6_alone() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return eprintln!("no IPv6 on this machine");
+    }
+    let mut ranks = linked_by(4, |place| {
+        let port = place.addresses[0].port();
+        Place::from_line(&format!("six [::1]:{port}")).expect("a place")
+    });
+    drop(ranks.remove(2));
+    for rank in &ranks {
+        assert_eq!(lost(rank), "rank 2 on six: its process has ended");
+    }
+}
+
+/// What listens at a rank's first address takes the connection and says nothing: the next one is tried.
+#[test]
+fn an_address_that_never_answers_does_not_use_up_the_time() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("listens");
+    let silent = silent.local_addr().expect("an address");
+    let ranks = linked_by(2, |place| {
+        let port = place.addresses[0].port();
+        let line = format!("host-{port} {silent} 127.0.0.1:{port}");
+        Place::from_line(&line).expect("a place")
+    });
+    assert!(ranks.iter().all(|rank| rank.links.lost().is_none()));
+}
+
+/// Rank 1 is not linked with rank 2: it named the one that gave up first, whose process had then ended.
+#[test]
+fn all_ranks_name_the_one_that_does_not_come() {
+    let listening: Vec<_> = (0..4).map(|_| Place::listen().expect("listens")).collect();
+    let places: Vec<Place> = listening.iter().map(|(_, place)| place.clone()).collect();
+    let token = Token::random();
+    let name_of_lost = |rank, listener| {
+        let known = (places.clone(), token.clone());
+        match Links::connect_within(Duration::from_secs(1), rank, listener, known) {
+            Ok(links) => {
+                let links = Arc::new(links);
+                let watch = Watch::start(links.clone(), |_| {});
+                lost(&Rank { links, watch })
+            }
+            Err(error) => error.to_string(),
+        }
+    };
+    let said: Vec<String> = std::thread::scope(|scope| {
+        let listeners = listening.into_iter().map(|(listener, _)| listener);
+        let present = listeners.enumerate().filter(|(rank, _)| *rank != 2);
+        let name_of_lost = &name_of_lost;
+        let start = |(rank, listener)| scope.spawn(move || name_of_lost(rank, listener));
+        let threads: Vec<_> = present.map(start).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("a rank");
+        threads.into_iter().map(join).collect()
+    });
+    let named = format!("rank 2 on {}: ", crate::host_name());
+    assert!(said.iter().all(|said| said.starts_with(&named)), "{said:?}");
 }
 
 /// Rank 6 has no link with rank 1; all name it nevertheless, and not those that end because of it.

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use super::cut;
 use crate::watch::Cause;
 
 /// The longest line that a rank fails with; a longer one is cut.
@@ -33,7 +34,7 @@ impl Message {
             Self::Beat => vec![BEAT],
             Self::Left => vec![LEFT],
             Self::Lost(rank, cause, line) => {
-                let line = &line.as_bytes()[..line.len().min(LINE)];
+                let line = cut(line, LINE).as_bytes();
                 let (rank, n) = (*rank as u32, line.len() as u16);
                 let (rank, n) = (rank.to_le_bytes(), n.to_le_bytes());
                 [&[LOST, *cause as u8][..], &rank, &n, line].concat()
@@ -70,8 +71,11 @@ pub(super) struct Link {
     stream: TcpStream,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// For how long nothing has come since the first sign of life.
-    silent: Option<Duration>,
+    /// For how long nothing has come.
+    silent: Duration,
+    /// Whether the network has failed since something came: an end of the connection is then not the other
+    /// process'.
+    has_failed: bool,
     /// Whether its process has closed the connection.
     pub is_closed: bool,
     /// Whether the rank has said that it ends.
@@ -84,17 +88,22 @@ impl Link {
             stream,
             incoming: Vec::new(),
             outgoing: Vec::new(),
-            silent: None,
+            silent: Duration::ZERO,
+            has_failed: false,
             is_closed: false,
             has_left: false,
         }
     }
 
-    /// Adds time that has passed; returns for how long nothing has come. A rank that still connects to
-    /// others gives no sign, and is not silent.
+    /// Adds time that has passed; returns for how long nothing has come.
     pub fn pass(&mut self, time: Duration) -> Duration {
-        self.silent = self.silent.map(|silent| silent + time);
-        self.silent.unwrap_or_default()
+        self.silent += time;
+        self.silent
+    }
+
+    /// Whether nothing waits to be written that still can be.
+    pub fn is_sent(&self) -> bool {
+        self.outgoing.is_empty() || self.is_closed
     }
 
     /// Queues a message; a beat only where few bytes wait.
@@ -107,12 +116,16 @@ impl Link {
 
     /// Writes what the connection takes.
     pub fn flush(&mut self) {
-        while !self.outgoing.is_empty() && !self.is_closed {
+        while !self.is_sent() {
             match self.stream.write(&self.outgoing) {
                 Ok(n) if n > 0 => _ = self.outgoing.drain(..n),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // A closed one is noticed by reading, behind all that was sent before.
-                _ => break,
+                done => {
+                    let kind = done.err().map(|error| error.kind());
+                    self.has_failed |= kind.is_some_and(is_of_network);
+                    return;
+                }
             }
         }
     }
@@ -123,16 +136,22 @@ impl Link {
         let mut messages = Vec::new();
         while !self.is_closed {
             match self.stream.read(&mut part) {
+                // The system reports an error once, and the end of the connection after that.
+                Ok(0) if self.has_failed => break,
                 Ok(0) => self.is_closed = true,
                 Ok(n) => {
                     self.incoming.extend_from_slice(&part[..n]);
-                    self.silent = Some(Duration::ZERO);
+                    self.silent = Duration::ZERO;
+                    self.has_failed = false;
                     self.take_messages(&mut messages);
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
                     ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => self.is_closed = true,
-                    _ => break,
+                    kind => {
+                        self.has_failed |= is_of_network(kind);
+                        break;
+                    }
                 },
             }
         }
@@ -157,6 +176,12 @@ impl Link {
     }
 }
 
+/// Whether an error of a connection is neither the other process' end nor a call that would block.
+fn is_of_network(kind: ErrorKind) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, WouldBlock};
+    !matches!(kind, BrokenPipe | ConnectionReset | WouldBlock)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +199,33 @@ mod tests {
         }
         let long = Message::Lost(1, Cause::Ended, "x".repeat(5000)).to_bytes();
         assert_eq!(long.len(), LOST_HEAD + LINE);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        let lost = Message::Lost(1, Cause::Failed, format!("x{}", "ä".repeat(LINE)));
+        let (read, _) = Message::of(&lost.to_bytes())
+            .expect("valid")
+            .expect("whole");
+        let expected = format!("x{}", "ä".repeat((LINE - 1) / 2));
+        assert_eq!(read, Message::Lost(1, Cause::Failed, expected));
+    }
+
+    /// The end of a connection that the network broke was taken for that of the process.
+    #[test]
+    fn an_end_after_an_error_of_the_network_is_no_end_of_the_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let mut link = Link::new(TcpStream::connect(address).expect("connects"));
+        let (mut other, _) = listener.accept().expect("a connection");
+        other.write_all(&[BEAT]).expect("writes");
+        drop(other);
+        link.has_failed = true;
+        assert_eq!(link.receive(), [Message::Beat]);
+        assert!(link.is_closed, "something has come since the error");
+        (link.is_closed, link.has_failed) = (false, true);
+        assert_eq!(link.receive(), []);
+        assert!(!link.is_closed);
     }
 
     #[test]

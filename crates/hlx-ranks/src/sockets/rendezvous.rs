@@ -2,107 +2,26 @@
 //! where they are, and each is told where all are.
 
 use std::io::{Error, ErrorKind, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::links::hello::{Guest, LINE, Token, read_line};
+use super::launch::{Launch, PORT};
+use crate::links::hello::{Token, read_line};
+use crate::links::listener::Listener;
 use crate::links::place::Place;
 use crate::{RankError, Result};
 
 const MAGIC: &str = "hlx-meet-1";
 const REFUSED: &str = "refused ";
-/// The variables that all launchers of PyTorch's kind set.
-const VARIABLES: [&str; 5] = [
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-];
-/// Set by `torchrun`, whose own process then listens at `MASTER_PORT`.
-const AGENT_LISTENS: &str = "TORCHELASTIC_USE_AGENT_STORE";
-const RUN_ID: &str = "TORCHELASTIC_RUN_ID";
-/// The variable that names another port than the launcher's.
-const PORT: &str = "HLX_PORT";
 /// How long rank 0 may take to listen, and all ranks to come.
 const FIRST: Duration = Duration::from_secs(60);
 const ALL: Duration = Duration::from_secs(120);
 /// How long what listens at the port may take to show that it is rank 0.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The most ranks, and the most connections whose line is awaited.
-const RANKS: usize = 1 << 16;
-const GUESTS: usize = 256;
-
-/// Whether the variables are set.
-pub(super) fn is_launched() -> bool {
-    VARIABLES
-        .iter()
-        .all(|name| std::env::var_os(name).is_some())
-}
-
-/// Whether `torchrun` itself has set them.
-pub(super) fn has_agent() -> bool {
-    std::env::var_os(RUN_ID).is_some()
-}
-
-/// What the launcher has said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Launch {
-    pub rank: usize,
-    pub n_ranks: usize,
-    pub local_rank: usize,
-    master: String,
-    port: u16,
-    /// The name of the variable that the port is of, for messages.
-    port_name: String,
-    run: String,
-}
+/// How long one address of rank 0 is tried.
+const TRY: Duration = Duration::from_secs(5);
 
 impl Launch {
-    /// Reads the variables.
-    ///
-    /// # Errors
-    /// [`RankError::Start`] with the variable and its value.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let text = |name: &str| variable(name).unwrap_or_default();
-        let number = |name: &str, below: usize| {
-            let value = text(name);
-            let number = value.trim().parse().ok().filter(|&number| number < below);
-            let expected = || {
-                RankError::start(
-                    format!("{name} {value}"),
-                    format!("expected a number less than {below}"),
-                )
-            };
-            number.ok_or_else(expected)
-        };
-        let n_ranks = number("WORLD_SIZE", RANKS)?;
-        let agent_listens = matches!(text(AGENT_LISTENS).as_str(), "True" | "true" | "1");
-        let own = variable(PORT).is_some_and(|port| !port.is_empty());
-        let (name, port) = match (own, agent_listens) {
-            (true, _) => (PORT.to_owned(), number(PORT, 1 << 16)?),
-            (false, false) => ("MASTER_PORT".to_owned(), number("MASTER_PORT", 1 << 16)?),
-            (false, true) => (
-                "MASTER_PORT + 1 =".to_owned(),
-                number("MASTER_PORT", (1 << 16) - 1)? + 1,
-            ),
-        };
-        Ok(Self {
-            rank: number("RANK", n_ranks)?,
-            n_ranks,
-            local_rank: number("LOCAL_RANK", n_ranks)?,
-            master: text("MASTER_ADDR"),
-            port: port as u16,
-            port_name: name,
-            run: variable(RUN_ID).map_or("-".to_owned(), |run| run.split_whitespace().collect()),
-        })
-    }
-
-    fn failed(&self, reason: impl ToString) -> RankError {
-        let (name, port, master) = (&self.port_name, self.port, &self.master);
-        RankError::start(format!("{name} {port} on {master}"), reason)
-    }
-
     /// Returns the places of all ranks, in order, and their token.
     ///
     /// # Errors
@@ -114,67 +33,41 @@ impl Launch {
         }
     }
 
-    fn addresses(&self) -> Result<Vec<SocketAddr>> {
-        let found = (self.master.as_str(), self.port).to_socket_addrs();
-        let found = found
-            .map_err(|error| RankError::start(format!("MASTER_ADDR {}", self.master), error))?;
-        Ok(found.collect())
-    }
-
-    /// Listens at the address, or at all addresses of the host where it is none of the host's own.
-    fn listen(&self) -> Result<TcpListener> {
-        let any = [
-            SocketAddr::from((Ipv6Addr::UNSPECIFIED, self.port)),
-            (Ipv4Addr::UNSPECIFIED, self.port).into(),
-        ];
-        let listener =
-            TcpListener::bind(&self.addresses()?[..]).or_else(|error| match error.kind() {
-                ErrorKind::AddrNotAvailable => TcpListener::bind(&any[..]),
+    /// Listens at the address; at all addresses of the host where it is a name, or none of the host's own.
+    fn listen(&self) -> Result<Listener> {
+        let addresses = self.addresses()?;
+        let listener = match self.names_a_host() {
+            true => Listener::everywhere(self.port),
+            false => Listener::at(&addresses).or_else(|error| match error.kind() {
+                ErrorKind::AddrNotAvailable => Listener::everywhere(self.port),
                 _ => Err(error),
-            });
-        let failed = |error: Error| match error.kind() {
+            }),
+        };
+        listener.map_err(|error: Error| match error.kind() {
             ErrorKind::AddrInUse => self.failed(format!("in use; {PORT} names another")),
             _ => self.failed(error),
-        };
-        let listener = listener.map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(listener)
+        })
     }
 
     /// Rank 0: waits for all others, and tells each where all are.
-    fn host(&self, listener: TcpListener, place: &Place) -> Result<(Vec<Place>, Token)> {
+    fn host(&self, mut listener: Listener, place: &Place) -> Result<(Vec<Place>, Token)> {
         let mut ranks: Vec<Option<(Place, TcpStream)>> = (0..self.n_ranks).map(|_| None).collect();
-        let (mut guests, until) = (Vec::new(), Instant::now() + ALL);
+        let until = Instant::now() + ALL;
         while let Some(missing) = (1..self.n_ranks).find(|&rank| ranks[rank].is_none()) {
             if Instant::now() > until {
                 let reason = format!("rank {missing} has not come within {} s", ALL.as_secs());
                 return Err(self.refuse(ranks, &reason));
             }
-            while let Ok((stream, _)) = listener.accept() {
-                if guests.len() < GUESTS {
-                    guests.extend(Guest::new(stream));
-                }
-            }
-            for mut guest in std::mem::take(&mut guests) {
-                match guest.line() {
-                    Ok(None) => guests.push(guest),
-                    Ok(Some(line)) => {
-                        if let Err(reason) = self.admit(&mut ranks, &line, guest.stream) {
-                            return Err(self.refuse(ranks, &reason));
-                        }
-                    }
-                    Err(_) => {}
+            for (line, stream) in listener.first_lines() {
+                if let Err(reason) = self.admit(&mut ranks, &line, stream) {
+                    return Err(self.refuse(ranks, &reason));
                 }
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        let (theirs, streams): (Vec<Place>, Vec<TcpStream>) = ranks.into_iter().flatten().unzip();
+        let places = [vec![place.clone()], theirs].concat();
         let token = Token::random();
-        let mut streams: Vec<TcpStream> = Vec::new();
-        let mut places = vec![place.clone()];
-        for (theirs, stream) in ranks.into_iter().flatten() {
-            places.push(theirs);
-            streams.push(stream);
-        }
         let lines = places.iter().map(|place| place.to_line() + "\n");
         let answer = format!("{}\n{}", token.0, lines.collect::<String>());
         for mut stream in streams {
@@ -233,8 +126,11 @@ impl Launch {
         let mut stream = self.reach()?;
         let (run, n, rank) = (&self.run, self.n_ranks, self.rank);
         let line = format!("{MAGIC} {run} {n} {rank} {}\n", place.to_line());
-        let answer = stream.write_all(line.as_bytes());
-        let answer = answer.and_then(|()| read_line(&mut stream, LINE, Instant::now() + ANSWER));
+        let read = |stream: &mut TcpStream, until| read_line(stream, until, || true);
+        let answer = stream
+            .write_all(line.as_bytes())
+            .and_then(|()| stream.set_nonblocking(true))
+            .and_then(|()| read(&mut stream, Instant::now() + ANSWER));
         if !answer.is_ok_and(|line| line == MAGIC) {
             return Err(self.failed(format!(
                 "what listens there is not rank 0 of this run; {PORT} names another port"
@@ -242,8 +138,8 @@ impl Launch {
         }
         let until = Instant::now() + ALL + ANSWER;
         let mut next = || {
-            let line = read_line(&mut stream, LINE, until);
-            line.map_err(|_| self.failed("rank 0 has ended before all ranks have come"))
+            let ended = |_| self.failed("rank 0 has ended before all ranks have come");
+            read(&mut stream, until).map_err(ended)
         };
         let first = next()?;
         if let Some(reason) = first.strip_prefix(REFUSED) {
@@ -264,7 +160,7 @@ impl Launch {
         loop {
             let addresses = self.addresses();
             let tried = addresses.and_then(|addresses| {
-                let connect = |address| TcpStream::connect_timeout(address, Duration::from_secs(5));
+                let connect = |address| TcpStream::connect_timeout(address, TRY);
                 let mut tried = addresses.iter().map(connect);
                 let first = tried
                     .next()
@@ -296,55 +192,4 @@ fn said(line: &str) -> Option<(&str, usize, usize, Place)> {
     let n_ranks = words.next()?.parse().ok()?;
     let rank = words.next()?.parse().ok()?;
     Some((run, n_ranks, rank, Place::from_line(words.next()?)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn launch(changes: &[(&str, &str)]) -> Result<Launch> {
-        let usual = [
-            ("RANK", "1"),
-            ("WORLD_SIZE", "4"),
-            ("LOCAL_RANK", "1"),
-            ("MASTER_ADDR", "node"),
-            ("MASTER_PORT", "29500"),
-        ];
-        let found = |name: &str| {
-            let mut all = changes.iter().chain(&usual);
-            all.find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
-        };
-        Launch::of(found)
-    }
-
-    #[test]
-    fn the_port_is_the_launchers_unless_its_own_process_listens_there() {
-        let port = |changes: &[(&str, &str)]| launch(changes).expect("reads").port;
-        assert_eq!(port(&[]), 29500);
-        assert_eq!(port(&[(AGENT_LISTENS, "False")]), 29500);
-        assert_eq!(port(&[(AGENT_LISTENS, "True")]), 29501);
-        assert_eq!(port(&[(AGENT_LISTENS, "True"), (PORT, "7")]), 7);
-    }
-
-    #[test]
-    fn a_variable_that_is_no_number_is_named() {
-        for (name, value) in [
-            ("RANK", "x"),
-            ("RANK", "4"),
-            ("WORLD_SIZE", "0x4"),
-            ("LOCAL_RANK", ""),
-            ("MASTER_PORT", "65536"),
-            ("HLX_PORT", "-1"),
-            ("WORLD_SIZE", "99999999"),
-        ] {
-            let error = launch(&[(name, value)])
-                .expect_err("is refused")
-                .to_string();
-            assert!(
-                error.starts_with(&format!("{name} {value}: expected a number less than ")),
-                "{error}"
-            );
-        }
-    }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::links::listener::Listener;
 use crate::{Group, host_name};
 
 type Variables = BTreeMap<&'static str, String>;
@@ -15,7 +16,7 @@ type Variables = BTreeMap<&'static str, String>;
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 20_000) as u16;
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let is_free = |port: &u16| Listener::everywhere(*port).is_ok();
     let mut ports = std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed)));
     ports.find(is_free).expect("a free port")
 }
@@ -65,6 +66,45 @@ fn all_ranks_gather_the_same() {
         let expected: Vec<Vec<u8>> = (0..n).map(|rank| vec![rank as u8; 3 * rank]).collect();
         assert!(all.iter().all(|found| *found == expected));
     }
+}
+
+/// As on hosts without IPv4.
+#[test]
+fn ranks_find_each_other_by_ipv6() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return eprintln!("no IPv6 on this machine");
+    }
+    let port = free_port();
+    let mut all = [variables(0, 2, port), variables(1, 2, port)];
+    for variables in &mut all {
+        variables.insert("MASTER_ADDR", "::1".to_owned());
+    }
+    let gathered = each(&all, |sockets| {
+        let group = Group::new(sockets.expect("starts"));
+        let all = group.gather(&[group.rank() as u8]).expect("gathers");
+        group.leave().expect("leaves");
+        all
+    });
+    assert_eq!(gathered, vec![vec![vec![0], vec![1]]; 2]);
+}
+
+/// Rank 0 listened at what its own host takes its name for, on Debian an address of the loopback.
+#[test]
+fn a_first_rank_that_is_named_is_reached_at_all_its_addresses() {
+    if (host_name(), 0).to_socket_addrs().is_err() {
+        return eprintln!("this machine does not know its own name");
+    }
+    let port = free_port();
+    let mut all = [variables(0, 2, port), variables(1, 2, port)];
+    let (_, place) = Place::listen().expect("listens");
+    let outside = place.addresses[0].ip().to_string();
+    all[0].insert("MASTER_ADDR", host_name());
+    all[1].insert("MASTER_ADDR", outside);
+    let started = each(&all, |sockets| {
+        let group = Group::new(sockets.expect("starts"));
+        group.leave().expect("leaves");
+    });
+    assert_eq!(started.len(), 2);
 }
 
 /// Messages larger than what a connection holds, of unequal lengths, both ways at once.
