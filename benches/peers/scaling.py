@@ -1,0 +1,209 @@
+"""Runs of one model on 1, 2, 4, ... devices of this machine: equal digests, and the time of a step.
+
+  python3 scaling.py digests|strong|weak --hlx PROGRAM [--devices vulkan|cpu] [--counts 1,2,4]
+      [--models medium,gpt2] [--arithmetics portable,integer] [--steps N] [--rounds N] [--csv FILE] [--peer]
+
+A model is one of medium, gpt2 and tiny, whose corpora are drawn here; for digests also a configuration whose corpus
+HLX draws, such as configs/ascii-pairs.toml.
+
+digests: each model is trained on each count of devices; parameters, optimizer and chain must be equal. Then a
+  run of the most devices goes on with two (with one where two are the most), and one of these with the most;
+  `hlx verify` recomputes one on the CPU where --verify names its model. The status is 1 if anything differs.
+strong: the step of the configuration's batch; the counts take turns, --rounds times.
+weak: the batch and its shards grow with the count.
+
+--peer runs PyTorch's DDP beside it (ddp.py), in the same turns. --csv has a row for each of them.
+"""
+
+import argparse
+import array
+import datetime
+import json
+import pathlib
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = {
+    "tiny": ("width = 64\nn_layers = 2\nn_heads = 2\npositions = 32", "text", 8),
+    "medium": ("width = 768\nn_layers = 12\nn_heads = 12\npositions = 512", "text", 32),
+    "gpt2": ('architecture = "gpt2"\nvocabulary = 50304', "shards", 8),
+}
+ROW = "date,device,program,model,batch,mode,ranks,exchange,ms,gradients_ms,hidden,values_ms"
+
+
+def draw_corpora(folder):
+    """Text and tokens that no model learns well, of a size for a few hundred steps."""
+    draw = random.Random(1)
+    letters = "etaoin shrdlu cmfwyp vbgkqj xz,.\n"
+    (folder / "text.txt").write_text("".join(draw.choices(letters, k=1_200_000)))
+    tokens = array.array("H", draw.choices(range(50_257), k=600_000))
+    if sys.byteorder == "big":
+        tokens.byteswap()
+    (folder / "tokens.bin").write_bytes(tokens.tobytes())
+
+
+class Runs:
+    """HLX's runs in one folder."""
+
+    def __init__(self, given, folder):
+        self.given, self.folder = given, folder
+        draw_corpora(folder)
+        for path in given.configurations:
+            shutil.copy(path, folder)
+        for name, (model, form, batch) in MODELS.items():
+            path = {"text": "text.txt", "shards": "tokens.bin"}[form]
+            (folder / f"{name}.toml").write_text(
+                f'seed = 1\n[model]\n{model}\n[data]\npath = "{path}"\nformat = "{form}"\n'
+                f'[train]\nmax_steps = 1\nbatch_size = {batch}\nlearning_rate = 0.0003\n'
+                f'optimizer = "adamw"\nclip_norm = 1.0\ncheckpoint_every = 0\n'
+            )
+
+    def devices(self, count):
+        if self.given.devices == "cpu":
+            return ",".join(["cpu"] * count)
+        return ",".join(f"vulkan:{number}" for number in range(count))
+
+    def train(self, model, count, out, sets, resume=False):
+        """The lines of a run by their kind, each with the keys of `hlx train --json`."""
+        which = ["--devices", self.devices(count)] if count > 1 else ["--device", self.devices(1)]
+        command = [self.given.hlx, "train", f"{model}.toml", "--json", "--out", out, *which]
+        command += [part for one in sets for part in ("--set", one)] + ["--resume"] * resume
+        ended = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            sys.exit(f"{' '.join(command)}: status {ended.returncode}: {ended.stderr.strip()}")
+        lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+        return {kind: [one for one in lines if one["kind"] == kind] for kind in ("start", "train", "end")}
+
+
+def proof(runs, out, lines):
+    chain = (runs.folder / out / "chain.jsonl").read_bytes()
+    end = lines["end"][-1]
+    return end["parameters"], end["optimizer"], chain
+
+
+def drop_after(folder, step):
+    """Leaves a run as if it had been stopped after a step with a checkpoint."""
+    for checkpoint in (folder / "checkpoints").glob("step-*"):
+        if int(checkpoint.name.removeprefix("step-")) > step:
+            shutil.rmtree(checkpoint)
+
+
+def digests(runs):
+    given, equal = runs.given, True
+    most = max(given.counts)
+    half = given.steps // 2
+    for model in given.models:
+        for arithmetic in given.arithmetics:
+            sets = [f"arithmetic={arithmetic}", f"train.max_steps={given.steps}", f"train.log_every={half}"]
+            sets += [f"train.checkpoint_every={half}", f"train.shards={max(most, 8)}"]
+            first = None
+
+            def tell(what, found):
+                nonlocal first, equal
+                first = first or found
+                equal = equal and found == first
+                same = "equal" if found == first else "DIFFERS"
+                print(f"{model:8} {arithmetic:9} {what:12} {same}  {found[0][:16]} {found[1][:16]}", flush=True)
+
+            for count in given.counts:
+                out = f"{model}-{arithmetic}-{count}"
+                tell(f"on {count}", proof(runs, out, runs.train(model, count, out, sets)))
+            few = 2 if most > 2 else 1
+            for before, after in [(most, few), (few, most)]:
+                out = f"{model}-{arithmetic}-{before}"
+                drop_after(runs.folder / out, half)
+                lines = runs.train(model, after, out, sets, resume=True)
+                tell(f"{before} then {after}", proof(runs, out, lines))
+            if model in given.verify:
+                command = [given.hlx, "verify", f"{model}-{arithmetic}-{most}", "--device", "cpu"]
+                said = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, check=False)
+                equal = equal and said.returncode == 0
+                print(f"{model:8} {arithmetic:9} on the CPU   {(said.stdout or said.stderr).splitlines()[-1]}", flush=True)
+            for out in runs.folder.glob(f"{model}-{arithmetic}-*"):
+                shutil.rmtree(out)
+    return equal
+
+
+def speed(runs, weak):
+    given = runs.given
+    today = datetime.date.today().isoformat()
+    found, rows = {}, []
+
+    def note(key, device, program, batch, exchange, ms, parts=("", "", "")):
+        model, mode, count = key
+        found.setdefault((program, *key), []).append(ms)
+        rows.append(f"{today},{device},{program},{model},{batch},{mode},{count},{exchange},{ms:.3f},{','.join(parts)}")
+
+    for turn in range(given.rounds):
+        for model in given.models:
+            for count in given.counts:
+                batch = MODELS[model][2] * (count if weak else 1)
+                shards = 8 * count if weak else max(8, *given.counts)
+                for arithmetic in given.arithmetics:
+                    sets = [f"arithmetic={arithmetic}", f"train.batch_size={batch}", f"train.shards={min(shards, batch)}"]
+                    sets += [f"train.max_steps={given.steps}", f"train.log_every={given.steps // 3}"]
+                    out = f"{model}-{arithmetic}-{count}-{turn}"
+                    lines = runs.train(model, count, out, sets)
+                    # The first period has the start in it; a step more or less at its end is in the second.
+                    times = lines["train"][1:]
+                    ms = statistics.mean(one["ms_per_step"] for one in times)
+                    exchange = times[-1].get("exchange")
+                    parts = [f"{exchange[key]:.3f}" if exchange else "" for key in ("gradients_ms", "hidden", "values_ms")]
+                    start = lines["start"][0]
+                    note((model, arithmetic, count), start["device"], "HLX", batch, start.get("exchange") or "", ms, parts)
+                    shutil.rmtree(runs.folder / out)
+                if given.peer and not weak:
+                    command = [sys.executable, "ddp.py", model, "--mode", "eager", "--ranks", str(count)]
+                    said = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+                    if match := re.search(r"ms=([0-9.]+)", said.stdout):
+                        note((model, "f32 eager", count), "", "PyTorch DDP", batch, "NCCL" if count > 1 else "", float(match[1]))
+                    else:
+                        print(f"{' '.join(command)}: {said.stderr.strip().splitlines()[-1:]}", flush=True)
+    for (program, model, mode, count), times in found.items():
+        one = found.get((program, model, mode, 1))
+        ms = statistics.median(times)
+        gain = statistics.median(one) / ms * (count if weak else 1) if one else float("nan")
+        print(f"{program:12} {model:8} {mode:9} {count} devices {ms:9.3f} ms {gain:6.3f} times one", flush=True)
+    if given.csv:
+        given.csv.write_text("\n".join([ROW, *rows]) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = lambda text: text.split(",")  # noqa: E731
+    parser.add_argument("what", choices=["digests", "strong", "weak"])
+    parser.add_argument("--hlx", required=True, help="the program hlx")
+    parser.add_argument("--devices", choices=["vulkan", "cpu"], default="vulkan")
+    parser.add_argument("--counts", type=lambda text: [int(one) for one in text.split(",")], default=[1, 2])
+    parser.add_argument("--models", type=words, default=["medium", "gpt2"])
+    parser.add_argument("--arithmetics", type=words, default=["portable", "integer"])
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--verify", type=words, default=[], help="models whose run is verified on the CPU")
+    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--csv", type=pathlib.Path)
+    given = parser.parse_args()
+    given.configurations = [pathlib.Path(name) for name in given.models if name.endswith(".toml")]
+    given.models = [pathlib.Path(name).stem if name.endswith(".toml") else name for name in given.models]
+    own = {path.stem for path in given.configurations} if given.what == "digests" else set()
+    for name in {*given.models, *given.verify} - MODELS.keys() - own:
+        parser.error(f"{name}: expected some of {', '.join(MODELS)}")
+    for path in given.configurations:
+        if not path.exists():
+            parser.error(f"{path}: no such file")
+    given.hlx = str(pathlib.Path(given.hlx).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(given, pathlib.Path(folder))
+        if given.what == "digests":
+            sys.exit(0 if digests(runs) else 1)
+        speed(runs, given.what == "weak")
+
+
+if __name__ == "__main__":
+    main()
