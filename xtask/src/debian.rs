@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
+use crate::mpi::{LAUNCHERS, Launcher};
 use crate::{Outcome, unknown_argument};
 
 pub const HELP: &str = "\
@@ -18,14 +19,6 @@ network; some 400 MB), unless it is there, builds hlx, and trains eight steps in
 
 Exit status: 0 one digest, 1 another one or something is missing.";
 
-/// The launchers, and the first of their arguments.
-const LAUNCHERS: [(&str, &[&str]); 2] = [
-    (
-        "mpirun.openmpi",
-        &["--allow-run-as-root", "--oversubscribe"],
-    ),
-    ("mpirun.mpich", &[]),
-];
 const COUNTS: [&str; 3] = ["1", "2", "4"];
 /// The run, in the Debian: drawn pairs, so that it needs no file besides.
 const RUN: &str = "/hlx train /config.toml --device cpu --set train.max_steps=8 --set data.count=400 \
@@ -73,8 +66,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
 
 /// Makes the Debian, unless it is there whole.
 fn make(root: &Path, (suite, mirror): (&str, &str)) -> Result<(), String> {
-    let has_all = |(launcher, _): &(&str, &[&str])| root.join("usr/bin").join(launcher).exists();
-    if LAUNCHERS.iter().all(has_all) {
+    let is_there = |launcher: &Launcher| root.join("usr/bin").join(launcher.program).exists();
+    if LAUNCHERS.iter().all(is_there) {
         return Ok(());
     }
     if !command::on_path("debootstrap") {
@@ -114,7 +107,12 @@ fn compare(root: &Path) -> Outcome {
     }
     println!("{:32} {}", "alone", expected.join("  "));
     let mut wrong = 0;
-    for (launcher, options) in LAUNCHERS {
+    for Launcher {
+        program: launcher,
+        options,
+        ..
+    } in LAUNCHERS
+    {
         let version = inside(root, &format!("{launcher} --version"))?;
         println!(
             "{launcher}: {}",

@@ -14,6 +14,7 @@ mod files;
 mod floors;
 mod libm;
 mod lint;
+mod mpi;
 mod package;
 mod ports;
 mod prove;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Outcome;
 use crate::command::{self, step};
-use crew::{Crew, LAUNCHERS, Launcher};
+use crate::mpi::{LAUNCHERS, Launcher};
+use crew::Crew;
 use place::{Ended, Place};
 use random::Random;
 
@@ -218,9 +219,8 @@ fn read(args: &[String]) -> Result<Options, String> {
             "--seed" => options.seed = number()?,
             "--ranks" => options.ranks = number()? as usize,
             "--mpi" => {
-                let known = LAUNCHERS.iter().find(|(name, _)| name == value);
-                let known = known.ok_or("--mpi: expected openmpi or mpich")?;
-                options.launcher = Some(&known.1);
+                let known = LAUNCHERS.iter().find(|launcher| launcher.name == value);
+                options.launcher = Some(known.ok_or("--mpi: expected openmpi or mpich")?);
             }
             "--device" => {
                 options.devices = match value.as_str() {

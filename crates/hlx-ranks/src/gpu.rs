@@ -7,7 +7,6 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
-use std::sync::Arc;
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUevent, CUexternalMemory, CUexternalSemaphore, CUmemAccess_flags,
@@ -69,18 +68,13 @@ pub struct CudaTimeline(CUexternalSemaphore);
 // SAFETY: as for `Gpu`.
 unsafe impl Send for CudaTimeline {}
 
-/// When something was done on a GPU's stream of copies. Clones are the same moment.
-#[derive(Clone)]
-pub struct Moment(Arc<Event>);
-
-struct Event(CUevent);
+/// When something was done on a GPU's stream of copies.
+pub struct Moment(CUevent);
 
 // SAFETY: as for `Gpu`.
-unsafe impl Send for Event {}
-// SAFETY: the driver's calls about an event may come from several threads.
-unsafe impl Sync for Event {}
+unsafe impl Send for Moment {}
 
-impl Drop for Event {
+impl Drop for Moment {
     fn drop(&mut self) {
         // SAFETY: the event is this one's own; the driver frees it when it is done.
         unsafe { sys::cuEventDestroy_v2(self.0) };
@@ -92,7 +86,7 @@ impl Moment {
     pub fn ms_since(&self, earlier: &Self) -> Option<f64> {
         let mut found = 0.0;
         // SAFETY: both events are alive, and the pointer is to a local.
-        let code = unsafe { sys::cuEventElapsedTime(&raw mut found, earlier.0.0, self.0.0) };
+        let code = unsafe { sys::cuEventElapsedTime(&raw mut found, earlier.0, self.0) };
         (code == CUresult::CUDA_SUCCESS).then_some(f64::from(found))
     }
 }
@@ -386,9 +380,9 @@ impl Gpu {
         // SAFETY: the pointer is to a local, the stream one of the current GPU.
         unsafe {
             check("note a moment", sys::cuEventCreate(&raw mut event, 0))?;
-            let event = Event(event);
-            check("note a moment", sys::cuEventRecord(event.0, stream))?;
-            Ok(Moment(Arc::new(event)))
+            let moment = Moment(event);
+            check("note a moment", sys::cuEventRecord(moment.0, stream))?;
+            Ok(moment)
         }
     }
 }

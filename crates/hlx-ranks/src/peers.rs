@@ -163,10 +163,10 @@ impl Peers {
             unsafe { self.gpu.copy(addresses, expected) }?;
             self.send(peer, Message::Read)?;
         }
-        match n_out > 0 && self.receive(peer)? != Message::Read {
-            true => Err(self.confused(peer)),
-            false => Ok(()),
+        if n_out > 0 && self.receive(peer)? != Message::Read {
+            return Err(self.confused(peer));
         }
+        Ok(())
     }
 
     fn send(&self, to: usize, message: Message) -> Result<()> {

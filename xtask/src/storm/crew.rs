@@ -6,33 +6,10 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use super::random::Random;
+use crate::mpi::Launcher;
 
 /// How long the other ranks may take to end after one was killed.
 const END: Duration = Duration::from_secs(30);
-
-/// A launcher of MPI: its program, and what it needs besides the number of ranks.
-pub struct Launcher {
-    pub program: &'static str,
-    options: &'static [&'static str],
-}
-
-/// What `--mpi` names.
-pub const LAUNCHERS: [(&str, Launcher); 2] = [
-    (
-        "openmpi",
-        Launcher {
-            program: "mpirun.openmpi",
-            options: &["--oversubscribe", "--allow-run-as-root"],
-        },
-    ),
-    (
-        "mpich",
-        Launcher {
-            program: "mpirun.mpich",
-            options: &[],
-        },
-    ),
-];
 
 /// The ranks of one attempt, and the one that is killed.
 #[derive(Clone, Copy)]

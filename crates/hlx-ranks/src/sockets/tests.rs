@@ -12,7 +12,7 @@ use crate::{Group, host_name};
 
 type Variables = BTreeMap<&'static str, String>;
 
-/// A port that nobody uses: below those that the system gives to whoever asks for any.
+/// A free port, below the system's range of ephemeral ports: no other test binds it by port 0.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 20_000) as u16;

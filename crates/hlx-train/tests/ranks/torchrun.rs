@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::common::{Scratch, text};
 
-/// A port that nobody uses: below those that the system gives to whoever asks for any.
+/// A free port, below the system's range of ephemeral ports: no other test binds it by port 0.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 20_000) as u16;
