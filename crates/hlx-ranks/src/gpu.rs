@@ -158,7 +158,7 @@ impl Gpu {
         self.uuid
     }
 
-    /// Fails unless this GPU can read memory that another rank has allocated on its own, without the host.
+    /// Fails unless this GPU can read memory that another rank has allocated on the GPU of this UUID, without the host.
     pub(crate) fn check_reach(&self, other: Uuid) -> Result<()> {
         use sys::CUdevice_attribute as Attribute;
         let no = |reason| Err(RankError::start("CUDA", reason));
@@ -173,6 +173,9 @@ impl Gpu {
             if has == 0 {
                 return no("the GPU has no memory that processes share");
             }
+        }
+        if other == self.uuid {
+            return Ok(());
         }
         let Some(device) = device_of(other)? else {
             return no("does not see the GPU of another rank");

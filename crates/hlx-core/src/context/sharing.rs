@@ -1,4 +1,5 @@
-//! What a context shares with another library on the same GPU: memory, and the order of both works.
+//! What a context shares with another library on the same GPU, or with a thread of the host: memory, and the order
+//! of both works.
 
 use std::fs::File;
 
@@ -18,7 +19,7 @@ pub struct SharedBuffer {
 }
 
 impl Context {
-    fn sharing(&self, operation: &str) -> Result<&VulkanStream, CoreError> {
+    fn vulkan_stream(&self, operation: &str) -> Result<&VulkanStream, CoreError> {
         match self.stream() {
             Stream::Vulkan(stream) => Ok(stream),
             Stream::Cpu(_) => Err(CoreError::invalid(operation, "not possible on the CPU")),
@@ -28,7 +29,7 @@ impl Context {
     /// The number by which other libraries know the device (Vulkan's `deviceUUID`); none on one that
     /// cannot share memory with them.
     pub fn sharing_uuid(&self) -> Option<[u8; 16]> {
-        let stream = self.sharing("share").ok()?;
+        let stream = self.vulkan_stream("share").ok()?;
         stream.device().sharing_uuid()
     }
 
@@ -38,7 +39,7 @@ impl Context {
     /// # Errors
     /// As [`Context::alloc`], and [`CoreError::Invalid`] on a device that cannot export memory.
     pub fn alloc_shared(&self, len: usize) -> Result<SharedBuffer, CoreError> {
-        let device = self.sharing("export memory")?.device();
+        let device = self.vulkan_stream("export memory")?.device();
         let (memory, file, bytes) = device.allocate_exported(len.max(1))?;
         let block = self.source().adopt(memory, len.max(1));
         let buffer = Buffer::isolated(block, len);
@@ -56,18 +57,26 @@ impl Context {
     /// [`CoreError::Invalid`] on a device that cannot import memory and for less than `len` elements; the driver's
     /// error.
     pub fn import_shared(&self, file: File, bytes: u64, len: usize) -> Result<Buffer, CoreError> {
-        let device = self.sharing("import memory")?.device();
+        let device = self.vulkan_stream("import memory")?.device();
         let words = len.max(1);
         let memory = device.import(words, (file, bytes))?;
         Ok(Buffer::isolated(self.source().adopt(memory, words), len))
     }
 
-    /// Makes a timeline semaphore at 0, and an opaque file descriptor of it.
+    /// Makes a timeline at 0, for the device and the host.
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`] on the CPU; the driver's error.
+    pub fn timeline(&self) -> Result<Timeline, CoreError> {
+        self.vulkan_stream("make a timeline")?.device().timeline()
+    }
+
+    /// Makes a timeline at 0 that another library can import, and an opaque file descriptor of it.
     ///
     /// # Errors
     /// [`CoreError::Invalid`] on a device that cannot export it; the driver's error.
-    pub fn timeline(&self) -> Result<(Timeline, File), CoreError> {
-        let stream = self.sharing("export a timeline")?;
+    pub fn shared_timeline(&self) -> Result<(Timeline, File), CoreError> {
+        let stream = self.vulkan_stream("export a timeline")?;
         stream.device().exported_timeline()
     }
 
@@ -76,7 +85,8 @@ impl Context {
     /// # Errors
     /// As [`Context::sync`], which this does not wait for.
     pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
-        self.sharing("raise a timeline")?.raise(timeline, value)
+        self.vulkan_stream("raise a timeline")?
+            .raise(timeline, value)
     }
 
     /// Lets all work launched from now on begin when the timeline has `value`. The host does not wait.
@@ -84,7 +94,7 @@ impl Context {
     /// # Errors
     /// As [`Context::raise`].
     pub fn await_value(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
-        let stream = self.sharing("await a timeline")?;
-        stream.await_value(timeline, value)
+        self.vulkan_stream("await a timeline")?
+            .await_value(timeline, value)
     }
 }

@@ -23,8 +23,8 @@ pub enum Medium {
 /// The variable that chooses the medium, or what fits.
 const EXCHANGE: &str = "HLX_EXCHANGE";
 
-/// Finds the fastest medium that all ranks have: between NVIDIA GPUs, one a rank, their copy engines if all are on
-/// one host, else NCCL; the host's memory for others.
+/// Finds the fastest medium that all ranks have: between NVIDIA GPUs their copy engines if all are on one host, else
+/// NCCL if each rank has one of its own; the host's memory for others.
 ///
 /// # Errors
 /// [`Refused`](super::Refused) where a medium was chosen, or the host's memory carries no data, and a rank lacks it;
@@ -70,9 +70,7 @@ fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Med
         let line = line.to_owned();
         Ok(Err(Refusal { rank, line }))
     };
-    if let Some(rank) = (0..uuids.len()).find(|&rank| uuids[..rank].contains(&uuids[rank])) {
-        return none(rank, "shares its GPU");
-    }
+    let sharing = (0..uuids.len()).find(|&rank| uuids[..rank].contains(&uuids[rank]));
     let uuids = uuids.iter().map(|uuid| Uuid::try_from(&uuid[..]));
     let (Ok(gpu), Ok(uuids)) = (gpu, uuids.collect::<Result<Vec<Uuid>, _>>()) else {
         return none(group.rank(), "answered wrongly");
@@ -85,6 +83,9 @@ fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Med
                 tracing::info!("no copies between GPUs: {}: {line}", group.name(rank));
             }
         }
+    }
+    if let Some(rank) = sharing {
+        return none(rank, "shares its GPU");
     }
     let library = NcclLibrary::open().map_err(|error| error.to_string());
     let found = library.as_ref().map(|_| &[][..]).map_err(String::clone);

@@ -5,14 +5,15 @@
 //! back and forth between the two all the while.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 use hlx_core::{Buffer, Context, Timeline};
 use hlx_nn::Result;
+use hlx_ranks::{CudaMemory, Gpu};
 
 use super::link::Link;
 use super::times::Span;
-use super::{broken, copy};
+use super::worker::Worker;
+use super::{broken, copy, lost};
 
 /// Above every value of a timeline: nothing waits for a link that is broken.
 const BROKEN: u64 = 1 << 30;
@@ -20,10 +21,11 @@ const BROKEN: u64 = 1 << 30;
 /// What copies words between the slots of two ranks.
 pub(super) trait Carrier: Send + 'static {
     /// A moment on its clock.
-    type Moment: Send;
+    type Moment: Send + 'static;
 
     /// Copies what the other rank has in its slot to this rank's, where both have work done up to this swap, and
-    /// sees to it that `copied` rises when this rank may use both. Returns when it begins and when it is done.
+    /// sees to it that the timeline of copies has the swap's number when this rank may use both. Returns when it
+    /// begins and when it is done.
     fn carry(&self, swap: &Swap) -> Result<[Self::Moment; 2]>;
 
     /// What tells this moment, on another thread.
@@ -36,13 +38,13 @@ pub(super) trait Carrier: Send + 'static {
 /// A swap of two ranks' slots.
 pub(super) struct Swap {
     pub peer: usize,
+    /// Swaps are counted from 1.
+    pub number: u64,
     pub slot: usize,
     /// The words that go.
     pub n_out: usize,
     /// The words that come.
     pub n_into: usize,
-    /// The value of the timeline that rises behind it.
-    pub copied: u64,
 }
 
 /// The memory of a swap, as the device knows it.
@@ -51,27 +53,36 @@ pub(super) struct Slot {
     pub into: Buffer,
 }
 
+/// Device memory of so many words, and what CUDA knows of it.
+pub(super) fn shared_memory(
+    ctx: &Context,
+    gpu: &Gpu,
+    words: usize,
+) -> Result<(Buffer, CudaMemory)> {
+    let shared = ctx.alloc_shared(words)?;
+    let there = gpu.import_memory(shared.file, shared.bytes);
+    Ok((shared.buffer, there.map_err(lost)?))
+}
+
 /// A link of one rank.
 pub(super) struct DeviceLink<C: Carrier> {
     ctx: Context,
     name: String,
     slots: Vec<Slot>,
-    next: usize,
-    /// The device has done what comes before a copy.
-    ready: (Timeline, u64),
-    /// The copy is done.
-    copied: (Timeline, u64),
-    /// Swaps under way: the slot, the words that come, and the value of `copied` behind it.
-    under_way: VecDeque<(usize, usize, u64)>,
-    n_launched: usize,
-    jobs: Sender<(u64, Swap)>,
-    launched: Receiver<Result<Launched<C::Moment>>>,
-    /// Values of `ready` to be noted, and when the device came to them.
-    marks: (Sender<u64>, Receiver<Result<C::Moment>>),
-    n_marks: usize,
+    /// Has a swap's number when the device has done what comes before its copy.
+    ready: Timeline,
+    /// Has a swap's number when its copy is done.
+    copied: Timeline,
+    /// Swaps that have begun.
+    n_begun: u64,
+    /// The words that come in the swaps under way, the oldest first.
+    under_way: VecDeque<usize>,
+    copies: Worker<Swap, Launched<C::Moment>>,
+    /// Notes when the device comes to a swap.
+    marks: Worker<u64, C::Moment>,
 }
 
-/// A swap that was launched.
+/// A copy that was launched.
 struct Launched<M> {
     begin: M,
     end: M,
@@ -79,62 +90,41 @@ struct Launched<M> {
 }
 
 impl<C: Carrier> DeviceLink<C> {
-    /// A link over slots that the carrier knows, too, and the timeline that it lets rise.
+    /// A link over slots that the carrier knows, too, and the timeline of copies that it lets rise.
     pub fn new(
         ctx: &Context,
         (name, carrier): (String, C),
         slots: Vec<Slot>,
         copied: Timeline,
     ) -> Result<Self> {
-        let (ready, _) = ctx.timeline()?;
-        let marks = mark(carrier.clock(), ready.clone());
-        let ((jobs, incoming), (outgoing, launched)) = (channel::<(u64, Swap)>(), channel());
+        let ready = ctx.timeline()?;
+        let (marked, clock) = (ready.clone(), carrier.clock());
+        let marks = Worker::new("marks", move |number| {
+            marked.wait(number)?;
+            clock()
+        });
         let (before, unblocked) = (ready.clone(), copied.clone());
-        std::thread::spawn(move || {
-            for (ready, swap) in incoming {
-                let result = launch(&carrier, (&before, ready), &swap);
-                let is_broken = result.is_err();
-                if outgoing.send(result).is_err() || is_broken {
-                    let _ = unblocked.raise(BROKEN);
-                    break;
-                }
-            }
+        let copies = Worker::new("copies", move |swap| {
+            launch(&carrier, &before, &swap).inspect_err(|_| {
+                let _ = unblocked.raise(BROKEN);
+            })
         });
         Ok(Self {
             ctx: ctx.clone(),
             name,
             slots,
-            next: 0,
-            ready: (ready, 0),
-            copied: (copied, 0),
+            ready,
+            copied,
+            n_begun: 0,
             under_way: VecDeque::new(),
-            n_launched: 0,
-            jobs,
-            launched,
+            copies,
             marks,
-            n_marks: 0,
         })
     }
 
-    /// What the thread has launched since the last call.
-    fn take_launched(&mut self) -> Result<Vec<Launched<C::Moment>>> {
-        let next = |_| {
-            let ended = || broken("the thread of copies has ended");
-            self.launched.recv().map_err(|_| ended())?
-        };
-        (0..std::mem::take(&mut self.n_launched))
-            .map(next)
-            .collect()
-    }
-
-    /// The last moment that was marked since the last call.
-    fn take_mark(&mut self) -> Result<Option<C::Moment>> {
-        let mut found = None;
-        for _ in 0..std::mem::take(&mut self.n_marks) {
-            let ended = |_| broken("the thread of marks has ended");
-            found = Some(self.marks.1.recv().map_err(ended)??);
-        }
-        Ok(found)
+    /// Where the words of a swap lie.
+    fn slot_of(&self, number: u64) -> usize {
+        (number % self.slots.len() as u64) as usize
     }
 }
 
@@ -144,48 +134,42 @@ impl<C: Carrier> Link for DeviceLink<C> {
     }
 
     fn begin(&mut self, peer: usize, out: Option<&Buffer>, n_into: usize) -> Result<()> {
-        let slot = self.next;
-        self.next = (slot + 1) % self.slots.len();
+        let number = self.n_begun + 1;
+        let slot = self.slot_of(number);
         let n_out = out.map_or(0, Buffer::len);
         if let Some(out) = out {
             copy(&self.ctx, out, &self.slots[slot].out.slice(0, n_out)?)?;
         }
-        self.ready.1 += 1;
-        self.ctx.raise(&self.ready.0, self.ready.1)?;
-        self.copied.1 += 1;
-        let copied = self.copied.1;
-        self.under_way.push_back((slot, n_into, copied));
-        self.n_launched += 1;
-        let swap = Swap {
+        self.ctx.raise(&self.ready, number)?;
+        self.n_begun = number;
+        self.under_way.push_back(n_into);
+        self.copies.give(Swap {
             peer,
+            number,
             slot,
             n_out,
             n_into,
-            copied,
-        };
-        // A thread that is gone has left its error.
-        let _ = self.jobs.send((self.ready.1, swap));
+        });
         Ok(())
     }
 
     fn end(&mut self) -> Result<Buffer> {
-        let Some((slot, n, copied)) = self.under_way.pop_front() else {
+        let oldest = self.n_begun + 1 - self.under_way.len() as u64;
+        let Some(n_into) = self.under_way.pop_front() else {
             return Err(broken("no swap is under way"));
         };
-        self.ctx.await_value(&self.copied.0, copied)?;
-        Ok(self.slots[slot].into.slice(0, n)?)
+        self.ctx.await_value(&self.copied, oldest)?;
+        Ok(self.slots[self.slot_of(oldest)].into.slice(0, n_into)?)
     }
 
     fn passes_end(&mut self) -> Result<()> {
-        self.n_marks += 1;
-        // A thread that is gone has left its error.
-        let _ = self.marks.0.send(self.ready.1);
+        self.marks.give(self.n_begun);
         Ok(())
     }
 
     fn take_spans(&mut self) -> Result<(Vec<Span>, f64)> {
-        let swaps = self.take_launched()?;
-        let passes_end = self.take_mark()?;
+        let swaps = self.copies.take_all()?;
+        let passes_end = self.marks.take_all()?.pop();
         let first = swaps.first().map(|swap| &swap.begin);
         let ms = |moment: &C::Moment| first.map_or(0.0, |first| C::ms(first, moment));
         let span = |swap: &Launched<C::Moment>| Span {
@@ -198,32 +182,150 @@ impl<C: Carrier> Link for DeviceLink<C> {
     }
 }
 
-fn launch<C: Carrier>(
-    carrier: &C,
-    (timeline, ready): (&Timeline, u64),
-    swap: &Swap,
-) -> Result<Launched<C::Moment>> {
-    timeline.wait(ready)?;
+fn launch<C: Carrier>(carrier: &C, ready: &Timeline, swap: &Swap) -> Result<Launched<C::Moment>> {
+    ready.wait(swap.number)?;
     let [begin, end] = carrier.carry(swap)?;
     let bytes = 4 * (swap.n_out + swap.n_into) as u64;
     Ok(Launched { begin, end, bytes })
 }
 
-/// A thread that notes when the device comes to values of a timeline.
-fn mark<M: Send + 'static>(
-    clock: Box<dyn Fn() -> Result<M> + Send>,
-    timeline: Timeline,
-) -> (Sender<u64>, Receiver<Result<M>>) {
-    let (sender, values) = channel();
-    let (moments, receiver) = channel();
-    std::thread::spawn(move || {
-        for value in values {
-            let waited = timeline.wait(value);
-            let moment = waited.map_err(Into::into).and_then(|()| clock());
-            if moments.send(moment).is_err() {
-                break;
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    use hlx_core::testing::vulkan_contexts;
+
+    use super::*;
+
+    /// A rank that is its own peer: what is sent lies where it is received, and may be used a while later.
+    struct Mirror {
+        copied: Timeline,
+        n_carried: Arc<AtomicU64>,
+        last: u64,
+    }
+
+    impl Carrier for Mirror {
+        type Moment = Instant;
+
+        fn carry(&self, swap: &Swap) -> Result<[Instant; 2]> {
+            if swap.number > self.last {
+                return Err(broken("the other rank is lost"));
             }
+            let begin = Instant::now();
+            std::thread::sleep(Duration::from_millis(20));
+            self.n_carried.store(swap.number, Ordering::SeqCst);
+            self.copied.raise(swap.number)?;
+            Ok([begin, Instant::now()])
         }
-    });
-    (sender, receiver)
+
+        fn clock(&self) -> Box<dyn Fn() -> Result<Instant> + Send> {
+            Box::new(|| Ok(Instant::now()))
+        }
+
+        fn ms(from: &Instant, to: &Instant) -> f64 {
+            to.saturating_duration_since(*from).as_secs_f64() * 1e3
+        }
+    }
+
+    const WORDS: usize = 256;
+
+    /// A link over so many slots whose copies fail after a swap, and the number of the last one carried.
+    fn link(ctx: &Context, n_slots: usize, last: u64) -> (DeviceLink<Mirror>, Arc<AtomicU64>) {
+        let slot = |_| {
+            let memory = ctx.alloc(WORDS).expect("memory");
+            let (out, into) = (memory.clone(), memory);
+            Slot { out, into }
+        };
+        let slots = (0..n_slots).map(slot).collect();
+        let copied = ctx.timeline().expect("timeline");
+        let n_carried = Arc::new(AtomicU64::new(0));
+        let mirror = Mirror {
+            copied: copied.clone(),
+            n_carried: Arc::clone(&n_carried),
+            last,
+        };
+        let link = DeviceLink::new(ctx, ("a mirror".to_owned(), mirror), slots, copied);
+        (link.expect("a link"), n_carried)
+    }
+
+    fn words(ctx: &Context, of: f32) -> Buffer {
+        ctx.buffer_f32(&[of; WORDS]).expect("words")
+    }
+
+    /// Swaps end in their order over slots taken in turn; the device waits for each copy, and the words are those
+    /// of the moment when the swap began.
+    #[test]
+    fn the_device_uses_words_when_they_are_copied() {
+        for ctx in vulkan_contexts() {
+            let (mut link, n_carried) = link(&ctx, 3, 7);
+            let buffer = words(&ctx, 0.0);
+            let host = || ctx.alloc_host(WORDS).expect("host memory");
+            let mut copies = Vec::new();
+            for number in 1..=7_u16 {
+                ctx.fill(&buffer, f32::from(number).to_bits())
+                    .expect("fills");
+                link.begin(0, Some(&buffer), WORDS / 2).expect("begins");
+                if number == 5 {
+                    link.passes_end().expect("marks");
+                }
+                if number > 2 {
+                    let received = link.end().expect("ends");
+                    assert_eq!(received.len(), WORDS / 2);
+                    copies.push(ctx.copy_to_host(&received, host()).expect("copies"));
+                }
+            }
+            for _ in 0..2 {
+                let received = link.end().expect("ends");
+                copies.push(ctx.copy_to_host(&received, host()).expect("copies"));
+            }
+            assert!(link.end().is_err(), "no swap is under way");
+            for (copy, number) in copies.into_iter().zip(1..) {
+                let host = copy.wait().expect("copied");
+                assert!(n_carried.load(Ordering::SeqCst) >= number, "{ctx:?}");
+                let expected = (number as f32).to_bits();
+                let words = &host.words()[..WORDS / 2];
+                assert!(
+                    words.iter().all(|word| *word == expected),
+                    "{number} on {ctx:?}"
+                );
+            }
+            let (spans, passes_end) = link.take_spans().expect("times");
+            assert_eq!(spans.len(), 7);
+            assert!(
+                spans
+                    .iter()
+                    .all(|span| span.bytes == 4 * 3 * WORDS as u64 / 2)
+            );
+            assert!(
+                spans
+                    .windows(2)
+                    .all(|pair| pair[0].end_ms <= pair[1].begin_ms)
+            );
+            // The device comes to the fifth swap after two copies, which take 20 ms each.
+            assert!(passes_end >= spans[1].end_ms, "{passes_end} {spans:?}");
+        }
+    }
+
+    /// A copy that fails lets the device go on, and its error is told once times are taken.
+    #[test]
+    fn a_copy_that_fails_blocks_nothing() {
+        for ctx in vulkan_contexts() {
+            let (mut link, _) = link(&ctx, 3, 1);
+            let buffer = words(&ctx, 3.0);
+            for _ in 0..3 {
+                link.begin(0, Some(&buffer), WORDS).expect("begins");
+            }
+            for _ in 0..3 {
+                link.end().expect("ends");
+            }
+            ctx.sync().expect("goes on");
+            let error = link.take_spans().map(|_| ()).expect_err("failed");
+            assert!(
+                error.to_string().ends_with("the other rank is lost"),
+                "{error}"
+            );
+        }
+    }
 }

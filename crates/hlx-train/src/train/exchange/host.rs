@@ -2,16 +2,15 @@
 //! the other rank, and the device copies what came back.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hlx_core::{Buffer, Context, CoreError, HostBuffer, PendingCopy};
-use hlx_nn::{NnError, Result};
-use hlx_ranks::{Group, RankError};
+use hlx_core::{Buffer, Context, HostBuffer, PendingCopy};
+use hlx_nn::Result;
+use hlx_ranks::Group;
 
 use super::link::{Cut, Link};
 use super::times::Span;
+use super::worker::Worker;
 use super::{broken, lost};
 
 /// Pieces of 16 MiB: while one is sent, the device copies the next.
@@ -28,9 +27,7 @@ const LOOK: Duration = Duration::from_micros(20);
 /// The link of one rank.
 pub(super) struct HostLink {
     ctx: Context,
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Result<Done, Failed>>,
-    worker: Option<JoinHandle<()>>,
+    swaps: Worker<Job, Done>,
     free: Vec<Slot>,
     /// Slots that the device copies received words from.
     uploads: VecDeque<(PendingCopy, HostBuffer)>,
@@ -38,7 +35,8 @@ pub(super) struct HostLink {
     received: Buffer,
     began: Instant,
     spans: Vec<Span>,
-    passes: Option<(Sender<PendingCopy>, Receiver<f64>)>,
+    /// Notes when the device has copied; none on the CPU, which has done what is launched.
+    marks: Option<Worker<PendingCopy, f64>>,
     passes_end_ms: Option<f64>,
 }
 
@@ -67,20 +65,6 @@ struct Done {
     span: Span,
 }
 
-enum Failed {
-    Rank(RankError),
-    Device(CoreError),
-}
-
-impl From<Failed> for NnError {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Rank(error) => lost(error),
-            Failed::Device(error) => error.into(),
-        }
-    }
-}
-
 impl HostLink {
     /// A link with room for `n_slots` swaps of `slot_words` words.
     pub fn new(
@@ -95,28 +79,19 @@ impl HostLink {
             })
         };
         let began = Instant::now();
-        let (jobs, incoming) = channel::<Job>();
-        let (outgoing, done) = channel();
         let group = group.clone();
-        let worker = std::thread::spawn(move || {
-            for job in incoming {
-                let result = carry_out(&group, job, began);
-                if outgoing.send(result).is_err() {
-                    break;
-                }
-            }
-        });
+        let swaps = Worker::new("swaps", move |job| carry_out(&group, job, began));
+        let note = move |copy| wait(copy).map(|_| ms_since(began));
+        let marks = (!ctx.is_cpu()).then(|| Worker::new("marks", note));
         Ok(Self {
             ctx: ctx.clone(),
-            jobs: Some(jobs),
-            done,
-            worker: Some(worker),
+            swaps,
             free: (0..n_slots).map(slot).collect::<Result<_>>()?,
             uploads: VecDeque::new(),
             received: ctx.alloc(slot_words)?,
             began,
             spans: Vec::new(),
-            passes: (!ctx.is_cpu()).then(|| watch(began)),
+            marks,
             passes_end_ms: None,
         })
     }
@@ -149,23 +124,17 @@ impl Link for HostLink {
             }
             None => Out::Nothing(memory),
         };
-        let job = Job {
+        self.swaps.give(Job {
             peer,
             out,
             into,
             n_into,
-        };
-        // A worker that is gone has left its error.
-        if let Some(jobs) = &self.jobs {
-            let _ = jobs.send(job);
-        }
+        });
         Ok(())
     }
 
     fn end(&mut self) -> Result<Buffer> {
-        let done = self.done.recv();
-        let done = done.map_err(|_| broken("its thread has ended"))?;
-        let Done { slot, n_into, span } = done?;
+        let Done { slot, n_into, span } = self.swaps.take()?;
         self.spans.push(span);
         let received = self.received.slice(0, n_into)?;
         if n_into == 0 {
@@ -179,30 +148,28 @@ impl Link for HostLink {
     }
 
     fn passes_end(&mut self) -> Result<()> {
-        match &self.passes {
+        match &mut self.marks {
             None => self.passes_end_ms = Some(ms_since(self.began)),
-            Some((watch, _)) => {
+            Some(marks) => {
                 let word = self.received.slice(0, 1)?;
-                let copy = self.ctx.copy_to_host(&word, self.ctx.alloc_host(1)?)?;
-                let _ = watch.send(copy);
+                marks.give(self.ctx.copy_to_host(&word, self.ctx.alloc_host(1)?)?);
             }
         }
         Ok(())
     }
 
     fn take_spans(&mut self) -> Result<(Vec<Span>, f64)> {
-        let arrived = self.passes.as_ref().and_then(|(_, ends)| ends.recv().ok());
-        let end = arrived.or(self.passes_end_ms.take());
+        let end = match &mut self.marks {
+            Some(marks) => marks.take_all()?.pop(),
+            None => self.passes_end_ms.take(),
+        };
         Ok((std::mem::take(&mut self.spans), end.unwrap_or(0.0)))
     }
 }
 
 impl Drop for HostLink {
     fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(worker) = self.worker.take() {
-            let _ = worker.join();
-        }
+        self.swaps.join();
     }
 }
 
@@ -211,15 +178,15 @@ fn ms_since(began: Instant) -> f64 {
 }
 
 /// Waits for a copy without keeping the device's lock.
-fn wait(copy: PendingCopy) -> Result<HostBuffer, CoreError> {
+fn wait(copy: PendingCopy) -> Result<HostBuffer> {
     while !copy.is_done()? {
         std::thread::sleep(LOOK);
     }
-    copy.wait()
+    Ok(copy.wait()?)
 }
 
 /// What the worker does.
-fn carry_out(group: &Group, job: Job, began: Instant) -> Result<Done, Failed> {
+fn carry_out(group: &Group, job: Job, began: Instant) -> Result<Done> {
     let Job {
         peer,
         out,
@@ -227,13 +194,13 @@ fn carry_out(group: &Group, job: Job, began: Instant) -> Result<Done, Failed> {
         n_into,
     } = job;
     let (out, n_out) = match out {
-        Out::Words(copy, n) => (wait(copy).map_err(Failed::Device)?, n),
+        Out::Words(copy, n) => (wait(copy)?, n),
         Out::Nothing(memory) => (memory, 0),
     };
     let begin_ms = ms_since(began);
     let sent = bytemuck::cast_slice(&out.words()[..n_out]);
     let received = bytemuck::cast_slice_mut(&mut into.words_mut()[..n_into]);
-    group.swap(peer, sent, received).map_err(Failed::Rank)?;
+    group.swap(peer, sent, received).map_err(lost)?;
     let span = Span {
         begin_ms,
         end_ms: ms_since(began),
@@ -244,18 +211,4 @@ fn carry_out(group: &Group, job: Job, began: Instant) -> Result<Done, Failed> {
         n_into,
         span,
     })
-}
-
-/// A thread that tells when copies were done.
-fn watch(began: Instant) -> (Sender<PendingCopy>, Receiver<f64>) {
-    let (sender, copies) = channel::<PendingCopy>();
-    let (ends, receiver) = channel();
-    std::thread::spawn(move || {
-        for copy in copies {
-            if wait(copy).is_err() || ends.send(ms_since(began)).is_err() {
-                break;
-            }
-        }
-    });
-    (sender, receiver)
 }

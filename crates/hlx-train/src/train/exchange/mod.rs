@@ -15,6 +15,7 @@ mod nccl;
 #[cfg(target_os = "linux")]
 mod peers;
 mod times;
+mod worker;
 
 use std::collections::VecDeque;
 use std::ops::Range;

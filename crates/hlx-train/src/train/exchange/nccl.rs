@@ -1,10 +1,10 @@
 //! Copies from GPU to GPU by NCCL.
 
 use hlx_core::Context;
-use hlx_nn::{NnError, Result};
+use hlx_nn::Result;
 use hlx_ranks::{CudaMemory, CudaTimeline, Gpu, Group, Moment, Nccl, NcclLibrary};
 
-use super::device::{Carrier, DeviceLink, Slot, Swap};
+use super::device::{Carrier, DeviceLink, Slot, Swap, shared_memory};
 use super::link::Cut;
 use super::lost;
 
@@ -35,11 +35,7 @@ impl NcclCarrier {
         (n_slots, slot_words): (usize, usize),
     ) -> Result<DeviceLink<Self>> {
         let nccl = library.connect(group, gpu).map_err(lost)?;
-        let memory = || {
-            let shared = ctx.alloc_shared(slot_words)?;
-            let there = nccl.gpu().import_memory(shared.file, shared.bytes);
-            Ok::<_, NnError>((shared.buffer, there.map_err(lost)?))
-        };
+        let memory = || shared_memory(ctx, nccl.gpu(), slot_words);
         let (mut here, mut there) = (Vec::new(), Vec::new());
         for _ in 0..n_slots {
             let [out, into] = [memory()?, memory()?];
@@ -49,7 +45,7 @@ impl NcclCarrier {
             });
             there.push([out.1, into.1]);
         }
-        let (copied, file) = ctx.timeline()?;
+        let (copied, file) = ctx.shared_timeline()?;
         let name = nccl.name();
         let carrier = Self {
             slots: there,
@@ -73,7 +69,7 @@ impl Carrier for NcclCarrier {
         nccl.swap(swap.peer, out, into).map_err(lost)?;
         // The device has come to this moment when it sees the timeline risen.
         let end = nccl.gpu().moment().map_err(lost)?;
-        let raised = nccl.gpu().raise(&self.copied, swap.copied);
+        let raised = nccl.gpu().raise(&self.copied, swap.number);
         raised.map_err(lost)?;
         Ok([begin, end])
     }

@@ -6,7 +6,7 @@ use hlx_core::{Context, Timeline};
 use hlx_nn::Result;
 use hlx_ranks::{CudaMemory, Gpu, Group, Lines, Peers};
 
-use super::device::{Carrier, DeviceLink, Slot, Swap};
+use super::device::{Carrier, DeviceLink, Slot, Swap, shared_memory};
 use super::link::Cut;
 use super::lost;
 
@@ -38,15 +38,14 @@ impl PeerCarrier {
         let (peers, windows) = Peers::connect(met, group, room).map_err(lost)?;
         let (mut slots, mut into) = (Vec::new(), Vec::new());
         for window in windows {
-            let shared = ctx.alloc_shared(slot_words)?;
-            let there = peers.gpu().import_memory(shared.file, shared.bytes);
-            into.push(there.map_err(lost)?);
+            let (here, there) = shared_memory(ctx, peers.gpu(), slot_words)?;
             slots.push(Slot {
                 out: ctx.import_shared(window.file, window.bytes, slot_words)?,
-                into: shared.buffer,
+                into: here,
             });
+            into.push(there);
         }
-        let (copied, _) = ctx.timeline()?;
+        let copied = ctx.timeline()?;
         let carrier = Self {
             peers,
             into,
@@ -65,7 +64,7 @@ impl Carrier for PeerCarrier {
         let out = (swap.slot, 4 * swap.n_out);
         let into = (&self.into[swap.slot], 0..4 * swap.n_into);
         self.peers.swap(swap.peer, out, into).map_err(lost)?;
-        self.copied.raise(swap.copied)?;
+        self.copied.raise(swap.number)?;
         Ok([begin, Instant::now()])
     }
 
