@@ -3,16 +3,18 @@
   python3 scaling.py digests|strong|weak --hlx PROGRAM [--devices vulkan|cpu] [--counts 1,2,4]
       [--models medium,gpt2] [--arithmetics portable,integer] [--steps N] [--rounds N] [--csv FILE] [--peer]
 
-A model is one of medium, gpt2 and tiny, whose corpora are drawn here; for digests also a configuration whose corpus
-HLX draws, such as configs/ascii-pairs.toml.
+A model is one of medium, gpt2 and tiny, whose corpora are drawn here; for digests also a configuration, such as
+configs/ascii-pairs.toml, and golden: the golden transformer, whose two shards must give the published digests on one
+and two devices.
 
 digests: each model is trained on each count of devices; parameters, optimizer and chain must be equal. Then a
   run of the most devices goes on with two (with one where two are the most), and one of these with the most;
   `hlx verify` recomputes one on the CPU where --verify names its model. The status is 1 if anything differs.
+  --gpus N lets the ranks of a larger count share N GPUs.
 strong: the step of the configuration's batch; the counts take turns, --rounds times.
 weak: the batch and its shards grow with the count.
 
---peer runs PyTorch's DDP beside it (ddp.py), in the same turns. --csv has a row for each of them.
+--peer runs PyTorch's DDP beside it (ddp.py), in the same turns. --csv gets a row for each run as it ends.
 """
 
 import argparse
@@ -29,6 +31,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parents[1] / "crates/hlx-train"
 MODELS = {
     "tiny": ("width = 64\nn_layers = 2\nn_heads = 2\npositions = 32", "text", 8),
     "medium": ("width = 768\nn_layers = 12\nn_heads = 12\npositions = 512", "text", 32),
@@ -54,8 +57,9 @@ class Runs:
     def __init__(self, given, folder):
         self.given, self.folder = given, folder
         draw_corpora(folder)
-        for path in given.configurations:
-            shutil.copy(path, folder)
+        self.configurations = given.configurations | {"golden": GOLDEN / "src/golden/transformer.toml"}
+        pairs = [{"input": f"{n} times {n}", "output": str(n * n)} for n in range(20)]
+        (folder / "golden.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
         for name, (model, form, batch) in MODELS.items():
             path = {"text": "text.txt", "shards": "tokens.bin"}[form]
             (folder / f"{name}.toml").write_text(
@@ -67,16 +71,18 @@ class Runs:
     def devices(self, count):
         if self.given.devices == "cpu":
             return ",".join(["cpu"] * count)
-        return ",".join(f"vulkan:{number}" for number in range(count))
+        return ",".join(f"vulkan:{number % (self.given.gpus or count)}" for number in range(count))
 
     def train(self, model, count, out, sets, resume=False):
         """The lines of a run by their kind, each with the keys of `hlx train --json`."""
         which = ["--devices", self.devices(count)] if count > 1 else ["--device", self.devices(1)]
-        command = [self.given.hlx, "train", f"{model}.toml", "--json", "--out", out, *which]
+        which += ["--share-devices"] * (1 <= self.given.gpus < count)
+        configuration = self.configurations.get(model, f"{model}.toml")
+        command = [self.given.hlx, "train", configuration, "--json", "--out", out, *which]
         command += [part for one in sets for part in ("--set", one)] + ["--resume"] * resume
         ended = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
-            sys.exit(f"{' '.join(command)}: status {ended.returncode}: {ended.stderr.strip()}")
+            sys.exit(f"{' '.join(map(str, command))}: status {ended.returncode}: {ended.stderr.strip()}")
         lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
         return {kind: [one for one in lines if one["kind"] == kind] for kind in ("start", "train", "end")}
 
@@ -95,50 +101,87 @@ def drop_after(folder, step):
 
 
 def digests(runs):
-    given, equal = runs.given, True
-    most = max(given.counts)
-    half = given.steps // 2
-    for model in given.models:
-        for arithmetic in given.arithmetics:
-            sets = [f"arithmetic={arithmetic}", f"train.max_steps={given.steps}", f"train.log_every={half}"]
-            sets += [f"train.checkpoint_every={half}", f"train.shards={max(most, 8)}"]
-            first = None
+    found = [
+        same
+        for model in runs.given.models
+        for arithmetic in runs.given.arithmetics
+        for same in (published(runs, arithmetic) if model == "golden" else []) + alike(runs, model, arithmetic)
+    ]
+    return all(found)
 
-            def tell(what, found):
-                nonlocal first, equal
-                first = first or found
-                equal = equal and found == first
-                same = "equal" if found == first else "DIFFERS"
-                print(f"{model:8} {arithmetic:9} {what:12} {same}  {found[0][:16]} {found[1][:16]}", flush=True)
 
-            for count in given.counts:
-                out = f"{model}-{arithmetic}-{count}"
-                tell(f"on {count}", proof(runs, out, runs.train(model, count, out, sets)))
-            few = 2 if most > 2 else 1
-            for before, after in [(most, few), (few, most)]:
-                out = f"{model}-{arithmetic}-{before}"
-                drop_after(runs.folder / out, half)
-                lines = runs.train(model, after, out, sets, resume=True)
-                tell(f"{before} then {after}", proof(runs, out, lines))
-            if model in given.verify:
-                command = [given.hlx, "verify", f"{model}-{arithmetic}-{most}", "--device", "cpu"]
-                said = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, check=False)
-                equal = equal and said.returncode == 0
-                print(f"{model:8} {arithmetic:9} on the CPU   {(said.stdout or said.stderr).splitlines()[-1]}", flush=True)
-            for out in runs.folder.glob(f"{model}-{arithmetic}-*"):
-                shutil.rmtree(out)
-    return equal
+def tell(what, proof, same):
+    print(f"{what:45} {'equal' if same else 'DIFFERS'}  {proof[0][:16]} {proof[1][:16]}", flush=True)
+    return same
+
+
+def golden_sets(runs, micro):
+    """The pairs of the golden run, and how many samples are computed at a time."""
+    return [f"data.path={runs.folder / 'golden.jsonl'}", f"train.micro_batch_size={micro}"]
+
+
+def published(runs, arithmetic):
+    """Whether the golden transformer has the published digests on one device and on two."""
+    digests = json.loads((GOLDEN / "golden.json").read_text())
+    digests = digests["integer" if arithmetic == "integer" else "transformer"]
+    expected = digests["parameters"], digests["optimizer"]
+    sets = [f"arithmetic={arithmetic}", *golden_sets(runs, 4 if arithmetic == "integer" else 2)]
+    same = []
+    for count in (1, 2):
+        out = f"published-{arithmetic}-{count}"
+        found = proof(runs, out, runs.train("golden", count, out, sets))[:2]
+        same.append(tell(f"golden {arithmetic}, published, on {count}", found, found == expected))
+    return same
+
+
+def alike(runs, model, arithmetic):
+    """Whether a model's runs are equal on all counts, after a change of the count, and on the CPU."""
+    given = runs.given
+    most, steps = max(given.counts), 8 if model == "golden" else given.steps
+    sets = [f"arithmetic={arithmetic}", f"train.max_steps={steps}", f"train.log_every={steps // 2}"]
+    sets += [f"train.checkpoint_every={steps // 2}", f"train.shards={max(most, 8)}"]
+    sets += golden_sets(runs, 1) if model == "golden" else []
+    first, same = None, []
+
+    def compare(what, found):
+        nonlocal first
+        first = first or found
+        same.append(tell(f"{model} {arithmetic}, {what}", found, found == first))
+
+    for count in given.counts:
+        out = f"{model}-{arithmetic}-{count}"
+        compare(f"on {count}", proof(runs, out, runs.train(model, count, out, sets)))
+    few = 2 if most > 2 else 1
+    for before, after in [(most, few), (few, most)]:
+        out = f"{model}-{arithmetic}-{before}"
+        drop_after(runs.folder / out, steps // 2)
+        lines = runs.train(model, after, out, sets, resume=True)
+        compare(f"{before} then {after}", proof(runs, out, lines))
+    if model in given.verify:
+        command = [given.hlx, "verify", f"{model}-{arithmetic}-{most}", "--device", "cpu"]
+        said = subprocess.run(command, cwd=runs.folder, capture_output=True, text=True, check=False)
+        same.append(said.returncode == 0)
+        print(f"{f'{model} {arithmetic}, on the CPU':45} {(said.stdout or said.stderr).splitlines()[-1]}", flush=True)
+    for out in runs.folder.glob(f"{model}-{arithmetic}-*"):
+        shutil.rmtree(out)
+    return same
 
 
 def speed(runs, weak):
     given = runs.given
     today = datetime.date.today().isoformat()
-    found, rows = {}, []
+    found = {}
+    if given.csv:
+        given.csv.write_text(ROW + "\n")
 
     def note(key, device, program, batch, exchange, ms, parts=("", "", "")):
         model, mode, count = key
         found.setdefault((program, *key), []).append(ms)
-        rows.append(f"{today},{device},{program},{model},{batch},{mode},{count},{exchange},{ms:.3f},{','.join(parts)}")
+        row = f"{today},{device},{program},{model},{batch},{mode},{count},{exchange},{ms:.3f},{','.join(parts)}"
+        print(row, flush=True)
+        if given.csv:
+            with given.csv.open("a") as rows:
+                rows.write(row + "\n")
 
     for turn in range(given.rounds):
         for model in given.models:
@@ -170,8 +213,6 @@ def speed(runs, weak):
         ms = statistics.median(times)
         gain = statistics.median(one) / ms * (count if weak else 1) if one else float("nan")
         print(f"{program:12} {model:8} {mode:9} {count} devices {ms:9.3f} ms {gain:6.3f} times one", flush=True)
-    if given.csv:
-        given.csv.write_text("\n".join([ROW, *rows]) + "\n")
 
 
 def main():
@@ -186,15 +227,17 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--verify", type=words, default=[], help="models whose run is verified on the CPU")
+    parser.add_argument("--gpus", type=int, default=0, help="for digests: GPUs that ranks share")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--csv", type=pathlib.Path)
     given = parser.parse_args()
-    given.configurations = [pathlib.Path(name) for name in given.models if name.endswith(".toml")]
+    paths = [pathlib.Path(name).resolve() for name in given.models if name.endswith(".toml")]
+    given.configurations = {path.stem: path for path in paths}
     given.models = [pathlib.Path(name).stem if name.endswith(".toml") else name for name in given.models]
-    own = {path.stem for path in given.configurations} if given.what == "digests" else set()
+    own = {*given.configurations, "golden"} if given.what == "digests" else set()
     for name in {*given.models, *given.verify} - MODELS.keys() - own:
         parser.error(f"{name}: expected some of {', '.join(MODELS)}")
-    for path in given.configurations:
+    for path in paths:
         if not path.exists():
             parser.error(f"{path}: no such file")
     given.hlx = str(pathlib.Path(given.hlx).resolve())

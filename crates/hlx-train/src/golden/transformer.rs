@@ -17,32 +17,7 @@ use crate::train::Engine;
 
 const STEPS: u64 = 8;
 
-const CONFIG: &str = r#"seed = 2025
-
-[model]
-width = 32
-n_layers = 2
-n_heads = 4
-positions = 24
-dropout = 0.1
-
-[data]
-path = "golden"
-format = "pairs"
-
-[train]
-max_steps = 8
-batch_size = 8
-micro_batch_size = 2
-shards = 2
-learning_rate = 0.01
-warmup_steps = 2
-schedule = "cosine"
-optimizer = "adamw"
-weight_decay = 0.05
-clip_norm = 0.5
-label_smoothing = 0.05
-"#;
+const CONFIG: &str = include_str!("transformer.toml");
 
 /// Numbers and their squares.
 fn pairs() -> String {
