@@ -1,5 +1,4 @@
-//! What a context shares with another library on the same GPU, or with a thread of the host: memory, and the order
-//! of both works.
+//! What a context shares with another library on the same GPU: memory, and the order of both works.
 
 use std::fs::File;
 
@@ -19,7 +18,7 @@ pub struct SharedBuffer {
 }
 
 impl Context {
-    fn vulkan_stream(&self, operation: &str) -> Result<&VulkanStream, CoreError> {
+    fn sharing(&self, operation: &str) -> Result<&VulkanStream, CoreError> {
         match self.stream() {
             Stream::Vulkan(stream) => Ok(stream),
             Stream::Cpu(_) => Err(CoreError::invalid(operation, "not possible on the CPU")),
@@ -29,7 +28,7 @@ impl Context {
     /// The number by which other libraries know the device (Vulkan's `deviceUUID`); none on one that
     /// cannot share memory with them.
     pub fn sharing_uuid(&self) -> Option<[u8; 16]> {
-        let stream = self.vulkan_stream("share").ok()?;
+        let stream = self.sharing("share").ok()?;
         stream.device().sharing_uuid()
     }
 
@@ -39,7 +38,7 @@ impl Context {
     /// # Errors
     /// As [`Context::alloc`], and [`CoreError::Invalid`] on a device that cannot export memory.
     pub fn alloc_shared(&self, len: usize) -> Result<SharedBuffer, CoreError> {
-        let device = self.vulkan_stream("export memory")?.device();
+        let device = self.sharing("export memory")?.device();
         let (memory, file, bytes) = device.allocate_exported(len.max(1))?;
         let block = self.source().adopt(memory, len.max(1));
         let buffer = Buffer::isolated(block, len);
@@ -57,26 +56,20 @@ impl Context {
     /// [`CoreError::Invalid`] on a device that cannot import memory and for less than `len` elements; the driver's
     /// error.
     pub fn import_shared(&self, file: File, bytes: u64, len: usize) -> Result<Buffer, CoreError> {
-        let device = self.vulkan_stream("import memory")?.device();
+        let device = self.sharing("import memory")?.device();
         let words = len.max(1);
         let memory = device.import(words, (file, bytes))?;
         Ok(Buffer::isolated(self.source().adopt(memory, words), len))
     }
 
-    /// Makes a timeline at 0, for the device and the host.
-    ///
-    /// # Errors
-    /// [`CoreError::Invalid`] on the CPU; the driver's error.
-    pub fn timeline(&self) -> Result<Timeline, CoreError> {
-        self.vulkan_stream("make a timeline")?.device().timeline()
-    }
-
-    /// Makes a timeline at 0 that another library can import, and an opaque file descriptor of it.
+    /// Makes a timeline semaphore at 0, and an opaque file descriptor of it. There are none without one, as Vulkan's
+    /// validation layer was seen to lose count of them (1.3.239: a wait of 10 s, and a message that names itself as
+    /// the likely cause).
     ///
     /// # Errors
     /// [`CoreError::Invalid`] on a device that cannot export it; the driver's error.
-    pub fn shared_timeline(&self) -> Result<(Timeline, File), CoreError> {
-        let stream = self.vulkan_stream("export a timeline")?;
+    pub fn timeline(&self) -> Result<(Timeline, File), CoreError> {
+        let stream = self.sharing("export a timeline")?;
         stream.device().exported_timeline()
     }
 
@@ -85,8 +78,7 @@ impl Context {
     /// # Errors
     /// As [`Context::sync`], which this does not wait for.
     pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
-        self.vulkan_stream("raise a timeline")?
-            .raise(timeline, value)
+        self.sharing("raise a timeline")?.raise(timeline, value)
     }
 
     /// Lets all work launched from now on begin when the timeline has `value`. The host does not wait.
@@ -94,7 +86,7 @@ impl Context {
     /// # Errors
     /// As [`Context::raise`].
     pub fn await_value(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
-        self.vulkan_stream("await a timeline")?
-            .await_value(timeline, value)
+        let stream = self.sharing("await a timeline")?;
+        stream.await_value(timeline, value)
     }
 }

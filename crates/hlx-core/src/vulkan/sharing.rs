@@ -1,4 +1,4 @@
-//! Timelines, and what another library on the same GPU imports by file descriptor: memory and timelines.
+//! Memory and timeline semaphores that another library on the same GPU imports, by file descriptor.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::memory::BlockMemory;
 /// Between two looks at a timeline.
 const LOOK: Duration = Duration::from_micros(20);
 
-/// A counter that work of this device, the host and another library wait for and raise.
+/// A counter that work of this device and of another library wait for and raise.
 #[derive(Clone)]
 pub struct Timeline {
     pub(super) semaphore: Arc<Semaphore>,
@@ -80,19 +80,19 @@ impl TimelineValue {
 fn is_able(physical: &PhysicalDevice) -> bool {
     let extensions = physical.supported_extensions();
     let by_descriptor = extensions.khr_external_memory_fd && extensions.khr_external_semaphore_fd;
-    cfg!(unix) && by_descriptor
+    cfg!(unix) && by_descriptor && physical.supported_features().timeline_semaphore
 }
 
-/// Turns on timelines, which every Vulkan 1.2 has, and what exporting needs, where the device has it.
+/// Turns on what exporting needs, where the device has it.
 pub(super) fn enable(
     physical: &PhysicalDevice,
     extensions: &mut DeviceExtensions,
     features: &mut DeviceFeatures,
 ) {
-    features.timeline_semaphore = true;
     if is_able(physical) {
         extensions.khr_external_memory_fd = true;
         extensions.khr_external_semaphore_fd = true;
+        features.timeline_semaphore = true;
     }
 }
 
@@ -163,34 +163,26 @@ impl VulkanDevice {
         Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))
     }
 
-    /// Makes a timeline that begins at 0.
-    pub fn timeline(&self) -> Result<Timeline, CoreError> {
-        self.timeline_for(ExternalSemaphoreHandleTypes::empty())
-    }
-
-    fn timeline_for(&self, types: ExternalSemaphoreHandleTypes) -> Result<Timeline, CoreError> {
-        let info = SemaphoreCreateInfo {
-            semaphore_type: SemaphoreType::Timeline,
-            initial_value: 0,
-            export_handle_types: types,
-            ..SemaphoreCreateInfo::default()
-        };
-        let semaphore = Semaphore::new(Arc::clone(&self.device), info)
-            .map_err(|error| translate_validated(&self.info.name, "make a timeline", error))?;
-        Ok(Timeline {
-            semaphore: Arc::new(semaphore),
-            device: self.info.name.as_str().into(),
-        })
-    }
-
     /// Makes a timeline that begins at 0, and exports it.
     pub fn exported_timeline(&self) -> Result<(Timeline, File), CoreError> {
         self.check_sharing("export a timeline")?;
+        let name = &self.info.name;
         let kind = ExternalSemaphoreHandleType::OpaqueFd;
-        let timeline = self.timeline_for(kind.into())?;
+        let info = SemaphoreCreateInfo {
+            semaphore_type: SemaphoreType::Timeline,
+            initial_value: 0,
+            export_handle_types: ExternalSemaphoreHandleTypes::from(kind),
+            ..SemaphoreCreateInfo::default()
+        };
+        let semaphore = Semaphore::new(Arc::clone(&self.device), info)
+            .map_err(|error| translate_validated(name, "make a timeline", error))?;
         // SAFETY: an opaque descriptor refers to the semaphore itself, whose state it does not change.
-        let file = unsafe { timeline.semaphore.export_fd_unchecked(kind) }
-            .map_err(|error| translate(&self.info.name, "export a timeline", error))?;
+        let file = unsafe { semaphore.export_fd_unchecked(kind) }
+            .map_err(|error| translate(name, "export a timeline", error))?;
+        let timeline = Timeline {
+            semaphore: Arc::new(semaphore),
+            device: name.as_str().into(),
+        };
         Ok((timeline, file))
     }
 }

@@ -45,7 +45,7 @@ impl NcclCarrier {
             });
             there.push([out.1, into.1]);
         }
-        let (copied, file) = ctx.shared_timeline()?;
+        let (copied, file) = ctx.timeline()?;
         let name = nccl.name();
         let carrier = Self {
             slots: there,

@@ -45,7 +45,7 @@ impl PeerCarrier {
             });
             into.push(there);
         }
-        let copied = ctx.timeline()?;
+        let (copied, _) = ctx.timeline()?;
         let carrier = Self {
             peers,
             into,
