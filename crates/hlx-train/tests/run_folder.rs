@@ -212,6 +212,8 @@ mod signals {
         for signal in ["INT", "TERM"] {
             let place = Scratch::new("interrupted");
             let child = started(&place, &LONG);
+            // Some send one to the program and one to its group.
+            send(signal, &child);
             send(signal, &child);
             let (code, stdout, stderr) = ended(child);
             assert_eq!(code, Some(130), "{stdout}{stderr}");
@@ -247,6 +249,7 @@ mod signals {
         let slow: Vec<&str> = LONG.into_iter().chain(sets).collect();
         let child = started(&place, &slow);
         send("INT", &child);
+        std::thread::sleep(Duration::from_millis(150));
         send("TERM", &child);
         let (code, stdout, stderr) = ended(child);
         assert_eq!(code, Some(130), "{stdout}{stderr}");

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use hlx_train::ranks::{Group, Refused, SharedMemory, Sockets, one_line};
 
+use crate::interrupt::exit_now;
+
 /// The number of a rank that rank 0 has started, and the folder of their shared memory.
 const RANK: &str = "HLX_RANK";
 const FOLDER: &str = "HLX_RANK_FOLDER";
@@ -180,7 +182,7 @@ impl Crew {
         if self.ends_at_once {
             // A launcher ends the others as soon as one ends: they print their line first.
             std::thread::sleep(LAST_WORDS);
-            exit_now(1);
+            flush_and_exit(1);
         }
         ExitCode::FAILURE
     }
@@ -205,16 +207,13 @@ impl Crew {
 /// Ends a rank that computes on although another is lost, which no call of its own has noticed.
 fn end(lost: &hlx_train::ranks::RankError) {
     crate::print_error(&lost.clone().into());
-    exit_now(1);
+    flush_and_exit(1);
 }
 
 /// Ends the process without exit handlers.
-fn exit_now(status: i32) -> ! {
+fn flush_and_exit(status: i32) -> ! {
     let _ = std::io::stdout().flush();
-    #[cfg(unix)]
-    signal_hook::low_level::exit(status);
-    #[cfg(not(unix))]
-    std::process::exit(status);
+    exit_now(status)
 }
 
 /// The devices of `--devices`, one a rank.

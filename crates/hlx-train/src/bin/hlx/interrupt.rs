@@ -1,13 +1,19 @@
 //! Ctrl-C and SIGTERM in `hlx train`: the first ends the run after its step, with a checkpoint;
 //! the second ends the program at once.
+//!
+//! `timeout`, and launchers, send a signal to the program and again to its group: what comes within 100 ms is one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
 /// The exit status of an interrupted run, as shells give it for Ctrl-C.
 pub const STATUS: u8 = 130;
+
+/// Signals that come no later than this after the first are the same wish.
+const ONE_WISH: Duration = Duration::from_millis(100);
 
 /// Whether a signal has arrived.
 #[derive(Clone)]
@@ -30,16 +36,25 @@ impl Interrupt {
     }
 }
 
+/// What a signal does.
+fn on_signal(arrived: &Arc<AtomicBool>) -> impl FnMut() + Send + 'static {
+    let (arrived, mut first) = (Arc::clone(arrived), None);
+    move || {
+        arrived.store(true, Ordering::SeqCst);
+        if first.get_or_insert_with(Instant::now).elapsed() >= ONE_WISH {
+            exit_now(STATUS.into());
+        }
+    }
+}
+
 #[cfg(unix)]
 fn catch_into(arrived: &Arc<AtomicBool>) -> Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    use signal_hook::flag;
+    use signal_hook::iterator::Signals;
 
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset, and sets it.
-        flag::register_conditional_shutdown(signal, STATUS.into(), Arc::clone(arrived))?;
-        flag::register(signal, Arc::clone(arrived))?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut note = on_signal(arrived);
+    std::thread::spawn(move || signals.forever().for_each(|_| note()));
     Ok(())
 }
 
@@ -47,13 +62,16 @@ fn catch_into(arrived: &Arc<AtomicBool>) -> Result<()> {
 /// `SIG_GET`, which Wine's library takes for a handler: the first Ctrl-C was a page fault there.
 #[cfg(windows)]
 fn catch_into(arrived: &Arc<AtomicBool>) -> Result<()> {
-    let arrived = Arc::clone(arrived);
-    ctrlc::set_handler(move || {
-        if arrived.swap(true, Ordering::SeqCst) {
-            std::process::exit(STATUS.into());
-        }
-    })?;
+    ctrlc::set_handler(on_signal(arrived))?;
     Ok(())
+}
+
+/// Ends the process without exit handlers, and without what is still to be written.
+pub fn exit_now(status: i32) -> ! {
+    #[cfg(unix)]
+    signal_hook::low_level::exit(status);
+    #[cfg(not(unix))]
+    std::process::exit(status);
 }
 
 /// A word of a command line as a shell reads it.
