@@ -70,7 +70,6 @@ fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Med
         let line = line.to_owned();
         Ok(Err(Refusal { rank, line }))
     };
-    let sharing = (0..uuids.len()).find(|&rank| uuids[..rank].contains(&uuids[rank]));
     let uuids = uuids.iter().map(|uuid| Uuid::try_from(&uuid[..]));
     let (Ok(gpu), Ok(uuids)) = (gpu, uuids.collect::<Result<Vec<Uuid>, _>>()) else {
         return none(group.rank(), "answered wrongly");
@@ -84,7 +83,7 @@ fn between_gpus(group: &Group, ctx: &Context, choice: &str) -> Result<Result<Med
             }
         }
     }
-    if let Some(rank) = sharing {
+    if let Some(rank) = (0..uuids.len()).find(|&rank| uuids[..rank].contains(&uuids[rank])) {
         return none(rank, "shares its GPU");
     }
     let library = NcclLibrary::open().map_err(|error| error.to_string());
