@@ -201,8 +201,9 @@ def speed(runs, weak):
                     start = lines["start"][0]
                     note((model, arithmetic, count), start["device"], "HLX", batch, start.get("exchange") or "", ms, parts)
                     shutil.rmtree(runs.folder / out)
-                if given.peer and not weak:
+                if given.peer:
                     command = [sys.executable, "ddp.py", model, "--mode", "eager", "--ranks", str(count)]
+                    command += ["--weak"] * weak
                     said = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
                     if match := re.search(r"ms=([0-9.]+)", said.stdout):
                         exchange = "NCCL" if count > 1 else ""

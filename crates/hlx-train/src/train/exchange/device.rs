@@ -216,8 +216,9 @@ mod tests {
             let begin = Instant::now();
             std::thread::sleep(Duration::from_millis(20));
             self.n_carried.store(swap.number, Ordering::SeqCst);
+            let end = Instant::now();
             self.copied.raise(swap.number)?;
-            Ok([begin, Instant::now()])
+            Ok([begin, end])
         }
 
         fn clock(&self) -> Box<dyn Fn() -> Result<Instant> + Send> {

@@ -64,8 +64,9 @@ impl Carrier for PeerCarrier {
         let out = (swap.slot, 4 * swap.n_out);
         let into = (&self.into[swap.slot], 0..4 * swap.n_into);
         self.peers.swap(swap.peer, out, into).map_err(lost)?;
+        let end = Instant::now();
         self.copied.raise(swap.number)?;
-        Ok([begin, Instant::now()])
+        Ok([begin, end])
     }
 
     fn clock(&self) -> Box<dyn Fn() -> Result<Instant> + Send> {
