@@ -1,11 +1,11 @@
 """PyTorch's DistributedDataParallel on the training steps of peers.py, for docs/scaling.md.
 
-  python3 ddp.py CONFIGURATION [--mode eager|compiled|tf32-eager|tf32-compiled] [--ranks N] [--steps N] [--weak]
+  python3 ddp.py CONFIGURATION [--mode eager|compiled|tf32-eager|tf32-compiled] [--ranks N] [--steps N] [--batch N]
 
-One process a GPU, the batch of the configuration cut among them (with --weak each computes all of it), gradients averaged by NCCL while the
-backward pass goes on (the default buckets of 25 MB). The step is that of peers.py: upload, forward with
-the loss of all positions, backward, clip at 1.0, fused AdamW. Prints `ranks=R ms=M`, the median of the
-steps behind ten that do not count.
+One process a GPU, the batch of the configuration cut among them or --batch samples each, gradients
+averaged by NCCL while the backward pass goes on (the default buckets of 25 MB). The step is that of
+peers.py: upload, forward with the loss of all positions, backward, clip at 1.0, fused AdamW. Prints
+`ranks=R ms=M`, the median of the steps behind ten that do not count.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from peers import Side, compiled
 
 
-def train(rank, ranks, name, mode, steps, weak):
+def train(rank, ranks, name, mode, steps, batch):
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29611")
     torch.cuda.set_device(rank)
@@ -32,9 +32,8 @@ def train(rank, ranks, name, mode, steps, weak):
     side = Side(f"cuda:{rank}", None)
     side.allow_tf32(mode.startswith("tf32"))
     model, host = side.sequences(name)
-    if not weak:
-        host = [part.chunk(ranks)[rank].contiguous() for part in host]
-    host = [part.pin_memory() for part in host]
+    batch = batch or len(host[0]) // ranks
+    host = [part[:batch].contiguous().pin_memory() for part in host]
     replica = DistributedDataParallel(model, device_ids=[rank]) if ranks > 1 else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01, fused=True)
 
@@ -69,9 +68,9 @@ def main():
     parser.add_argument("--mode", default="eager")
     parser.add_argument("--ranks", type=int, default=torch.cuda.device_count())
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--weak", action="store_true")
+    parser.add_argument("--batch", type=int)
     given = parser.parse_args()
-    arguments = (given.ranks, given.configuration, given.mode, given.steps, given.weak)
+    arguments = (given.ranks, given.configuration, given.mode, given.steps, given.batch)
     if given.ranks == 1:
         train(0, *arguments)
     else:

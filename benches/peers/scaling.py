@@ -1,6 +1,6 @@
 """Runs of one model on 1, 2, 4, ... devices of this machine: equal digests, and the time of a step.
 
-  python3 scaling.py digests|strong|weak --hlx PROGRAM [--devices vulkan|cpu] [--counts 1,2,4]
+  python3 scaling.py digests|strong|weak|parts --hlx PROGRAM [--devices vulkan|cpu] [--counts 1,2,4]
       [--models medium,gpt2] [--arithmetics portable,integer] [--steps N] [--rounds N] [--csv FILE] [--peer]
 
 A model is one of medium, gpt2 and tiny, whose corpora are drawn here; for digests also a configuration, such as
@@ -13,8 +13,10 @@ digests: each model is trained on each count of devices; parameters, optimizer a
   --gpus N lets the ranks of a larger count share N GPUs.
 strong: the step of the configuration's batch; the counts take turns, --rounds times.
 weak: the batch and its shards grow with the count.
+parts: one device computes what one of the count has to: the batch's and the shards' part. No count can be faster.
 
---peer runs PyTorch's DDP beside it (ddp.py), in the same turns. --csv gets a row for each run as it ends.
+--peer runs PyTorch's DDP beside it (ddp.py), in the same turns. --csv gets a row for each run as it ends, behind
+those that it has: benches/results/MACHINE/ranks.csv, which `cargo xtask bench report` reads.
 """
 
 import argparse
@@ -167,60 +169,70 @@ def alike(runs, model, arithmetic):
     return same
 
 
-def speed(runs, weak):
+def load(what, model, count, counts):
+    """The batch, the shards and the devices of a run."""
+    batch, shards = MODELS[model][2], max(8, *counts)
+    if what == "weak":
+        return batch * count, 8 * count, count
+    return (batch // count, shards // count, 1) if what == "parts" else (batch, shards, count)
+
+
+def speed(runs):
     given = runs.given
     today = datetime.date.today().isoformat()
     found = {}
-    if given.csv:
-        given.csv.write_text(ROW + "\n")
 
-    def note(key, device, program, batch, exchange, ms, parts=("", "", "")):
-        model, mode, count = key
+    def note(key, device, program, batch, ranks, exchange, ms, parts=("", "", "")):
+        model, mode, _ = key
         found.setdefault((program, *key), []).append(ms)
-        row = f"{today},{device},{program},{model},{batch},{mode},{count},{exchange},{ms:.3f},{','.join(parts)}"
+        row = f"{today},{device},{program},{model},{batch},{mode},{ranks},{exchange},{ms:.3f},{','.join(parts)}"
         print(row, flush=True)
         if given.csv:
+            facts = {"date": today, "device": device, "command": f"scaling.py {' '.join(sys.argv[1:])}"}
+            head = "".join(f"# {name}: {fact}\n" for name, fact in facts.items()) + ROW + "\n"
             with given.csv.open("a") as rows:
-                rows.write(row + "\n")
+                rows.write(("" if rows.tell() else head) + row + "\n")
 
     for turn in range(given.rounds):
         for model in given.models:
             for count in given.counts:
-                batch = MODELS[model][2] * (count if weak else 1)
-                shards = 8 * count if weak else max(8, *given.counts)
+                batch, shards, ranks = load(given.what, model, count, given.counts)
                 for arithmetic in given.arithmetics:
                     sets = [f"arithmetic={arithmetic}", f"train.batch_size={batch}", f"train.shards={min(shards, batch)}"]
                     sets += [f"train.max_steps={given.steps}", f"train.log_every={given.steps // 3}"]
                     out = f"{model}-{arithmetic}-{count}-{turn}"
-                    lines = runs.train(model, count, out, sets)
+                    lines = runs.train(model, ranks, out, sets)
                     # The first period has the start in it; a step more or less at its end is in the second.
                     times = lines["train"][1:]
                     ms = statistics.mean(one["ms_per_step"] for one in times)
                     exchange = times[-1].get("exchange")
                     parts = [f"{exchange[key]:.3f}" if exchange else "" for key in ("gradients_ms", "hidden", "values_ms")]
                     start = lines["start"][0]
-                    note((model, arithmetic, count), start["device"], "HLX", batch, start.get("exchange") or "", ms, parts)
+                    key = model, arithmetic, count
+                    note(key, start["device"], "HLX", batch, ranks, start.get("exchange") or "", ms, parts)
                     shutil.rmtree(runs.folder / out)
                 if given.peer:
-                    command = [sys.executable, "ddp.py", model, "--mode", "eager", "--ranks", str(count)]
-                    command += ["--weak"] * weak
+                    command = [sys.executable, "ddp.py", model, "--mode", "eager"]
+                    command += ["--ranks", str(ranks), "--batch", str(batch // ranks)]
                     said = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
                     if match := re.search(r"ms=([0-9.]+)", said.stdout):
-                        exchange = "NCCL" if count > 1 else ""
-                        note((model, "f32 eager", count), start["device"], "PyTorch DDP", batch, exchange, float(match[1]))
+                        exchange = "NCCL" if ranks > 1 else ""
+                        key = model, "f32 eager", count
+                        note(key, start["device"], "PyTorch DDP", batch, ranks, exchange, float(match[1]))
                     else:
                         print(f"{' '.join(command)}: {said.stderr.strip().splitlines()[-1:]}", flush=True)
     for (program, model, mode, count), times in found.items():
         one = found.get((program, model, mode, 1))
         ms = statistics.median(times)
-        gain = statistics.median(one) / ms * (count if weak else 1) if one else float("nan")
-        print(f"{program:12} {model:8} {mode:9} {count} devices {ms:9.3f} ms {gain:6.3f} times one", flush=True)
+        gain = statistics.median(one) / ms * (count if given.what == "weak" else 1) if one else float("nan")
+        what = {"parts": f"1/{count} of the batch"}.get(given.what, f"{count} devices")
+        print(f"{program:12} {model:8} {mode:9} {what} {ms:9.3f} ms {gain:6.3f} times one", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")  # noqa: E731
-    parser.add_argument("what", choices=["digests", "strong", "weak"])
+    parser.add_argument("what", choices=["digests", "strong", "weak", "parts"])
     parser.add_argument("--hlx", required=True, help="the program hlx")
     parser.add_argument("--devices", choices=["vulkan", "cpu"], default="vulkan")
     parser.add_argument("--counts", type=lambda text: [int(one) for one in text.split(",")], default=[1, 2])
@@ -247,7 +259,7 @@ def main():
         runs = Runs(given, pathlib.Path(folder))
         if given.what == "digests":
             sys.exit(0 if digests(runs) else 1)
-        speed(runs, given.what == "weak")
+        speed(runs)
 
 
 if __name__ == "__main__":

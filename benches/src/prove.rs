@@ -1,7 +1,6 @@
 //! The determinism proof: one product a thousand times, and one model at every batch size.
 
 mod batches;
-mod picture;
 mod product;
 mod pytorch;
 

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::causal_table::CausalTable;
 use crate::peer_table::{Comparison, shown};
 use crate::plot::{rates, ratios, steps};
+use crate::rank_table::RankTable;
 use crate::step_table::{MODES, StepTable};
 use crate::table::Run;
 
@@ -19,8 +20,8 @@ const STEPS: [&str; 2] = ["<!-- steps: begin -->", "<!-- steps: end -->"];
 /// The folder of the results and the pages to write.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder of results: in it a folder a machine, with steps.csv, causal.csv, peers.csv,
-    /// start.csv and kernels.csv, whichever were measured.
+    /// The folder of results: in it a folder a machine, with steps.csv, ranks.csv, causal.csv,
+    /// peers.csv, start.csv and kernels.csv, whichever were measured.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// The page whose marked part is written anew; its plots go to `plots` beside it.
@@ -127,6 +128,7 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let comparison = Comparison::read(folder)?;
     let step_table = StepTable::read(folder)?;
+    let ranks = RankTable::read(folder)?;
     let causal = CausalTable::read(folder)?;
     let kernels = folder.join("kernels.csv");
     let run = match kernels.is_file() {
@@ -138,6 +140,7 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         found.map(|(_, value)| value.clone())
     };
     let device = of(&step_table.facts, "device")
+        .or_else(|| of(&ranks.facts, "device"))
         .or_else(|| of(&causal.facts, "device"))
         .or_else(|| of(&comparison.facts, "device"))
         .or_else(|| of(&run.facts, "device"));
@@ -155,6 +158,13 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         let svg = steps(&step_table.rows, &format!("Training step, {device}"));
         text += &picture("steps", svg, "Time of a training step")?;
         text += &step_table.to_markdown();
+    }
+    if !ranks.rows.is_empty() {
+        text += "### Training steps on several devices\n\n";
+        text += &sentence(&ranks.facts);
+        let svg = ranks.picture(&format!("Several devices, {device}"));
+        text += &picture("ranks", svg, "Times as fast as one device")?;
+        text += &ranks.to_markdown();
     }
     if !causal.rows.is_empty() {
         text += "### Training steps of causal language models\n\n";
@@ -219,6 +229,7 @@ fn kernel_table(run: &Run) -> Result<String> {
 mod tests {
     use super::*;
     use crate::peer_table::PeerRow;
+    use crate::rank_table::COLUMNS;
     use crate::statistics::Statistics;
     use crate::step_table::StepRow;
     use crate::table::Row;
@@ -273,6 +284,9 @@ mod tests {
             }],
         };
         std::fs::write(folder.join("kernels.csv"), kernels.to_csv())?;
+        let row = |ranks: usize, ms: f64| format!("d,A < B,HLX,tiny,8,portable,{ranks},,{ms},,,\n");
+        let ranks = [COLUMNS, "\n", &row(1, 4.0), &row(2, 2.5)].concat();
+        std::fs::write(folder.join("ranks.csv"), ranks)?;
         let page = base.join("page.md");
         std::fs::write(&page, format!("# Page\n{}\n", RESULTS.concat()))?;
         let readme = base.join("README.md");
@@ -292,7 +306,9 @@ mod tests {
             ),
             "{text}"
         );
-        for plot in ["steps", "operations", "kernels"] {
+        let row = "| tiny, HLX, portable | 4.000 | 2.500 (1.60) |";
+        assert!(text.contains(row), "{text}");
+        for plot in ["steps", "ranks", "operations", "kernels"] {
             let svg = std::fs::read_to_string(base.join(format!("plots/a-gpu-{plot}.svg")))?;
             assert!(
                 svg.starts_with("<svg") && svg.ends_with("</svg>\n"),

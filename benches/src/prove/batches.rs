@@ -22,9 +22,9 @@ use hlx_core::{Buffer, Context, Graph};
 use hlx_nn::{ForwardContext, Model, Module, NnError, Transformer, TransformerConfig};
 use hlx_store::{Dtype, Handle};
 
-use super::picture::{Chart, Series};
 use super::pytorch::{Peer, Peers};
 use super::{Arguments, head, write};
+use crate::picture::{Chart, Series};
 use crate::statistics::median;
 use crate::step::{Configuration, configuration};
 use crate::table::digits;

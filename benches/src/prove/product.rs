@@ -8,8 +8,8 @@ use hlx_contract::{Encoded, Execute, product_example};
 use hlx_core::Context;
 use hlx_store::{Handle, Store};
 
-use super::picture::{Chart, Series};
 use super::{Arguments, head, write};
+use crate::picture::{Chart, Series};
 use crate::statistics::Statistics;
 use crate::table::digits;
 

@@ -10,34 +10,51 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 78.0;
 const BOTTOM: f64 = 48.0;
-const COLOURS: [&str; 6] = [
-    "#2563eb", "#60a5fa", "#93c5fd", "#ea580c", "#16a34a", "#86efac",
+const COLOURS: [&str; 8] = [
+    "#2563eb", "#60a5fa", "#93c5fd", "#ea580c", "#16a34a", "#86efac", "#fdba74", "#94a3b8",
 ];
+
+/// How a curve's points are drawn.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Line,
+    Dashes,
+    Dots,
+}
 
 /// One curve.
 pub struct Series {
     name: String,
     colour: &'static str,
-    dots: bool,
+    form: Form,
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// Points joined by a line; `colour` is one of six.
+    /// Points joined by a line; `colour` is one of eight.
     pub fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.to_owned(),
             colour: COLOURS[colour % COLOURS.len()],
-            dots: false,
+            form: Form::Line,
             points,
+        }
+    }
+
+    /// A dashed line without points, which the legend leaves out.
+    pub fn dashes(colour: usize, points: Vec<(f64, f64)>) -> Self {
+        let form = Form::Dashes;
+        Self {
+            form,
+            ..Self::line("", colour, points)
         }
     }
 
     /// Points alone.
     pub fn dots(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Self {
-        let dots = true;
+        let form = Form::Dots;
         Self {
-            dots,
+            form,
             ..Self::line(name, colour, points)
         }
     }
@@ -120,8 +137,11 @@ impl Chart {
             escape(&self.title)
         );
         self.axes(&mut svg, &scales);
-        for (place, series) in self.series.iter().enumerate() {
+        for series in &self.series {
             curve(&mut svg, &scales, series);
+        }
+        let named = self.series.iter().filter(|series| !series.name.is_empty());
+        for (place, series) in named.enumerate() {
             let (x, y) = (
                 16.0 + 245.0 * (place % 3) as f64,
                 40.0 + 17.0 * (place / 3) as f64,
@@ -175,23 +195,30 @@ impl Chart {
 }
 
 fn curve(svg: &mut String, scales: &Scales, series: &Series) {
-    let place = |&(x, y): &(f64, f64)| (scales.x(x), scales.y(y));
-    let radius = if series.dots { 1.2 } else { 3.0 };
-    if !series.dots {
-        let path: Vec<String> = series
-            .points
+    let points = series.points.iter();
+    let places: Vec<(f64, f64)> = points.map(|&(x, y)| (scales.x(x), scales.y(y))).collect();
+    if series.form != Form::Dots {
+        let path: Vec<String> = places
             .iter()
-            .map(place)
             .map(|(x, y)| format!("{x:.1},{y:.1}"))
             .collect();
+        let stroke = match series.form {
+            Form::Dashes => "stroke-width=\"1.2\" stroke-dasharray=\"5 4\"",
+            _ => "stroke-width=\"1.8\"",
+        };
         let _ = writeln!(
             svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\"/>",
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" {stroke}/>",
             path.join(" "),
             series.colour
         );
     }
-    for (x, y) in series.points.iter().map(place) {
+    let radius = match series.form {
+        Form::Line => 3.0,
+        Form::Dots => 1.2,
+        Form::Dashes => return,
+    };
+    for (x, y) in places {
         let _ = writeln!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{}\"/>",
