@@ -2,6 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::bytes::little_endian;
+
 /// The bits that every NaN is read as: payloads differ between devices.
 pub const CANONICAL_NAN: u32 = 0x7fc0_0000;
 
@@ -33,13 +35,13 @@ impl TensorHasher {
         for &extent in shape {
             self.0.update((extent as u64).to_le_bytes());
         }
-        let mut bytes = Vec::with_capacity(values.len().min(1 << 14) * 4);
-        for chunk in values.chunks(1 << 14) {
-            bytes.clear();
-            for &value in chunk {
-                bytes.extend_from_slice(&canonical_bits(value).to_le_bytes());
+        let mut words = [0; 1 << 12];
+        for chunk in values.chunks(words.len()) {
+            let words = &mut words[..chunk.len()];
+            for (word, &value) in words.iter_mut().zip(chunk) {
+                *word = canonical_bits(value);
             }
-            self.0.update(&bytes);
+            self.0.update(little_endian(words));
         }
     }
 

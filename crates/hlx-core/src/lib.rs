@@ -10,6 +10,7 @@
 
 pub mod arith;
 mod arithmetic;
+pub mod bytes;
 mod context;
 pub mod cpu;
 mod cpu_stream;

@@ -1,10 +1,12 @@
 //! Parameters and buffers as safetensors files, and their digests.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use half::{bf16, f16};
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Buffer;
+use hlx_core::bytes::little_endian;
 use hlx_core::digest::TensorHasher;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -58,7 +60,7 @@ impl Weights {
         for (prefix, buffer) in buffers {
             for (parameter, values) in self.parameters().iter().zip(self.download(buffer)?) {
                 let name = format!("{prefix}{}", parameter.name());
-                named.insert(name, (parameter.shape(), values));
+                named.insert(name, (parameter.shape(), Cow::Owned(values)));
             }
         }
         Ok(hash(&named))
@@ -132,11 +134,15 @@ impl<'a> WeightsSnapshot<'a> {
     /// Returns the SHA-256 over all values and buffers, as [`Weights::digest`].
     pub fn digest(&self) -> String {
         let parameters = self.weights.parameters().iter().zip(&self.values);
-        let parameters =
-            parameters.map(|(one, values)| (one.name().to_owned(), (one.shape(), values.to_vec())));
+        let parameters = parameters.map(|(one, values)| {
+            let values = Cow::Borrowed(&values[..]);
+            (one.name().to_owned(), (one.shape(), values))
+        });
         let buffers = self.weights.buffers().iter().zip(&self.buffers);
-        let buffers =
-            buffers.map(|(one, words)| (one.name().to_owned(), (one.shape(), as_values(words))));
+        let buffers = buffers.map(|(one, words)| {
+            let values = Cow::Owned(as_values(words));
+            (one.name().to_owned(), (one.shape(), values))
+        });
         hash(&parameters.chain(buffers).collect())
     }
 
@@ -158,18 +164,12 @@ impl<'a> WeightsSnapshot<'a> {
     pub fn to_safetensors(&self) -> Result<Vec<u8>> {
         let mut tensors = Vec::with_capacity(self.values.len() + self.buffers.len());
         for (parameter, values) in self.weights.parameters().iter().zip(&self.values) {
-            let bytes: Vec<u8> = values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect();
+            let bytes = little_endian(values);
             tensors.push((parameter.name(), parameter.shape(), Dtype::F32, bytes));
         }
         for (buffer, words) in self.weights.buffers().iter().zip(&self.buffers) {
-            let (dtype, bytes): (_, Vec<u8>) = match buffer.dtype() {
-                DType::F32 => (
-                    Dtype::F32,
-                    words.iter().flat_map(|w| w.to_le_bytes()).collect(),
-                ),
+            let (dtype, bytes) = match buffer.dtype() {
+                DType::F32 => (Dtype::F32, little_endian(words)),
                 _ => {
                     let counts = words.iter().map(|&count| i64::from(count));
                     (Dtype::I64, counts.flat_map(i64::to_le_bytes).collect())
@@ -191,7 +191,7 @@ fn as_values(words: &[u32]) -> Vec<f32> {
 }
 
 /// Hashes named tensors in the order of their names.
-fn hash(named: &BTreeMap<String, (&[usize], Vec<f32>)>) -> String {
+fn hash(named: &BTreeMap<String, (&[usize], Cow<'_, [f32]>)>) -> String {
     let mut hasher = TensorHasher::new();
     for (name, (shape, values)) in named {
         hasher.add(name, shape, values);

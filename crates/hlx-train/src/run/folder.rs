@@ -181,16 +181,21 @@ impl RunFolder {
         Ok(listed.into_iter().find(is_best).map(|(_, path)| path))
     }
 
+    /// The folder of the newest checkpoint, if there is one.
+    ///
+    /// # Errors
+    /// The system's message.
+    pub(crate) fn newest_path(&self) -> Result<Option<PathBuf>> {
+        Ok(list(&self.checkpoints())?.pop().map(|(_, path)| path))
+    }
+
     /// Reads the newest checkpoint, if there is one, with its digests checked.
     ///
     /// # Errors
     /// As [`Checkpoint::open`].
     pub fn newest(&self) -> Result<Option<Checkpoint>> {
-        let listed = list(&self.checkpoints())?;
-        listed
-            .last()
-            .map(|(_, path)| Checkpoint::open(path))
-            .transpose()
+        let newest = self.newest_path()?;
+        newest.map(|path| Checkpoint::open(&path)).transpose()
     }
 
     /// Removes the temporaries that a crash has left. The folder must be locked.

@@ -28,8 +28,8 @@ mod state;
 mod tensorboard;
 
 pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Link, Origin, tensor_digits};
-pub(crate) use checkpoint::DIGESTS_FILE;
 pub use checkpoint::{Checkpoint, Digests, Retention};
+pub(crate) use checkpoint::{DIGESTS_FILE, joined};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
 pub use manifest::{Manifest, RunStretch, shaders_digest};

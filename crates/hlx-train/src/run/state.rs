@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use anyhow::{Result, anyhow, ensure};
-use hlx_nn::OptimizerState;
+use anyhow::{Context as _, Result, anyhow, ensure};
+use hlx_core::bytes::{f32_from_little_endian, little_endian};
+use hlx_nn::{OptimizerState, StateTensor};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The checkpoint's file of everything but the parameters.
@@ -11,8 +13,9 @@ pub const STATE_FILE: &str = "state.bin";
 /// The layout's number; a file of another is refused.
 const VERSION: u32 = 1;
 
-/// A run's state after a step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A run's state after a step. The file is bincode's encoding of it, in which values lie as they are.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(test, derive(Serialize))]
 pub struct State {
     version: u32,
     /// The progress of the run.
@@ -80,10 +83,20 @@ impl State {
     /// # Errors
     /// The encoder's message; it is not expected to fail.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        Ok(bincode::serde::encode_to_vec(
-            self,
-            bincode::config::standard(),
-        )?)
+        let optimizer = &self.optimizer;
+        let of = (&optimizer.optimizer[..], optimizer.step);
+        let tensors = optimizer.tensors.iter();
+        let named = tensors.map(|one| (one.name.clone(), one.shape.clone()));
+        let layout = StateLayout::new(&self.progress, of, named.collect())?;
+        let mut bytes = vec![0; layout.len as usize];
+        for (at, between) in &layout.between {
+            bytes[*at as usize..][..between.len()].copy_from_slice(between);
+        }
+        for (tensor, (_, place)) in optimizer.tensors.iter().zip(&layout.values) {
+            let place = place.start as usize..place.end as usize;
+            bytes[place].copy_from_slice(&little_endian(&tensor.values));
+        }
+        Ok(bytes)
     }
 
     /// Reads the file's bytes.
@@ -91,20 +104,48 @@ impl State {
     /// # Errors
     /// Bytes that are no state, are cut short or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (state, used): (Self, usize) =
-            decode(bytes).map_err(|error| anyhow!("is no training state: {error}"))?;
+        let mut rest = bytes;
+        let (version, progress, optimizer, step, n_tensors): (u32, _, _, _, u64) = take(&mut rest)?;
         ensure!(
-            used == bytes.len(),
-            "has {} bytes too many",
-            bytes.len() - used
+            version == VERSION,
+            "has version {version}, expected {VERSION}"
         );
-        ensure!(
-            state.version == VERSION,
-            "has version {}, expected {VERSION}",
-            state.version
-        );
-        Ok(state)
+        let mut tensors = Vec::new();
+        for _ in 0..n_tensors {
+            let (name, shape, n): (String, _, u64) = take(&mut rest)?;
+            let end = usize::try_from(n).ok().and_then(|n| n.checked_mul(4));
+            let values = end.and_then(|end| rest.split_at_checked(end));
+            let (values, behind) =
+                values.with_context(|| format!("is no training state: {name} is cut short"))?;
+            rest = behind;
+            tensors.push(StateTensor {
+                name,
+                shape,
+                values: f32_from_little_endian(values),
+            });
+        }
+        ensure!(rest.is_empty(), "has {} bytes too many", rest.len());
+        let optimizer = OptimizerState {
+            optimizer,
+            step,
+            tensors,
+        };
+        Ok(Self {
+            version,
+            progress,
+            optimizer,
+        })
     }
+}
+
+/// Decodes what lies at the front of the bytes and drops it. It may take a MiB: bincode allocates a string
+/// of the length that the file states before it reads it, and a failed allocation aborts.
+fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T> {
+    let config = bincode::config::standard().with_limit::<{ 1 << 20 }>();
+    let decoded = bincode::serde::decode_from_slice(bytes, config);
+    let (found, used) = decoded.map_err(|error| anyhow!("is no training state: {error}"))?;
+    *bytes = &bytes[used..];
+    Ok(found)
 }
 
 /// Where the values of each tensor lie in the file of a state, and what lies between them: ranks that
@@ -112,7 +153,7 @@ impl State {
 pub(crate) struct StateLayout {
     /// The bytes between the values, each with its place.
     pub between: Vec<(u64, Vec<u8>)>,
-    /// Of each tensor, in the order of the names: its name and the bytes of its values.
+    /// Of each tensor, in the given order: its name and the bytes of its values.
     pub values: Vec<(String, Range<u64>)>,
     /// Bytes of the file.
     pub len: u64,
@@ -126,10 +167,9 @@ impl StateLayout {
     pub fn new(
         progress: &Progress,
         (optimizer, step): (&str, u64),
-        mut tensors: Vec<(String, Vec<usize>)>,
+        tensors: Vec<(String, Vec<usize>)>,
     ) -> Result<Self> {
         let config = bincode::config::standard();
-        tensors.sort();
         let head = (VERSION, progress, optimizer, step, tensors.len() as u64);
         let mut bytes = bincode::serde::encode_to_vec(head, config)?;
         let (mut between, mut values, mut at) = (Vec::new(), Vec::new(), 0);
@@ -153,31 +193,9 @@ impl StateLayout {
     }
 }
 
-/// Decodes bytes, none of whose lengths may exceed the file's by much: bincode allocates a string
-/// of the length that the file states before it reads it, and a failed allocation aborts. Its
-/// limits are constants, so the smallest that has room is chosen.
-fn decode(bytes: &[u8]) -> Result<(State, usize), bincode::error::DecodeError> {
-    const MIB: usize = 1 << 20;
-    const GIB: usize = 1 << 30;
-    const TIB: usize = 1 << 40;
-    let config = bincode::config::standard();
-    // A number of one byte counts as the eight that it may take.
-    let bound = bytes.len().saturating_mul(8);
-    if bound <= MIB {
-        bincode::serde::decode_from_slice(bytes, config.with_limit::<MIB>())
-    } else if bound <= GIB {
-        bincode::serde::decode_from_slice(bytes, config.with_limit::<GIB>())
-    } else if bound <= TIB {
-        bincode::serde::decode_from_slice(bytes, config.with_limit::<TIB>())
-    } else {
-        bincode::serde::decode_from_slice(bytes, config)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hlx_nn::StateTensor;
 
     /// Found by fuzzing: the name of a tensor stated a length of 4e18 bytes.
     #[test]
@@ -190,9 +208,9 @@ mod tests {
         );
     }
 
-    /// The bytes between the values and the values make the file that one process writes.
+    /// The bytes between the values and the values make the file that bincode writes.
     #[test]
-    fn a_layout_is_that_of_the_file() {
+    fn the_file_is_the_encoding_of_the_state() {
         let progress = Progress {
             step: 70_000,
             ranking_loss: Some(0.5),
@@ -206,31 +224,15 @@ mod tests {
                     .map(|n| (n + at) as f32)
                     .collect(),
             };
-            let tensors: Vec<StateTensor> = shapes.iter().enumerate().map(tensor).collect();
-            let named = tensors.iter().rev();
-            let named = named
-                .map(|one| (one.name.clone(), one.shape.clone()))
-                .collect();
-            let layout = StateLayout::new(&progress, ("adamw", 70_000), named).expect("lays out");
-            let mut bytes = vec![0xff; layout.len as usize];
-            for (at, between) in &layout.between {
-                bytes[*at as usize..][..between.len()].copy_from_slice(between);
-            }
-            for (tensor, (name, place)) in tensors.iter().zip(&layout.values) {
-                assert_eq!(tensor.name, *name);
-                let values = tensor.values.iter().flat_map(|value| value.to_le_bytes());
-                let place = place.start as usize..place.end as usize;
-                bytes[place].copy_from_slice(&values.collect::<Vec<u8>>());
-            }
             let optimizer = OptimizerState {
                 optimizer: "adamw".to_owned(),
                 step: 70_000,
-                tensors,
+                tensors: shapes.iter().enumerate().map(tensor).collect(),
             };
-            let whole = State::new(progress.clone(), optimizer)
-                .to_bytes()
-                .expect("encodes");
-            assert_eq!(bytes, whole);
+            let state = State::new(progress.clone(), optimizer);
+            let config = bincode::config::standard();
+            let encoded = bincode::serde::encode_to_vec(&state, config).expect("encodes");
+            assert_eq!(state.to_bytes().expect("encodes"), encoded);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::config::{Format, lora_to_bytes};
 use crate::evaluate::Evaluation;
 use crate::run::{
     Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE, STATE_FILE,
-    State, schedule_state_bytes,
+    State, joined, schedule_state_bytes,
 };
 
 /// Files of a checkpoint, by their names.
@@ -63,8 +63,8 @@ impl Trainer {
     }
 
     fn outcome(&self, train: Option<Evaluation>, held_out: Option<Evaluation>) -> Result<Outcome> {
-        let newest = self.folder.newest()?;
-        let digests = newest.map(|checkpoint| checkpoint.digests);
+        let newest = self.folder.newest_path()?;
+        let newest = newest.ok_or_else(|| anyhow::anyhow!("the run has no checkpoint"))?;
         Ok(Outcome {
             step: self.progress.step,
             epochs: self.epochs(),
@@ -75,7 +75,7 @@ impl Trainer {
             train,
             last_loss: self.last_loss,
             held_out,
-            digests: digests.ok_or_else(|| anyhow::anyhow!("the run has no checkpoint"))?,
+            digests: Checkpoint::stated(&newest)?,
         })
     }
 
@@ -122,12 +122,17 @@ impl Trainer {
         let weights = self.engine.weights();
         // One download serves the digest, which hashes the words in the order of the names and so
         // is not the tree that the device computes for the chain, and the file.
-        let parameters = weights.snapshot()?;
+        let snapshot = weights.snapshot()?;
+        let (parameters, model, optimizer) = std::thread::scope(|scope| {
+            let optimizer = scope.spawn(|| optimizer.digest());
+            let (parameters, model) = (snapshot.digest(), snapshot.to_safetensors());
+            (parameters, model, joined(optimizer.join()))
+        });
         let digests = Digests {
             step: self.progress.step,
             specification: SPECIFICATION,
-            parameters: parameters.digest(),
-            optimizer: optimizer.digest(),
+            parameters,
+            optimizer,
             config: self.engine.config.identity_digest()?,
             data: self.engine.task.digest().to_owned(),
             loss: self
@@ -143,10 +148,7 @@ impl Trainer {
             seal: String::new(),
         };
         let sizes = self.engine.task.sizes().to_bytes()?;
-        let mut files = vec![
-            (hlx_nn::MODEL_FILE, parameters.to_safetensors()?),
-            (hlx_nn::CONFIG_FILE, sizes),
-        ];
+        let mut files = vec![(hlx_nn::MODEL_FILE, model?), (hlx_nn::CONFIG_FILE, sizes)];
         if let Some(state) = self.engine.schedule_state() {
             files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
         }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use hlx_core::bytes::little_endian;
+
 use super::Trainer;
 use crate::ranks::agreed_on;
 use crate::run::{Checkpoint, STATE_FILE, State, StateLayout};
@@ -48,7 +50,7 @@ impl Trainer {
         Checkpoint::finish(folder, (parent, digests), &files, &[(STATE_FILE, &state)])
     }
 
-    /// Where the tensors of the optimizer's state lie in its file.
+    /// Where the tensors of the optimizer's state lie in its file, in the order of their names.
     fn state_layout(&self) -> Result<StateLayout> {
         let (weights, optimizer) = (self.engine.weights(), self.engine.optimizer.as_ref());
         let names = optimizer.buffers().into_iter().map(|(name, _)| name);
@@ -56,7 +58,8 @@ impl Trainer {
             let spans = weights.spans(&format!("{name}/")).into_iter();
             spans.map(|span| (span.name, span.shape))
         };
-        let tensors = names.flat_map(of_buffer).collect();
+        let mut tensors: Vec<_> = names.flat_map(of_buffer).collect();
+        tensors.sort();
         let of = (optimizer.name(), optimizer.step_count());
         StateLayout::new(&self.progress, of, tensors)
     }
@@ -86,7 +89,7 @@ impl Trainer {
                     continue;
                 };
                 let words = &words[start - updated.start..end - updated.start];
-                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                let bytes = little_endian(words);
                 let at = layout.values[place].1.start + 4 * (start - span.offset) as u64;
                 let written = file
                     .seek(SeekFrom::Start(at))

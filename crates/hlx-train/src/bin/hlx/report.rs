@@ -120,7 +120,7 @@ fn print_best(trainer: &Trainer) -> Result<()> {
     let Some(path) = trainer.folder().best()? else {
         return Ok(());
     };
-    let digests = Checkpoint::open(&path)?.digests;
+    let digests = Checkpoint::stated(&path)?;
     if let Some(loss) = digests.loss.filter(|_| digests.step != trainer.step()) {
         println!(
             "best       {loss:.5} at step {}: {}",
