@@ -11,6 +11,7 @@ const FLOORS: [&[&str]; 9] = [
         "error",
         "arith",
         "arithmetic",
+        "bytes",
         "digest",
         "dtype",
         "files",

@@ -1,5 +1,9 @@
 //! SHA-256 over tensors: how HLX proves that bits are equal.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
 use sha2::{Digest, Sha256};
 
 use crate::bytes::little_endian;
@@ -29,12 +33,22 @@ impl TensorHasher {
 
     /// Adds a tensor: its name, its shape and its values.
     pub fn add(&mut self, name: &str, shape: &[usize], values: &[f32]) {
+        self.begin(name, shape);
+        self.values(values);
+    }
+
+    /// Adds a tensor's name and shape; [`TensorHasher::values`] adds its values, in one call or several.
+    pub fn begin(&mut self, name: &str, shape: &[usize]) {
         self.0.update((name.len() as u64).to_le_bytes());
         self.0.update(name.as_bytes());
         self.0.update((shape.len() as u64).to_le_bytes());
         for &extent in shape {
             self.0.update((extent as u64).to_le_bytes());
         }
+    }
+
+    /// Adds values of the tensor that was begun last.
+    pub fn values(&mut self, values: &[f32]) {
         let mut words = [0; 1 << 12];
         for chunk in values.chunks(words.len()) {
             let words = &mut words[..chunk.len()];
@@ -54,6 +68,21 @@ impl TensorHasher {
 /// Returns the SHA-256 of bytes as 64 hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes))
+}
+
+/// Returns the SHA-256 of a file as 64 hexadecimal digits; no more than a MiB of it is in memory.
+///
+/// # Errors
+/// The system's.
+pub fn sha256_of_file(path: &Path) -> io::Result<String> {
+    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(to_hex(&hash.finalize())),
+            n => hash.update(&buffer[..n]),
+        }
+    }
 }
 
 /// Returns the digest of one tensor's values alone.
@@ -83,6 +112,21 @@ mod tests {
         let quiet = f32::from_bits(0x7fc0_1234);
         assert_eq!(tensor_digest(&[quiet]), tensor_digest(&[f32::NAN]));
         assert_ne!(tensor_digest(&[0.0]), tensor_digest(&[-0.0]));
+    }
+
+    #[test]
+    fn values_may_come_in_parts_and_bytes_from_a_file() {
+        let values: Vec<f32> = (0..10_000).map(|n| n as f32).collect();
+        let mut hasher = TensorHasher::new();
+        hasher.begin("", &[values.len()]);
+        values.chunks(777).for_each(|part| hasher.values(part));
+        assert_eq!(hasher.finish(), tensor_digest(&values));
+        let path = std::env::temp_dir().join(format!("hlx-digest-{}", std::process::id()));
+        let bytes = vec![7; (1 << 20) + 5];
+        std::fs::write(&path, &bytes).expect("written");
+        let found = sha256_of_file(&path);
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(found.expect("read"), sha256_hex(&bytes));
     }
 
     #[test]

@@ -38,9 +38,14 @@ impl OptimizerState {
         for tensor in &self.tensors {
             hasher.add(&tensor.name, &tensor.shape, &tensor.values);
         }
+        Self::digest_of(hasher, &self.optimizer, self.step)
+    }
+
+    /// Returns the digest of a state whose tensors were added, in the order of their names.
+    pub fn digest_of(mut tensors: TensorHasher, optimizer: &str, step: u64) -> String {
         // The step as the shape of an empty tensor: the hash takes lengths of 64 bits.
-        hasher.add(&self.optimizer, &[self.step as usize], &[]);
-        hasher.finish()
+        tensors.add(optimizer, &[step as usize], &[]);
+        tensors.finish()
     }
 }
 

@@ -36,7 +36,7 @@ impl Weights {
     pub fn snapshot(&self) -> Result<WeightsSnapshot<'_>> {
         Ok(WeightsSnapshot {
             weights: self,
-            values: self.download(self.values())?,
+            values: self.context().download_f32(self.values())?,
             buffers: self.download_buffers()?,
         })
     }
@@ -124,8 +124,8 @@ impl Weights {
 #[derive(Debug)]
 pub struct WeightsSnapshot<'a> {
     weights: &'a Weights,
-    /// One vector a parameter, in the order of declaration.
-    values: Vec<Vec<f32>>,
+    /// Those of all parameters, in the layout of [`Weights::values`].
+    values: Vec<f32>,
     /// The words of each saved buffer.
     buffers: Vec<Vec<u32>>,
 }
@@ -133,9 +133,8 @@ pub struct WeightsSnapshot<'a> {
 impl<'a> WeightsSnapshot<'a> {
     /// Returns the SHA-256 over all values and buffers, as [`Weights::digest`].
     pub fn digest(&self) -> String {
-        let parameters = self.weights.parameters().iter().zip(&self.values);
-        let parameters = parameters.map(|(one, values)| {
-            let values = Cow::Borrowed(&values[..]);
+        let parameters = self.parameters().map(|(one, values)| {
+            let values = Cow::Borrowed(values);
             (one.name().to_owned(), (one.shape(), values))
         });
         let buffers = self.weights.buffers().iter().zip(&self.buffers);
@@ -149,12 +148,17 @@ impl<'a> WeightsSnapshot<'a> {
     /// Every parameter and saved buffer with its name and its words as f32: those of a count have a
     /// count's bits.
     pub fn into_named(self) -> impl Iterator<Item = (String, Vec<f32>)> + use<'a> {
-        let weights = self.weights;
-        let parameters = weights.parameters().iter().map(Parameter::name);
-        let buffers = weights.buffers().iter().map(ModelBuffer::name);
-        let names = parameters.chain(buffers).map(str::to_owned);
-        let words = self.buffers.into_iter().map(|words| as_values(&words));
-        names.zip(self.values.into_iter().chain(words))
+        let parameters = self.parameters();
+        let parameters = parameters.map(|(one, values)| (one.name().to_owned(), values.to_vec()));
+        let buffers = self.weights.buffers().iter().zip(&self.buffers);
+        let buffers = buffers.map(|(one, words)| (one.name().to_owned(), as_values(words)));
+        parameters.chain(buffers).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Each parameter and its values.
+    fn parameters(&self) -> impl Iterator<Item = (&Parameter, &[f32])> {
+        let parameters = self.weights.parameters().iter();
+        parameters.zip(self.weights.cut(&self.values))
     }
 
     /// Writes the values and buffers as a safetensors file in memory.
@@ -162,8 +166,8 @@ impl<'a> WeightsSnapshot<'a> {
     /// # Errors
     /// What the format reports.
     pub fn to_safetensors(&self) -> Result<Vec<u8>> {
-        let mut tensors = Vec::with_capacity(self.values.len() + self.buffers.len());
-        for (parameter, values) in self.weights.parameters().iter().zip(&self.values) {
+        let mut tensors = Vec::new();
+        for (parameter, values) in self.parameters() {
             let bytes = little_endian(values);
             tensors.push((parameter.name(), parameter.shape(), Dtype::F32, bytes));
         }

@@ -358,10 +358,13 @@ impl Weights {
     /// What the device reports.
     pub fn download(&self, flat: &Buffer) -> Result<Vec<Vec<f32>>> {
         let words = self.ctx.download_f32(flat)?;
-        let cut = |(parameter, &offset): (&Parameter, &usize)| {
-            words[offset..offset + parameter.n_elements()].to_vec()
-        };
-        Ok(self.parameters.iter().zip(&self.offsets).map(cut).collect())
+        Ok(self.cut(&words).map(<[f32]>::to_vec).collect())
+    }
+
+    /// The words of each parameter, in the order of declaration, in those of a flat buffer of this layout.
+    pub(super) fn cut<'a>(&'a self, words: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+        let places = self.parameters.iter().zip(&self.offsets);
+        places.map(|(parameter, &offset)| &words[offset..offset + parameter.n_elements()])
     }
 
     /// Uploads one vector a parameter, in the order of declaration, into a flat buffer of this

@@ -108,7 +108,7 @@ impl Checkpoint {
     }
 
     /// Writes what is left of a checkpoint's files and publishes its folder; `there` are the files that
-    /// lie in it already, flushed, with their bytes. See [`Checkpoint::write`].
+    /// lie in it already, flushed, each with its SHA-256. See [`Checkpoint::write`].
     ///
     /// # Errors
     /// As [`Checkpoint::write`].
@@ -116,7 +116,7 @@ impl Checkpoint {
         folder: TemporaryFolder,
         (parent, mut digests): (&Path, Digests),
         contents: &[(&str, Vec<u8>)],
-        there: &[(&str, &[u8])],
+        there: &[(&str, String)],
     ) -> Result<String> {
         let written = contents.iter().map(|(name, bytes)| (*name, &bytes[..]));
         let path = parent.join(folder_name(digests.step));
@@ -126,8 +126,8 @@ impl Checkpoint {
         };
         // Each large file takes a thread about as long to hash as the disk to write it.
         let hashed = std::thread::scope(|scope| {
-            let all = written.clone().chain(there.iter().copied());
-            let hashing: Vec<_> = all
+            let hashing: Vec<_> = written
+                .clone()
                 .map(|(name, bytes)| (name, scope.spawn(move || sha256_hex(bytes))))
                 .collect();
             for (name, bytes) in written {
@@ -139,6 +139,11 @@ impl Checkpoint {
                 .collect::<Result<_>>()
         });
         digests.files = hashed?;
+        digests.files.extend(
+            there
+                .iter()
+                .map(|(name, hash)| ((*name).to_owned(), hash.clone())),
+        );
         let listing = seal::seal(&mut digests)?;
         write(DIGESTS_FILE, &listing)?;
         let published = folder.publish(&path);

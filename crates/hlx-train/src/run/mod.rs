@@ -37,8 +37,8 @@ pub use metrics::{EvalSplit, ExchangeMetric, Metric, MetricsFile, read_metrics};
 pub use monitor::{MONITOR_FILE, Monitor};
 pub use schedule_state::SCHEDULE_FILE;
 pub(crate) use schedule_state::{read_schedule_state, schedule_state_bytes};
-pub(crate) use state::StateLayout;
 pub use state::{LossSum, Progress, STATE_FILE, State};
+pub(crate) use state::{StateLayout, StatePlace};
 pub use tensorboard::EventFile;
 
 /// The checkpoint's file of the adapters' numbers; a model without adapters has none.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use hlx_core::bytes::{f32_from_little_endian, little_endian};
+use hlx_core::bytes::f32_from_little_endian;
 use hlx_nn::{OptimizerState, StateTensor};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -69,36 +69,6 @@ impl LossSum {
 }
 
 impl State {
-    /// Puts a state together.
-    pub fn new(progress: Progress, optimizer: OptimizerState) -> Self {
-        Self {
-            version: VERSION,
-            progress,
-            optimizer,
-        }
-    }
-
-    /// The file's bytes.
-    ///
-    /// # Errors
-    /// The encoder's message; it is not expected to fail.
-    pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let optimizer = &self.optimizer;
-        let of = (&optimizer.optimizer[..], optimizer.step);
-        let tensors = optimizer.tensors.iter();
-        let named = tensors.map(|one| (one.name.clone(), one.shape.clone()));
-        let layout = StateLayout::new(&self.progress, of, named.collect())?;
-        let mut bytes = vec![0; layout.len as usize];
-        for (at, between) in &layout.between {
-            bytes[*at as usize..][..between.len()].copy_from_slice(between);
-        }
-        for (tensor, (_, place)) in optimizer.tensors.iter().zip(&layout.values) {
-            let place = place.start as usize..place.end as usize;
-            bytes[place].copy_from_slice(&little_endian(&tensor.values));
-        }
-        Ok(bytes)
-    }
-
     /// Reads the file's bytes.
     ///
     /// # Errors
@@ -153,10 +123,17 @@ fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T> {
 pub(crate) struct StateLayout {
     /// The bytes between the values, each with its place.
     pub between: Vec<(u64, Vec<u8>)>,
-    /// Of each tensor, in the given order: its name and the bytes of its values.
-    pub values: Vec<(String, Range<u64>)>,
+    /// Where the values of each tensor lie, in the given order.
+    pub values: Vec<StatePlace>,
     /// Bytes of the file.
     pub len: u64,
+}
+
+/// A tensor of a state, and the bytes of its values in the file.
+pub(crate) struct StatePlace {
+    pub name: String,
+    pub shape: Vec<usize>,
+    pub bytes: Range<u64>,
 }
 
 impl StateLayout {
@@ -179,7 +156,11 @@ impl StateLayout {
             let begin = at + bytes.len() as u64;
             between.push((at, std::mem::take(&mut bytes)));
             at = begin + 4 * n;
-            values.push((name, begin..at));
+            values.push(StatePlace {
+                name,
+                shape,
+                bytes: begin..at,
+            });
         }
         if !bytes.is_empty() {
             at = bytes.len() as u64;
@@ -195,6 +176,8 @@ impl StateLayout {
 
 #[cfg(test)]
 mod tests {
+    use hlx_core::bytes::little_endian;
+
     use super::*;
 
     /// Found by fuzzing: the name of a tensor stated a length of 4e18 bytes.
@@ -206,6 +189,10 @@ mod tests {
             error.to_string().starts_with("is no training state"),
             "{error}"
         );
+    }
+
+    fn encoded(state: &State) -> Vec<u8> {
+        bincode::serde::encode_to_vec(state, bincode::config::standard()).expect("encodes")
     }
 
     /// The bytes between the values and the values make the file that bincode writes.
@@ -229,10 +216,25 @@ mod tests {
                 step: 70_000,
                 tensors: shapes.iter().enumerate().map(tensor).collect(),
             };
-            let state = State::new(progress.clone(), optimizer);
-            let config = bincode::config::standard();
-            let encoded = bincode::serde::encode_to_vec(&state, config).expect("encodes");
-            assert_eq!(state.to_bytes().expect("encodes"), encoded);
+            let named = optimizer.tensors.iter();
+            let named = named.map(|one| (one.name.clone(), one.shape.clone()));
+            let layout = StateLayout::new(&progress, ("adamw", 70_000), named.collect());
+            let layout = layout.expect("lays out");
+            let mut bytes = vec![0xff; layout.len as usize];
+            for (at, between) in &layout.between {
+                bytes[*at as usize..][..between.len()].copy_from_slice(between);
+            }
+            for (tensor, place) in optimizer.tensors.iter().zip(&layout.values) {
+                assert_eq!((&tensor.name, &tensor.shape), (&place.name, &place.shape));
+                let place = place.bytes.start as usize..place.bytes.end as usize;
+                bytes[place].copy_from_slice(&little_endian(&tensor.values));
+            }
+            let state = State {
+                version: VERSION,
+                progress: progress.clone(),
+                optimizer,
+            };
+            assert_eq!(bytes, encoded(&state));
         }
     }
 
@@ -254,8 +256,12 @@ mod tests {
             step: 40,
             tensors,
         };
-        let state = State::new(progress, moments);
-        let bytes = state.to_bytes().expect("encodes");
+        let state = State {
+            version: VERSION,
+            progress,
+            optimizer: moments,
+        };
+        let bytes = encoded(&state);
         assert_eq!(State::from_bytes(&bytes).expect("decodes"), state);
         for cut in 0..bytes.len() {
             assert!(State::from_bytes(&bytes[..cut]).is_err(), "{cut}");

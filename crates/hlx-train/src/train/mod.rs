@@ -14,11 +14,11 @@ mod losses;
 mod observer;
 mod pass;
 mod saving;
-mod saving_together;
 mod setup;
 mod shared_step;
 mod shared_work;
 mod silent_errors;
+mod state_file;
 
 use std::collections::VecDeque;
 use std::time::Instant;

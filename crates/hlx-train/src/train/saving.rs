@@ -1,18 +1,16 @@
 //! Checkpoints, and what a run ends with.
 
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
 use hlx_core::SPECIFICATION;
-use hlx_nn::OptimizerState;
 
 use super::{Observer, Outcome, Trainer};
 use crate::config::{Format, lora_to_bytes};
 use crate::evaluate::Evaluation;
 use crate::run::{
-    Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE, STATE_FILE,
-    State, joined, schedule_state_bytes,
+    Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE,
+    schedule_state_bytes,
 };
 
 /// Files of a checkpoint, by their names.
@@ -95,10 +93,7 @@ impl Trainer {
     pub(super) fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
         let parent = self.folder.checkpoints();
-        let saved = match self.group.is_alone() {
-            true => self.save_alone(&parent)?,
-            false => self.save_together(&parent)?,
-        };
+        let saved = self.write_checkpoint(&parent)?;
         self.newest = (saved, Some(self.progress.step));
         if self.group.is_first() {
             let keep = self.engine.config.train.keep;
@@ -109,30 +104,22 @@ impl Trainer {
         Ok(())
     }
 
-    fn save_alone(&mut self, parent: &Path) -> Result<String> {
-        let optimizer = self.engine.optimizer.state(self.engine.weights())?;
-        let (digests, mut files) = self.contents(&optimizer)?;
-        let state = State::new(self.progress.clone(), optimizer).to_bytes()?;
-        files.push((STATE_FILE, state));
-        Checkpoint::write(parent, digests, &files)
-    }
-
-    /// All files of a checkpoint but the state's, and what its listing states.
-    pub(super) fn contents(&mut self, optimizer: &OptimizerState) -> Result<(Digests, Files)> {
-        let weights = self.engine.weights();
+    /// All files of a checkpoint but the state's, and what its listing states; the state's digest is taken last.
+    pub(super) fn contents(
+        &mut self,
+        optimizer: impl FnOnce() -> Result<String>,
+    ) -> Result<(Digests, Files)> {
         // One download serves the digest, which hashes the words in the order of the names and so
         // is not the tree that the device computes for the chain, and the file.
-        let snapshot = weights.snapshot()?;
-        let (parameters, model, optimizer) = std::thread::scope(|scope| {
-            let optimizer = scope.spawn(|| optimizer.digest());
-            let (parameters, model) = (snapshot.digest(), snapshot.to_safetensors());
-            (parameters, model, joined(optimizer.join()))
-        });
+        let (parameters, model) = {
+            let snapshot = self.engine.weights().snapshot()?;
+            (snapshot.digest(), snapshot.to_safetensors()?)
+        };
         let digests = Digests {
             step: self.progress.step,
             specification: SPECIFICATION,
             parameters,
-            optimizer,
+            optimizer: optimizer()?,
             config: self.engine.config.identity_digest()?,
             data: self.engine.task.digest().to_owned(),
             loss: self
@@ -148,7 +135,7 @@ impl Trainer {
             seal: String::new(),
         };
         let sizes = self.engine.task.sizes().to_bytes()?;
-        let mut files = vec![(hlx_nn::MODEL_FILE, model?), (hlx_nn::CONFIG_FILE, sizes)];
+        let mut files = vec![(hlx_nn::MODEL_FILE, model), (hlx_nn::CONFIG_FILE, sizes)];
         if let Some(state) = self.engine.schedule_state() {
             files.push((SCHEDULE_FILE, schedule_state_bytes(state)?));
         }

@@ -1,21 +1,23 @@
-//! A checkpoint of several ranks: rank 0 creates its folder and publishes it, and each rank writes its
-//! part of the optimizer's state at its place of the one file.
+//! The checkpoint of any number of ranks: rank 0 creates its folder and publishes it, and each rank writes
+//! its part of the optimizer's state at its place of the one file.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-
-use hlx_core::bytes::little_endian;
+use hlx_core::bytes::{f32_from_little_endian, little_endian};
+use hlx_core::digest::{TensorHasher, sha256_of_file};
+use hlx_core::files::TemporaryFolder;
+use hlx_nn::OptimizerState;
 
 use super::Trainer;
 use crate::ranks::agreed_on;
-use crate::run::{Checkpoint, STATE_FILE, State, StateLayout};
+use crate::run::{Checkpoint, STATE_FILE, StateLayout, StatePlace, joined};
 
 impl Trainer {
     /// Writes a checkpoint together with all ranks; returns the digest of its listing on rank 0.
-    pub(super) fn save_together(&mut self, parent: &Path) -> Result<String> {
+    pub(super) fn write_checkpoint(&mut self, parent: &Path) -> Result<String> {
         let group = self.group.clone();
         let layout = self.state_layout()?;
         let begun = match group.is_first() {
@@ -30,24 +32,31 @@ impl Trainer {
         let path = PathBuf::from(String::from_utf8_lossy(&path).into_owned());
         agreed_on(&group, self.write_part(&path, &layout))?;
         let saved = match folder {
-            Some(folder) => self.finish_together(folder, parent, &path),
+            Some(folder) => self.publish(folder, parent, &layout),
             None => Ok(String::new()),
         };
         agreed_on(&group, saved)
     }
 
-    fn finish_together(
+    /// Adds the other files to the state's, whose two digests two threads read meanwhile.
+    fn publish(
         &mut self,
-        folder: hlx_core::files::TemporaryFolder,
+        folder: TemporaryFolder,
         parent: &Path,
-        path: &Path,
+        layout: &StateLayout,
     ) -> Result<String> {
-        let mut state = Vec::new();
-        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut state));
-        read.with_context(|| path.display().to_string())?;
-        let optimizer = State::from_bytes(&state)?.optimizer;
-        let (digests, files) = self.contents(&optimizer)?;
-        Checkpoint::finish(folder, (parent, digests), &files, &[(STATE_FILE, &state)])
+        let path = folder.path().join(STATE_FILE);
+        let optimizer = self.engine.optimizer.as_ref();
+        let of = (optimizer.name(), optimizer.step_count());
+        let cannot = || format!("{}: cannot be read", path.display());
+        let (contents, file) = std::thread::scope(|scope| {
+            let file = scope.spawn(|| sha256_of_file(&path));
+            let state = scope.spawn(|| digest_of_state(&path, &layout.values, of));
+            let contents = self.contents(|| joined(state.join()).with_context(cannot));
+            (contents, joined(file.join()))
+        });
+        let ((digests, files), file) = (contents?, file.with_context(cannot)?);
+        Checkpoint::finish(folder, (parent, digests), &files, &[(STATE_FILE, file)])
     }
 
     /// Where the tensors of the optimizer's state lie in its file, in the order of their names.
@@ -84,13 +93,13 @@ impl Trainer {
                 let end = (span.offset + n).min(updated.end);
                 let place = layout
                     .values
-                    .binary_search_by(|(name, _)| name.cmp(&span.name));
+                    .binary_search_by(|place| place.name.cmp(&span.name));
                 let (true, Ok(place)) = (start < end, place) else {
                     continue;
                 };
                 let words = &words[start - updated.start..end - updated.start];
                 let bytes = little_endian(words);
-                let at = layout.values[place].1.start + 4 * (start - span.offset) as u64;
+                let at = layout.values[place].bytes.start + 4 * (start - span.offset) as u64;
                 let written = file
                     .seek(SeekFrom::Start(at))
                     .and_then(|_| file.write_all(&bytes));
@@ -102,15 +111,11 @@ impl Trainer {
 }
 
 /// Creates the folder of a checkpoint and the state's file in it, whole but for the values.
-fn begin(
-    parent: &Path,
-    step: u64,
-    layout: &StateLayout,
-) -> Result<hlx_core::files::TemporaryFolder> {
+fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<TemporaryFolder> {
     let parent = std::path::absolute(parent)?;
     let folder = Checkpoint::begin(&parent, step)?;
     let path = folder.path().join(STATE_FILE);
-    let write = || -> std::io::Result<()> {
+    let write = || -> io::Result<()> {
         let mut file = File::create_new(&path)?;
         file.set_len(layout.len)?;
         for (at, bytes) in &layout.between {
@@ -121,4 +126,27 @@ fn begin(
     };
     write().with_context(|| format!("{}: cannot be written", path.display()))?;
     Ok(folder)
+}
+
+/// The digest of the state in a file ([`OptimizerState::digest`]), no more than a MiB of which is in memory.
+fn digest_of_state(
+    path: &Path,
+    tensors: &[StatePlace],
+    (optimizer, step): (&str, u64),
+) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = TensorHasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    for tensor in tensors {
+        hasher.begin(&tensor.name, &tensor.shape);
+        file.seek(SeekFrom::Start(tensor.bytes.start))?;
+        let mut left = (tensor.bytes.end - tensor.bytes.start) as usize;
+        while left > 0 {
+            let part = &mut buffer[..left.min(1 << 20)];
+            file.read_exact(part)?;
+            hasher.values(&f32_from_little_endian(part));
+            left -= part.len();
+        }
+    }
+    Ok(OptimizerState::digest_of(hasher, optimizer, step))
 }
