@@ -104,7 +104,7 @@ impl Checkpoint {
     /// The folder and the system's message.
     pub fn begin(parent: &Path, step: u64) -> Result<TemporaryFolder> {
         let path = parent.join(folder_name(step));
-        TemporaryFolder::beside(&path).with_context(|| cannot_write(&path))
+        TemporaryFolder::beside(&path).with_context(|| Self::cannot_write(parent, step))
     }
 
     /// Writes what is left of a checkpoint's files and publishes its folder; `there` are the files that
@@ -119,10 +119,10 @@ impl Checkpoint {
         there: &[(&str, String)],
     ) -> Result<String> {
         let written = contents.iter().map(|(name, bytes)| (*name, &bytes[..]));
-        let path = parent.join(folder_name(digests.step));
+        let step = digests.step;
         let write = |name: &str, bytes: &[u8]| {
             let file = files::write_and_sync(&folder.path().join(name), bytes);
-            file.with_context(|| cannot_write(&path))
+            file.with_context(|| Self::cannot_write(parent, step))
         };
         // Each large file takes a thread about as long to hash as the disk to write it.
         let hashed = std::thread::scope(|scope| {
@@ -146,9 +146,15 @@ impl Checkpoint {
         );
         let listing = seal::seal(&mut digests)?;
         write(DIGESTS_FILE, &listing)?;
-        let published = folder.publish(&path);
-        published.with_context(|| cannot_write(&path))?;
+        let published = folder.publish(&parent.join(folder_name(step)));
+        published.with_context(|| Self::cannot_write(parent, step))?;
         Ok(sha256_hex(&listing))
+    }
+
+    /// What an error of its files begins with.
+    pub(crate) fn cannot_write(parent: &Path, step: u64) -> String {
+        let path = parent.join(folder_name(step));
+        format!("{}: cannot be written", path.display())
     }
 
     /// Reads what a checkpoint states, and none of its other files.
@@ -292,10 +298,6 @@ pub(super) fn list(parent: &Path) -> Result<Vec<(u64, PathBuf)>> {
 /// What a thread has found; its panic goes on here.
 pub(crate) fn joined<T>(found: std::thread::Result<T>) -> T {
     found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("{}: cannot be written", path.display())
 }
 
 fn folder_name(step: u64) -> String {

@@ -20,8 +20,9 @@ impl Trainer {
     pub(super) fn write_checkpoint(&mut self, parent: &Path) -> Result<String> {
         let group = self.group.clone();
         let layout = self.state_layout()?;
+        let step = self.progress.step;
         let begun = match group.is_first() {
-            true => begin(parent, self.progress.step, &layout).map(Some),
+            true => begin(parent, step, &layout).map(Some),
             false => Ok(None),
         };
         let folder = agreed_on(&group, begun)?;
@@ -30,7 +31,9 @@ impl Trainer {
             .map_or_else(PathBuf::new, |folder| folder.path().join(STATE_FILE));
         let path = group.from_first(path.to_string_lossy().as_bytes())?;
         let path = PathBuf::from(String::from_utf8_lossy(&path).into_owned());
-        agreed_on(&group, self.write_part(&path, &layout))?;
+        let written = self.write_part(&path, &layout);
+        let written = written.with_context(|| Checkpoint::cannot_write(parent, step));
+        agreed_on(&group, written)?;
         let saved = match folder {
             Some(folder) => self.publish(folder, parent, &layout),
             None => Ok(String::new()),
@@ -76,11 +79,7 @@ impl Trainer {
     /// Writes the values of this rank's part of the state at their places, and flushes them.
     fn write_part(&self, path: &Path, layout: &StateLayout) -> Result<()> {
         let (weights, optimizer) = (self.engine.weights(), self.engine.optimizer.as_ref());
-        let cannot = || format!("{}: cannot be written", path.display());
-        let mut file = OpenOptions::new()
-            .write(true)
-            .open(path)
-            .with_context(cannot)?;
+        let mut file = OpenOptions::new().write(true).open(path)?;
         let updated = weights.updated();
         for (name, buffer) in optimizer.buffers() {
             if buffer.is_empty() {
@@ -100,13 +99,11 @@ impl Trainer {
                 let words = &words[start - updated.start..end - updated.start];
                 let bytes = little_endian(words);
                 let at = layout.values[place].bytes.start + 4 * (start - span.offset) as u64;
-                let written = file
-                    .seek(SeekFrom::Start(at))
-                    .and_then(|_| file.write_all(&bytes));
-                written.with_context(cannot)?;
+                file.seek(SeekFrom::Start(at))?;
+                file.write_all(&bytes)?;
             }
         }
-        file.sync_all().with_context(cannot)
+        Ok(file.sync_all()?)
     }
 }
 
@@ -124,7 +121,7 @@ fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<TemporaryFold
         }
         file.sync_all()
     };
-    write().with_context(|| format!("{}: cannot be written", path.display()))?;
+    write().with_context(|| Checkpoint::cannot_write(&parent, step))?;
     Ok(folder)
 }
 
