@@ -8,7 +8,9 @@ use hlx_train::run::{Manifest, State};
 
 /// Reads a checkpoint's state.
 pub fn state(data: &[u8]) {
-    let _ = State::from_bytes(data);
+    if let Ok(state) = State::from_bytes(data) {
+        let _ = state.to_bytes().expect("an encoding");
+    }
 }
 
 /// Reads run.json.

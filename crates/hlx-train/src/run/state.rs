@@ -14,8 +14,7 @@ pub const STATE_FILE: &str = "state.bin";
 const VERSION: u32 = 1;
 
 /// A run's state after a step. The file is bincode's encoding of it, in which values lie as they are.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(test, derive(Serialize))]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct State {
     version: u32,
     /// The progress of the run.
@@ -69,6 +68,24 @@ impl LossSum {
 }
 
 impl State {
+    /// Puts a state together.
+    pub fn new(progress: Progress, optimizer: OptimizerState) -> Self {
+        Self {
+            version: VERSION,
+            progress,
+            optimizer,
+        }
+    }
+
+    /// The file's bytes. A run writes them piece by piece instead, at the places of its layout.
+    ///
+    /// # Errors
+    /// The encoder's message; it is not expected to fail.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let config = bincode::config::standard();
+        Ok(bincode::serde::encode_to_vec(self, config)?)
+    }
+
     /// Reads the file's bytes.
     ///
     /// # Errors
@@ -191,10 +208,6 @@ mod tests {
         );
     }
 
-    fn encoded(state: &State) -> Vec<u8> {
-        bincode::serde::encode_to_vec(state, bincode::config::standard()).expect("encodes")
-    }
-
     /// The bytes between the values and the values make the file that bincode writes.
     #[test]
     fn the_file_is_the_encoding_of_the_state() {
@@ -229,12 +242,8 @@ mod tests {
                 let place = place.bytes.start as usize..place.bytes.end as usize;
                 bytes[place].copy_from_slice(&little_endian(&tensor.values));
             }
-            let state = State {
-                version: VERSION,
-                progress: progress.clone(),
-                optimizer,
-            };
-            assert_eq!(bytes, encoded(&state));
+            let state = State::new(progress.clone(), optimizer);
+            assert_eq!(bytes, state.to_bytes().expect("encodes"));
         }
     }
 
@@ -256,12 +265,8 @@ mod tests {
             step: 40,
             tensors,
         };
-        let state = State {
-            version: VERSION,
-            progress,
-            optimizer: moments,
-        };
-        let bytes = encoded(&state);
+        let state = State::new(progress, moments);
+        let bytes = state.to_bytes().expect("encodes");
         assert_eq!(State::from_bytes(&bytes).expect("decodes"), state);
         for cut in 0..bytes.len() {
             assert!(State::from_bytes(&bytes[..cut]).is_err(), "{cut}");
