@@ -8,7 +8,7 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
-const TOP: f64 = 78.0;
+const TOP: f64 = 92.0;
 const BOTTOM: f64 = 48.0;
 const COLOURS: [&str; 8] = [
     "#2563eb", "#60a5fa", "#93c5fd", "#ea580c", "#16a34a", "#86efac", "#fdba74", "#94a3b8",
@@ -188,7 +188,7 @@ impl Chart {
             (LEFT + WIDTH - RIGHT) / 2.0,
             HEIGHT - 10.0,
             self.x,
-            TOP + 4.0,
+            TOP - 9.0,
             self.y
         );
     }

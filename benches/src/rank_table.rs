@@ -162,7 +162,7 @@ impl RankTable {
 
     /// Times as fast as one device by the number of devices: lines of what was measured, dashes of what parts of
     /// the batch allow, and of a perfect gain.
-    pub fn picture(&self, title: &str) -> String {
+    pub fn picture(&self, device: &str) -> String {
         let counts = self.counts();
         let along = |work: &Work, share: Share| -> Vec<(f64, f64)> {
             let gain = |&count: &usize| Some((count as f64, self.cell(work, count, share)?.1?));
@@ -176,14 +176,13 @@ impl RankTable {
         for (place, work) in self.works().iter().enumerate() {
             let colour = LINES[place % LINES.len()];
             series.push(Series::dashes(colour, along(work, Share::Part)));
-            series.push(Series::line(
-                &work.name(),
-                colour,
-                along(work, Share::Strong),
-            ));
+            let measured = along(work, Share::Strong);
+            if measured.len() > 1 {
+                series.push(Series::line(&work.name(), colour, measured));
+            }
         }
         let chart = Chart {
-            title: format!("{title} (dashes: perfect, and a device's part of the batch alone)"),
+            title: format!("{device} (dashes: perfect, and a device's part of the batch alone)"),
             x: "devices",
             y: "times as fast as one",
             log_x: true,

@@ -162,7 +162,7 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
     if !ranks.rows.is_empty() {
         text += "### Training steps on several devices\n\n";
         text += &sentence(&ranks.facts);
-        let svg = ranks.picture(&format!("Several devices, {device}"));
+        let svg = ranks.picture(&device);
         text += &picture("ranks", svg, "Times as fast as one device")?;
         text += &ranks.to_markdown();
     }
