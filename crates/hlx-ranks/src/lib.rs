@@ -18,6 +18,7 @@ mod pause;
 mod peers;
 mod shared;
 mod sockets;
+pub mod testing;
 mod transport;
 mod watch;
 

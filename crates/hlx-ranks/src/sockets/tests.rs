@@ -3,23 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::net::{TcpListener, ToSocketAddrs};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::links::listener::Listener;
+use crate::testing::free_port;
 use crate::{Group, host_name};
 
 type Variables = BTreeMap<&'static str, String>;
-
-/// A free port, below the system's range of ephemeral ports: no other test binds it by port 0.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 10_000 + (std::process::id() % 20_000) as u16;
-    let is_free = |port: &u16| Listener::everywhere(*port).is_ok();
-    let mut ports = std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed)));
-    ports.find(is_free).expect("a free port")
-}
 
 fn variables(rank: usize, n: usize, port: u16) -> Variables {
     Variables::from([
@@ -47,7 +37,7 @@ fn each<R: Send>(all: &[Variables], body: impl Fn(Result<Arc<Sockets>>) -> R + S
 }
 
 fn ranks<R: Send>(n: usize, body: impl Fn(Arc<Sockets>) -> R + Sync) -> Vec<R> {
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let all: Vec<Variables> = (0..n).map(|rank| variables(rank, n, port)).collect();
     each(&all, |sockets| body(sockets.expect("starts")))
 }
@@ -74,7 +64,7 @@ fn ranks_find_each_other_by_ipv6() {
     if TcpListener::bind("[::1]:0").is_err() {
         return; // A machine without IPv6.
     }
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let mut all = [variables(0, 2, port), variables(1, 2, port)];
     for variables in &mut all {
         variables.insert("MASTER_ADDR", "::1".to_owned());
@@ -94,7 +84,7 @@ fn a_first_rank_that_is_named_is_reached_at_all_its_addresses() {
     if (host_name(), 0).to_socket_addrs().is_err() {
         return; // A machine that does not know its own name.
     }
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let mut all = [variables(0, 2, port), variables(1, 2, port)];
     let (_, place) = Place::listen().expect("listens");
     let outside = place.addresses[0].ip().to_string();
@@ -169,7 +159,7 @@ fn a_rank_that_is_gone_or_fails_is_named_by_all() {
 
 #[test]
 fn what_ranks_cannot_start_with_is_said_by_all() {
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let mut all = [variables(0, 2, port), variables(1, 2, port)];
     all[1].insert("WORLD_SIZE", "3".to_owned());
     let said = each(&all, |sockets| sockets.err().map(|error| error.to_string()));
@@ -178,7 +168,7 @@ fn what_ranks_cannot_start_with_is_said_by_all() {
         "MASTER_PORT {port} on 127.0.0.1: rank 1 on {host}: WORLD_SIZE is 3 there and 2 on rank 0"
     );
     assert_eq!(said, vec![Some(expected); 2]);
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let all = [(0, 3), (1, 3), (1, 3)].map(|(rank, n)| variables(rank, n, port));
     let said = each(&all, |sockets| sockets.err().map(|error| error.to_string()));
     let expected = format!("rank 1 on {host}: another process has this RANK");
@@ -216,7 +206,7 @@ fn a_port_in_use_is_named() {
 /// Strangers connect to rank 0 while it waits; one of another run comes, too. The ranks start all the same.
 #[test]
 fn strangers_do_not_disturb_the_start() {
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let all = [variables(0, 2, port), variables(1, 2, port)];
     let done = std::thread::scope(|scope| {
         let first = scope.spawn(|| start(&all[0]));

@@ -107,7 +107,8 @@ impl Trainer {
     }
 }
 
-/// Creates the folder of a checkpoint and the state's file in it, whole but for the values.
+/// Creates the folder of a checkpoint and the state's file in it, whole but for the values; it is flushed with
+/// them.
 fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<TemporaryFolder> {
     let parent = std::path::absolute(parent)?;
     let folder = Checkpoint::begin(&parent, step)?;
@@ -119,7 +120,7 @@ fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<TemporaryFold
             file.seek(SeekFrom::Start(*at))?;
             file.write_all(bytes)?;
         }
-        file.sync_all()
+        Ok(())
     };
     write().with_context(|| Checkpoint::cannot_write(&parent, step))?;
     Ok(folder)

@@ -2,18 +2,10 @@
 
 use std::net::TcpListener;
 use std::process::{Child, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+
+use hlx_ranks::testing::free_port;
 
 use crate::common::{Scratch, text};
-
-/// A free port, below the system's range of ephemeral ports: no other test binds it by port 0.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 10_000 + (std::process::id() % 20_000) as u16;
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut ports = std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed)));
-    ports.find(is_free).expect("a free port")
-}
 
 /// Starts `n` ranks, and returns how each ends.
 fn launch(place: &Scratch, n: usize, port: u16, arguments: &[&str]) -> Vec<Output> {
@@ -46,7 +38,7 @@ fn ranks_of_torchrun_that_cannot_begin_say_so_once() {
     let counts = "3 ranks, expected a divisor of the 4 shards";
     for (n, data, expected) in [(3, "corpus.jsonl", counts), (2, "none.jsonl", "none.jsonl")] {
         let arguments = ["train", "config.toml", "--out", "run", "--data", data];
-        let outputs = launch(&place, n, free_port(), &arguments);
+        let outputs = launch(&place, n, free_port().expect("a free port"), &arguments);
         for (rank, output) in outputs.iter().enumerate() {
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{rank}: {said}");
@@ -66,7 +58,7 @@ fn ranks_of_torchrun_that_cannot_begin_say_so_once() {
 fn ranks_of_torchrun_on_other_devices_are_told_that_they_need_mpi() {
     let place = Scratch::new("ranks-torchrun-nccl");
     let arguments = ["train", "config.toml", "--out", "run"];
-    let outputs = launch(&place, 2, free_port(), &arguments);
+    let outputs = launch(&place, 2, free_port().expect("a free port"), &arguments);
     let expected = "error: rank 0 on ";
     let end = ": cpu is no NVIDIA GPU: ranks that torchrun starts exchange from GPU to GPU; others need MPI (mpirun)\n";
     for (rank, output) in outputs.iter().enumerate() {
