@@ -106,7 +106,7 @@ pub(super) fn import(
                 let (found, expected) = (&tensor.shape, parameter.shape());
                 return fail(format!("{name} has shape {found:?}, expected {expected:?}"));
             }
-            values.push(tensor.values.clone());
+            values.push(&tensor.values);
         }
         uploads.push((*buffer, values));
     }

@@ -163,10 +163,11 @@ impl Weights {
     ///
     /// # Errors
     /// As [`Weights::upload`].
-    pub fn upload_updated(&self, state: &Buffer, values: &[Vec<f32>]) -> Result<()> {
+    pub fn upload_updated<V: AsRef<[f32]>>(&self, state: &Buffer, values: &[V]) -> Result<()> {
         self.check_lengths(values)?;
         let updated = self.updated();
         for (span, values) in self.spans("").iter().zip(values) {
+            let values = values.as_ref();
             let end = (span.offset + values.len()).min(updated.end);
             let start = span.offset.max(updated.start);
             if start < end {

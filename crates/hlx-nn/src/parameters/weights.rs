@@ -372,9 +372,10 @@ impl Weights {
     ///
     /// # Errors
     /// [`NnError::Mismatch`] if a length is wrong, and what the device reports.
-    pub fn upload(&self, flat: &Buffer, values: &[Vec<f32>]) -> Result<()> {
+    pub fn upload<V: AsRef<[f32]>>(&self, flat: &Buffer, values: &[V]) -> Result<()> {
         self.check_lengths(values)?;
         for (&offset, values) in self.offsets.iter().zip(values) {
+            let values = values.as_ref();
             let window = flat.slice(offset, values.len())?;
             self.ctx.upload_f32(&window, values)?;
         }
@@ -382,14 +383,14 @@ impl Weights {
     }
 
     /// Fails unless there is one vector a parameter, of its length.
-    pub(super) fn check_lengths(&self, values: &[Vec<f32>]) -> Result<()> {
+    pub(super) fn check_lengths<V: AsRef<[f32]>>(&self, values: &[V]) -> Result<()> {
         let (found, expected) = (values.len(), self.parameters.len());
         if found != expected {
             let reason = format!("{found} tensors, expected {expected}");
             return Err(NnError::mismatch("upload", reason));
         }
         for (parameter, values) in self.parameters.iter().zip(values) {
-            let (found, expected) = (values.len(), parameter.n_elements());
+            let (found, expected) = (values.as_ref().len(), parameter.n_elements());
             if found != expected {
                 let name = parameter.name();
                 let reason = format!("{name} has {found} elements, expected {expected}");

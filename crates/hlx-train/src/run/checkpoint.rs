@@ -15,6 +15,9 @@ use super::specification_before_numbers;
 /// The file that names the others.
 pub const DIGESTS_FILE: &str = "digests.json";
 
+/// Files that are read and hashed at a time, each by a thread.
+const READ_TOGETHER: usize = 4;
+
 /// `digests.json`: what a checkpoint holds, so that anyone can prove it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +79,7 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 /// A checkpoint on disk whose files have their digests.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
     /// What it holds.
@@ -174,18 +177,34 @@ impl Checkpoint {
         let listing = read(&path.join(DIGESTS_FILE))?;
         let digests = Digests::from_bytes(&listing)
             .with_context(|| path.join(DIGESTS_FILE).display().to_string())?;
-        let mut files = BTreeMap::new();
-        for (name, expected) in &digests.files {
+        let checked = |name: &str, expected: &str| {
             let file = path.join(name);
             let bytes = read(&file)?;
             let found = sha256_hex(&bytes);
             ensure!(
-                found == *expected,
+                found == expected,
                 "{}: is truncated or tampered with: its SHA-256 is {found}, {DIGESTS_FILE} says \
                  {expected}",
                 file.display()
             );
-            files.insert(name.clone(), bytes);
+            Ok(bytes)
+        };
+        let named: Vec<_> = digests.files.iter().collect();
+        let mut files = BTreeMap::new();
+        for together in named.chunks(READ_TOGETHER) {
+            let read: Vec<_> = std::thread::scope(|scope| {
+                let reading = together
+                    .iter()
+                    .map(|(name, expected)| scope.spawn(|| checked(name, expected)));
+                let reading: Vec<_> = reading.collect();
+                reading
+                    .into_iter()
+                    .map(|bytes| joined(bytes.join()))
+                    .collect()
+            });
+            for ((name, _), bytes) in together.iter().zip(read) {
+                files.insert((*name).clone(), bytes?);
+            }
         }
         let chain = sha256_hex(&listing);
         Ok(Self {

@@ -99,7 +99,7 @@ impl Trainer {
     ) -> Result<Self> {
         agreed_on(group, check_count(group, &config))?;
         let start = options.start.without_unstarted();
-        let opened = agreed_on(group, open(&start, &config, group))?;
+        let mut opened = agreed_on(group, open(&start, &config, group))?;
         let corpus = match group.is_alone() {
             true => Corpus::load(&options.data_path, &config)?,
             false => Corpus::load_together(group, &options.data_path, &config)?,
@@ -112,7 +112,7 @@ impl Trainer {
             let absolute = std::path::absolute(from)?;
             config.train.init_from = Some(absolute.to_string_lossy().into_owned());
         }
-        let checkpoint = opened.as_ref().and_then(|opened| opened.checkpoint.clone());
+        let checkpoint = opened.as_mut().and_then(|opened| opened.checkpoint.take());
         let checkpoint = agreed_on(group, everywhere(group, checkpoint))?;
         let digests = (
             corpus.digest(),
