@@ -128,7 +128,7 @@ fn load_average(checkpoint: &Checkpoint, weights: &Weights) -> Result<()> {
         let found = tensors.iter().find(|tensor| tensor.name == name);
         let found = found
             .with_context(|| format!("{}: holds no moving average (train.ema_decay)", path()))?;
-        values.push(&found.values);
+        values.push(found.values.clone());
     }
     Ok(weights.upload(weights.values(), &values)?)
 }

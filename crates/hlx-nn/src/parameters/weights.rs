@@ -372,10 +372,9 @@ impl Weights {
     ///
     /// # Errors
     /// [`NnError::Mismatch`] if a length is wrong, and what the device reports.
-    pub fn upload<V: AsRef<[f32]>>(&self, flat: &Buffer, values: &[V]) -> Result<()> {
+    pub fn upload(&self, flat: &Buffer, values: &[Vec<f32>]) -> Result<()> {
         self.check_lengths(values)?;
         for (&offset, values) in self.offsets.iter().zip(values) {
-            let values = values.as_ref();
             let window = flat.slice(offset, values.len())?;
             self.ctx.upload_f32(&window, values)?;
         }
