@@ -113,7 +113,7 @@ def digests(runs):
 
 
 def tell(what, proof, same):
-    print(f"{what:45} {'equal' if same else 'DIFFERS'}  {proof[0][:16]} {proof[1][:16]}", flush=True)
+    print(f"{what:45} {'equal' if same else 'DIFFERS'}  {proof[0]} {proof[1]}", flush=True)
     return same
 
 
