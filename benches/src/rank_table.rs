@@ -126,7 +126,8 @@ impl RankTable {
             found == COLUMNS,
             "ranks.csv: columns `{found}`, expected `{COLUMNS}`"
         );
-        let rows = lines.map(RankRow::from_csv).collect::<Result<_>>()?;
+        let rows = lines.map(RankRow::from_csv).collect::<Result<_>>();
+        let rows = rows.context("ranks.csv")?;
         Ok(Self { facts, rows })
     }
 
