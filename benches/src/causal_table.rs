@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::peer_table::{field, read_field, shown, times};
-use crate::table::{digits, facts_from_csv, facts_to_csv};
+use crate::table::{digits, facts_to_csv, rows_from_csv};
 
 const FILE: &str = "causal.csv";
 const COLUMNS: &str =
@@ -156,13 +156,7 @@ impl CausalTable {
             return Ok(Self::default());
         }
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let (facts, mut lines) = facts_from_csv(&text);
-        let columns = lines.next().unwrap_or_default();
-        ensure!(
-            columns == COLUMNS,
-            "columns `{columns}`, expected `{COLUMNS}`"
-        );
-        let rows = lines.map(CausalRow::from_csv).collect::<Result<_>>()?;
+        let (facts, rows) = rows_from_csv(&text, COLUMNS, CausalRow::from_csv)?;
         Ok(Self { facts, rows })
     }
 

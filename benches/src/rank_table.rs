@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::picture::{Chart, Series};
 use crate::statistics::median;
-use crate::table::{digits, facts_from_csv};
+use crate::table::{digits, rows_from_csv};
 
 /// The columns of ranks.csv, and how many of the first ones are read.
 pub(crate) const COLUMNS: &str =
@@ -44,7 +44,7 @@ struct Work {
     mode: String,
 }
 
-/// How a batch meets R devices.
+/// What R devices compute.
 #[derive(Clone, Copy)]
 enum Share {
     /// The batch on R devices.
@@ -120,14 +120,8 @@ impl RankTable {
             return Ok(Self::default());
         }
         let text = std::fs::read_to_string(path)?;
-        let (facts, mut lines) = facts_from_csv(&text);
-        let found = lines.next().unwrap_or_default();
-        ensure!(
-            found == COLUMNS,
-            "ranks.csv: columns `{found}`, expected `{COLUMNS}`"
-        );
-        let rows = lines.map(RankRow::from_csv).collect::<Result<_>>();
-        let rows = rows.context("ranks.csv")?;
+        let read = rows_from_csv(&text, COLUMNS, RankRow::from_csv);
+        let (facts, rows) = read.context("ranks.csv")?;
         Ok(Self { facts, rows })
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::peer_table::{field, read_field, shown, times};
-use crate::table::{facts_from_csv, facts_to_csv};
+use crate::table::{facts_to_csv, rows_from_csv};
 
 /// A way to run PyTorch's training step.
 #[derive(Debug)]
@@ -157,14 +157,7 @@ impl StepTable {
             return Ok(Self::default());
         }
         let text = std::fs::read_to_string(path)?;
-        let (facts, mut lines) = facts_from_csv(&text);
-        let found = lines.next().unwrap_or_default();
-        ensure!(
-            found == columns(),
-            "columns `{found}`, expected `{}`",
-            columns()
-        );
-        let rows = lines.map(StepRow::from_csv).collect::<Result<_>>()?;
+        let (facts, rows) = rows_from_csv(&text, &columns(), StepRow::from_csv)?;
         Ok(Self { facts, rows })
     }
 

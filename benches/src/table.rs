@@ -13,6 +13,9 @@ pub const SLOWEST_ALLOWED: f64 = 0.95;
 /// The columns of the CSV.
 const COLUMNS: &str = "case,unit,runs,median,mean,deviation,min,max,peak,median_ms";
 
+/// Facts such as `device: NVIDIA H200`, in order.
+pub type Facts = Vec<(String, String)>;
+
 /// What was measured of one case; rates in `unit`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -146,13 +149,7 @@ impl Run {
     /// # Errors
     /// A line that is no row, or other columns.
     pub fn from_csv(text: &str) -> Result<Self> {
-        let (facts, mut lines) = facts_from_csv(text);
-        let columns = lines.next().unwrap_or_default();
-        ensure!(
-            columns == COLUMNS,
-            "columns `{columns}`, expected `{COLUMNS}`"
-        );
-        let rows = lines.map(Row::from_csv).collect::<Result<_>>()?;
+        let (facts, rows) = rows_from_csv(text, COLUMNS, Row::from_csv)?;
         Ok(Self { facts, rows })
     }
 
@@ -203,8 +200,23 @@ pub fn facts_to_csv(facts: &[(String, String)]) -> String {
     lines.collect()
 }
 
+/// The facts at the head of a CSV, and its rows.
+///
+/// # Errors
+/// Other columns, or a line that is no row.
+pub fn rows_from_csv<T>(
+    text: &str,
+    columns: &str,
+    row: impl Fn(&str) -> Result<T>,
+) -> Result<(Facts, Vec<T>)> {
+    let (facts, mut lines) = facts_from_csv(text);
+    let found = lines.next().unwrap_or_default();
+    ensure!(found == columns, "columns `{found}`, expected `{columns}`");
+    Ok((facts, lines.map(row).collect::<Result<_>>()?))
+}
+
 /// The facts at the head of a CSV, and the lines behind them.
-pub fn facts_from_csv(text: &str) -> (Vec<(String, String)>, impl Iterator<Item = &str>) {
+pub fn facts_from_csv(text: &str) -> (Facts, impl Iterator<Item = &str>) {
     let fact = |line: &str| {
         let (key, value) = line.strip_prefix("# ")?.split_once(": ")?;
         Some((key.to_owned(), value.to_owned()))
