@@ -121,7 +121,6 @@ impl Checkpoint {
         contents: &[(&str, Vec<u8>)],
         there: &[(&str, String)],
     ) -> Result<String> {
-        let written = contents.iter().map(|(name, bytes)| (*name, &bytes[..]));
         let step = digests.step;
         let write = |name: &str, bytes: &[u8]| {
             let file = files::write_and_sync(&folder.path().join(name), bytes);
@@ -129,24 +128,19 @@ impl Checkpoint {
         };
         // Each large file takes a thread about as long to hash as the disk to write it.
         let hashed = std::thread::scope(|scope| {
-            let hashing: Vec<_> = written
-                .clone()
-                .map(|(name, bytes)| (name, scope.spawn(move || sha256_hex(bytes))))
+            let hashing = contents.iter();
+            let hashing: Vec<_> = hashing
+                .map(|(name, bytes)| (*name, scope.spawn(|| sha256_hex(bytes))))
                 .collect();
-            for (name, bytes) in written {
+            for (name, bytes) in contents {
                 write(name, bytes)?;
             }
-            hashing
-                .into_iter()
-                .map(|(name, hash)| Ok((name.to_owned(), joined(hash.join()))))
-                .collect::<Result<_>>()
-        });
-        digests.files = hashed?;
-        digests.files.extend(
-            there
-                .iter()
-                .map(|(name, hash)| ((*name).to_owned(), hash.clone())),
-        );
+            let hashed = hashing.into_iter();
+            let hashed = hashed.map(|(name, hash)| (name, joined(hash.join())));
+            Ok::<_, anyhow::Error>(hashed.collect::<Vec<_>>())
+        })?;
+        let all = hashed.into_iter().chain(there.iter().cloned());
+        digests.files = all.map(|(name, hash)| (name.to_owned(), hash)).collect();
         let listing = seal::seal(&mut digests)?;
         write(DIGESTS_FILE, &listing)?;
         let published = folder.publish(&parent.join(folder_name(step)));
@@ -165,8 +159,7 @@ impl Checkpoint {
     /// # Errors
     /// A listing that is missing or altered.
     pub fn stated(path: &Path) -> Result<Digests> {
-        let path = path.join(DIGESTS_FILE);
-        Digests::from_bytes(&read(&path)?).with_context(|| path.display().to_string())
+        Ok(listing(path)?.0)
     }
 
     /// Reads a checkpoint and checks every file's digest.
@@ -174,9 +167,7 @@ impl Checkpoint {
     /// # Errors
     /// The file that is missing, or whose digest is not the one in `digests.json`.
     pub fn open(path: &Path) -> Result<Self> {
-        let listing = read(&path.join(DIGESTS_FILE))?;
-        let digests = Digests::from_bytes(&listing)
-            .with_context(|| path.join(DIGESTS_FILE).display().to_string())?;
+        let (digests, chain) = listing(path)?;
         let checked = |name: &str, expected: &str| {
             let file = path.join(name);
             let bytes = read(&file)?;
@@ -192,21 +183,17 @@ impl Checkpoint {
         let named: Vec<_> = digests.files.iter().collect();
         let mut files = BTreeMap::new();
         for together in named.chunks(READ_TOGETHER) {
-            let read: Vec<_> = std::thread::scope(|scope| {
-                let reading = together
+            std::thread::scope(|scope| {
+                let reading: Vec<_> = together
                     .iter()
-                    .map(|(name, expected)| scope.spawn(|| checked(name, expected)));
-                let reading: Vec<_> = reading.collect();
-                reading
-                    .into_iter()
-                    .map(|bytes| joined(bytes.join()))
-                    .collect()
-            });
-            for ((name, _), bytes) in together.iter().zip(read) {
-                files.insert((*name).clone(), bytes?);
-            }
+                    .map(|(name, expected)| scope.spawn(|| checked(name, expected)))
+                    .collect();
+                for ((name, _), bytes) in together.iter().zip(reading) {
+                    files.insert((*name).clone(), joined(bytes.join())?);
+                }
+                Ok::<_, anyhow::Error>(())
+            })?;
         }
-        let chain = sha256_hex(&listing);
         Ok(Self {
             path: path.to_owned(),
             digests,
@@ -317,6 +304,15 @@ pub(super) fn list(parent: &Path) -> Result<Vec<(u64, PathBuf)>> {
 /// What a thread has found; its panic goes on here.
 pub(crate) fn joined<T>(found: std::thread::Result<T>) -> T {
     found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// What a checkpoint states, and the SHA-256 of the listing itself.
+fn listing(path: &Path) -> Result<(Digests, String)> {
+    let path = path.join(DIGESTS_FILE);
+    let listing = read(&path)?;
+    let digests = Digests::from_bytes(&listing);
+    let digests = digests.with_context(|| path.display().to_string())?;
+    Ok((digests, sha256_hex(&listing)))
 }
 
 fn folder_name(step: u64) -> String {

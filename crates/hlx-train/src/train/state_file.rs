@@ -25,10 +25,8 @@ impl Trainer {
             true => begin(parent, step, &layout).map(Some),
             false => Ok(None),
         };
-        let folder = agreed_on(&group, begun)?;
-        let path = folder
-            .as_ref()
-            .map_or_else(PathBuf::new, |folder| folder.path().join(STATE_FILE));
+        let (folder, path) = agreed_on(&group, begun)?.unzip();
+        let path = path.unwrap_or_default();
         let path = group.from_first(path.to_string_lossy().as_bytes())?;
         let path = PathBuf::from(String::from_utf8_lossy(&path).into_owned());
         let written = self.write_part(&path, &layout);
@@ -108,11 +106,10 @@ impl Trainer {
 }
 
 /// Creates the folder of a checkpoint and the state's file in it, whole but for the values; it is flushed with
-/// them.
-fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<TemporaryFolder> {
-    let parent = std::path::absolute(parent)?;
-    let folder = Checkpoint::begin(&parent, step)?;
-    let path = folder.path().join(STATE_FILE);
+/// them. Returns the file's path for ranks that began in other folders.
+fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<(TemporaryFolder, PathBuf)> {
+    let folder = Checkpoint::begin(parent, step)?;
+    let path = std::path::absolute(folder.path().join(STATE_FILE))?;
     let write = || -> io::Result<()> {
         let mut file = File::create_new(&path)?;
         file.set_len(layout.len)?;
@@ -122,8 +119,8 @@ fn begin(parent: &Path, step: u64, layout: &StateLayout) -> Result<TemporaryFold
         }
         Ok(())
     };
-    write().with_context(|| Checkpoint::cannot_write(&parent, step))?;
-    Ok(folder)
+    write().with_context(|| Checkpoint::cannot_write(parent, step))?;
+    Ok((folder, path))
 }
 
 /// The digest of the state in a file ([`OptimizerState::digest`]), no more than a MiB of which is in memory.
