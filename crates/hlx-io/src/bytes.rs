@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Context;
+use hlx_core::bytes::little_endian;
 
 use crate::Result;
 use crate::source::{Source, tensor_of};
@@ -12,7 +13,7 @@ pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
     macro_rules! bytes {
         ($type:ty) => {{
             let elements = tensor.to_elements::<$type>()?;
-            elements.iter().flat_map(|x| x.to_le_bytes()).collect()
+            little_endian(&elements).into_owned()
         }};
     }
     Ok(match tensor.dtype() {

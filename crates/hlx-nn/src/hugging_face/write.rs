@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use hlx_core::bytes::little_endian;
 use hlx_core::{Buffer, files};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, TensorView};
@@ -83,13 +84,8 @@ pub fn hugging_face_tensors(
 
 /// The bytes of a safetensors file of f32.
 pub(crate) fn to_safetensors(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
-    let bytes = |(_, _, values): &NamedTensor| -> Vec<u8> {
-        values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect()
-    };
-    let bytes: Vec<Vec<u8>> = tensors.iter().map(bytes).collect();
+    let bytes = tensors.iter().map(|(_, _, values)| little_endian(values));
+    let bytes: Vec<_> = bytes.collect();
     let fail = |error: SafeTensorError| NnError::mismatch("safetensors", error.to_string());
     let mut views = Vec::with_capacity(tensors.len());
     for ((name, shape, _), bytes) in tensors.iter().zip(&bytes) {

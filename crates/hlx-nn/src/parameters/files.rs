@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use half::{bf16, f16};
 use hlx_autograd::{DType, Tensor};
 use hlx_core::Buffer;
-use hlx_core::bytes::little_endian;
+use hlx_core::bytes::{f32_from_little_endian, little_endian};
 use hlx_core::digest::TensorHasher;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
@@ -247,10 +247,9 @@ fn read_buffer(file: &SafeTensors<'_>, buffer: &ModelBuffer) -> Result<Vec<u32>>
 }
 
 pub(crate) fn as_f32(name: &str, view: &TensorView<'_>) -> Result<Vec<f32>> {
-    let words = view.data().as_chunks::<4>().0.iter();
     let halves = view.data().as_chunks::<2>().0.iter();
     match view.dtype() {
-        Dtype::F32 => Ok(words.map(|&bytes| f32::from_le_bytes(bytes)).collect()),
+        Dtype::F32 => Ok(f32_from_little_endian(view.data())),
         Dtype::F16 => Ok(halves.map(|&b| f16::from_le_bytes(b).to_f32()).collect()),
         Dtype::BF16 => Ok(halves.map(|&b| bf16::from_le_bytes(b).to_f32()).collect()),
         other => {
