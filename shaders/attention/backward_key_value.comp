@@ -18,8 +18,8 @@ layout(set = 0, binding = 2) readonly buffer DO { float d_o[]; };
 layout(set = 0, binding = 3) readonly buffer Delta { float delta[]; };
 layout(set = 0, binding = 4) writeonly buffer DQKV { float dqkv[]; };
 
-// p and ds of the keys key0 .. key0 + 3 for one query, given s and dp.
-void weigh(uint head, uint query, uint key0, vec4 s, vec4 dp, out vec4 p, out vec4 ds) {
+// p and ds of four keys for one query, given s and dp.
+void weigh(uint head, uint query, vec4 s, vec4 dp, out vec4 p, out vec4 ds) {
     precise float m = 0.0;
     precise float inverse = 0.0;
     precise float offset = 0.0;
@@ -30,10 +30,9 @@ void weigh(uint head, uint query, uint key0, vec4 s, vec4 dp, out vec4 p, out ve
         offset = delta[at];
     }
     for (uint k = 0u; k < 4u; ++k) {
-        bool used = query < push.time && key0 + k <= query;
         precise float weight = hlx_mul(hlx_exp(hlx_sub(hlx_mul(s[k], push.scale), m)), inverse);
-        p[k] = used ? weight : 0.0;
-        ds[k] = used ? hlx_mul(weight, hlx_sub(dp[k], offset)) : 0.0;
+        p[k] = weight;
+        ds[k] = hlx_mul(weight, hlx_sub(dp[k], offset));
     }
 }
 
@@ -62,16 +61,18 @@ void main() {
         CONTRACT(d_near, d_far, qkv, qkv_base(head, 2u), QKV_STRIDE, row0, d_o, o_base(head),
                  O_STRIDE, query0)
         precise vec4 p_near, p_far, ds_near, ds_far;
-        weigh(head, query0 + tx, key0, near, d_near, p_near, ds_near);
-        weigh(head, query0 + tx + 16u, key0, far, d_far, p_far, ds_far);
+        weigh(head, query0 + tx, near, d_near, p_near, ds_near);
+        weigh(head, query0 + tx + 16u, far, d_far, p_far, ds_far);
+        bool edge = query0 < row0 + ROWS || query0 + COLS > push.time;
+#define SEES(k, column) (key0 + (k) <= query0 + (column) && query0 + (column) < push.time)
 
         weights[tx][ty] = p_near;
         weights[tx + 16u][ty] = p_far;
-        ACCUMULATE(dv, d_o, o_base(head), O_STRIDE, query0)
+        ACCUMULATE(edge, SEES, dv, d_o, o_base(head), O_STRIDE, query0)
         barrier();
         weights[tx][ty] = ds_near;
         weights[tx + 16u][ty] = ds_far;
-        ACCUMULATE(dk, qkv, qkv_base(head, 0u), QKV_STRIDE, query0)
+        ACCUMULATE(edge, SEES, dk, qkv, qkv_base(head, 0u), QKV_STRIDE, query0)
     }
 
 #define FINISH_K(x, k) hlx_mul(hlx_pos0(x), push.scale)

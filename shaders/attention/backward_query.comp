@@ -66,13 +66,14 @@ void main() {
                  QKV_STRIDE, key0)
         for (uint k = 0u; k < 4u; ++k) {
             precise float p = hlx_mul(hlx_exp(hlx_sub(hlx_mul(near[k], push.scale), m[k])), inverse[k]);
-            near[k] = key0 + tx <= query0 + k ? hlx_mul(p, hlx_sub(d_near[k], deltas[k])) : 0.0;
+            near[k] = hlx_mul(p, hlx_sub(d_near[k], deltas[k]));
             p = hlx_mul(hlx_exp(hlx_sub(hlx_mul(far[k], push.scale), m[k])), inverse[k]);
-            far[k] = key0 + tx + 16u <= query0 + k ? hlx_mul(p, hlx_sub(d_far[k], deltas[k])) : 0.0;
+            far[k] = hlx_mul(p, hlx_sub(d_far[k], deltas[k]));
         }
         weights[tx][ty] = near;
         weights[tx + 16u][ty] = far;
-        ACCUMULATE(sums, qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
+#define SEES(k, column) (key0 + (column) <= query0 + (k))
+        ACCUMULATE(key0 + COLS > row0 + 1u, SEES, sums, qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
     }
 
 #define FINISH(x, k) hlx_mul(hlx_pos0(x), push.scale)

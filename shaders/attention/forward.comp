@@ -30,6 +30,7 @@ void main() {
     precise vec4 sums[8];
     [[unroll]] for (uint c = 0u; c < 8u; ++c) sums[c] = vec4(0.0);
 
+#define SEES(k, column) (key0 + (column) <= query0 + (k))
     uint end = min(push.time, row0 + ROWS);
     for (uint key0 = 0u; key0 < end; key0 += COLS) {
         precise vec4 near = vec4(0.0);
@@ -41,8 +42,8 @@ void main() {
         precise vec4 tops;
         for (uint k = 0u; k < 4u; ++k) {
             precise float lowest = uintBitsToFloat(0xff800000u);
-            near[k] = key0 + tx <= query0 + k ? hlx_mul(near[k], push.scale) : lowest;
-            far[k] = key0 + tx + 16u <= query0 + k ? hlx_mul(far[k], push.scale) : lowest;
+            near[k] = SEES(k, tx) ? hlx_mul(near[k], push.scale) : lowest;
+            far[k] = SEES(k, tx + 16u) ? hlx_mul(far[k], push.scale) : lowest;
             tops[k] = hlx_max(near[k], far[k]);
         }
         barrier();
@@ -56,10 +57,8 @@ void main() {
             precise float top = hlx_max(m[k], hlx_pos0(tops[k]));
             correction[k] = hlx_exp(hlx_sub(m[k], top));
             m[k] = top;
-            near[k] =
-                key0 + tx <= query0 + k ? hlx_exp(hlx_sub(near[k], top)) : 0.0;
-            far[k] =
-                key0 + tx + 16u <= query0 + k ? hlx_exp(hlx_sub(far[k], top)) : 0.0;
+            near[k] = SEES(k, tx) ? hlx_exp(hlx_sub(near[k], top)) : 0.0;
+            far[k] = SEES(k, tx + 16u) ? hlx_exp(hlx_sub(far[k], top)) : 0.0;
         }
         weights[tx][ty] = near;
         weights[tx + 16u][ty] = far;
@@ -67,7 +66,7 @@ void main() {
         [[unroll]] for (uint c = 0u; c < 8u; ++c)
             if (16u * c < D) sums[c] = mul4(sums[c], correction);
 
-        ACCUMULATE(sums, qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
+        ACCUMULATE(key0 + COLS > row0 + 1u, SEES, sums, qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
         for (uint j = 0u; j < COLS; ++j)
             for (uint k = 0u; k < 4u; ++k) l[k] = hlx_add(l[k], weights[j][ty][k]);
     }

@@ -67,8 +67,9 @@ void main() {
     if (tile >= tiles) return;
     uint head = hlx_group() % push.heads;
     uint row0 = (tiles - 1u - tile) * ROWS;
-    // The last row of these 32 threads.
-    uint last_row = row0 + 4u * THREAD_ROWS * ((thread_ty() >> 2) + 1u) - 1u;
+    // The first and the last row of these 32 threads.
+    uint own_row0 = row0 + 4u * THREAD_ROWS * (thread_ty() >> 2);
+    uint last_row = own_row0 + 4u * THREAD_ROWS - 1u;
 
 #ifndef STAGED
     LOAD_TILE(queries, 0u, ROWS, NATURAL, fetch_qkv, qkv_base(head, 0u), QKV_STRIDE, row0)
@@ -91,6 +92,9 @@ void main() {
     uint end = min(push.time, row0 + ROWS);
     for (uint key0 = 0u; key0 < end; key0 += COLS) {
         bool busy = key0 <= last_row;
+        bool edge = key0 + COLS > own_row0 + 1u;
+#define SEES(r, column) (key0 + (column) <= row0 + ROW(r))
+#define PARTIAL(j) (key0 + 4u * (j) + 3u > own_row0)
         barrier();
         LOAD_TILE(KEYS, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
 #ifdef STAGED
@@ -122,10 +126,10 @@ void main() {
             CONTRACT(s, QUERY, KEYS, 0u)
 #endif
             EACH(r, THREAD_ROWS, s[r] = mul4(s[r], push.scale);)
-            if (key0 + COLS > row0) {
+            if (edge) {
                 [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r)
                     [[unroll]] for (uint c = 0u; c < 4u; ++c)
-                        if (key0 + 4u * tx + c > row0 + ROW(r)) s[r][c] = uintBitsToFloat(0xff800000u);
+                        if (!SEES(r, 4u * tx + c)) s[r][c] = uintBitsToFloat(0xff800000u);
             }
             [[unroll]] for (uint r = 0u; r < THREAD_ROWS; ++r) {
                 top[r] = hlx_max(hlx_max(s[r].x, s[r].y), hlx_max(s[r].z, s[r].w));
@@ -178,7 +182,7 @@ void main() {
         barrier();
         if (busy) {
 #endif
-            ACCUMULATE(WEIGHTS, 0u, VALUES, 0u)
+            ACCUMULATE(edge, 0u, min(8u, (last_row - key0) / 4u + 1u), WEIGHTS, 0u, VALUES, 0u)
         }
     }
 

@@ -83,8 +83,8 @@ uint stored_at(uint stored_head, uint query, uint key) {
 
 #include "register_tile.glsl"
 
-// n rows from t0 on into tile[first ..]. Rows past the end repeat the last one: whoever would
-// use them is masked or not stored.
+// n rows from t0 on into tile[first ..]. Rows past the end repeat the last one: what is computed of them is
+// neither added nor stored.
 #define LOAD_TILE(tile, first, n, order, fetch, base, stride, t0)                \
     [[unroll]] for (uint i = 0u; i < ((n) * UNITS + THREADS - 1u) / THREADS; ++i) { \
         uint at = gl_LocalInvocationIndex + i * THREADS;                         \
@@ -110,7 +110,24 @@ uint stored_at(uint stored_head, uint query, uint key) {
 #define CONTRACT(s, ROW_VECTOR, columns, columns_first)                          \
     CONTRACT_PART(s, ROW_VECTOR, columns, columns_first, 0u, UNITS)
 
-// sums[r][v] (vector tx + 8 v of row r) goes on over the block's columns.
+// sums[r][v] (vector tx + 8 v of row r) goes on over the block's columns. At an edge it skips what row r does not
+// see: times a weight of 0, an infinity would be NaN. Four columns 4 j .. 4 j + 3 are then seen by none of 32
+// threads' rows unless first_j <= j < end_j, by all unless PARTIAL(j), and else SEES(r, column) decides; the
+// including file defines both.
 #define ADD_TO_SUMS(r, v, x, y, column) sums[r][v] = fma4(x, y, sums[r][v]);
-#define ACCUMULATE(weights, weights_first, columns, columns_first)               \
-    ACCUMULATE_BY(ADD_TO_SUMS, weights, weights_first, columns, columns_first)
+#define ADD_IF_SEEN(r, v, x, y, column)                                          \
+    if (SEES(r, column)) { ADD_TO_SUMS(r, v, x, y, column) }
+#define ACCUMULATE(edge, first_j, end_j, weights, weights_first, columns, columns_first) \
+    if (!(edge)) {                                                               \
+        ACCUMULATE_BY(ADD_TO_SUMS, weights, weights_first, columns, columns_first) \
+    } else if (NATIVE) {                                                         \
+        [[dont_unroll]] for (uint j = first_j; j < end_j; ++j) {                 \
+            if (PARTIAL(j))                                                      \
+                ACCUMULATE_UNIT(ADD_IF_SEEN, weights, weights_first, columns, columns_first, j, [[unroll]]) \
+            else                                                                 \
+                ACCUMULATE_UNIT(ADD_TO_SUMS, weights, weights_first, columns, columns_first, j, [[unroll]]) \
+        }                                                                        \
+    } else {                                                                     \
+        for (uint j = first_j; j < end_j; ++j)                                   \
+            ACCUMULATE_UNIT(ADD_IF_SEEN, weights, weights_first, columns, columns_first, j, ) \
+    }

@@ -102,18 +102,30 @@ uint o_base(uint head) {
     far = pos0_4(far);
 
 // sums[c] (column tx + 16 c) += chain over the 32 columns of the product in `weights`, times the
-// rows row0 .. row0 + 31 of a matrix. It begins and ends with all threads between barriers.
-#define ACCUMULATE(sums, buffer, base, stride, row0)                             \
+// rows row0 .. row0 + 31 of a matrix. Of an edge, row k of the thread's four skips the columns j that are not
+// SEES(k, j): times a weight of 0, an infinity would be NaN. It begins and ends with all threads between
+// barriers.
+#define ACCUMULATE(edge, SEES, sums, buffer, base, stride, row0)                 \
     [[unroll]] for (uint half_idx = 0u; half_idx < 2u; ++half_idx)               \
         if (64u * half_idx < D) {                                                \
             barrier();                                                           \
             LOAD_VALUES(buffer, base, stride, row0, 64u * half_idx)              \
             barrier();                                                           \
-            for (uint j = 0u; j < COLS; ++j)                                     \
-                [[unroll]] for (uint c = 0u; c < 4u; ++c)                        \
-                    if (64u * half_idx + 16u * c < D)                            \
-                        sums[4u * half_idx + c] =                                \
-                            fma4(weights[j][ty], values[j][tx + 16u * c], sums[4u * half_idx + c]); \
+            if (!(edge)) {                                                       \
+                for (uint j = 0u; j < COLS; ++j)                                 \
+                    [[unroll]] for (uint c = 0u; c < 4u; ++c)                    \
+                        if (64u * half_idx + 16u * c < D)                        \
+                            sums[4u * half_idx + c] =                            \
+                                fma4(weights[j][ty], values[j][tx + 16u * c], sums[4u * half_idx + c]); \
+            } else {                                                             \
+                for (uint j = 0u; j < COLS; ++j)                                 \
+                    [[unroll]] for (uint k = 0u; k < 4u; ++k)                    \
+                        if (SEES(k, j))                                          \
+                            [[unroll]] for (uint c = 0u; c < 4u; ++c)            \
+                                if (64u * half_idx + 16u * c < D)                \
+                                    sums[4u * half_idx + c][k] =                 \
+                                        hlx_fma(weights[j][ty][k], values[j][tx + 16u * c], sums[4u * half_idx + c][k]); \
+            }                                                                    \
         }
 
 // Writes f(value) for a 64 x D accumulator's rows row0 .. that exist.

@@ -15,7 +15,8 @@
 //!
 //! Every sum is one fma chain in increasing order of its index, from +0, and ends with -0 turned
 //! into +0. A query reads only keys of its own sequence at or before it, so its result does not
-//! depend on the batch nor on padding at the right.
+//! depend on the batch nor on padding at the right: the pairs `j > i` are skipped, never multiplied by 0,
+//! so that a NaN or an infinity behind a query does not reach it.
 //!
 //! Shapes: `qkv`, `dqkv` `[B, T, 3, H, D]`; `o`, `d_o` `[B, T, H, D]`; `stats` `[B, H, T, 2]`;
 //! `delta` `[B, H, T]`; `D` from 1 to 128.

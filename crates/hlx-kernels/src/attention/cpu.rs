@@ -4,13 +4,15 @@
 //! dV) are the lanes of two AVX-512 registers. Every product is then of one form, a number
 //! from a row as it lies in memory times 32 lanes, so nothing but the task's own rows is
 //! transposed, and any head width and any length run at full lane width. Tiles and key blocks are
-//! both 32 long, so that only the diagonal block needs a mask.
+//! both 32 long, so that only the diagonal block has pairs to skip.
 
 use hlx_core::arith::{self, FloatOps};
 use rayon::prelude::*;
 
 use super::AttentionShape;
-use super::tile::{Lanes, TILE, accumulate, contract, map_lanes, pack, unpack};
+use super::tile::{
+    Lanes, Seen, TILE, accumulate, accumulate_seen, contract, map_lanes, pack, unpack,
+};
 
 /// What a task knows of its place: sizes, its sequence and its first position.
 #[derive(Clone, Copy)]
@@ -158,7 +160,11 @@ multiversion! {
                 for sum in &mut sums {
                     *sum = map_lanes(|lane| A::mul(sum[lane], correction[lane]));
                 }
-                accumulate(&mut sums, p, task.rows(qkv, 2, head, key), 3 * stride);
+                let values = task.rows(qkv, 2, head, key);
+                match diagonal {
+                    false => accumulate(&mut sums, p, values, 3 * stride),
+                    true => accumulate_seen(&mut sums, p, values, 3 * stride, Seen::keys_up_to_lane()),
+                }
             }
             for sum in &mut sums {
                 *sum = map_lanes(|lane| arith::pos0(arith::div(sum[lane], l[lane])));
@@ -241,18 +247,20 @@ multiversion! {
             for key in (0..=task.first).step_by(TILE) {
                 let n_keys = task.block_len(key);
                 let (s, dp) = (&mut s[..n_keys], &mut dp[..n_keys]);
-                contract(s, task.rows(qkv, 1, head, key), 3 * stride, &q);
+                let keys = task.rows(qkv, 1, head, key);
+                contract(s, keys, 3 * stride, &q);
                 contract(dp, task.rows(qkv, 2, head, key), 3 * stride, &d_out);
-                for (j, (s, dp)) in s.iter_mut().zip(dp.iter()).enumerate() {
-                    let ds: Lanes = map_lanes(|lane| {
+                for (s, dp) in s.iter_mut().zip(dp.iter()) {
+                    *s = map_lanes(|lane| {
                         let weight = A::exp(A::mul(s[lane], task.scale) - m[lane]);
                         let p = A::mul(weight, inverse[lane]);
                         A::mul(p, dp[lane] - deltas[lane])
                     });
-                    let all = key < task.first;
-                    *s = map_lanes(|lane| if all || j <= lane { ds[lane] } else { 0.0 });
                 }
-                accumulate(&mut dq, s, task.rows(qkv, 1, head, key), 3 * stride);
+                match key == task.first {
+                    false => accumulate(&mut dq, s, keys, 3 * stride),
+                    true => accumulate_seen(&mut dq, s, keys, 3 * stride, Seen::keys_up_to_lane()),
+                }
             }
             for dq in &mut dq {
                 *dq = map_lanes(|lane| A::mul(arith::pos0(dq[lane]), task.scale));
@@ -288,20 +296,23 @@ multiversion! {
                 let first_query = task.query(head, query);
                 let stats = stats[2 * first_query..].chunks_exact(2);
                 let rows = p.iter_mut().zip(ds.iter_mut());
-                let rows = rows.zip(stats).zip(&delta[first_query..]).enumerate();
-                for (i, (((p, ds), stats), &delta)) in rows {
-                    let weights: Lanes = map_lanes(|lane| {
+                for (((p, ds), stats), &delta) in rows.zip(stats).zip(&delta[first_query..]) {
+                    *p = map_lanes(|lane| {
                         A::mul(A::exp(A::mul(p[lane], task.scale) - stats[0]), stats[1])
                     });
-                    let all = query > task.first;
-                    *ds = map_lanes(|lane| {
-                        let ds = A::mul(weights[lane], ds[lane] - delta);
-                        if all || lane <= i { ds } else { 0.0 }
-                    });
-                    *p = map_lanes(|lane| if all || lane <= i { weights[lane] } else { 0.0 });
+                    *ds = map_lanes(|lane| A::mul(p[lane], ds[lane] - delta));
                 }
-                accumulate(&mut dv, p, d_o_rows, stride);
-                accumulate(&mut dk, ds, q_rows, 3 * stride);
+                match query == task.first {
+                    false => {
+                        accumulate(&mut dv, p, d_o_rows, stride);
+                        accumulate(&mut dk, ds, q_rows, 3 * stride);
+                    }
+                    true => {
+                        let seen = Seen::queries_from_lane();
+                        accumulate_seen(&mut dv, p, d_o_rows, stride, seen);
+                        accumulate_seen(&mut dk, ds, q_rows, 3 * stride, seen);
+                    }
+                }
             }
             for (dk, dv) in dk.iter_mut().zip(&mut dv) {
                 *dk = map_lanes(|lane| A::mul(arith::pos0(dk[lane]), task.scale));

