@@ -63,7 +63,7 @@ pub use memory::{
 pub use peak::MULTIPLY_ADD;
 pub use probe_report::{ProbeCheck, ProbeReport};
 pub use shader::Shader;
-pub use specification::SPECIFICATION;
+pub use specification::{FINITE_SINCE, SPECIFICATION};
 pub use timing::{KernelTime, LaunchTime, TimingReport, Work};
 pub use tuning::{
     AttentionTuning, ColumnCut, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,

@@ -6,4 +6,8 @@
 /// raised in the same change that alters any bit of a kernel's or function's result
 /// (`docs/numerics.md`, "The specification's number"). Files from before the number have none,
 /// which means 1.
-pub const SPECIFICATION: u32 = 1;
+pub const SPECIFICATION: u32 = 2;
+
+/// The oldest number whose runs this build continues and checks: from it to [`SPECIFICATION`] bits have
+/// changed only where a value is not finite.
+pub const FINITE_SINCE: u32 = 1;

@@ -45,21 +45,21 @@ pub use tensorboard::EventFile;
 pub const LORA_FILE: &str = "lora.json";
 
 use anyhow::{Result, ensure};
-use hlx_core::SPECIFICATION;
+use hlx_core::{FINITE_SINCE, SPECIFICATION};
 
 /// The specification of runs made before [`SPECIFICATION`] was written down.
 fn specification_before_numbers() -> u32 {
     1
 }
 
-/// Fails unless `what` follows this program's specification of the arithmetic: bits of another
-/// can neither be continued nor compared.
+/// Fails unless `what` follows this program's specification of the arithmetic, or one that differs from it
+/// only where a value is not finite: bits of another can neither be continued nor compared.
 ///
 /// # Errors
 /// One line with both numbers.
 pub(crate) fn check_specification(what: &std::path::Path, found: u32) -> Result<()> {
     ensure!(
-        found == SPECIFICATION,
+        (FINITE_SINCE..=SPECIFICATION).contains(&found),
         "{}: follows specification {found} of the arithmetic, and this HLX follows \
          {SPECIFICATION}: an HLX of specification {found} is needed",
         what.display()

@@ -130,6 +130,7 @@ impl Verification {
         let info = self.engine.ctx.info();
         Ok(Report {
             run: self.folder.path().to_owned(),
+            specification: self.chain.origin()?.specification,
             device: info.to_string(),
             base: self.stretch.base.clone(),
             from: self.stretch.from,

@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct Report {
     /// The run folder.
     pub run: PathBuf,
+    /// The specification of the arithmetic that the run began with.
+    pub specification: u32,
     /// The device that recomputed it.
     pub device: String,
     /// The checkpoint that it began with; none for the initial parameters.

@@ -1,9 +1,11 @@
-//! Runs of another specification are refused, and those from before its number go on.
+//! Runs of another specification are refused; those of one with the same finite bits, and those from before its
+//! number, go on.
 
 use std::fs;
 
+use hlx_core::SPECIFICATION;
 use hlx_train::config::Config;
-use hlx_train::run::{Checkpoint, Digests};
+use hlx_train::run::{Bits, Checkpoint, Digests};
 
 use super::common::{self, Scratch, status};
 use super::tampering::{rechain, records, relink};
@@ -28,20 +30,23 @@ fn a_run_of_another_specification_cannot_be_checked_nor_go_on() {
     let chain = run();
     let mut records = records(&chain);
     if let Some(origin) = &mut records[0].origin {
-        origin.specification = 2;
+        origin.specification = SPECIFICATION + 1;
     }
     let sealed = rechain(&chain, records);
     for (step, digest) in [2, 4, 6].into_iter().zip(&sealed[1..]) {
         relink(&chain, step, digest);
     }
     let saved = run();
-    respecify(&saved, 6, 2);
+    respecify(&saved, 6, SPECIFICATION + 1);
     for (place, file) in [(&chain, "chain.jsonl"), (&saved, "step-000006")] {
         let before = common::contents(&place.join("run"));
         let (code, stdout, stderr) = status(place, &["verify", "run"]);
         assert_eq!(code, 2, "{stdout}{stderr}");
-        let words = "follows specification 2 of the arithmetic, and this HLX follows 1";
-        assert!(stderr.contains(words) && stderr.contains(file), "{stderr}");
+        let words = format!(
+            "follows specification {} of the arithmetic, and this HLX follows {SPECIFICATION}",
+            SPECIFICATION + 1
+        );
+        assert!(stderr.contains(&words) && stderr.contains(file), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
         let every = "train.checkpoint_every=2";
         let resume = [
@@ -54,7 +59,7 @@ fn a_run_of_another_specification_cannot_be_checked_nor_go_on() {
             every,
         ];
         let line = place.fails(&resume);
-        assert!(line.contains(words) && line.contains(file), "{line}");
+        assert!(line.contains(&words) && line.contains(file), "{line}");
         assert_eq!(common::contents(&place.join("run")), before);
     }
 }
@@ -69,7 +74,8 @@ fn old_chain(place: &Scratch) -> Vec<String> {
         let mut body = serde_json::to_string(&record).expect("JSON");
         if let Some(origin) = &record.origin {
             body = body.replace(&origin.config, &old);
-            body = body.replace("\"version\":2,\"specification\":1,", "\"version\":1,");
+            let numbered = format!("\"version\":2,\"specification\":{SPECIFICATION},");
+            body = body.replace(&numbered, "\"version\":1,");
             body = body.replace("\"arithmetic\"", "\"profile\"");
         }
         let digest = hlx_core::digest::sha256_hex(body.as_bytes());
@@ -119,4 +125,30 @@ fn a_run_from_before_the_specifications_number_is_checked_and_goes_on() {
         common::proof(&place.digests("run")),
         common::proof(&whole.digests("run"))
     );
+}
+
+/// The golden digests of number 1 are those of number 2: a run whose values are finite loses nothing.
+#[test]
+fn a_run_of_the_first_specification_is_checked_and_told_where_it_may_differ() {
+    let place = run();
+    let mut records = records(&place);
+    if let Some(origin) = &mut records[0].origin {
+        origin.specification = 1;
+    }
+    let sealed = rechain(&place, records.clone());
+    for (step, digest) in [2, 4, 6].into_iter().zip(&sealed[1..]) {
+        relink(&place, step, digest);
+    }
+    let (code, stdout, stderr) = status(&place, &["verify", "run"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(!stdout.contains("specification"), "{stdout}");
+    records[2].losses[0] = Bits(0);
+    let sealed = rechain(&place, records);
+    for (step, digest) in [2, 4, 6].into_iter().zip(&sealed[1..]) {
+        relink(&place, step, digest);
+    }
+    let (code, stdout, stderr) = status(&place, &["verify", "run"]);
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    let note = "note       the run follows specification 1, this HLX 2: they differ where a value is not finite";
+    assert!(stdout.contains(note), "{stdout}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use hlx_core::Context;
+use hlx_core::{Context, SPECIFICATION};
 use hlx_train::run::RunFolder;
 use hlx_train::verify::{Difference, Report, Source, Verification, VerifyOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -169,7 +169,16 @@ fn print(report: &Report) {
     println!("compared   {records} records, {checkpoints} checkpoints");
     match &report.difference {
         None => println!("equal      up to step {}, record {digest}", report.to),
-        Some(difference) => print_difference(difference),
+        Some(difference) => {
+            print_difference(difference);
+            if report.specification < SPECIFICATION {
+                println!(
+                    "note       the run follows specification {}, this HLX {SPECIFICATION}: they differ where a \
+                     value is not finite",
+                    report.specification
+                );
+            }
+        }
     }
 }
 
