@@ -7,12 +7,13 @@
 //! If `HLX_TEST_REPORT` names a file, each test appends a line for each device it ran on, and for
 //! each device or tool it did without. `cargo xtask test` prints a summary of these lines.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arithmetic::Arithmetic;
-use crate::context::Context;
+use crate::context::{Context, Stream};
 use crate::device::{DeviceInfo, cpu_info};
 use crate::error::CoreError;
 
@@ -117,6 +118,19 @@ pub fn cpu() -> Result<Context, CoreError> {
 pub fn selectors() -> Vec<String> {
     let opened = contexts().iter();
     opened.map(|ctx| ctx.info().selector.clone()).collect()
+}
+
+/// Returns how many pipelines of each shader a context has made so far, by the shader's name: one for each set of
+/// specialization constants. A launch of HLX's own makes its pipeline, so a shader that is missing was never
+/// launched. The CPU device has none.
+pub fn launched_shaders(ctx: &Context) -> BTreeMap<&'static str, usize> {
+    let mut launched = BTreeMap::new();
+    if let Stream::Vulkan(stream) = ctx.stream() {
+        for name in stream.device().pipelines().shader_names() {
+            *launched.entry(name).or_default() += 1;
+        }
+    }
+    launched
 }
 
 /// Appends to the report that the calling test ran on a device.

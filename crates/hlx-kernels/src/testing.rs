@@ -11,17 +11,51 @@ pub use hlx_core::testing::{contexts, own_contexts, vulkan_contexts};
 
 /// Words of fence on either side of every buffer.
 const FENCE_WORDS: usize = 64;
+/// What surrounds a buffer on the reference device: an ordinary number.
 const FENCE: u32 = 0x5eed_f00d;
+/// What surrounds it on the others: NaN of every float type, an infinity of f32, of bf16 and of f16, and the
+/// largest number. A kernel that reads past its buffer, or what it has not written, gives other bits there.
+const AWKWARD_FENCES: [u32; 5] = [
+    0x7fff_7fff,
+    0x7f80_0000,
+    0xff80_ff80,
+    0x7c00_7c00,
+    0x7f7f_ffff,
+];
+/// Words of freed memory that hold the fence's word before a body runs: what it allocates for itself begins so.
+const STALE_WORDS: usize = 1 << 16;
 /// What an output holds before the kernel runs: a NaN that no kernel computes.
 const UNWRITTEN: u32 = 0x7fee_dbad;
 
 /// The fenced buffers of one run on one device.
-#[derive(Default)]
 pub struct TestMemory {
+    fence: u32,
     fenced: Vec<(Buffer, usize)>,
 }
 
+impl Default for TestMemory {
+    fn default() -> Self {
+        Self::fenced_by(FENCE)
+    }
+}
+
 impl TestMemory {
+    /// Surrounds every buffer with this word, which must not depend on what is computed.
+    pub fn fenced_by(fence: u32) -> Self {
+        Self {
+            fence,
+            fenced: Vec::new(),
+        }
+    }
+
+    /// Fills freed memory of the device with the fence's word, so that buffers allocated next hold it.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`].
+    pub fn spoil_freed_memory(&self, ctx: &Context) -> Result<(), CoreError> {
+        ctx.fill(&ctx.alloc(STALE_WORDS)?, self.fence)
+    }
+
     /// Returns a fenced buffer with these values (subnormals flushed).
     ///
     /// # Errors
@@ -37,6 +71,15 @@ impl TestMemory {
     pub fn input_of<T: Element>(&mut self, ctx: &Context, data: &[T]) -> Result<Buffer, CoreError> {
         let buffer = self.fenced(ctx, T::DTYPE, data.len())?;
         ctx.upload(&buffer, data)?;
+        let spare = buffer.words() * 4 - std::mem::size_of_val(data);
+        if spare > 0 {
+            // The rest of the last word belongs to the neighbour, as in a window of a larger buffer.
+            let mut words = ctx.download_u32(&buffer)?;
+            if let Some(last) = words.last_mut() {
+                *last |= self.fence & (u32::MAX << (32 - 8 * spare));
+            }
+            ctx.upload_u32(&buffer, &words)?;
+        }
         Ok(buffer)
     }
 
@@ -76,19 +119,25 @@ impl TestMemory {
     fn fenced(&mut self, ctx: &Context, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
         let words = dtype.words(len);
         let whole = ctx.alloc(words + 2 * FENCE_WORDS)?;
-        ctx.fill(&whole, FENCE)?;
+        ctx.fill(&whole, self.fence)?;
         let window = whole.slice(FENCE_WORDS, words)?.view_as(dtype, len)?;
         self.fenced.push((whole, words));
         Ok(window)
     }
 
-    /// Panics if a kernel wrote outside its buffers.
-    fn check_fences(&self, name: &str, ctx: &Context) -> Result<(), CoreError> {
+    /// Checks that no kernel wrote outside its buffers.
+    ///
+    /// # Errors
+    /// As [`Context::download_u32`].
+    ///
+    /// # Panics
+    /// If one did.
+    pub fn check_fences(&self, name: &str, ctx: &Context) -> Result<(), CoreError> {
         for (index, (whole, len)) in self.fenced.iter().enumerate() {
             let words = ctx.download_u32(whole)?;
             let (before, rest) = words.split_at(FENCE_WORDS);
             let outside = before.iter().chain(&rest[*len..]);
-            let broken = outside.enumerate().find(|&(_, &word)| word != FENCE);
+            let broken = outside.enumerate().find(|&(_, &word)| word != self.fence);
             if let Some((at, word)) = broken {
                 panic!(
                     "{name} on {}: buffer {index}: fence word {at} is {word:#x}",
@@ -123,8 +172,9 @@ where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
     let mut reference: Option<Vec<Output>> = None;
-    for ctx in contexts {
-        let outputs = outputs_on(name, ctx, &body);
+    let fences = AWKWARD_FENCES.into_iter().cycle().skip(name.len() % 5);
+    for (ctx, fence) in contexts.iter().zip([FENCE].into_iter().chain(fences)) {
+        let outputs = outputs_on(name, ctx, fence, &body);
         match &reference {
             None => reference = Some(outputs),
             Some(expected) => assert_same_bits(name, ctx, expected, &outputs),
@@ -141,7 +191,7 @@ pub fn run_on<F>(name: &str, ctx: &Context, body: F) -> Vec<Vec<f32>>
 where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
-    values_of(outputs_on(name, ctx, body))
+    values_of(outputs_on(name, ctx, FENCE, body))
 }
 
 /// Returns the elements of an output of [`run_everywhere`] that is of another type than f32.
@@ -160,12 +210,14 @@ fn values_of(outputs: Vec<Output>) -> Vec<Vec<f32>> {
         .collect()
 }
 
-fn outputs_on<F>(name: &str, ctx: &Context, body: F) -> Vec<Output>
+fn outputs_on<F>(name: &str, ctx: &Context, fence: u32, body: F) -> Vec<Output>
 where
     F: Fn(&Context, &mut TestMemory) -> Result<Vec<Buffer>, KernelError>,
 {
-    let mut memory = TestMemory::default();
-    let result = body(ctx, &mut memory).and_then(|buffers| {
+    let mut memory = TestMemory::fenced_by(fence);
+    let spoiled = memory.spoil_freed_memory(ctx).map_err(KernelError::from);
+    let result = spoiled.and_then(|()| body(ctx, &mut memory));
+    let result = result.and_then(|buffers| {
         memory.check_fences(name, ctx)?;
         let output = |buffer: &Buffer| Ok((buffer.dtype(), ctx.download_u32(buffer)?));
         let outputs: Result<Vec<Output>, CoreError> = buffers.iter().map(output).collect();

@@ -174,6 +174,11 @@ impl PipelineStore {
         Ok(ready)
     }
 
+    /// The names of the shaders whose pipelines were made, once for each set of constants.
+    pub fn shader_names(&self) -> impl Iterator<Item = &'static str> {
+        self.pipelines.keys().map(|request| request.shader.0.name())
+    }
+
     fn layouts(
         &mut self,
         device: &VulkanDevice,
