@@ -1,0 +1,246 @@
+//! What a kernel must not read: words that an operation's specification does not read change no bit of its result.
+//!
+//! A body makes buffers, launches, and keeps the parts of the results that the specification defines. It runs on
+//! every device, in every way that a [`Tuning`](hlx_core::Tuning) can choose, with ordinary numbers, NaN,
+//! infinities and the largest numbers where nothing is read: hidden keys, padding, empty samples, unused rows, words
+//! around each buffer, freed memory. All must have the CPU's bits over ordinary numbers. With infinities and NaN among what
+//! is read, too, all must have the CPU's bits over the same.
+//!
+//! `every_shader_is_launched` counts the modules that the bodies have launched: one that no body reaches fails it.
+
+#[path = "unread/attention.rs"]
+mod attention;
+#[path = "unread/elements.rs"]
+mod elements;
+#[path = "unread/faults.rs"]
+mod faults;
+#[path = "unread/products.rs"]
+mod products;
+#[path = "unread/rows.rs"]
+mod rows;
+#[path = "unread/run.rs"]
+mod run;
+#[path = "unread/tables.rs"]
+mod tables;
+#[path = "unread/ways.rs"]
+mod ways;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use hlx_core::testing::{launched_shaders, own_contexts};
+use hlx_core::{Context, IntegerPath};
+use hlx_kernels::{KernelError, SHADER_DIGESTS};
+use run::{Body, Filler, Given, Run, Specials};
+use ways::{OWN, Way};
+
+/// A body with the ways in which it runs.
+pub struct Entry {
+    name: String,
+    ways: &'static [Way],
+    body: Box<Body>,
+}
+
+impl Entry {
+    fn new(
+        name: &str,
+        ways: &'static [Way],
+        body: impl Fn(&mut Run<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            ways,
+            body: Box::new(body),
+        }
+    }
+
+    /// Runs the body everywhere; returns what is wrong, a line for each way on a device.
+    fn faults(&self, contexts: &[Context]) -> Vec<String> {
+        let mut faults: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
+        for specials in references() {
+            let given = |filler| Given { filler, specials };
+            let expected = match self.run(&contexts[0], given(Filler::Ordinary)) {
+                Ok(expected) => expected,
+                Err(reason) => {
+                    faults.entry((0, 0)).or_default().push(reason);
+                    continue;
+                }
+            };
+            for (device, ctx) in contexts.iter().enumerate() {
+                for (number, way) in self.ways().enumerate() {
+                    let tuned = way.of(ctx);
+                    let fillers = fillers(specials, number > 0, ctx.is_cpu());
+                    let found = fillers.iter().find_map(|&filler| {
+                        let found = self.run(&tuned, given(filler));
+                        let reason = match found {
+                            Ok(found) => difference(&expected, &found)?,
+                            Err(reason) => reason,
+                        };
+                        Some(format!("{}: {reason}", given(filler)))
+                    });
+                    faults.entry((device, number)).or_default().extend(found);
+                }
+            }
+        }
+        let line = |((device, number), faults): ((usize, usize), Vec<String>)| {
+            let (first, way) = (faults.first()?, self.ways().nth(number)?);
+            let device = &contexts[device].info().selector;
+            let (name, way, n) = (&self.name, way.name, faults.len());
+            Some(format!(
+                "{name} on {device}, {way}: {n} runs, the first with {first}"
+            ))
+        };
+        faults.into_iter().filter_map(line).collect()
+    }
+
+    fn ways(&self) -> impl Iterator<Item = &Way> {
+        [&OWN].into_iter().chain(self.ways)
+    }
+
+    fn run(&self, ctx: &Context, given: Given) -> Result<Vec<Vec<u32>>, String> {
+        let run = || Run::outputs(ctx, given, &*self.body);
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(outputs)) => Ok(outputs),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(match panic.downcast_ref::<String>() {
+                Some(text) => text.clone(),
+                None => "it panicked".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The numbers that are read: ordinary ones, and with specials among them.
+fn references() -> impl Iterator<Item = Option<Specials>> {
+    [None]
+        .into_iter()
+        .chain((0..Specials::COUNT).map(|n| Some(Specials(n))))
+}
+
+/// What fills unread words beside these, under the device's own tuning or another one: all fillers once, then fewer;
+/// the CPU's kernels look at few fields of a tuning.
+fn fillers(specials: Option<Specials>, tuned: bool, on_cpu: bool) -> &'static [Filler] {
+    match (specials, tuned) {
+        (None, false) => &Filler::AWKWARD,
+        (None, true) if on_cpu => &Filler::AWKWARD[..1],
+        (None, true) => &Filler::AWKWARD[..2],
+        (Some(Specials(n)), false) => &Filler::AWKWARD[n % 3..][..1],
+        (Some(Specials(n)), true) if n < 3 && !on_cpu => &Filler::AWKWARD[n..][..1],
+        (Some(_), true) => &[],
+    }
+}
+
+/// The first word that differs.
+fn difference(expected: &[Vec<u32>], found: &[Vec<u32>]) -> Option<String> {
+    if expected.len() != found.len() {
+        return Some(format!(
+            "{} results, expected {}",
+            found.len(),
+            expected.len()
+        ));
+    }
+    let pairs = expected.iter().zip(found).enumerate();
+    pairs.into_iter().find_map(|(result, (expected, found))| {
+        let differ = expected.iter().zip(found).filter(|(e, f)| e != f).count();
+        let at = expected.iter().zip(found).position(|(e, f)| e != f)?;
+        let [want, got] = [expected[at], found[at]];
+        let [want_f32, got_f32] = [want, got].map(f32::from_bits);
+        Some(format!(
+            "result {result}, {differ} of {} words, word {at}: {got:#010x} ({got_f32:e}), \
+             expected {want:#010x} ({want_f32:e})",
+            expected.len()
+        ))
+    })
+}
+
+/// Runs entries on devices of their own, two at a time; returns the faults and the shaders that were launched.
+/// `HLX_UNREAD` limits them to those whose names hold one of its parts between bars, and prints their times.
+fn run_all(mut entries: Vec<Entry>) -> (Vec<String>, BTreeSet<&'static str>) {
+    let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let launched = Mutex::new(BTreeSet::new());
+    let only = std::env::var("HLX_UNREAD").ok();
+    if let Some(only) = &only {
+        entries.retain(|entry| only.split('|').any(|part| entry.name.contains(part)));
+    }
+    let work = || {
+        let contexts = own_contexts();
+        while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let start = Instant::now();
+            let found = entry.faults(&contexts);
+            if only.is_some() {
+                let seconds = start.elapsed().as_secs_f64();
+                let lines: String = found.iter().map(|fault| format!("\n  {fault}")).collect();
+                eprintln!("{seconds:8.2} s: {}{lines}", entry.name);
+            }
+            faults.lock().expect("a lock").extend(found);
+        }
+        for ctx in &contexts {
+            launched
+                .lock()
+                .expect("a lock")
+                .extend(launched_shaders(ctx).into_keys());
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    let unlocked = (faults.into_inner(), launched.into_inner());
+    (unlocked.0.expect("a lock"), unlocked.1.expect("a lock"))
+}
+
+fn assert_none(faults: &[String]) {
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+/// What a module needs of a device, where not every one has it.
+fn is_missing_here(module: &str, ctx: &Context) -> bool {
+    let paths = ctx.integer_paths();
+    let matrices = |narrow: bool| {
+        paths
+            .iter()
+            .any(|path| matches!(path, IntegerPath::Matrices(shape) if shape.is_narrow() == narrow))
+    };
+    if module.ends_with("matrices_words") {
+        return !matrices(true);
+    }
+    if module.ends_with("matrices") {
+        return !matrices(false);
+    }
+    if module.ends_with("_dots") {
+        return !paths.contains(&IntegerPath::Dots);
+    }
+    // Its tile takes 40 KiB.
+    module == "attention/backward_key_value_32" && ctx.info().shared_memory_bytes < 40_960
+}
+
+/// The crate's modules, by the list that `cargo xtask shaders` writes.
+fn modules() -> impl Iterator<Item = &'static str> {
+    let lines = SHADER_DIGESTS.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split(' ').next())
+}
+
+#[test]
+fn every_shader_is_launched_and_unread_words_change_no_bit() {
+    let mut entries = elements::entries();
+    entries.extend(rows::entries());
+    entries.extend(products::entries());
+    entries.extend(tables::entries());
+    entries.extend(attention::entries());
+    let (mut faults, launched) = run_all(entries);
+    let devices = hlx_core::testing::vulkan_contexts();
+    if let (Some(ctx), None) = (devices.first(), std::env::var_os("HLX_UNREAD")) {
+        let unreached = modules().filter(|module| !launched.contains(module));
+        let unreached = unreached.filter(|module| !is_missing_here(module, ctx));
+        faults.extend(unreached.map(|module| format!("{module} is launched by no body")));
+    }
+    assert_none(&faults);
+}

@@ -1,0 +1,770 @@
+//! Attention: what a query does not see, and what sees no key, changes no bit of the others.
+//!
+//! Of each case some queries are kept, and every row that they do not read is filled: keys and values that none of
+//! them sees, other queries. Likewise some keys, for the gradients that belong to keys.
+
+use std::ops::Range;
+
+use hlx_core::Buffer;
+use hlx_kernels::attention::append::{
+    AppendInputs, AppendShape, HeadRows, append_heads, append_integer_heads,
+};
+use hlx_kernels::attention::dropped::{
+    DroppedWeights, dropped_attention_backward, dropped_attention_forward,
+};
+use hlx_kernels::attention::ranged::{
+    AttentionInputs, AttentionSaved, IntegerHeads, Limits, RangedAttention, WeightDropout,
+    few_queries_attention_forward, integer_attention_backward, integer_attention_forward,
+    integer_attention_of_cache, key_ranges, query_ranges, ranged_attention_backward,
+    ranged_attention_forward,
+};
+use hlx_kernels::attention::{
+    AttentionShape, attention_backward, attention_forward, default_scale,
+};
+use hlx_kernels::testing::normal;
+use hlx_kernels::{KernelError, Layout, Operand};
+
+use crate::Entry;
+use crate::run::{Filler, Run};
+use crate::ways::{ATTENTION, INTEGERS, Way};
+
+/// Which kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kernels {
+    /// Plain causal attention over packed operands; with dropout where its kernels fit, else over ranges.
+    Packed,
+    Ranged,
+    FewQueries,
+    Integers,
+    /// Integers of a cache, forward alone.
+    Cached,
+}
+
+/// An attention with its limits.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub attention: RangedAttention,
+    pub documents: Option<Vec<u32>>,
+    pub lengths: Option<Vec<u32>>,
+    pub first_positions: Option<Vec<u32>>,
+    pub kernels: Kernels,
+    /// Queries, and keys, are kept from this one on, and up to it.
+    pub cut: usize,
+}
+
+const PLAIN: RangedAttention = RangedAttention {
+    batch: 1,
+    queries: 34,
+    keys: 34,
+    heads: 1,
+    key_heads: 1,
+    head_width: 80,
+    scale: 0.11,
+    soft_cap: None,
+    dropout: None,
+    causal: true,
+    window: None,
+};
+
+const DROPOUT: Option<WeightDropout> = Some(WeightDropout {
+    p: 0.3,
+    seed: 0x1234_5678_9abc,
+    purpose: 9,
+});
+
+impl Case {
+    pub fn new(kernels: Kernels, attention: RangedAttention, cut: usize) -> Self {
+        Self {
+            attention,
+            documents: None,
+            lengths: None,
+            first_positions: None,
+            kernels,
+            cut,
+        }
+    }
+}
+
+/// The ranges of keys that queries see, `[B, T]`, and the buffers that kernels read them from.
+struct Seen {
+    of_queries: Buffer,
+    of_keys: Buffer,
+    ranges: Vec<Range<usize>>,
+    queries: usize,
+    keys: usize,
+}
+
+impl Seen {
+    fn new(run: &mut Run<'_>, case: &Case) -> Result<Self, KernelError> {
+        let attention = &case.attention;
+        let mut ids = |ids: &Option<Vec<u32>>| ids.as_ref().map(|ids| run.ids(ids)).transpose();
+        let (documents, lengths) = (ids(&case.documents)?, ids(&case.lengths)?);
+        let first_positions = ids(&case.first_positions)?;
+        let limits = Limits {
+            documents: documents.as_ref(),
+            lengths: lengths.as_ref(),
+            first_positions: first_positions.as_ref(),
+        };
+        let of_queries = run.output(4 * attention.batch * attention.queries)?;
+        let of_keys = run.output(4 * attention.batch * attention.keys)?;
+        query_ranges(run.ctx, &limits, &of_queries, attention)?;
+        key_ranges(run.ctx, &limits, &of_keys, attention)?;
+        let words = run.ctx.download_u32(&of_queries)?;
+        let ranges = words
+            .chunks(4)
+            .map(|word| word[1] as usize..word[2] as usize);
+        Ok(Self {
+            ranges: ranges.collect(),
+            of_queries,
+            of_keys,
+            queries: attention.queries,
+            keys: attention.keys,
+        })
+    }
+
+    fn sees(&self, sample: usize, query: usize, key: usize) -> bool {
+        self.ranges[sample * self.queries + query].contains(&key)
+    }
+
+    /// Whether one of these queries sees a key.
+    fn is_seen(&self, sample: usize, mut by: Range<usize>, key: usize) -> bool {
+        by.any(|query| self.sees(sample, query, key))
+    }
+
+    /// Whether a query sees one of these keys.
+    fn sees_any(&self, sample: usize, query: usize, mut keys: Range<usize>) -> bool {
+        keys.any(|key| self.sees(sample, query, key))
+    }
+
+    fn is_blind(&self, sample: usize, query: usize) -> bool {
+        !self.sees_any(sample, query, 0..self.keys)
+    }
+}
+
+/// Sample and position of an element of `[batch, positions, ...]`.
+fn place(at: usize, positions: usize, of_position: usize) -> (usize, usize) {
+    (at / of_position / positions, at / of_position % positions)
+}
+
+/// Sample and query of an element of `[B, H, T, n]`.
+fn place_by_head(at: usize, attention: &RangedAttention, n: usize) -> (usize, usize) {
+    let (row, queries) = (at / n, attention.queries);
+    (row / queries / attention.heads, row % queries)
+}
+
+/// q, k and v on the device.
+struct Operands {
+    buffers: [Buffer; 3],
+    layouts: [Layout; 3],
+}
+
+impl Operands {
+    /// Of ordinary numbers; `hidden` are the rows of queries and of keys that are not read.
+    fn new(
+        run: &mut Run<'_>,
+        case: &Case,
+        hidden: [&dyn Fn(usize, usize) -> bool; 2],
+    ) -> Result<Self, KernelError> {
+        let a = &case.attention;
+        let sizes = [
+            (a.queries, a.heads),
+            (a.keys, a.key_heads),
+            (a.keys, a.key_heads),
+        ];
+        let hides = [hidden[0], hidden[1], hidden[1]];
+        let data: Vec<Vec<f32>> = (1..)
+            .zip(sizes)
+            .map(|(seed, (positions, heads))| {
+                normal(seed, a.batch * positions * heads * a.head_width)
+            })
+            .collect();
+        if case.kernels != Kernels::Packed {
+            let mut buffers = Vec::new();
+            let mut layouts = Vec::new();
+            for ((data, (positions, heads)), hidden) in data.iter().zip(sizes).zip(hides) {
+                let of_position = heads * a.head_width;
+                buffers.push(run.input_hiding(data, |at| {
+                    let (sample, position) = place(at, positions, of_position);
+                    hidden(sample, position)
+                })?);
+                layouts.push(Layout::contiguous(&[
+                    a.batch,
+                    positions,
+                    heads,
+                    a.head_width,
+                ])?);
+            }
+            let [q, k, v] = [0, 1, 2].map(|n| buffers[n].clone());
+            let [lq, lk, lv] = [0, 1, 2].map(|n| layouts[n].clone());
+            return Ok(Self {
+                buffers: [q, k, v],
+                layouts: [lq, lk, lv],
+            });
+        }
+        let row = a.heads * a.head_width;
+        let packed: Vec<f32> = (0..3 * data[0].len())
+            .map(|at| data[at / row % 3][at / (3 * row) * row + at % row])
+            .collect();
+        let qkv = run.input_hiding(&packed, |at| {
+            let (sample, position) = place(at, a.queries, 3 * row);
+            hides[at / row % 3](sample, position)
+        })?;
+        let whole = Layout::contiguous(&[a.batch, a.queries, 3, a.heads, a.head_width])?;
+        let of = |n| {
+            whole.select(2, n).map_err(|reason| KernelError::Argument {
+                operation: "unread",
+                reason,
+            })
+        };
+        Ok(Self {
+            buffers: [qkv.clone(), qkv.clone(), qkv],
+            layouts: [of(0)?, of(1)?, of(2)?],
+        })
+    }
+
+    fn inputs<'a>(&'a self, seen: &'a Seen, counter: Option<&'a Buffer>) -> AttentionInputs<'a> {
+        let [q, k, v] = [0, 1, 2].map(|n| Operand {
+            buffer: &self.buffers[n],
+            layout: &self.layouts[n],
+        });
+        AttentionInputs {
+            q,
+            k,
+            v,
+            query_ranges: &seen.of_queries,
+            counter,
+        }
+    }
+}
+
+fn packed_shape(a: &RangedAttention) -> AttentionShape {
+    AttentionShape {
+        batch: a.batch,
+        time: a.queries,
+        heads: a.heads,
+        head_width: a.head_width,
+    }
+}
+
+/// o and stats.
+fn forward(
+    run: &mut Run<'_>,
+    case: &Case,
+    operands: &Operands,
+    seen: &Seen,
+) -> Result<[Buffer; 2], KernelError> {
+    let (ctx, a) = (run.ctx, &case.attention);
+    let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
+    let stats = run.output(2 * a.batch * a.queries * a.heads)?;
+    let counter = run.ids(&[3, 5])?;
+    let inputs = operands.inputs(seen, a.dropout.map(|_| &counter));
+    let shape = packed_shape(a);
+    match (case.kernels, a.dropout) {
+        (Kernels::Packed, None) => {
+            attention_forward(ctx, &operands.buffers[0], &o, &stats, &shape)?;
+        }
+        (Kernels::Packed, Some(dropout)) if DroppedWeights::fits(ctx, &shape) => {
+            let dropped = DroppedWeights {
+                dropout,
+                counter: &counter,
+            };
+            let qkv = &operands.buffers[0];
+            dropped_attention_forward(ctx, qkv, &o, &stats, &shape, &dropped)?;
+        }
+        (Kernels::Packed | Kernels::Ranged, _) => {
+            ranged_attention_forward(ctx, &inputs, &o, &stats, a)?;
+        }
+        (Kernels::FewQueries, _) if a.is_of_few_queries(ctx) || ctx.is_cpu() => {
+            few_queries_attention_forward(ctx, &inputs, &o, &stats, a)?;
+        }
+        (Kernels::FewQueries, _) => ranged_attention_forward(ctx, &inputs, &o, &stats, a)?,
+        (Kernels::Integers | Kernels::Cached, _) => {
+            integer_attention_forward(ctx, &inputs, &o, &stats, a)?;
+        }
+    }
+    Ok([o, stats])
+}
+
+/// dq, dk and dv; of packed operands one buffer of all three.
+fn backward(
+    run: &mut Run<'_>,
+    case: &Case,
+    operands: &Operands,
+    seen: &Seen,
+    [o, stats, d_o]: [&Buffer; 3],
+) -> Result<Vec<Buffer>, KernelError> {
+    let (ctx, a) = (run.ctx, &case.attention);
+    let delta = run.output(a.batch * a.queries * a.heads)?;
+    let counter = run.ids(&[3, 5])?;
+    let inputs = operands.inputs(seen, a.dropout.map(|_| &counter));
+    let shape = packed_shape(a);
+    let saved = AttentionSaved {
+        key_ranges: &seen.of_keys,
+        o,
+        stats,
+        d_o,
+        delta: &delta,
+    };
+    let dropped = a.dropout.map(|dropout| DroppedWeights {
+        dropout,
+        counter: &counter,
+    });
+    if case.kernels == Kernels::Packed {
+        let (qkv, dqkv) = (&operands.buffers[0], run.output(3 * o.len())?);
+        match &dropped {
+            None => {
+                attention_backward(ctx, qkv, o, stats, d_o, &delta, &dqkv, &shape)?;
+                return split(run, &dqkv, a);
+            }
+            Some(dropped) if DroppedWeights::fits(ctx, &shape) => {
+                dropped_attention_backward(
+                    ctx, qkv, o, stats, d_o, &delta, &dqkv, &shape, dropped,
+                )?;
+                return split(run, &dqkv, a);
+            }
+            Some(_) => {}
+        }
+    }
+    let dq = run.output(o.len())?;
+    let of_keys = a.batch * a.keys * a.key_heads * a.head_width;
+    let (dk, dv) = (run.output(of_keys)?, run.output(of_keys)?);
+    let to = [&dq, &dk, &dv];
+    match case.kernels {
+        Kernels::Integers | Kernels::Cached => {
+            integer_attention_backward(ctx, &inputs, &saved, to, a)?;
+        }
+        _ => ranged_attention_backward(ctx, &inputs, &saved, to, a)?,
+    }
+    Ok(vec![dq, dk, dv])
+}
+
+/// The three parts of packed gradients, apart.
+fn split(
+    run: &mut Run<'_>,
+    packed: &Buffer,
+    a: &RangedAttention,
+) -> Result<Vec<Buffer>, KernelError> {
+    let (words, row) = (run.ctx.download_u32(packed)?, a.heads * a.head_width);
+    let part = |n: usize| -> Vec<u32> {
+        let rows = words.chunks(row).skip(n).step_by(3);
+        rows.flatten().copied().collect()
+    };
+    (0..3)
+        .map(|n| Ok(run.memory.input_u32(run.ctx, &part(n))?))
+        .collect()
+}
+
+/// Both halves of the positions.
+fn halves(n: usize, cut: usize) -> [Range<usize>; 2] {
+    let cut = cut.min(n);
+    [0..cut, cut..n]
+}
+
+/// Keeps o and stats of some queries at a time, of which the rest is hidden.
+pub fn forward_of_some_queries(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
+    let (a, seen) = (case.attention, Seen::new(run, case)?);
+    for kept in halves(a.queries, case.cut) {
+        let no_query = |sample, query| !kept.contains(&query) || seen.is_blind(sample, query);
+        let no_key = |sample, key| !seen.is_seen(sample, kept.clone(), key);
+        let operands = Operands::new(run, case, [&no_query, &no_key])?;
+        let [o, stats] = forward(run, case, &operands, &seen)?;
+        run.keep_where(&o, |at| {
+            kept.contains(&place(at, a.queries, a.heads * a.head_width).1)
+        })?;
+        run.keep_where(&stats, |at| kept.contains(&place_by_head(at, &a, 2).1))?;
+    }
+    Ok(())
+}
+
+/// The outputs of a forward pass of which nothing is hidden.
+fn saved(run: &mut Run<'_>, case: &Case, seen: &Seen) -> Result<[Vec<f32>; 2], KernelError> {
+    let given = run.given;
+    run.given.filler = Filler::Ordinary;
+    run.restart();
+    let operands = Operands::new(run, case, [&|_, _| false, &|_, _| false])?;
+    let [o, stats] = forward(run, case, &operands, seen)?;
+    run.given = given;
+    Ok([run.ctx.download_f32(&o)?, run.ctx.download_f32(&stats)?])
+}
+
+/// Keeps dq of some queries at a time, then dk and dv of some keys.
+pub fn backward_of_some_queries(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
+    let (a, seen) = (case.attention, Seen::new(run, case)?);
+    let [o, stats] = saved(run, case, &seen)?;
+    let d_o = normal(4, o.len());
+    let of_query = a.heads * a.head_width;
+    let pass = |run: &mut Run<'_>,
+                no_query: &dyn Fn(usize, usize) -> bool,
+                no_key: &dyn Fn(usize, usize) -> bool| {
+        run.restart();
+        let operands = Operands::new(run, case, [no_query, no_key])?;
+        let of_row = |at| {
+            let (sample, query) = place(at, a.queries, of_query);
+            no_query(sample, query)
+        };
+        let of_stats = |at| {
+            let (sample, query) = place_by_head(at, &a, 2);
+            no_query(sample, query)
+        };
+        let o = run.input_hiding(&o, of_row)?;
+        // No forward pass leaves other specials in them than those of its inputs.
+        let specials = run.given.specials.take();
+        let stats = run.input_hiding(&stats, of_stats)?;
+        run.given.specials = specials;
+        let d_o = run.input_hiding(&d_o, of_row)?;
+        backward(run, case, &operands, &seen, [&o, &stats, &d_o])
+    };
+    for kept in halves(a.queries, case.cut) {
+        let gradients = pass(
+            run,
+            &|sample, query| !kept.contains(&query) || seen.is_blind(sample, query),
+            &|sample, key| !seen.is_seen(sample, kept.clone(), key),
+        )?;
+        run.keep_where(&gradients[0], |at| {
+            kept.contains(&place(at, a.queries, of_query).1)
+        })?;
+    }
+    for kept in halves(a.keys, case.cut) {
+        let gradients = pass(
+            run,
+            &|sample, query| !seen.sees_any(sample, query, kept.clone()),
+            &|sample, key| !kept.contains(&key) || !seen.is_seen(sample, 0..a.queries, key),
+        )?;
+        for gradient in &gradients[1..] {
+            run.keep_where(gradient, |at| {
+                kept.contains(&place(at, a.keys, a.key_heads * a.head_width).1)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// `o` from a cache of integers whose places behind the lengths hold anything.
+fn cached(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
+    let (a, ctx) = (case.attention, run.ctx);
+    let lengths = case.lengths.clone().unwrap_or_default();
+    let seen = Seen::new(run, case)?;
+    let operands = Operands::new(
+        run,
+        case,
+        [&|_, _| false, &|sample, key| {
+            !seen.is_seen(sample, 0..a.queries, key)
+        }],
+    )?;
+    let [q, k, v] = &operands.buffers;
+    let shape = |time, heads| AppendShape {
+        batch: a.batch,
+        time,
+        heads,
+        key_heads: a.key_heads,
+        head_width: a.head_width,
+        capacity: a.keys,
+    };
+    let rows = |buffer, heads: usize| HeadRows {
+        buffer,
+        first: 0,
+        stride: heads * a.head_width,
+    };
+    let zeros = run.ids(&vec![0; a.batch])?;
+    let lengths_buffer = run.ids(&lengths)?;
+    let all = run.ids(&vec![a.queries as u32; a.batch])?;
+    let cache = || IntegerHeads::of_keys(ctx, [a.batch, a.keys], [a.key_heads, a.head_width]);
+    let caches = [
+        spoiled(run, &cache()?, &lengths)?,
+        spoiled(run, &cache()?, &lengths)?,
+    ];
+    let no_queries = IntegerHeads::of_queries(ctx, [a.batch, a.keys], [a.key_heads, a.head_width])?;
+    let inputs = AppendInputs {
+        q: rows(k, a.key_heads),
+        k: rows(k, a.key_heads),
+        v: rows(v, a.key_heads),
+        norms: None,
+        turn: None,
+        first_positions: &zeros,
+        lengths: &lengths_buffer,
+    };
+    let [keys, values] = [&caches[0], &caches[1]];
+    append_integer_heads(
+        ctx,
+        &inputs,
+        &no_queries,
+        [keys, values],
+        &shape(a.keys, a.key_heads),
+    )?;
+    let queries = IntegerHeads::of_queries(ctx, [a.batch, a.queries], [a.heads, a.head_width])?;
+    let spare = run.input(&normal(6, a.batch * a.keys * a.key_heads * a.head_width))?;
+    let unused = [cache()?, cache()?];
+    let inputs = AppendInputs {
+        q: rows(q, a.heads),
+        k: rows(&spare, a.key_heads),
+        v: rows(&spare, a.key_heads),
+        lengths: &all,
+        ..inputs
+    };
+    let to = [&unused[0], &unused[1]];
+    append_integer_heads(ctx, &inputs, &queries, to, &shape(a.queries, a.heads))?;
+    let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
+    integer_attention_of_cache(ctx, [&queries, keys, values], &seen.of_queries, &o, &a)?;
+    run.keep(&o)
+}
+
+/// The heads of a cache whose words of places behind the lengths, and behind all rows, are spoiled.
+fn spoiled(
+    run: &mut Run<'_>,
+    heads: &IntegerHeads,
+    lengths: &[u32],
+) -> Result<IntegerHeads, KernelError> {
+    let words = run.ctx.download_u32(heads.words())?;
+    let [digits, exponents] = heads.of_sequence();
+    let batch = lengths.len();
+    let row_words = digits / exponents;
+    let hidden = |at: usize| {
+        let row = match at < batch * digits {
+            true => at / row_words,
+            false => at - batch * digits,
+        };
+        let (sample, position) = (row / exponents, row % heads.positions());
+        lengths
+            .get(sample)
+            .is_none_or(|&length| position >= length as usize)
+    };
+    let buffer = run.ids_hiding(&words, hidden)?;
+    heads.with_words(batch, buffer.view_as(hlx_core::DType::U32, words.len())?)
+}
+
+/// Padding tokens enter no cache, and the cache's other places stay.
+fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (batch, time, heads, width, capacity) = (2, 3, 2, 10, 7);
+    let (first, lengths) = ([0_u32, 4], [2_u32, 7]);
+    let is_padding = |at: usize| {
+        let (sample, token) = place(at, time, heads * width);
+        first[sample] as usize + token >= lengths[sample] as usize
+    };
+    let [q, k, v] = [1, 2, 3].map(|seed| normal(seed, batch * time * heads * width));
+    let (q, k) = (
+        run.input_hiding(&q, is_padding)?,
+        run.input_hiding(&k, is_padding)?,
+    );
+    let v = run.input_hiding(&v, is_padding)?;
+    let stored = normal(4, batch * capacity * heads * width);
+    let is_new = |at: usize| {
+        let (sample, position) = place(at, capacity, heads * width);
+        (first[sample] as usize..lengths[sample] as usize).contains(&position)
+    };
+    let caches = [
+        run.input_hiding(&stored, is_new)?,
+        run.input_hiding(&stored, is_new)?,
+    ];
+    let q_out = run.output(batch * time * heads * width)?;
+    let rows = |buffer| HeadRows {
+        buffer,
+        first: 0,
+        stride: heads * width,
+    };
+    let (gains, frequencies) = (run.input(&normal(5, width))?, run.input(&[1.0, 0.5, 0.25])?);
+    let inputs = AppendInputs {
+        q: rows(&q),
+        k: rows(&k),
+        v: rows(&v),
+        norms: Some(hlx_kernels::attention::append::HeadNorms {
+            weights: [&gains, &gains],
+            eps: 1e-5,
+        }),
+        turn: Some(hlx_kernels::attention::append::HeadTurn {
+            frequencies: &frequencies,
+            scale: 1.0,
+        }),
+        first_positions: &run.ids(&first)?,
+        lengths: &run.ids(&lengths)?,
+    };
+    let shape = AppendShape {
+        batch,
+        time,
+        heads,
+        key_heads: heads,
+        head_width: width,
+        capacity,
+    };
+    append_heads(run.ctx, &inputs, &q_out, [&caches[0], &caches[1]], &shape)?;
+    run.keep_where(&q_out, |at| !is_padding(at))?;
+    run.keep_all(&caches)
+}
+
+/// Every case, as a name and what runs it.
+pub fn cases() -> Vec<(&'static str, Case)> {
+    let square = |n: usize, head_width: usize| RangedAttention {
+        queries: n,
+        keys: n,
+        head_width,
+        scale: default_scale(head_width),
+        ..PLAIN
+    };
+    let case = Case::new;
+    let documents = |n: &[u32]| {
+        let mut first = 0;
+        n.iter()
+            .flat_map(|&n| {
+                first += n;
+                vec![first - n; n as usize]
+            })
+            .collect::<Vec<u32>>()
+    };
+    let ranged = |kernels| {
+        let windows = RangedAttention {
+            window: Some(9),
+            ..square(40, 12)
+        };
+        vec![
+            ("causal, 12 columns", case(kernels, square(40, 12), 33)),
+            ("a window", case(kernels, windows, 33)),
+            (
+                "both sides of a window, a cap",
+                case(
+                    kernels,
+                    RangedAttention {
+                        causal: false,
+                        soft_cap: Some(0.7),
+                        ..windows
+                    },
+                    20,
+                ),
+            ),
+            (
+                "documents, grouped heads",
+                Case {
+                    documents: Some([documents(&[3, 20, 1, 22]), documents(&[46])].concat()),
+                    ..case(
+                        kernels,
+                        RangedAttention {
+                            batch: 2,
+                            heads: 2,
+                            ..square(46, 9)
+                        },
+                        23,
+                    )
+                },
+            ),
+            (
+                "lengths",
+                Case {
+                    lengths: Some(vec![4, 37]),
+                    first_positions: Some(vec![0, 0]),
+                    ..case(
+                        kernels,
+                        RangedAttention {
+                            batch: 2,
+                            ..square(40, 33)
+                        },
+                        33,
+                    )
+                },
+            ),
+            (
+                "dropped weights",
+                case(
+                    kernels,
+                    RangedAttention {
+                        dropout: DROPOUT,
+                        ..square(40, 16)
+                    },
+                    33,
+                ),
+            ),
+            ("causal, 80 columns", case(kernels, square(34, 80), 33)),
+            ("causal, 132 columns", case(kernels, square(34, 132), 33)),
+            (
+                "stored, a window, documents",
+                Case {
+                    documents: Some(documents(&[40, 28])),
+                    ..case(
+                        kernels,
+                        RangedAttention {
+                            window: Some(21),
+                            ..square(68, 72)
+                        },
+                        45,
+                    )
+                },
+            ),
+            ("stored, causal", case(kernels, square(68, 136), 33)),
+        ]
+    };
+    let cache = |kernels| {
+        vec![(
+            "a cache",
+            Case {
+                lengths: Some(vec![4, 40]),
+                first_positions: Some(vec![2, 38]),
+                ..case(
+                    kernels,
+                    RangedAttention {
+                        batch: 2,
+                        queries: 2,
+                        keys: 44,
+                        heads: 2,
+                        ..square(44, 16)
+                    },
+                    1,
+                )
+            },
+        )]
+    };
+    let packed = Kernels::Packed;
+    let dropped = |n, width| RangedAttention {
+        dropout: DROPOUT,
+        ..square(n, width)
+    };
+    let mut all = vec![
+        ("packed, 8 columns", case(packed, square(66, 8), 33)),
+        ("packed, 64 columns", case(packed, square(34, 64), 33)),
+        ("packed, 80 columns", case(packed, square(34, 80), 33)),
+        ("packed, 33 columns", case(packed, square(34, 33), 20)),
+        (
+            "packed, dropped, 16 columns",
+            case(packed, dropped(34, 16), 20),
+        ),
+        (
+            "packed, dropped, 80 columns",
+            case(packed, dropped(34, 80), 33),
+        ),
+    ];
+    all.extend(ranged(Kernels::Ranged));
+    let of_integers = ranged(Kernels::Integers).into_iter();
+    all.extend(of_integers.filter(|(name, _)| !name.starts_with("stored")));
+    all.extend(cache(Kernels::Ranged));
+    all.extend(cache(Kernels::FewQueries));
+    all.extend(cache(Kernels::Integers));
+    all.extend(cache(Kernels::Cached));
+    all
+}
+
+/// The bodies.
+pub fn entries() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (name, case) in cases() {
+        let (kernels, ways): (_, &'static [Way]) = match case.kernels {
+            Kernels::Integers | Kernels::Cached => ("integers", INTEGERS),
+            _ => ("portable", ATTENTION),
+        };
+        let name = format!("attention, {kernels}, {:?}, {name}", case.kernels);
+        if case.kernels == Kernels::Cached {
+            entries.push(Entry::new(&name, ways, move |run| cached(run, &case)));
+            continue;
+        }
+        let again = case.clone();
+        entries.push(Entry::new(&format!("{name}, forward"), ways, move |run| {
+            forward_of_some_queries(run, &case)
+        }));
+        if again.kernels != Kernels::FewQueries {
+            entries.push(Entry::new(&format!("{name}, backward"), ways, move |run| {
+                backward_of_some_queries(run, &again)
+            }));
+        }
+    }
+    entries.push(Entry::new(
+        "tokens on their way into a cache",
+        &[],
+        appended,
+    ));
+    entries
+}

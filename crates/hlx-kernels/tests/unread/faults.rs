@@ -1,0 +1,123 @@
+//! Faults that were found, each under its name.
+
+use hlx_core::Buffer;
+use hlx_kernels::KernelError;
+use hlx_kernels::attention::ranged::{RangedAttention, WeightDropout};
+use hlx_kernels::attention::{
+    AttentionShape, attention_backward, attention_forward, default_scale,
+};
+use hlx_kernels::testing::{TestMemory, contexts, normal, run_on};
+
+use crate::attention::{Case, Kernels, backward_of_some_queries, forward_of_some_queries};
+use crate::run::{Filler, Given, Run};
+
+/// 34 positions of one head of 80 columns: the last two keys are in a block of 32 by themselves.
+const WIDE: AttentionShape = AttentionShape {
+    batch: 1,
+    time: 34,
+    heads: 1,
+    head_width: 80,
+};
+
+/// Queries, keys and values, `[34, 3, 80]`, with this number in column 7 of the last value.
+fn packed(number: f32) -> Vec<f32> {
+    let mut qkv = normal(1, WIDE.time * 3 * WIDE.head_width);
+    qkv[33 * 240 + 160 + 7] = number;
+    qkv
+}
+
+/// The words of o and of dq by position, on every device.
+fn passes(number: f32) -> Vec<[Vec<Vec<u32>>; 2]> {
+    let n = WIDE.time * WIDE.head_width;
+    let run = |ctx| {
+        run_on("attention", ctx, |ctx, memory: &mut TestMemory| {
+            let qkv = memory.input(ctx, &packed(number))?;
+            let (o, stats) = (memory.output(ctx, n)?, memory.output(ctx, 2 * WIDE.time)?);
+            attention_forward(ctx, &qkv, &o, &stats, &WIDE)?;
+            let (d_o, delta) = (
+                memory.input(ctx, &normal(2, n))?,
+                memory.output(ctx, WIDE.time)?,
+            );
+            let dqkv = memory.output(ctx, 3 * n)?;
+            attention_backward(ctx, &qkv, &o, &stats, &d_o, &delta, &dqkv, &WIDE)?;
+            Ok::<Vec<Buffer>, KernelError>(vec![o, dqkv])
+        })
+    };
+    let rows = |values: &[f32]| -> Vec<Vec<u32>> {
+        let rows = values.chunks(WIDE.head_width);
+        rows.map(|row| row.iter().map(|x| x.to_bits()).collect())
+            .collect()
+    };
+    let words = |outputs: Vec<Vec<f32>>| {
+        let dq = rows(&outputs[1]).into_iter().step_by(3).collect();
+        [rows(&outputs[0]), dq]
+    };
+    contexts().iter().map(run).map(words).collect()
+}
+
+#[test]
+fn an_infinite_hidden_value_changes_no_query_of_wide_heads() {
+    let finite = passes(1.0);
+    for number in [f32::INFINITY, f32::NAN, f32::MAX] {
+        for (device, [o, _]) in passes(number).iter().enumerate() {
+            assert_eq!(o[..33], finite[0][0][..33], "{number} on device {device}");
+            let last = f32::from_bits(o[33][7]);
+            assert!(
+                last != f32::from_bits(finite[0][0][33][7]),
+                "{number} is read"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_infinite_hidden_value_changes_no_gradient_of_queries_of_wide_heads() {
+    let finite = passes(1.0);
+    for number in [f32::INFINITY, f32::NAN] {
+        for (device, [_, dq]) in passes(number).iter().enumerate() {
+            assert_eq!(dq[..33], finite[0][1][..33], "{number} on device {device}");
+        }
+    }
+}
+
+#[test]
+fn an_infinite_hidden_value_changes_no_query_where_weights_are_dropped() {
+    let dropout = Some(WeightDropout {
+        p: 0.3,
+        seed: 5,
+        purpose: 9,
+    });
+    for head_width in [16, 80] {
+        let attention = RangedAttention {
+            batch: 1,
+            queries: 34,
+            keys: 34,
+            heads: 1,
+            key_heads: 1,
+            head_width,
+            scale: default_scale(head_width),
+            soft_cap: None,
+            dropout,
+            causal: true,
+            window: None,
+        };
+        let outputs = |ctx, filler| {
+            let case = Case::new(Kernels::Packed, attention, 33);
+            let given = Given {
+                filler,
+                specials: None,
+            };
+            let both = move |run: &mut Run<'_>| {
+                forward_of_some_queries(run, &case)?;
+                backward_of_some_queries(run, &case)
+            };
+            Run::outputs(ctx, given, &both).expect("outputs")
+        };
+        let finite = outputs(&contexts()[0], Filler::Ordinary);
+        for ctx in contexts() {
+            for filler in [Filler::Infinity, Filler::Nan] {
+                assert_eq!(outputs(ctx, filler), finite, "{filler:?} on {}", ctx.info());
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Rows, columns, reductions, running sums and sorts: what lies behind a row's end, a piece's, a shard's.
+
+use half::f16;
+use hlx_core::DType;
+use hlx_kernels::KernelError;
+use hlx_kernels::batch_norm::{
+    BatchNorm, Running, batch_norm_apply, batch_norm_backward, batch_norm_statistics,
+};
+use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
+use hlx_kernels::layer_norm::{
+    layer_norm_backward_input, layer_norm_backward_input_add, layer_norm_backward_params,
+    layer_norm_forward,
+};
+use hlx_kernels::reduce::{column_sum, global_norm, row_max, row_sum, shard_sum, sum};
+use hlx_kernels::reduce_axes::{Reduction, reduce};
+use hlx_kernels::rms_norm::{
+    rms_norm_backward_input, rms_norm_backward_input_add, rms_norm_backward_weight,
+    rms_norm_forward,
+};
+use hlx_kernels::scan::{cumprod, cumsum};
+use hlx_kernels::softmax::{softmax_backward, softmax_forward};
+use hlx_kernels::sort::{sort, topk};
+use hlx_kernels::testing::{ids, normal, values};
+
+use crate::Entry;
+use crate::run::{Run, Tensor};
+use crate::ways::{COLUMNS, MAPS, REDUCTIONS, ROWS};
+
+/// Softmax, norms and sums of rows.
+fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (rows, cols) = (3, 133);
+    let n = rows * cols;
+    let (x, dy) = (run.input(&normal(1, n))?, run.input(&normal(2, n))?);
+    let (weight, bias) = (run.input(&normal(3, cols))?, run.input(&normal(4, cols))?);
+    let outs: Result<Vec<_>, _> = (0..8).map(|_| run.output(n)).collect();
+    let outs = outs?;
+    let [sums, tops] = [run.output(rows)?, run.output(rows)?];
+    row_sum(run.ctx, &x, &sums, rows, cols)?;
+    row_max(run.ctx, &x, &tops, rows, cols)?;
+    softmax_forward(run.ctx, &x, &outs[0], rows, cols)?;
+    softmax_backward(run.ctx, &outs[0], &dy, &outs[1], rows, cols)?;
+    let stats = run.output(2 * rows)?;
+    layer_norm_forward(
+        run.ctx, &x, &weight, &bias, &outs[2], &stats, rows, cols, 1e-5,
+    )?;
+    layer_norm_backward_input(run.ctx, &x, &weight, &stats, &dy, &outs[3], rows, cols)?;
+    layer_norm_backward_input_add(
+        run.ctx, &x, &weight, &stats, &dy, &outs[1], &outs[4], rows, cols,
+    )?;
+    let rms = run.output(rows)?;
+    rms_norm_forward(run.ctx, &x, &weight, &outs[5], &rms, rows, cols, 1e-5)?;
+    rms_norm_backward_input(run.ctx, &x, &weight, &rms, &dy, &outs[6], rows, cols)?;
+    rms_norm_backward_input_add(
+        run.ctx, &x, &weight, &rms, &dy, &outs[1], &outs[7], rows, cols,
+    )?;
+    run.keep_all(&outs)?;
+    run.keep_all([&sums, &tops, &stats, &rms])
+}
+
+/// Sums of columns by shards, and parameters' gradients of norms.
+fn columns(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (shards, per_shard, cols) = (2, 35, 41);
+    let rows = shards * per_shard;
+    let (x, dy) = (
+        run.input(&normal(1, rows * cols))?,
+        run.input(&normal(2, rows * cols))?,
+    );
+    let (stats, rms) = (
+        run.input(&normal(3, 2 * rows))?,
+        run.input(&normal(4, rows))?,
+    );
+    let outs: Result<Vec<_>, _> = (0..4).map(|_| run.output(shards * cols)).collect();
+    let outs = outs?;
+    for accumulate in [false, true] {
+        let (s, r, c, a) = (shards, per_shard, cols, accumulate);
+        column_sum(run.ctx, &x, &outs[0], s, r, c, a)?;
+        layer_norm_backward_params(run.ctx, &x, &stats, &dy, &outs[1], &outs[2], s, r, c, a)?;
+        rms_norm_backward_weight(run.ctx, &x, &rms, &dy, &outs[3], s, r, c, a)?;
+    }
+    run.keep_all(&outs)?;
+    let total = run.output(cols)?;
+    shard_sum(run.ctx, &outs[0], &total, shards, cols, false)?;
+    run.keep(&total)
+}
+
+/// Logits of rows without a target are not read, and their loss and gradient are zero.
+fn cross_entropy(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (rows, vocabulary) = (5, 67);
+    let mut targets = ids(1, rows, vocabulary as u32);
+    for ignored in [1, 4] {
+        targets[ignored] = u32::MAX;
+    }
+    for smoothing in [0.0, 0.1] {
+        let logits = run.input_hiding(&normal(2, rows * vocabulary), |at| {
+            targets[at / vocabulary] == u32::MAX
+        })?;
+        let of_targets = run.ids(&targets)?;
+        let (loss, stats) = (run.output(rows)?, run.output(2 * rows)?);
+        let (scale, dlogits) = (run.input(&[0.25])?, run.output(rows * vocabulary)?);
+        let (r, v) = (rows, vocabulary);
+        cross_entropy_forward(
+            run.ctx,
+            &logits,
+            &of_targets,
+            &loss,
+            &stats,
+            r,
+            v,
+            smoothing,
+        )?;
+        let is_real = |row: usize| targets[row] != u32::MAX;
+        let words = run.ctx.download_f32(&stats)?;
+        let stats = run.input_hiding(&words, |at| !is_real(at / 2))?;
+        cross_entropy_backward(
+            run.ctx,
+            &logits,
+            &of_targets,
+            &stats,
+            &scale,
+            &dlogits,
+            r,
+            v,
+            smoothing,
+        )?;
+        run.keep_all([&loss, &dlogits])?;
+        run.keep_where(&stats, |at| is_real(at / 2))?;
+    }
+    Ok(())
+}
+
+/// Empty samples at the front enter no sum, and have a gradient of zeros; their y is that of their own x.
+fn batch_norm(run: &mut Run<'_>) -> Result<(), KernelError> {
+    for length in [1, 6, 33] {
+        let (empty, spec) = (
+            3,
+            BatchNorm {
+                shards: 2,
+                samples: 4,
+                channels: 3,
+                length,
+            },
+        );
+        let of_sample = spec.channels * length;
+        let n = spec.shards * spec.samples * of_sample;
+        let is_empty = |at: usize| at / of_sample < empty;
+        let (x, dy) = (
+            run.input_hiding(&normal(1, n), is_empty)?,
+            run.input_hiding(&normal(2, n), is_empty)?,
+        );
+        let (weight, bias) = (run.input(&normal(3, 3))?, run.input(&normal(4, 3))?);
+        let counts = run.ids(&[empty as u32])?;
+        let running = [run.input(&[0.5; 3])?, run.input(&[2.0; 3])?];
+        let tracked = run.ids(&[3])?;
+        let of_running = Running {
+            mean: &running[0],
+            variance: &running[1],
+            tracked: &tracked,
+            momentum: Some(0.1),
+        };
+        let stats = run.output(2 * spec.shards * 3)?;
+        let counts = Some(&counts);
+        batch_norm_statistics(run.ctx, &x, counts, Some(&of_running), &stats, &spec, 1e-5)?;
+        let (y, dx) = (run.output(n)?, run.output(n)?);
+        let t = Some(&tracked);
+        batch_norm_apply(run.ctx, &x, &weight, &bias, &stats, counts, t, &y, &spec)?;
+        let sums = [run.output(spec.shards * 3)?, run.output(spec.shards * 3)?];
+        let to = [&sums[0], &sums[1]];
+        batch_norm_backward(
+            run.ctx, &x, &weight, &stats, &dy, counts, &dx, to, false, &spec,
+        )?;
+        run.keep_where(&y, |at| !is_empty(at))?;
+        run.keep_all([&dx, &stats, &tracked])?;
+        run.keep_all(running.iter().chain(&sums))?;
+    }
+    Ok(())
+}
+
+/// Reductions over any axes, running sums and whole buffers.
+fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let shape = [5, 7, 33];
+    let n: usize = shape.iter().product();
+    let x = Tensor::new(&run.input(&normal(1, n))?, &shape)?;
+    for reduction in [
+        Reduction::Sum,
+        Reduction::Prod,
+        Reduction::Max,
+        Reduction::SumOfSquares,
+        Reduction::ArgMin,
+        Reduction::Any,
+    ] {
+        for axes in [&[0][..], &[2], &[0, 1]] {
+            let kept: usize = (0..3)
+                .filter(|axis| !axes.contains(axis))
+                .map(|a| shape[a])
+                .product();
+            let out = run.output_of(reduction.output_dtype(DType::F32), kept)?;
+            reduce(run.ctx, reduction, x.operand(), axes, &out)?;
+            run.keep(&out)?;
+        }
+    }
+    for axis in [0, 2] {
+        let (sums, products) = (run.output(n)?, run.output(n)?);
+        cumsum(run.ctx, x.operand(), axis, &sums)?;
+        cumprod(run.ctx, x.operand(), axis, &products)?;
+        run.keep_all([&sums, &products])?;
+    }
+    let long = run.input(&normal(2, 4100))?;
+    let (total, norm) = (run.output(1)?, run.output(1)?);
+    sum(run.ctx, &long, &total)?;
+    global_norm(run.ctx, &long, &norm)?;
+    let running = run.output(4100)?;
+    cumsum(run.ctx, Tensor::new(&long, &[4100])?.operand(), 0, &running)?;
+    run.keep_all([&total, &norm, &running])?;
+    let halves: Vec<f16> = normal(3, 7).into_iter().map(f16::from_f32).collect();
+    let halves = Tensor::new(&run.typed(&halves)?, &[7])?;
+    for reduction in [
+        Reduction::Sum,
+        Reduction::Max,
+        Reduction::ArgMax,
+        Reduction::All,
+    ] {
+        let out = run.output_of(reduction.output_dtype(DType::F16), 1)?;
+        reduce(run.ctx, reduction, halves.operand(), &[0], &out)?;
+        run.keep(&out)?;
+    }
+    Ok(())
+}
+
+/// Sorted lines, short and long, and their first few.
+fn sorts(run: &mut Run<'_>) -> Result<(), KernelError> {
+    for shape in [[3, 37], [2, 600], [1, 4200]] {
+        let n: usize = shape.iter().product();
+        let x = Tensor::new(&run.input(&values(1, n))?, &shape)?;
+        let (sorted, places) = (run.output(n)?, run.output_of(DType::U32, n)?);
+        sort(run.ctx, x.operand(), 1, false, &sorted, &places)?;
+        let k = 5;
+        let (top, at) = (
+            run.output(shape[0] * k)?,
+            run.output_of(DType::U32, shape[0] * k)?,
+        );
+        topk(run.ctx, x.operand(), k, 1, true, &top, &at)?;
+        run.keep_all([&sorted, &places, &top, &at])?;
+    }
+    let bytes: Vec<u8> = ids(2, 37, 256).into_iter().map(|id| id as u8).collect();
+    let x = Tensor::new(&run.typed(&bytes)?, &[37])?;
+    let (sorted, places) = (
+        run.output_of(DType::U8, 37)?,
+        run.output_of(DType::U32, 37)?,
+    );
+    sort(run.ctx, x.operand(), 0, true, &sorted, &places)?;
+    run.keep_all([&sorted, &places])
+}
+
+/// The bodies.
+pub fn entries() -> Vec<Entry> {
+    vec![
+        Entry::new("rows", ROWS, rows),
+        Entry::new("columns", COLUMNS, columns),
+        Entry::new("cross-entropy", ROWS, cross_entropy),
+        Entry::new("cross-entropy, maps", MAPS, cross_entropy),
+        Entry::new("batch norm", COLUMNS, batch_norm),
+        Entry::new("reductions", REDUCTIONS, reductions),
+        Entry::new("sorts", &[], sorts),
+    ]
+}

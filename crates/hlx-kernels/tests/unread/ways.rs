@@ -1,0 +1,265 @@
+//! The ways in which a [`Tuning`] can send a launch through the kernels, as changes of a device's own.
+
+use hlx_core::{
+    AttentionTuning, ColumnCut, Context, IntegerPath, MapTuning, ProductTile, ProductTuning,
+    RowCut, Tuning,
+};
+
+/// A change of a device's tuning.
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub name: &'static str,
+    apply: fn(&mut Tuning),
+}
+
+const fn way(name: &'static str, apply: fn(&mut Tuning)) -> Way {
+    Way { name, apply }
+}
+
+impl Way {
+    /// A handle of the device that takes this way.
+    pub fn of(&self, ctx: &Context) -> Context {
+        let mut tuning = ctx.tuning().clone();
+        (self.apply)(&mut tuning);
+        if !ctx.integer_paths().contains(&tuning.products.integers) {
+            // The device's best.
+            tuning.products.integers = ctx.integer_paths()[ctx.integer_paths().len() - 1];
+        }
+        ctx.with_tuning(tuning).expect("a valid tuning")
+    }
+}
+
+/// The device's own.
+pub const OWN: Way = way("the device's own tuning", |_| {});
+
+pub const MAPS: &[Way] = &[
+    way("two vectors a thread", |t| t.maps.two_vectors_from = 1),
+    way("whole vectors apart", |t| {
+        t.maps.whole_vectors = !t.maps.whole_vectors;
+        t.maps.copy_turned_from = 1;
+    }),
+];
+
+pub const ROWS: &[Way] = &[
+    way("rows held by 32 threads", |t| {
+        t.held_rows = vec![row_cut(1024, 32, 2)]
+    }),
+    way("rows held by 128 threads", |t| {
+        t.held_rows = vec![row_cut(1024, 128, 1)]
+    }),
+    way("rows streamed by 128 threads, blocks ahead", |t| {
+        t.held_rows.clear();
+        t.streamed_rows = vec![RowCut {
+            blocks_ahead: 2,
+            ..row_cut(usize::MAX, 128, 1)
+        }];
+    }),
+    way("rows streamed by 32 threads", |t| {
+        t.held_rows.clear();
+        t.streamed_rows = vec![row_cut(usize::MAX, 32, 3)];
+    }),
+];
+
+pub const COLUMNS: &[Way] = &[
+    way("columns by threads", |t| columns(t, 32, 2)),
+    way("columns by wide tiles", |t| columns(t, 128, 0)),
+    way("columns by narrow tiles", |t| columns(t, 2, 0)),
+];
+
+pub const REDUCTIONS: &[Way] = &[
+    way("8 loads, one processor", |t| {
+        t.reduction_loads = 8;
+        t.processors = 1;
+    }),
+    way("16 loads, many processors", |t| {
+        t.reduction_loads = 16;
+        t.processors = 4096;
+    }),
+];
+
+pub const PROCESSORS: &[Way] = &[
+    way("one processor", |t| t.processors = 1),
+    way("four processors", |t| t.processors = 4),
+    way("many processors", |t| t.processors = 4096),
+];
+
+pub const PRODUCTS: &[Way] = &[
+    way("tiles of 128 x 128", |t| only_tile(t, 128, 128)),
+    way("tiles of 64 x 128", |t| only_tile(t, 64, 128)),
+    way("tiles of 64 x 64", |t| only_tile(t, 64, 64)),
+    way("tiles of 32 x 64", |t| only_tile(t, 32, 64)),
+    way("B transposed first, the other way for epilogues", |t| {
+        let products = &mut t.products;
+        products.transpose_b_from_rows = 1;
+        products.transpose_b_from_terms = 1;
+        products.fused_epilogues = !products.fused_epilogues;
+    }),
+];
+
+pub const FEW_ROWS: &[Way] = &[
+    way("few rows split, prologues", |t| {
+        t.products.few_rows_up_to = 16;
+        t.products.few_rows_split_up_to = 64;
+        t.products.few_rows_wide_from = 1;
+        t.products.prologue_up_to = 4;
+        t.processors = 4096;
+    }),
+    way("few rows by 8 columns", |t| {
+        t.products.few_rows_up_to = 16;
+        t.products.few_rows_wide_from = usize::MAX;
+    }),
+    way("no kernels of few rows", |t| {
+        t.products.few_rows_up_to = 0;
+        t.products.few_rows_split_up_to = 0;
+        t.products.prologue_up_to = 0;
+    }),
+];
+
+pub const FUSED_TILES: &[Way] = &[
+    way("fused, tiles of 128 x 128", |t| fused_tile(t, 128, 128)),
+    way("fused, tiles of 64 x 128", |t| fused_tile(t, 64, 128)),
+    way("fused, tiles of 64 x 64", |t| fused_tile(t, 64, 64)),
+    way("fused, tiles of 32 x 64", |t| fused_tile(t, 32, 64)),
+];
+
+pub const CONVOLUTIONS: &[Way] = &[
+    way("tiles of 128 x 128", |t| only_tile(t, 128, 128)),
+    way("tiles of 64 x 128", |t| only_tile(t, 64, 128)),
+    way("tiles of 64 x 64, many processors", |t| {
+        only_tile(t, 64, 64);
+        t.processors = 4096;
+    }),
+    way("tiles of 32 x 64", |t| only_tile(t, 32, 64)),
+    way("a slow device, which stores patches", |t| {
+        t.flops_per_second = 1e6
+    }),
+];
+
+pub const ATTENTION: &[Way] = &[
+    way("few workgroups fill the device", |t| {
+        t.attention.full_groups = 1;
+        t.attention.few_queries_up_to = 0;
+    }),
+    way("nothing is stored", |t| {
+        t.attention.full_groups = usize::MAX;
+        t.attention.stored_bytes = 0;
+    }),
+    way("one head at a time is stored", |t| {
+        t.attention.full_groups = usize::MAX;
+        t.attention.stored_bytes = 4 * 68 * 68 * 4 * 3;
+        t.attention.few_queries_up_to = 8;
+    }),
+];
+
+pub const INTEGERS: &[Way] = &[
+    way("plain integers", |t| {
+        t.products.integers = IntegerPath::Plain
+    }),
+    way("dot products", |t| t.products.integers = IntegerPath::Dots),
+    // `Way::of` replaces what the device lacks by its best.
+    way("the device's best integers", |t| {
+        t.products.integers = IntegerPath::Matrices(hlx_core::MatrixShape {
+            rows: 0,
+            columns: 0,
+            terms: 0,
+            subgroup: 0,
+        });
+        t.integer_patch_bytes = 1;
+    }),
+];
+
+pub const DIGESTS: &[Way] = &[
+    way("a thread for each leaf", |t| t.digest_pairs_up_to = 0),
+    way("two threads for each leaf", |t| {
+        t.digest_pairs_up_to = usize::MAX
+    }),
+];
+
+pub const CUT: &[Way] = &[way("launches cut by workgroups", |t| {
+    t.flops_per_second = 1e4;
+    t.bytes_per_second = 1e4;
+    t.submission_ms = 200.0;
+})];
+
+fn row_cut(up_to: usize, threads: usize, rows: usize) -> RowCut {
+    RowCut {
+        up_to,
+        threads,
+        rows,
+        blocks_ahead: 1,
+    }
+}
+
+fn columns(tuning: &mut Tuning, width: usize, rows_ahead: usize) {
+    let cut = ColumnCut {
+        up_to: usize::MAX,
+        width,
+        rows_ahead,
+    };
+    (tuning.columns, tuning.column_pairs) = (vec![cut], vec![cut]);
+}
+
+fn only_tile(tuning: &mut Tuning, rows: usize, columns: usize) {
+    tuning.products.tiles = vec![ProductTile {
+        rows,
+        columns,
+        gflops: vec![1.0],
+    }];
+    tuning.products.few_rows_up_to = 0;
+    tuning.products.few_rows_split_up_to = 0;
+}
+
+fn fused_tile(tuning: &mut Tuning, rows: usize, columns: usize) {
+    only_tile(tuning, rows, columns);
+    tuning.products.fused_epilogues = true;
+}
+
+/// Names every field, so that a new one is looked at here: each is changed by a way above, or belongs to a crate
+/// above this one, or to recorded graphs.
+#[allow(dead_code)] // It is compiled, not called.
+fn every_field(tuning: Tuning) {
+    let Tuning {
+        processors: _,
+        flops_per_second: _,
+        bytes_per_second: _,
+        submission_ms: _,
+        maps:
+            MapTuning {
+                two_vectors_from: _,
+                whole_vectors: _,
+                copy_turned_from: _,
+            },
+        // Of recorded graphs: `chains.rs`, and `recorded_chains_...` beside the bodies.
+        chains: _,
+        skips_unread: _,
+        held_rows: _,
+        streamed_rows: _,
+        columns: _,
+        column_pairs: _,
+        reduction_loads: _,
+        products:
+            ProductTuning {
+                tiles: _,
+                fused_epilogues: _,
+                transpose_b_from_rows: _,
+                transpose_b_from_terms: _,
+                few_rows_up_to: _,
+                few_rows_split_up_to: _,
+                few_rows_wide_from: _,
+                prologue_up_to: _,
+                integers: _,
+            },
+        attention:
+            AttentionTuning {
+                full_groups: _,
+                stored_bytes: _,
+                few_queries_up_to: _,
+            },
+        // Of hlx-autograd, whose `tests/ways.rs` changes them.
+        embedding_sum_from: _,
+        shards_in_turn_from: _,
+        recompute_from: _,
+        integer_patch_bytes: _,
+        digest_pairs_up_to: _,
+    } = tuning;
+}
