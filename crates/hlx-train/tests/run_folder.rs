@@ -148,6 +148,46 @@ fn run_json_keeps_every_stretch_and_a_damaged_one_is_refused() {
     place.succeeds(&RESUME);
 }
 
+#[test]
+fn a_damaged_line_of_the_metrics_costs_no_other() {
+    let place = Scratch::new("metrics");
+    let all = [
+        "--set",
+        "train.checkpoint_every=2",
+        "--set",
+        "train.log_every=1",
+    ];
+    place.succeeds(&[&TRAIN[..], &all].concat());
+    fs::remove_dir_all(place.join("run/checkpoints/step-000006")).expect("removes");
+    let path = place.join("run/metrics.jsonl");
+    let mut bytes = fs::read(&path).expect("reads");
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
+    assert_eq!(lines.len(), 7, "six steps and the evaluation at the end");
+    let (second, kept) = (lines[0].len() + 3, lines[..4].concat().len());
+    // A byte of the second line, and a last line that is cut short.
+    bytes[second] = 0xff;
+    bytes.truncate(bytes.len() - 4);
+    fs::write(&path, &bytes).expect("writes");
+    let warning =
+        "run/metrics.jsonl:2: is damaged and left out, but kept in the file: not UTF-8 at byte 4";
+    let warns = |arguments: &[&str]| {
+        let output = place.hlx(arguments).output().expect("starts");
+        let stderr = common::text(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(
+            stderr.trim_end().ends_with(warning),
+            "{arguments:?}: {stderr}"
+        );
+    };
+    warns(&["plot", "run"]);
+    warns(&[&RESUME[..], &all].concat());
+    let resumed = fs::read(&path).expect("reads");
+    assert_eq!(resumed[..kept], bytes[..kept]);
+    assert_eq!(resumed.split(|&byte| byte == b'\n').count(), 8);
+    warns(&["plot", "run"]);
+}
+
 /// Signals, sent to the real program.
 #[cfg(unix)]
 mod signals {

@@ -1,24 +1,21 @@
-//! `metrics.jsonl`: what a run measured, a line each.
+//! What a run measures: a line of `metrics.jsonl` each.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Deserializer, Serialize};
-
-use super::folder::write;
 
 /// What a rank exchanged with others in a log period: means over its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeMetric {
     /// Milliseconds in which gradients were under way.
+    #[serde(deserialize_with = "nan_of_null")]
     pub gradients_ms: f64,
     /// The part of that time in which the step's own passes were still computed.
+    #[serde(deserialize_with = "nan_of_null")]
     pub hidden: f64,
     /// Milliseconds in which updated values were under way.
+    #[serde(deserialize_with = "nan_of_null")]
     pub values_ms: f64,
     /// Millions of bytes sent and received.
+    #[serde(deserialize_with = "nan_of_null")]
     pub megabytes: f64,
 }
 
@@ -31,6 +28,7 @@ pub enum Metric {
         /// Steps done.
         step: u64,
         /// Epochs done, in part.
+        #[serde(deserialize_with = "nan_of_null")]
         epoch: f64,
         /// Mean loss a predicted byte or image over the period, as trained (dropout and smoothing on).
         #[serde(deserialize_with = "nan_of_null")]
@@ -39,8 +37,10 @@ pub enum Metric {
         #[serde(deserialize_with = "nan_of_null")]
         grad_norm: f32,
         /// The last step's learning rate.
+        #[serde(deserialize_with = "nan_of_null")]
         learning_rate: f32,
         /// Mean milliseconds a step.
+        #[serde(deserialize_with = "nan_of_null")]
         ms_per_step: f64,
         /// Bytes read a second, padding left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,7 @@ impl Metric {
 
 impl Metric {
     /// The step and the samples of an evaluation.
-    fn evaluation(&self) -> Option<(u64, EvalSplit)> {
+    pub(super) fn evaluation(&self) -> Option<(u64, EvalSplit)> {
         match self {
             Self::Eval { step, split, .. } => Some((*step, *split)),
             Self::Train { .. } | Self::Sample { .. } => None,
@@ -139,102 +139,10 @@ impl Metric {
     }
 }
 
-/// The open file; lines are appended.
-pub struct MetricsFile {
-    file: File,
-    path: PathBuf,
-    /// The evaluations that it holds: a run that is resumed at its end measures nothing new.
-    evaluations: Vec<(u64, EvalSplit)>,
-}
-
-impl MetricsFile {
-    /// Opens the file of a run that goes on after `step`: later lines, of steps that will be
-    /// done again, are taken out, and so is what a crash has left behind the lines of the
-    /// checkpoint: a line cut short, or blocks that a loss of power has filled with zeros.
-    ///
-    /// # Errors
-    /// The file and the system's message.
-    pub fn open_after(path: &Path, step: u64) -> Result<Self> {
-        let mut evaluations = Vec::new();
-        if path.exists() {
-            let mut kept = Vec::new();
-            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-            for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-                let metric = serde_json::from_slice::<Metric>(line).ok();
-                let metric = metric.filter(|found| found.step() <= step && line.ends_with(b"\n"));
-                let Some(metric) = metric else { break };
-                kept.extend_from_slice(line);
-                evaluations.extend(metric.evaluation());
-            }
-            write(path, &kept)?;
-        }
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .with_context(|| path.display().to_string())?;
-        let path = path.to_owned();
-        Ok(Self {
-            file,
-            path,
-            evaluations,
-        })
-    }
-
-    /// Appends a line; an evaluation that the file holds already is left out (`false`).
-    ///
-    /// # Errors
-    /// The file and the system's message, such as a full disk.
-    pub fn append(&mut self, metric: &Metric) -> Result<bool> {
-        if let Some(evaluation) = metric.evaluation() {
-            if self.evaluations.contains(&evaluation) {
-                return Ok(false);
-            }
-            self.evaluations.push(evaluation);
-        }
-        let mut line = serde_json::to_vec(metric)?;
-        line.push(b'\n');
-        let name = || format!("{}: cannot be written", self.path.display());
-        self.file.write_all(&line).with_context(name)?;
-        Ok(true)
-    }
-
-    /// Flushes the lines to the disk, before a checkpoint that comes after them.
-    ///
-    /// # Errors
-    /// The file and the system's message.
-    pub fn flush(&self) -> Result<()> {
-        let name = || format!("{}: cannot be written", self.path.display());
-        self.file.sync_all().with_context(name)
-    }
-}
-
-/// Reads every whole line of a metrics file.
-///
-/// # Errors
-/// The file, the line and what is wrong in it; a last line without its end is no fault.
-pub fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
-    let name = path.display();
-    let file = File::open(path).with_context(|| name.to_string())?;
-    let mut reader = BufReader::new(file);
-    let (mut metrics, mut line) = (Vec::new(), String::new());
-    for line_number in 1.. {
-        line.clear();
-        reader
-            .read_line(&mut line)
-            .with_context(|| name.to_string())?;
-        if !line.ends_with('\n') {
-            break;
-        }
-        let metric =
-            serde_json::from_str(&line).map_err(|e| anyhow!("{name}:{line_number}: {e}"))?;
-        metrics.push(metric);
-    }
-    Ok(metrics)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -250,33 +158,63 @@ mod tests {
         assert!(loss.is_nan() && skipped == Some(2));
     }
 
+    /// Whatever the writer leaves `null` for, as JSON has no NaN and no infinity, must be read again.
     #[test]
-    fn what_a_loss_of_power_leaves_behind_the_checkpoints_lines_is_cut_off() {
-        let path = std::env::temp_dir().join(format!("hlx-metrics-{}", std::process::id()));
-        let eval = |step| Metric::Eval {
-            step,
+    fn a_null_in_the_place_of_any_measured_number_is_read() {
+        let exchange = ExchangeMetric {
+            gradients_ms: 1.5,
+            hidden: 0.5,
+            values_ms: 2.5,
+            megabytes: 3.5,
+        };
+        let train = Metric::Train {
+            step: 2,
+            epoch: 0.5,
+            loss: 1.5,
+            grad_norm: 0.5,
+            learning_rate: 0.25,
+            ms_per_step: 1.5,
+            tokens_per_second: Some(2.5),
+            images_per_second: Some(2.5),
+            share_of_peak: Some(0.5),
+            router_balance: Some(1.5),
+            skipped: None,
+            exchange: Some(exchange),
+        };
+        let eval = Metric::Eval {
+            step: 2,
             split: EvalSplit::HeldOut,
             loss: 1.5,
             perplexity: Some(4.5),
             loss_with_end: Some(1.25),
             n_bytes: Some(9),
-            n_tokens: None,
-            accuracy: None,
-            n_images: None,
+            n_tokens: Some(9),
+            accuracy: Some(0.5),
+            n_images: Some(3),
         };
-        for end in [&b""[..], b"{\"kind\":\"ev", b"\0\0\0\n\0\0", b"{}\n"] {
-            let _ = std::fs::remove_file(&path);
-            let mut file = MetricsFile::open_after(&path, 0).expect("opens");
-            for step in [2, 4, 6] {
-                assert!(file.append(&eval(step)).expect("appends"));
+        let mut n_floats = 0;
+        for metric in [train, eval] {
+            let value = serde_json::to_value(metric).expect("writes");
+            for place in floats(&value, String::new()) {
+                let mut changed = value.clone();
+                *changed.pointer_mut(&place).expect("is there") = Value::Null;
+                let read = serde_json::from_value::<Metric>(changed);
+                assert!(read.is_ok(), "{place}: {read:?}");
+                n_floats += 1;
             }
-            let damaged = [std::fs::read(&path).expect("reads"), end.to_vec()].concat();
-            std::fs::write(&path, damaged).expect("writes");
-            let mut file = MetricsFile::open_after(&path, 4).expect("opens");
-            assert!(!file.append(&eval(4)).expect("is there already"));
-            assert!(file.append(&eval(6)).expect("appends"));
-            assert_eq!(read_metrics(&path).expect("reads"), [2, 4, 6].map(eval));
         }
-        std::fs::remove_file(path).expect("cleared");
+        assert_eq!(n_floats, 17);
+    }
+
+    /// The places of the numbers with a part behind the point.
+    fn floats(value: &Value, place: String) -> Vec<String> {
+        match value {
+            Value::Object(members) => members
+                .iter()
+                .flat_map(|(name, value)| floats(value, format!("{place}/{name}")))
+                .collect(),
+            Value::Number(number) if number.is_f64() => vec![place],
+            _ => Vec::new(),
+        }
     }
 }
