@@ -62,7 +62,7 @@ impl Scales {
 pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<String> {
     let (train, eval) = curves(metrics);
     let all = [train.clone(), eval.clone()].concat();
-    ensure!(!all.is_empty(), "the run has measured no loss yet");
+    ensure!(!all.is_empty(), "the run {}", why_empty(metrics));
     let scales = Scales::of(&all, target);
     let mut svg = String::new();
     frame(&mut svg, title, &scales)?;
@@ -96,7 +96,7 @@ pub fn draw_runs(runs: &[(String, Vec<Metric>)], title: &str) -> Result<String> 
     for ((name, metrics), colour) in runs.iter().zip(RUN_COLOURS.iter().cycle()) {
         let (train, eval) = curves(metrics);
         let points = if eval.is_empty() { train } else { eval };
-        ensure!(!points.is_empty(), "{name}: has measured no loss yet");
+        ensure!(!points.is_empty(), "{name}: {}", why_empty(metrics));
         drawn.push((name, points, *colour));
     }
     let all: Vec<Point> = drawn.iter().flat_map(|run| run.1.clone()).collect();
@@ -113,6 +113,15 @@ pub fn draw_runs(runs: &[(String, Vec<Metric>)], title: &str) -> Result<String> 
     legend(&mut svg, entries)?;
     svg.push_str("</svg>\n");
     Ok(svg)
+}
+
+/// Why a run has no point in a picture.
+fn why_empty(metrics: &[Metric]) -> &'static str {
+    let is_loss = |metric: &Metric| !matches!(metric, Metric::Sample { .. });
+    match metrics.iter().any(is_loss) {
+        true => "has measured no loss that is finite and above 0",
+        false => "has measured no loss yet",
+    }
 }
 
 /// The training losses and the evaluation losses: of what is held out, or, in a run that holds nothing out, of what is trained
@@ -316,7 +325,16 @@ mod tests {
             .expect("a curve");
         assert_eq!(points.matches(',').count(), 2);
         assert_eq!(svg.matches("<circle").count(), 1);
-        assert!(draw(&[], "empty", None).is_err());
+        for (metrics, expected) in [
+            (&[][..], "the run has measured no loss yet"),
+            (
+                &[train(10, f64::NAN), train(20, f64::INFINITY)],
+                "the run has measured no loss that is finite and above 0",
+            ),
+        ] {
+            let error = draw(metrics, "empty", None).expect_err("nothing to draw");
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]

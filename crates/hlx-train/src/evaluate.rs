@@ -68,6 +68,11 @@ impl Evaluation {
         }
     }
 
+    /// Whether the loss is at most a target, which one that is NaN or infinite never is.
+    pub fn reaches(&self, target: f64) -> bool {
+        self.loss.is_finite() && self.loss <= target
+    }
+
     /// Of bytes and tokens, the perplexity.
     pub fn perplexity(&self) -> Option<f64> {
         self.n_bytes.or(self.n_tokens).map(|_| exp(self.loss))
@@ -212,6 +217,15 @@ pub fn mean_over_tokens(losses: &[SampleLoss]) -> Evaluation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loss_that_is_not_finite_reaches_no_target() {
+        let of = |loss| Evaluation::of_images(loss, 1.0, 1);
+        assert!(of(0.5).reaches(0.5) && !of(0.75).reaches(0.5));
+        for loss in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(!of(loss).reaches(f64::MAX), "{loss}");
+        }
+    }
 
     #[test]
     fn losses_keep_their_bits_between_ranks() {

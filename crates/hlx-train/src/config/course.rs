@@ -130,6 +130,7 @@ mod tests {
         for free in [
             "patience = 3\nmin_delta = 0.01",
             "save_best = true",
+            "allow_non_finite = true",
             "recompute = true\nrecompute_attention = true",
             "tensorboard = false",
             "check_ranks = false",

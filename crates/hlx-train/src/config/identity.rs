@@ -7,7 +7,7 @@ use super::Config;
 /// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
 /// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch and
 /// recomputation, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 20] = [
+const FREE_KEYS: [&str; 21] = [
     "data.path",
     "data.workers",
     "model.architecture",
@@ -18,6 +18,7 @@ const FREE_KEYS: [&str; 20] = [
     "train.recompute",
     "train.recompute_attention",
     "train.max_skips",
+    "train.allow_non_finite",
     "train.evaluate_average",
     "train.patience",
     "train.min_delta",

@@ -128,6 +128,9 @@ pub struct TrainSection {
     /// Steps in a row that may be skipped before the run ends; 10 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_skips: Option<u64>,
+    /// Whether a run goes on whose loss or parameters are NaN or infinite.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_non_finite: bool,
     /// The decay of a moving average of the parameters; none is kept if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ema_decay: Option<f64>,

@@ -19,7 +19,7 @@ pub const DIGESTS_FILE: &str = "digests.json";
 const READ_TOGETHER: usize = 4;
 
 /// `digests.json`: what a checkpoint holds, so that anyone can prove it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
     /// Steps done.
@@ -37,6 +37,9 @@ pub struct Digests {
     pub data: String,
     /// The loss that ranks the checkpoints of a run: held out where samples are, else trained.
     pub loss: Option<f64>,
+    /// Whether a parameter, or a loss since the checkpoint before, is NaN or infinite.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub non_finite: bool,
     /// SHA-256 of the `digests.json` of the checkpoint before; empty at the first.
     pub previous: String,
     /// The digest of the record of this step in `chain.jsonl`.
@@ -69,6 +72,12 @@ impl Digests {
         }
         Ok(digests)
     }
+}
+
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Whether a name is a file of the folder itself on every system: no separator, no drive, no
@@ -238,21 +247,21 @@ impl Checkpoint {
 /// Which checkpoints are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// The newest ones, besides the best.
+    /// The newest ones, besides the best and the newest that is finite.
     pub keep: usize,
 }
 
 impl Retention {
-    /// Removes the checkpoints that are neither among the newest nor the best.
+    /// Removes the checkpoints that are neither among the newest, nor the best, nor the newest that is finite.
     ///
     /// # Errors
     /// The folder and the system's message.
     pub fn apply(&self, parent: &Path) -> Result<()> {
         let listed = list(parent)?;
         let newest = listed.len().saturating_sub(self.keep);
-        let best = best(&listed);
+        let (best, finite) = (best(&listed), newest_finite(&listed));
         for (step, path) in &listed[..newest] {
-            if Some(*step) != best {
+            if ![best, finite].contains(&Some(*step)) {
                 remove(path).with_context(|| format!("{}: cannot be removed", path.display()))?;
             }
         }
@@ -269,12 +278,11 @@ fn remove(path: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(&temporary)
 }
 
-/// The step of the lowest loss; the newest of equals.
+/// The step of the lowest loss of a finite checkpoint; the newest of equals.
 pub(super) fn best(listed: &[(u64, PathBuf)]) -> Option<u64> {
     let loss = |path: &Path| {
-        let digests: Digests =
-            serde_json::from_slice(&fs::read(path.join(DIGESTS_FILE)).ok()?).ok()?;
-        digests.loss.filter(|loss| !loss.is_nan())
+        let digests = finite_digests(path)?;
+        digests.loss.filter(|loss| loss.is_finite())
     };
     let ranked = listed
         .iter()
@@ -282,6 +290,34 @@ pub(super) fn best(listed: &[(u64, PathBuf)]) -> Option<u64> {
     ranked
         .min_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
         .map(|(_, step)| step)
+}
+
+/// The step of the newest checkpoint that says nothing of being NaN or infinite.
+fn newest_finite(listed: &[(u64, PathBuf)]) -> Option<u64> {
+    let mut newest = listed.iter().rev();
+    let found = newest.find(|(_, path)| finite_digests(path).is_some());
+    found.map(|(step, _)| *step)
+}
+
+/// What a checkpoint states that is finite; `None` of another, and of one that cannot be read.
+fn finite_digests(path: &Path) -> Option<Digests> {
+    let listing = fs::read(path.join(DIGESTS_FILE)).ok()?;
+    let digests: Digests = serde_json::from_slice(&listing).ok()?;
+    (!digests.non_finite).then_some(digests)
+}
+
+/// The step and the folder of the newest checkpoint under a folder whose parameters are all finite; they are read, as
+/// older programs did not write it down.
+///
+/// # Errors
+/// The system's message.
+pub(crate) fn newest_with_finite_parameters(parent: &Path) -> Result<Option<(u64, PathBuf)>> {
+    let is_finite = |(_, path): &(u64, PathBuf)| {
+        let model = fs::read(path.join(hlx_nn::MODEL_FILE)).ok();
+        let model = model.filter(|_| finite_digests(path).is_some());
+        model.is_some_and(|model| hlx_nn::check_finite(&model).is_ok())
+    };
+    Ok(list(parent)?.into_iter().rev().find(is_finite))
 }
 
 /// The checkpoints under a folder by step.
@@ -336,6 +372,7 @@ mod tests {
             config: "c".into(),
             data: "d".into(),
             loss: Some(loss),
+            non_finite: false,
             previous: String::new(),
             record: String::new(),
             files: BTreeMap::new(),
@@ -398,6 +435,32 @@ mod tests {
         fs::remove_dir_all(parent).expect("cleared");
     }
 
+    fn steps(parent: &Path) -> Vec<u64> {
+        let listed = list(parent).expect("lists");
+        listed.iter().map(|(step, _)| *step).collect()
+    }
+
+    #[test]
+    fn the_newest_finite_checkpoint_stays_however_many_come_after_it() {
+        let parent = folder("finite");
+        // An evaluation of step 1 is the newest that the spoilt ones have.
+        for (step, non_finite) in [(1, false), (2, false), (3, true), (4, true), (5, true)] {
+            let digests = Digests {
+                non_finite,
+                ..digests(step, 1.0)
+            };
+            Checkpoint::write(&parent, digests, &[]).expect("written");
+            Retention { keep: 1 }.apply(&parent).expect("applies");
+        }
+        assert_eq!(steps(&parent), [2, 5]);
+        assert_eq!(best(&list(&parent).expect("lists")), Some(2));
+        // What is finite again takes its place.
+        Checkpoint::write(&parent, digests(6, 0.5), &[]).expect("written");
+        Retention { keep: 1 }.apply(&parent).expect("applies");
+        assert_eq!(steps(&parent), [6]);
+        fs::remove_dir_all(parent).expect("cleared");
+    }
+
     #[test]
     fn the_newest_and_the_best_stay() {
         let parent = folder("retention");
@@ -407,12 +470,7 @@ mod tests {
         fs::create_dir(parent.join(".step-000009.tmp")).expect("folder");
         Retention { keep: 2 }.apply(&parent).expect("applies");
         files::remove_temporaries(&parent, std::time::Duration::ZERO).expect("cleared");
-        let steps: Vec<u64> = list(&parent)
-            .expect("lists")
-            .iter()
-            .map(|(step, _)| *step)
-            .collect();
-        assert_eq!(steps, [2, 4, 5]);
+        assert_eq!(steps(&parent), [2, 4, 5]);
         assert_eq!(fs::read_dir(&parent).expect("reads").count(), 3);
         fs::remove_dir_all(parent).expect("cleared");
     }

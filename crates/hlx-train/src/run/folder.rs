@@ -159,8 +159,13 @@ impl RunFolder {
         if let (false, Some(run)) = (path.exists(), best_of(path)) {
             let folder = Self::open(run)?;
             let best = folder.best()?;
-            let best =
-                best.with_context(|| format!("{}: holds no checkpoint yet", run.display()))?;
+            let best = match (best, folder.newest_path()?) {
+                (Some(best), _) => best,
+                (None, Some(_)) => {
+                    bail!("{}: holds no checkpoint with a finite loss", run.display())
+                }
+                (None, None) => bail!("{}: holds no checkpoint yet", run.display()),
+            };
             return Ok((folder, Checkpoint::open(&best)?));
         }
         let folder = Self::open(path)?;

@@ -30,7 +30,7 @@ mod tensorboard;
 
 pub use chain::{Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Link, Origin, tensor_digits};
 pub use checkpoint::{Checkpoint, Digests, Retention};
-pub(crate) use checkpoint::{DIGESTS_FILE, joined};
+pub(crate) use checkpoint::{DIGESTS_FILE, joined, newest_with_finite_parameters};
 pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
 pub use manifest::{Manifest, RunStretch, shaders_digest};

@@ -28,12 +28,11 @@ impl Monitor {
         self.skipped_in_row = if skipped { self.skipped_in_row + 1 } else { 0 };
     }
 
-    /// Takes a held-out loss in; returns whether it is lower than the best by more than `min_delta`.
+    /// Takes a held-out loss in; returns whether it is lower than the best by more than `min_delta`. One that is
+    /// NaN or infinite is no improvement.
     pub fn evaluation(&mut self, step: u64, loss: f64, min_delta: f64) -> bool {
-        let improved = match self.best {
-            None => !loss.is_nan(),
-            Some((best, _)) => loss < best - min_delta,
-        };
+        let is_lower = self.best.is_none_or(|(best, _)| loss < best - min_delta);
+        let improved = loss.is_finite() && is_lower;
         if improved {
             self.best = Some((loss, step));
             self.since_best = 0;
@@ -109,7 +108,9 @@ mod tests {
     #[test]
     fn an_improvement_is_more_than_the_least_change() {
         let mut monitor = Monitor::default();
-        assert!(!monitor.evaluation(1, f64::NAN, 0.1));
+        for not_finite in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(!monitor.evaluation(1, not_finite, 0.1), "{not_finite}");
+        }
         let losses = [2.0, 1.95, 1.85, f64::NAN, 1.8, 1.7];
         let improved: Vec<bool> = (2..)
             .zip(losses)

@@ -10,6 +10,7 @@ mod chain_recorder;
 mod engine;
 mod exchange;
 mod files;
+mod finite;
 mod losses;
 mod observer;
 mod pass;
@@ -23,7 +24,7 @@ mod state_file;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use hlx_core::{Context, DeviceKind};
 use hlx_nn::Weights;
 
@@ -31,6 +32,8 @@ pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
 pub(crate) use engine::Engine;
 pub use exchange::{ExchangeTimes, Span, Traffic};
 use files::RunFiles;
+use finite::FiniteWatch;
+pub use finite::NotFinite;
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
 
@@ -70,6 +73,8 @@ pub struct Trainer {
     last_loss: Option<f64>,
     /// Steps skipped since the last log line.
     period_skips: u64,
+    /// Losses that are not finite.
+    watch: FiniteWatch,
     /// When this rank's exchanges ran, up to the last log line.
     exchange_times: ExchangeTimes,
 }
@@ -77,6 +82,8 @@ pub struct Trainer {
 /// Downloads of one moment: losses, a log line that is made of them, and the digests of a record
 /// of the chain.
 struct Awaited {
+    step: u64,
+    epoch: f64,
     losses: Option<PendingLosses>,
     line: Option<LogLine>,
     record: Option<PendingChainRecord>,
@@ -133,6 +140,10 @@ pub struct Outcome {
     pub stopped_early: bool,
     /// Steps that were skipped as their loss or norm was not finite.
     pub skipped: u64,
+    /// The first step since the run began or was resumed whose loss was NaN or infinite.
+    pub first_non_finite: Option<u64>,
+    /// Why the run has ended before its end, or has come to nothing.
+    pub not_finite: Option<NotFinite>,
     /// Whether the observer ended it before its end; it goes on when it is resumed.
     pub interrupted: bool,
     /// The loss over the training corpus, without dropout and smoothing: of pairs, of images, and of
@@ -142,7 +153,7 @@ pub struct Outcome {
     pub last_loss: Option<f64>,
     /// The loss over the held-out samples, if there are any.
     pub held_out: Option<Evaluation>,
-    /// The last checkpoint's digests.
+    /// The last checkpoint's digests; those of none are empty.
     pub digests: Digests,
 }
 
@@ -204,11 +215,19 @@ impl Trainer {
     }
 
     /// Trains to the end of the run, evaluates, and saves the last checkpoint. If the observer
-    /// ends it before ([`Observer::must_stop`]), a checkpoint of the step just done is saved.
+    /// ends it before ([`Observer::must_stop`]), a checkpoint of the step just done is saved. A loss or parameters that
+    /// are NaN or infinite end it, too ([`Outcome::not_finite`]), and are not saved.
     ///
     /// # Errors
     /// What the device or the disk reports; the checkpoints written before stay whole.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        match self.steps(observer) {
+            Err(error) => self.ended_by(error.downcast::<NotFinite>()?),
+            ended => ended,
+        }
+    }
+
+    fn steps(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         while self.progress.step < self.engine.total_steps
             && !self.progress.reached_target
             && !self.stops_early()
@@ -259,7 +278,10 @@ impl Trainer {
             let found = self.evaluate(EvalSplit::HeldOut, observer)?;
             let min_delta = self.engine.config.train.min_delta.unwrap_or(0.0);
             is_best = self.monitor.evaluation(step, found.loss, min_delta);
-            self.write_samples(observer)?;
+            self.warn_of_evaluation(&found);
+            if found.loss.is_finite() {
+                self.write_samples(observer)?;
+            }
         }
         if save {
             self.save(observer)?;
@@ -275,7 +297,7 @@ impl Trainer {
         patience.is_some_and(|patience| self.monitor.since_best >= patience)
     }
 
-    /// Lets the model go on from the configured prompts.
+    /// Lets the model go on from the configured prompts, which one whose logits are NaN cannot.
     fn write_samples(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
         let prompts = self.engine.config.sample.prompts.clone();
@@ -295,9 +317,10 @@ impl Trainer {
     /// `record` launches the state's digests unless the chain has this step's already.
     fn start_downloads(&mut self, log: bool, record: bool) -> Result<()> {
         let losses = self.engine.ring.take_all(&self.engine.ctx)?;
+        let (step, epoch) = (self.progress.step, self.epochs());
         let line = (log && losses.is_some()).then(|| LogLine {
-            step: self.progress.step,
-            epoch: self.epochs(),
+            step,
+            epoch,
             period: std::mem::take(&mut self.period),
         });
         let record = if record {
@@ -307,6 +330,8 @@ impl Trainer {
         };
         if losses.is_some() || record.is_some() {
             self.awaited.push_back(Awaited {
+                step,
+                epoch,
                 losses,
                 line,
                 record,
@@ -327,6 +352,7 @@ impl Trainer {
             let losses = awaited.losses.map(|losses| self.engine.receive(losses));
             for step in losses.transpose()?.unwrap_or_default() {
                 self.recorder.add(&step);
+                self.watch.step(&step);
                 let loss = f64::from(step.loss);
                 last = LastStep {
                     grad_norm: step.grad_norm,
@@ -341,7 +367,15 @@ impl Trainer {
                 self.progress.period_loss.add(loss, step.n_targets);
             }
             self.period_skips += n_skipped;
-            if let Some(line) = awaited.line {
+            // The last line of a run that ends for its loss says so, wherever the log period would end.
+            let line = awaited.line.or_else(|| {
+                self.ends_for_its_loss().then(|| LogLine {
+                    step: awaited.step,
+                    epoch: awaited.epoch,
+                    period: std::mem::take(&mut self.period),
+                })
+            });
+            if let Some(line) = line {
                 self.log(line, last, observer)?;
             }
             if let Some(record) = awaited.record {
@@ -354,28 +388,14 @@ impl Trainer {
                 }
             }
             self.check_skips()?;
+            // What has been computed since is left: files end at the same step on every device.
+            self.check_losses()?;
         }
         Ok(())
     }
 
-    /// Fails once too many steps in a row were skipped: the model is that of the newest checkpoint, or of
-    /// a later step that was good.
-    fn check_skips(&self) -> Result<()> {
-        let in_row = self.monitor.skipped_in_row;
-        ensure!(
-            in_row < self.engine.config.train.max_skips(),
-            "{}: the loss or the gradient's norm was NaN or infinite in {in_row} steps in a row, which \
-             were skipped; the newest checkpoint is {}",
-            self.folder.path().display(),
-            match self.newest.1 {
-                Some(step) => format!("of step {step}"),
-                None => "not written yet".to_owned(),
-            }
-        );
-        Ok(())
-    }
-
     fn log(&mut self, line: LogLine, last: LastStep, observer: &mut dyn Observer) -> Result<()> {
+        self.warn_of_skips(line.step);
         let losses = std::mem::take(&mut self.progress.period_loss);
         self.last_loss = losses.mean();
         let seconds = self.logged.elapsed().as_secs_f64();
@@ -429,7 +449,7 @@ impl Trainer {
         };
         if losses.mean().is_some_and(|mean| mean <= CLOSE * target) {
             let evaluation = self.evaluate(EvalSplit::Train, observer)?;
-            self.progress.reached_target = evaluation.loss <= target;
+            self.progress.reached_target = evaluation.reaches(target);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use hlx_core::SPECIFICATION;
 
-use super::{Observer, Outcome, Trainer};
+use super::{NotFinite, Observer, Outcome, Trainer};
 use crate::config::{Format, lora_to_bytes};
 use crate::evaluate::Evaluation;
 use crate::run::{
@@ -52,28 +52,46 @@ impl Trainer {
             Some(self.evaluate(EvalSplit::HeldOut, observer)?)
         };
         if let (Some(target), Some(train)) = (self.engine.config.train.target_loss, train) {
-            self.progress.reached_target |= train.loss <= target;
+            self.progress.reached_target |= train.reaches(target);
         }
         if save {
             self.save(observer)?;
         }
-        self.outcome(train, held_out)
+        let not_finite = self.end_of(train.as_ref(), held_out.as_ref())?;
+        let outcome = self.outcome(train, held_out)?;
+        Ok(Outcome {
+            not_finite,
+            ..outcome
+        })
+    }
+
+    /// What a run has come to that has ended for what is not finite, and saved nothing of it.
+    pub(super) fn ended_by(&self, not_finite: NotFinite) -> Result<Outcome> {
+        let outcome = self.outcome(None, None)?;
+        Ok(Outcome {
+            not_finite: Some(not_finite),
+            ..outcome
+        })
     }
 
     fn outcome(&self, train: Option<Evaluation>, held_out: Option<Evaluation>) -> Result<Outcome> {
         let newest = self.folder.newest_path()?;
-        let newest = newest.ok_or_else(|| anyhow::anyhow!("the run has no checkpoint"))?;
+        let digests = newest
+            .map(|newest| Checkpoint::stated(&newest))
+            .transpose()?;
         Ok(Outcome {
             step: self.progress.step,
             epochs: self.epochs(),
             reached_target: self.progress.reached_target,
             stopped_early: self.stops_early(),
             skipped: self.monitor.skipped,
+            first_non_finite: self.watch.first_step(),
+            not_finite: None,
             interrupted: false,
             train,
             last_loss: self.last_loss,
             held_out,
-            digests: Checkpoint::stated(&newest)?,
+            digests: digests.unwrap_or_default(),
         })
     }
 
@@ -104,17 +122,20 @@ impl Trainer {
         Ok(())
     }
 
-    /// All files of a checkpoint but the state's, and what its listing states; the state's digest is taken last.
+    /// All files of a checkpoint but the state's, and what its listing states; the state's digest is taken last. The
+    /// text says which parameter is not finite, and is empty where all are.
     pub(super) fn contents(
         &mut self,
         optimizer: impl FnOnce() -> Result<String>,
-    ) -> Result<(Digests, Files)> {
+    ) -> Result<(Digests, Files, String)> {
         // One download serves the digest, which hashes the words in the order of the names and so
         // is not the tree that the device computes for the chain, and the file.
         let (parameters, model) = {
             let snapshot = self.engine.weights().snapshot()?;
             (snapshot.digest(), snapshot.to_safetensors()?)
         };
+        let spoilt = hlx_nn::check_finite(&model).err();
+        let spoilt = spoilt.map_or_else(String::new, |error| error.to_string());
         let digests = Digests {
             step: self.progress.step,
             specification: SPECIFICATION,
@@ -126,6 +147,7 @@ impl Trainer {
                 .progress
                 .ranking_loss
                 .or(self.progress.epoch_loss.mean()),
+            non_finite: self.watch.take_since_save() || !spoilt.is_empty(),
             previous: self.newest.0.clone(),
             record: match &self.files {
                 Some(files) => files.last_record(),
@@ -149,6 +171,6 @@ impl Trainer {
         if let Some(files) = &mut self.files {
             files.flush()?;
         }
-        Ok((digests, files))
+        Ok((digests, files, spoilt))
     }
 }

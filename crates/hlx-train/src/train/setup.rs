@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 use hlx_text::TOKENIZER_FILE;
 
+use super::finite::{FiniteWatch, check_start};
 use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
 use crate::model_folder::copy_companions;
@@ -79,7 +80,8 @@ impl Trainer {
     ///
     /// # Errors
     /// One line with what is wrong: the corpus, a folder that holds a run already or is in use, a
-    /// run of another model or specification, a damaged checkpoint, a device without the memory.
+    /// run of another model or specification, a damaged checkpoint, a device without the memory;
+    /// [`NotFinite`](super::NotFinite) for a checkpoint whose parameters are NaN or infinite.
     pub fn new(ctx: &Context, config: Config, options: &TrainOptions) -> Result<Self> {
         Self::of_rank(ctx, config, options, (&Group::alone(), false))
     }
@@ -114,6 +116,9 @@ impl Trainer {
         }
         let checkpoint = opened.as_mut().and_then(|opened| opened.checkpoint.take());
         let checkpoint = agreed_on(group, everywhere(group, checkpoint))?;
+        if let Some(checkpoint) = &checkpoint {
+            check_start(group, &config, checkpoint)?;
+        }
         let digests = (
             corpus.digest(),
             checkpoint.as_ref().map_or("", Checkpoint::chain),
@@ -161,6 +166,7 @@ impl Trainer {
             awaited: Default::default(),
             last_loss: None,
             period_skips: 0,
+            watch: FiniteWatch::after(progress.step),
             exchange_times: Default::default(),
             monitor,
             engine,

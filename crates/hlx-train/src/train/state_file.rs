@@ -15,8 +15,18 @@ use super::Trainer;
 use crate::ranks::agreed_on;
 use crate::run::{Checkpoint, STATE_FILE, StateLayout, StatePlace, joined};
 
+/// What rank 0 has made of a checkpoint.
+#[derive(Default)]
+struct Saved {
+    /// The digest of its listing; empty if it was not published.
+    listing: String,
+    /// Which of its parameters is not finite; empty if all are.
+    spoilt: String,
+}
+
 impl Trainer {
-    /// Writes a checkpoint together with all ranks; returns the digest of its listing on rank 0.
+    /// Writes a checkpoint together with all ranks; returns the digest of its listing on rank 0. One whose parameters
+    /// are not finite is not published, unless the run may go on so.
     pub(super) fn write_checkpoint(&mut self, parent: &Path) -> Result<String> {
         let group = self.group.clone();
         let layout = self.state_layout()?;
@@ -34,9 +44,12 @@ impl Trainer {
         agreed_on(&group, written)?;
         let saved = match folder {
             Some(folder) => self.publish(folder, parent, &layout),
-            None => Ok(String::new()),
+            None => Ok(Saved::default()),
         };
-        agreed_on(&group, saved)
+        let saved = agreed_on(&group, saved)?;
+        let spoilt = group.from_first(saved.spoilt.as_bytes())?;
+        self.check_parameters(&String::from_utf8_lossy(&spoilt))?;
+        Ok(saved.listing)
     }
 
     /// Adds the other files to the state's, whose two digests two threads read meanwhile.
@@ -45,7 +58,7 @@ impl Trainer {
         folder: TemporaryFolder,
         parent: &Path,
         layout: &StateLayout,
-    ) -> Result<String> {
+    ) -> Result<Saved> {
         let path = folder.path().join(STATE_FILE);
         let optimizer = self.engine.optimizer.as_ref();
         let of = (optimizer.name(), optimizer.step_count());
@@ -56,8 +69,16 @@ impl Trainer {
             let contents = self.contents(|| joined(state.join()).with_context(cannot));
             (contents, joined(file.join()))
         });
-        let ((digests, files), file) = (contents?, file.with_context(cannot)?);
-        Checkpoint::finish(folder, (parent, digests), &files, &[(STATE_FILE, file)])
+        let ((digests, files, spoilt), file) = (contents?, file.with_context(cannot)?);
+        let mut saved = Saved {
+            spoilt,
+            ..Saved::default()
+        };
+        if saved.spoilt.is_empty() || self.engine.config.train.allow_non_finite {
+            let there = [(STATE_FILE, file)];
+            saved.listing = Checkpoint::finish(folder, (parent, digests), &files, &there)?;
+        }
+        Ok(saved)
     }
 
     /// Where the tensors of the optimizer's state lie in its file, in the order of their names.

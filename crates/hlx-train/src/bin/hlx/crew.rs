@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_train::ranks::{Group, Refused, SharedMemory, Sockets, one_line};
+use hlx_train::train::{NotFinite, Outcome};
 
-use crate::interrupt::exit_now;
+use crate::interrupt::{STATUS, exit_now};
 
 /// The number of a rank that rank 0 has started, and the folder of their shared memory.
 const RANK: &str = "HLX_RANK";
 const FOLDER: &str = "HLX_RANK_FOLDER";
 /// The exit status of ranks that cannot begin together.
 const REFUSED: u8 = 2;
+/// The exit status of a run whose loss or parameters are NaN or infinite.
+const NOT_FINITE: u8 = 3;
 /// How long rank 0 waits for the others to end before it ends them.
 const END: Duration = Duration::from_secs(10);
 
@@ -154,12 +157,35 @@ impl Crew {
         &self.group
     }
 
-    /// Ends after an error: rank 0 prints why the ranks do not begin together, and each prints which rank
+    /// Ends after a run, with the status that says how it has ended: the same on all ranks.
+    pub fn end(&self, outcome: &Outcome) -> ExitCode {
+        self.wait();
+        match &outcome.not_finite {
+            _ if outcome.interrupted => ExitCode::from(STATUS),
+            Some(_) => ExitCode::from(NOT_FINITE),
+            None => ExitCode::SUCCESS,
+        }
+    }
+
+    /// Ends after an error: rank 0 prints why the ranks do not begin together, or why all of them end, and each prints which rank
     /// has ended the run.
     pub fn fail(self, error: &anyhow::Error) -> ExitCode {
+        let not_finite = error.downcast_ref::<NotFinite>().is_some();
         if self.group.is_alone() {
             crate::print_error(error);
-            return ExitCode::FAILURE;
+            return match not_finite {
+                true => ExitCode::from(NOT_FINITE),
+                false => ExitCode::FAILURE,
+            };
+        }
+        if not_finite {
+            if self.group.is_first() {
+                crate::print_error(error);
+            }
+            // All ranks end here after the same step: none is to be taken for lost by one that is a little behind.
+            let left = self.group.leave();
+            self.wait();
+            return ExitCode::from(if left.is_ok() { NOT_FINITE } else { 1 });
         }
         if error.downcast_ref::<Refused>().is_some() {
             if self.group.is_first() {

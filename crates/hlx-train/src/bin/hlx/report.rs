@@ -24,6 +24,9 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
         .task()
         .as_language()
         .filter(|task| task.is_of_pairs());
+    // A model whose logits are NaN answers nothing.
+    let is_finite = outcome.train.is_none_or(|train| train.loss.is_finite());
+    let pairs = pairs.filter(|_| is_finite);
     let answers = match pairs {
         Some(task) => {
             let samples = evenly(&trainer.split().train, MAX_ANSWERS);
@@ -37,7 +40,8 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
         let end = serde_json::json!({
             "kind": "end", "step": outcome.step, "epochs": outcome.epochs,
             "reached_target": outcome.reached_target, "stopped_early": outcome.stopped_early,
-            "skipped": outcome.skipped, "train": outcome.train,
+            "skipped": outcome.skipped, "first_non_finite": outcome.first_non_finite,
+            "train": outcome.train,
             "held_out": outcome.held_out, "answers": answers.len(), "exact_answers": n_exact,
             "accuracy": images.as_ref().map(|report| report.matrix.accuracy()),
             "parameters": outcome.digests.parameters, "optimizer": outcome.digests.optimizer,
@@ -93,6 +97,9 @@ fn print_losses(outcome: &Outcome) {
             "skipped    {} steps whose loss or norm was not finite",
             outcome.skipped
         );
+    }
+    if let Some(step) = outcome.first_non_finite {
+        println!("not finite the loss was NaN or infinite first at step {step}");
     }
     match (outcome.train, outcome.last_loss) {
         (Some(train), _) => println!(

@@ -10,7 +10,7 @@ use hlx_train::config::{Config, Format, Override};
 use hlx_train::ranks::{Group, RankPlace, agreed_on, check_count, check_program, local_rank};
 use hlx_train::run::{EvalSplit, Metric, latest_folder};
 use hlx_train::timing::{RunTimer, RunTiming};
-use hlx_train::train::{Observer, Start, TrainOptions, Trainer};
+use hlx_train::train::{Observer, Outcome, Start, TrainOptions, Trainer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::DeviceArgument;
@@ -22,6 +22,10 @@ use crate::report::report;
 const RUNS: &str = "runs";
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit status: 0 trained, 1 an error, 2 a wrong command line or ranks that cannot begin \
+                        together, 3 a loss or parameters that are NaN or infinite, 130 interrupted by a signal."
+)]
 pub struct Arguments {
     /// The configuration file (TOML).
     config: PathBuf,
@@ -56,7 +60,8 @@ pub struct Arguments {
     profile: Option<Option<PathBuf>>,
 }
 
-/// Trains; the status is 130 for a run that a signal has ended before its end.
+/// Trains; the status is 130 for a run that a signal has ended before its end, and 3 for one whose loss or parameters
+/// are NaN or infinite.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let joined = arguments.devices().and_then(|devices| {
         let n_ranks = devices.len();
@@ -71,13 +76,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     };
     let trained = crew.check();
     match trained.and_then(|()| arguments.train(crew.group(), &devices)) {
-        Ok(is_interrupted) => {
-            crew.wait();
-            match is_interrupted {
-                false => ExitCode::SUCCESS,
-                true => ExitCode::from(interrupt::STATUS),
-            }
-        }
+        Ok(outcome) => crew.end(&outcome),
         Err(error) => crew.fail(&error),
     }
 }
@@ -119,8 +118,8 @@ impl Arguments {
         gpus.into_iter().nth(local % n)
     }
 
-    /// Trains, and returns whether the run was interrupted.
-    fn train(&self, group: &Group, devices: &[String]) -> Result<bool> {
+    /// Trains, and returns how the run ended.
+    fn train(&self, group: &Group, devices: &[String]) -> Result<Outcome> {
         check_program(group)?;
         let config = agreed_on(group, self.configuration())?;
         agreed_on(group, check_count(group, &config))?;
@@ -145,7 +144,7 @@ impl Arguments {
             let interrupt = Interrupt::catch()?;
             let outcome = trainer.run(&mut Quiet(interrupt))?;
             group.leave()?;
-            return Ok(outcome.interrupted);
+            return Ok(outcome);
         }
         let mut screen = Screen::new(self.json, &trainer)?;
         screen.head(&trainer)?;
@@ -153,10 +152,13 @@ impl Arguments {
         group.leave()?;
         screen.bar.finish_and_clear();
         let timing = timer.map(RunTimer::end).transpose()?;
-        if outcome.interrupted {
-            self.say_how_to_go_on(&trainer, &screen);
-        } else {
-            report(&trainer, &outcome, self.json)?;
+        match &outcome.not_finite {
+            _ if outcome.interrupted => self.say_how_to_go_on(&trainer, &screen),
+            Some(reason) if !reason.at_end => {}
+            _ => report(&trainer, &outcome, self.json)?,
+        }
+        if let Some(reason) = outcome.not_finite.clone() {
+            crate::print_error(&reason.into());
         }
         if let Some(timing) = timing {
             self.show_timing(
@@ -164,7 +166,7 @@ impl Arguments {
                 trainer.folder().path(),
             )?;
         }
-        Ok(outcome.interrupted)
+        Ok(outcome)
     }
 
     /// Reads the configuration; `--data` stands for its `data.path`.
