@@ -144,8 +144,7 @@ impl Tensor {
         let others = [("mean", Some(mean)), ("variance", Some(variance))];
         self.same_context(OP, others)?;
         if self.is_half() {
-            let [mean, variance] = [mean, variance].map(|values| values.to_dtype(DType::F32));
-            let (mean, variance) = (mean?, variance?);
+            let (mean, variance) = (mean.widened()?, variance.widened()?);
             return self.affine_in_f32(affine, |x, affine| {
                 x.batch_norm_by(&mean, &variance, affine, eps)
             });

@@ -104,12 +104,8 @@ impl Tensor {
         options: &CrossEntropyOptions<'_>,
         loss: impl FnOnce(&Tensor, &Tensor, &CrossEntropyOptions<'_>) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let weight = options.weight.map(|weight| weight.to_dtype(DType::F32));
-        let weight = weight.transpose()?;
-        let targets = match targets.dtype() == self.dtype() {
-            true => targets.to_dtype(DType::F32)?,
-            false => targets.clone(),
-        };
+        let weight = options.weight.map(Tensor::widened).transpose()?;
+        let targets = targets.widened()?;
         let options = CrossEntropyOptions {
             weight: weight.as_ref(),
             ..*options

@@ -8,6 +8,7 @@ use hlx_kernels::KernelError;
 use hlx_kernels::broadcast_shape;
 
 use crate::samples::Samples;
+use crate::tape::gradients_enabled;
 use crate::tensor::is_half;
 use crate::{AutogradError, DType, Gradient, Result, Tensor};
 
@@ -20,12 +21,33 @@ impl Tensor {
         is_half(self.dtype())
     }
 
+    /// Whether the elements have 16 bits and a gradient is wanted. Where an operation's derivative
+    /// takes several steps, or adds, both passes are computed in f32 then, so that the gradient is
+    /// rounded once, too; the values are the same.
+    pub(super) fn rounds_gradient(&self) -> bool {
+        self.is_half() && self.requires_grad() && gradients_enabled()
+    }
+
+    /// As [`Tensor::rounds_gradient`], of two operands: one has 16 bits, and one wants a gradient.
+    pub(super) fn rounds_gradient_beside(&self, other: &Tensor) -> bool {
+        let wanted = self.requires_grad() || other.requires_grad();
+        wanted && gradients_enabled() && (self.is_half() || other.is_half())
+    }
+
     /// Computes in f32 and rounds the result to the elements' type, once.
     pub(super) fn in_f32(
         &self,
         operation: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
         operation(&self.to_dtype(DType::F32)?)?.to_dtype(self.dtype())
+    }
+
+    /// An operand of a 16-bit operation in f32; one that is no float stays, for the f32 form to refuse.
+    pub(super) fn widened(&self) -> Result<Tensor> {
+        match self.is_half() {
+            true => self.to_dtype(DType::F32),
+            false => Ok(self.clone()),
+        }
     }
 
     /// As [`Tensor::in_f32`], of an operation with a weight and a bias.
@@ -35,8 +57,8 @@ impl Tensor {
         bias: Option<&Tensor>,
         operation: impl FnOnce(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let bias = bias.map(|bias| bias.to_dtype(DType::F32)).transpose()?;
-        let weight = weight.to_dtype(DType::F32)?;
+        let bias = bias.map(Tensor::widened).transpose()?;
+        let weight = weight.widened()?;
         self.in_f32(|x| operation(x, &weight, bias.as_ref()))
     }
 
@@ -52,6 +74,21 @@ impl Tensor {
         self.weighted_in_f32(weight, Some(bias), |x, weight, bias| {
             operation(x, bias.map(|bias| [weight, bias]))
         })
+    }
+
+    /// Converts to a type and expands to a shape, for an operation that writes these values. A
+    /// gradient of f32 is summed over what repeats as it is, not from sums of 16 bits.
+    pub(crate) fn converted_to(
+        &self,
+        op: &'static str,
+        dtype: DType,
+        shape: &[usize],
+        samples: Samples,
+    ) -> Result<Tensor> {
+        match is_half(dtype) && self.requires_grad() {
+            true => self.expand_with(op, shape, samples)?.to_dtype(dtype),
+            false => self.to_dtype(dtype)?.expand_with(op, shape, samples),
+        }
     }
 
     /// Computes over a tensor without dimensions as over one of one, which PyTorch takes it for where

@@ -10,7 +10,7 @@ use hlx_kernels::layer_norm::{
 
 use super::normal::Norm;
 use crate::saved::{Again, Origin, Statistics};
-use crate::{Backward, DType, Gradient, Input, Result, Tensor};
+use crate::{Backward, Gradient, Input, Result, Tensor};
 
 impl Tensor {
     /// Computes y = (x - mean) / sqrt(variance + eps) · weight + bias over the last dimensions, with
@@ -29,8 +29,7 @@ impl Tensor {
         let others = [("weight", Some(weight)), ("bias", Some(bias))];
         self.same_context("layer_norm", others)?;
         if self.is_half() {
-            let [weight, bias] = [weight, bias].map(|values| values.to_dtype(DType::F32));
-            let (weight, bias) = (weight?, bias?);
+            let (weight, bias) = (weight.widened()?, bias.widened()?);
             return self.in_f32(|x| x.layer_norm(&weight, &bias, eps));
         }
         self.rows_and_columns("layer_norm")?;

@@ -59,10 +59,8 @@ impl Tensor {
     ) -> Result<Tensor> {
         self.same_context(OP, [("weight", weight)])?;
         if self.is_half() {
-            let weight = weight
-                .map(|weight| weight.to_dtype(DType::F32))
-                .transpose()?;
-            return self.in_f32(|x| x.rms_norm(normalized, weight.as_ref(), eps));
+            let weight = weight.map(Tensor::widened).transpose()?;
+            return self.in_f32(|x| x.rms_normed(normalized, weight.as_ref(), offset, eps));
         }
         self.expect_type(OP, "the input", DType::F32)?;
         if !self.shape().ends_with(normalized) || normalized.is_empty() {
@@ -175,6 +173,7 @@ fn again(ctx: &Context, [x, weight]: [Saved; 2], stats: Statistics, eps: f32) ->
 mod tests {
     use crate::ops::test_support::{check, input, message};
     use crate::tape::enable_grad;
+    use crate::{DType, Tensor};
 
     #[test]
     fn derivatives_agree_with_finite_differences() {
@@ -202,6 +201,26 @@ mod tests {
                 slope.expect("the signal is used").square()?.sum()
             })
         });
+    }
+
+    #[test]
+    fn a_norm_of_one_plus_a_weight_keeps_the_one_for_16_bits() -> crate::Result<()> {
+        let (x, weight) = (input(1, &[2, 4]), input(2, &[4]));
+        for dtype in [DType::F16, DType::BF16] {
+            let narrow = [x.to_dtype(dtype)?, weight.to_dtype(dtype)?];
+            let norm = |x: &Tensor, weight: &Tensor| x.rms_norm_one_plus(&[4], weight, 0.1);
+            let wide = norm(
+                &narrow[0].to_dtype(DType::F32)?,
+                &narrow[1].to_dtype(DType::F32)?,
+            )?;
+            let found = norm(&narrow[0], &narrow[1])?;
+            assert_eq!(found.dtype(), dtype);
+            assert!(
+                found.equal(&wide.to_dtype(dtype)?)?,
+                "{dtype}: {found}, not {wide}"
+            );
+        }
+        Ok(())
     }
 
     #[test]
