@@ -162,10 +162,9 @@ impl Tensor {
 
     /// Forgets the values and takes others, of any type, broadcast.
     fn overwritten(&mut self, op: &'static str, source: &Tensor) -> Result<&mut Self> {
-        let value = source.to_dtype(self.dtype())?;
-        let rank = self.rank().max(value.rank());
-        let samples = value.samples().broadcast(value.rank(), rank);
-        let value = value.expand_with(op, self.shape(), samples)?;
+        let rank = self.rank().max(source.rank());
+        let samples = source.samples().broadcast(source.rank(), rank);
+        let value = source.converted_to(op, self.dtype(), self.shape(), samples)?;
         if !self.check_leaf(op, &value)? {
             return self.assign(op, &value);
         }

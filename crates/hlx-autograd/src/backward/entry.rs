@@ -2,10 +2,7 @@
 
 use super::{Backward, BackwardPlan, Gradient};
 use crate::error::AutogradError;
-use crate::{Result, Tensor};
-
-/// The bits of 1.0.
-const ONE: u32 = 0x3f80_0000;
+use crate::{DType, Result, Tensor, no_grad};
 
 impl Tensor {
     /// Differentiates this scalar with respect to every leaf that it depends on; a leaf that
@@ -42,7 +39,7 @@ impl Tensor {
     }
 
     /// Differentiates the sum of this tensor's elements weighted by `upstream`, a tensor of the
-    /// same shape.
+    /// same shape, and of the same type or f32, which is converted.
     ///
     /// # Errors
     /// As [`Tensor::backward_with`], and [`AutogradError::Shape`].
@@ -53,7 +50,14 @@ impl Tensor {
     )]
     pub fn backward_from(&self, upstream: &Tensor, plan: &BackwardPlan) -> Result<()> {
         self.same_context("backward_from", [("the upstream gradient", Some(upstream))])?;
-        upstream.expect_shape("backward_from", "the upstream gradient", self.shape())?;
+        if upstream.dtype() != self.dtype() {
+            upstream.expect_type("backward_from", "the upstream gradient", DType::F32)?;
+        }
+        if upstream.shape() != self.shape() {
+            let expected = format!("{:?}", self.shape());
+            return Err(upstream.shape_error("backward_from", "the upstream gradient", expected));
+        }
+        let upstream = no_grad(|| upstream.to_dtype(self.dtype()))?;
         self.differentiate(Some(Gradient::shared(upstream.buffer()?)), plan, false)
     }
 
@@ -131,9 +135,7 @@ impl Tensor {
                 found: self.shape().to_vec(),
             });
         }
-        let one = self.context().alloc(1)?;
-        self.context().fill(&one, ONE)?;
-        Tensor::from_buffer(self.context(), one, self.shape())
+        Tensor::ones(self.context(), self.shape(), self.dtype())
     }
 
     fn differentiate(

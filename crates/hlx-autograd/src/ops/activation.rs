@@ -61,6 +61,7 @@ macro_rules! methods {
                 pub fn $name(&self) -> Result<Tensor> {
                     match self.dtype() {
                         DType::F32 => self.activation(Activation::$variant),
+                        _ if self.rounds_gradient() => self.in_f32(Tensor::$name),
                         _ => self.unary(Unary::$variant, [0.0; 2]),
                     }
                 }

@@ -122,6 +122,11 @@ impl Tensor {
         } else {
             dtype
         };
+        let derivatives = derivatives(operation).filter(|_| out_type.is_float());
+        if derivatives.is_some() && self.rounds_gradient_beside(&other) {
+            let [a, b] = [self, &other].map(|x| x.to_dtype(DType::F32));
+            return a?.binary(operation, b?)?.to_dtype(dtype);
+        }
         let [a, b] = broadcast(
             op,
             [("the left operand", self), ("the right operand", &other)],
@@ -143,7 +148,6 @@ impl Tensor {
             }
         }
         let shape = a.shape().to_vec();
-        let derivatives = derivatives(operation).filter(|_| out_type.is_float());
         let Some(derivatives) = derivatives else {
             let samples = a.samples();
             let constant = Tensor::from_buffer(ctx, out, &shape)?;

@@ -97,7 +97,7 @@ impl Tensor {
         weighted(&loss, &weights, options.reduction)
     }
 
-    /// A loss of 16-bit elements, with targets and weights of their type or f32.
+    /// A loss of 16-bit elements, with targets and weights of 16 bits or f32.
     fn class_loss_in_f32(
         &self,
         targets: &Tensor,

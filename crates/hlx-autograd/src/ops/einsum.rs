@@ -4,7 +4,7 @@
 //! are the batch, those of both alone are summed, and the others are rows and columns.
 
 use super::frame::promoted;
-use crate::{AutogradError, Result, Tensor};
+use crate::{AutogradError, DType, Result, Tensor};
 
 /// A tensor with a letter for each dimension. Broadcast dimensions have digits, from the last: `0`.
 struct Labelled {
@@ -20,6 +20,17 @@ fn refused(reason: String) -> AutogradError {
 }
 
 pub(super) fn einsum(expression: &str, operands: &[&Tensor]) -> Result<Tensor> {
+    if let [first, others @ ..] = operands
+        && first.is_half()
+        && !others.is_empty()
+        && others.iter().all(|x| x.dtype() == first.dtype())
+    {
+        // Products and sums on the way are not rounded.
+        let wide = operands.iter().map(|x| x.to_dtype(DType::F32));
+        let wide = wide.collect::<Result<Vec<Tensor>>>()?;
+        let product = einsum(expression, &wide.iter().collect::<Vec<_>>())?;
+        return product.to_dtype(first.dtype());
+    }
     let expression: String = expression.chars().filter(|c| !c.is_whitespace()).collect();
     let (inputs, output) = match expression.split_once("->") {
         Some((inputs, output)) => (inputs, Some(output)),

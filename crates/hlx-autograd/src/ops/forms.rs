@@ -4,6 +4,7 @@
 use super::frame::{broadcast, promoted};
 use super::scalar::Operand;
 use crate::tape::no_grad;
+use crate::tensor::is_half;
 use crate::{DType, Result, Tensor};
 
 /// How a quotient becomes a whole number.
@@ -78,8 +79,9 @@ impl Tensor {
     pub fn add_scaled(&self, other: impl Operand, alpha: impl Operand) -> Result<Tensor> {
         let other = other.beside(self)?;
         let dtype = promoted(self, &other);
-        if !matches!(dtype, DType::F16 | DType::BF16) {
-            return self.add(other.mul(alpha)?);
+        if !is_half(dtype) {
+            // The product is of the sum's type: a narrower one would round or wrap.
+            return self.add(other.to_dtype(dtype)?.mul(alpha)?);
         }
         let wide = other.to_dtype(DType::F32)?.mul(alpha)?;
         self.to_dtype(DType::F32)?.add(wide)?.to_dtype(dtype)

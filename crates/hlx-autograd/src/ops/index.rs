@@ -244,10 +244,9 @@ impl Tensor {
         const OP: &str = "index_put";
         self.same_context(OP, [("the values", Some(values))])?;
         let places = self.places_of(OP, items)?;
-        let values = values.to_dtype(self.dtype())?;
-        let samples = Samples::None;
+        let (dtype, samples) = (self.dtype(), Samples::None);
         let values = values
-            .expand_with(OP, places.shape(), samples)?
+            .converted_to(OP, dtype, places.shape(), samples)?
             .flatten(0, -1)?;
         let (x, places) = (self.flatten(0, -1)?, places.flatten(0, -1)?);
         let written = match accumulate {
@@ -272,6 +271,9 @@ impl Tensor {
         const OP: &str = "take_along_dim";
         check_index(OP, index)?;
         self.same_context(OP, [("the index", Some(index))])?;
+        if self.rounds_gradient() {
+            return self.in_f32(|x| x.take_along_dim(index, dim));
+        }
         let Some(dim) = dim else {
             let (x, index) = (self.flatten(0, -1)?, index.flatten(0, -1)?);
             return x.take_along_dim(&index, Some(0));

@@ -308,6 +308,9 @@ impl Tensor {
         const OP: &str = "masked_select";
         self.same_context(OP, [("the mask", Some(mask))])?;
         mask.expect_type(OP, "the mask", DType::Bool)?;
+        if self.rounds_gradient() {
+            return self.in_f32(|x| x.masked_select(mask));
+        }
         let [x, mask] = super::frame::broadcast(OP, [("self", self), ("the mask", mask)])?;
         let places = mask.true_places()?;
         let n = places.len();

@@ -136,6 +136,9 @@ impl Tensor {
             let reason = format!("{} widths, expected at most {}", widths.len(), self.rank());
             return Err(refused(OP, reason));
         }
+        if self.rounds_gradient() {
+            return self.in_f32(|x| x.pad(widths, padding));
+        }
         let mut padded = self.clone();
         for (&(before, after), axis) in widths.iter().zip((0..self.rank()).rev()) {
             let more = (before.max(0).unsigned_abs(), after.max(0).unsigned_abs());
@@ -246,6 +249,9 @@ impl Tensor {
             let reason = format!("{} counts, expected at least {}", counts.len(), self.rank());
             return Err(refused("repeat", reason));
         };
+        if self.rounds_gradient() {
+            return self.in_f32(|x| x.repeat(counts));
+        }
         let shape = [&vec![1; added], self.shape()].concat();
         let mut repeated = self.reshape(&shape)?;
         for (axis, &count) in counts.iter().enumerate().filter(|&(_, &count)| count != 1) {

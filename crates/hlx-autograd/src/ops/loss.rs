@@ -158,6 +158,10 @@ impl Tensor {
         if self.rank() == 0 {
             return Err(self.shape_error(OP, "the loss", "[N, ..]"));
         }
+        if self.is_half() {
+            let (total, rows) = self.to_dtype(DType::F32)?.loss_with_rows(scale)?;
+            return Ok((total.to_dtype(self.dtype())?, rows.to_dtype(self.dtype())?));
+        }
         let inner: Vec<isize> = (1..self.rank() as isize).collect();
         let rows = match inner.is_empty() {
             true => self.clone(),

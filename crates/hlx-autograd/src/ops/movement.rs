@@ -9,7 +9,7 @@ use hlx_kernels::elementwise::{assign_strided, copy_strided};
 
 use crate::samples::Samples;
 use crate::tape::Rule;
-use crate::{AutogradError, Backward, Result, Tensor};
+use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 /// A movement that picks elements, each at most once.
 #[derive(Clone, Debug)]
@@ -207,10 +207,25 @@ impl Tensor {
             return Ok(self.clone());
         }
         let layout = moved(op, self.layout().expand(shape))?;
-        let (x, from) = (self.input(), self.shape().to_vec());
-        self.moved_to(op, layout, samples, move |pass, dy| {
-            pass.add_expanded(&x, &from, dy, samples)
+        let summed = self.summed_in_f32(op)?;
+        let (x, from) = (summed.input(), self.shape().to_vec());
+        summed.moved_to(op, layout, samples, move |pass, dy| {
+            pass.add_expanded(&x, &from, &dy.to_dtype(DType::F32)?, samples)
         })
+    }
+
+    /// This tensor for an operation that moves it and whose derivative adds: of 16-bit elements at a
+    /// place of its own on the tape, which takes contributions in f32 and rounds their sum once.
+    fn summed_in_f32(&self, op: &'static str) -> Result<Tensor> {
+        if !self.rounds_gradient() {
+            return Ok(self.clone());
+        }
+        let (x, dtype) = (self.input(), self.dtype());
+        let rule =
+            move |pass: &mut Backward<'_>, dy: &Tensor| pass.add_tensor(&x, &dy.to_dtype(dtype)?);
+        let output = (self.shape(), self.n_elements());
+        let place = Tensor::place(op, &[self], output, || Rule::of(rule))?;
+        Ok(self.at(place))
     }
 
     /// Views the tensor with a dimension of extent 1 in front of `dim`, as `torch.unsqueeze`.
@@ -358,9 +373,10 @@ impl Tensor {
         let axis = axis_of("unfold", dim, self.rank())?;
         let layout = moved("unfold", self.layout().unfold(axis, size, step))?;
         let samples = self.samples().unless_along(axis);
-        let (x, from) = (self.input(), self.shape().to_vec());
-        self.moved_to("unfold", layout, samples, move |pass, dy| {
-            let windows = dy.shape()[axis];
+        let summed = self.summed_in_f32("unfold")?;
+        let (x, from) = (summed.input(), self.shape().to_vec());
+        summed.moved_to("unfold", layout, samples, move |pass, dy| {
+            let (dy, windows) = (dy.to_dtype(DType::F32)?, dy.shape()[axis]);
             for place in 0..size {
                 let end = place + (windows - 1) * step + 1;
                 let part = Part::Slice(axis, (place, end, step));

@@ -3,7 +3,7 @@
 use hlx_kernels::mse::{mse_backward, mse_forward};
 
 use super::sum::{constant, scaled_sum, upstream_factor};
-use crate::{Gradient, Result, Tensor};
+use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
     /// Computes the mean of (prediction - target)² over all elements, as
@@ -29,6 +29,7 @@ impl Tensor {
     pub fn mse_scaled(&self, target: &Tensor, scale: &Tensor) -> Result<Tensor> {
         let others = [("the target", Some(target)), ("scale", Some(scale))];
         self.same_context("mse", others)?;
+        self.expect_type("mse", "the input", DType::F32)?;
         target.expect_shape("mse", "the target", self.shape())?;
         scale.expect_shape("mse", "scale", &[1])?;
         let ctx = self.context();

@@ -20,7 +20,7 @@ use hlx_kernels::{KernelError, Layout, Operand};
 use super::integer::Law;
 use super::weight_gradient::weight_gradient;
 use crate::error::AutogradError;
-use crate::{Backward, Batch, Input, Result, Tensor};
+use crate::{Backward, Batch, DType, Input, Result, Tensor};
 
 /// The recurrent weight of a layer, its bias, its projection, and the direction.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +80,12 @@ impl Sequence {
             ("projection", projection),
         ];
         projected.same_context(op, others.into_iter().chain(initial.iter().copied()))?;
+        let input = ("the projected input", Some(projected));
+        for (argument, values) in others.into_iter().chain([input]) {
+            if let Some(values) = values {
+                values.expect_type(op, argument, DType::F32)?;
+            }
+        }
         let &[rows, hidden] = weight.shape() else {
             return Err(weight.shape_error(op, "weight", format!("[{gates} H, H]")));
         };

@@ -122,6 +122,9 @@ impl Tensor {
     )]
     pub fn unary(&self, operation: Unary, parameters: [f32; 2]) -> Result<Tensor> {
         let op = operation.name();
+        if self.rounds_gradient() && !matches!(derivative(operation), Zero) {
+            return self.in_f32(|x| x.unary(operation, parameters));
+        }
         if operation == Unary::Square && self.dtype() == DType::Bool {
             return self.to_dtype(DType::I32)?.unary(operation, parameters);
         }
