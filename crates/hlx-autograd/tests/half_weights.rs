@@ -1,7 +1,7 @@
 //! Products of f32 inputs with weights of 16 bits: the bits of the widened weights.
 
-use hlx_autograd::{AutogradError, DType, Result, Tensor};
-use hlx_core::Context;
+use hlx_autograd::{Activation, AutogradError, DType, Result, Tensor};
+use hlx_core::{Arithmetic, Context};
 
 /// Values of a counter, within -1 to 1.
 fn values(ctx: &Context, seed: u32, shape: &[usize]) -> Result<Tensor> {
@@ -31,6 +31,37 @@ fn a_weight_of_16_bits_has_the_bits_of_the_widened_one() -> Result<()> {
             };
             let (found, expected) = (results(&half)?, results(&wide)?);
             assert_eq!(found, expected, "{dtype}, {rows} rows, {ctx:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The maps of a feed-forward network, with all that their products take besides: bias, activation,
+/// residual, in both arithmetics.
+#[test]
+fn a_network_of_16_bit_weights_has_the_bits_of_the_widened_ones() -> Result<()> {
+    let contexts = hlx_core::testing::contexts();
+    let integer = contexts[0].with_arithmetic(Arithmetic::Integer);
+    for ctx in contexts.iter().chain([&integer]) {
+        let (up, down) = (values(ctx, 2, &[40, 24])?, values(ctx, 3, &[24, 40])?);
+        let (bias, after) = (values(ctx, 4, &[40])?, values(ctx, 5, &[24])?);
+        for (dtype, rows) in [(DType::BF16, 3), (DType::F16, 19)] {
+            let x = values(ctx, 1, &[rows, 24])?.with_gradient();
+            let residual = values(ctx, 6, &[rows, 24])?;
+            let half = [up.to_dtype(dtype)?, down.to_dtype(dtype)?];
+            let wide = [half[0].to_dtype(DType::F32)?, half[1].to_dtype(DType::F32)?];
+            let results = |[up, down]: &[Tensor; 2]| {
+                let (up, down) = ((up, Some(&bias)), (down, Some(&after)));
+                let y = x.feed_forward(up, Activation::GeluTanh, down, Some(&residual))?;
+                let mut slopes = y.square()?.sum()?.gradients(&[&x], false)?;
+                let slope = slopes.remove(0).expect("x has a gradient");
+                Ok::<_, AutogradError>([y.to_vec()?, slope.to_vec()?])
+            };
+            assert_eq!(
+                results(&half)?,
+                results(&wide)?,
+                "{dtype}, {rows} rows, {ctx:?}"
+            );
         }
     }
     Ok(())
