@@ -153,7 +153,7 @@ impl Tensor {
     /// # Errors
     /// What the device reports.
     pub fn eye_of(ctx: &Context, rows: usize, columns: usize) -> Result<Self> {
-        let out = ctx.alloc(rows * columns)?;
+        let out = ctx.alloc(Layout::count(&[rows, columns])?)?;
         let diagonal = Band {
             rows,
             columns,

@@ -42,8 +42,8 @@ impl Layout {
     /// The row-major layout of a shape, from the buffer's first element on.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] for more than [`MAX_RANK`] dimensions or more elements than
-    /// `isize` counts.
+    /// [`KernelError::Argument`] for more than [`MAX_RANK`] dimensions or more elements than memory has
+    /// addresses.
     pub fn contiguous(shape: &[usize]) -> Result<Self, KernelError> {
         if shape.len() > MAX_RANK {
             return Err(KernelError::Argument {
@@ -54,19 +54,22 @@ impl Layout {
                 ),
             });
         }
-        let elements = shape
-            .iter()
-            .try_fold(1_usize, |n, &extent| n.checked_mul(extent));
-        if elements.is_none_or(|n| isize::try_from(n).is_err()) {
-            return Err(KernelError::Argument {
-                operation: "shape",
-                reason: format!("{shape:?} has more elements than memory has addresses"),
-            });
-        }
+        Self::count(shape)?;
         Ok(Self {
             shape: shape.to_vec(),
             strides: row_major(shape),
             offset: 0,
+        })
+    }
+
+    /// The number of elements of a shape.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for more than memory has addresses.
+    pub fn count(shape: &[usize]) -> Result<usize, KernelError> {
+        count(shape).map_err(|reason| KernelError::Argument {
+            operation: "shape",
+            reason,
         })
     }
 
@@ -204,6 +207,7 @@ impl Layout {
         if shape.len() > MAX_RANK {
             return Err(format!("{shape:?} has more than {MAX_RANK} dimensions"));
         }
+        count(shape)?;
         let mut strides = vec![0; shape.len()];
         for (axis, (&extent, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
             if extent == shape[added + axis] {
@@ -313,6 +317,7 @@ impl Layout {
         windows.strides[axis] *= step as isize;
         windows.shape.push(size);
         windows.strides.push(self.strides[axis]);
+        count(&windows.shape)?;
         Ok(windows)
     }
 
@@ -328,7 +333,10 @@ impl Layout {
                 self.rank()
             ));
         }
-        let (down, right) = ((-distance).max(0) as usize, distance.max(0) as usize);
+        let (down, right) = match distance < 0 {
+            true => (distance.unsigned_abs(), 0),
+            false => (0, distance.unsigned_abs()),
+        };
         let rows = self.shape[first].saturating_sub(down);
         let cols = self.shape[second].saturating_sub(right);
         let mut diagonal = self.clone();
@@ -364,6 +372,22 @@ impl fmt::Display for Layout {
     }
 }
 
+/// The most elements of a tensor: those of four bytes that memory has addresses for.
+const MAX_ELEMENTS: usize = isize::MAX as usize / 4;
+
+/// The elements of a shape, no more than memory has addresses for, each on its own in a view that repeats them
+/// too: no product of extents overflows then.
+fn count(shape: &[usize]) -> Result<usize, String> {
+    let count = match shape.contains(&0) {
+        true => Some(0),
+        false => shape
+            .iter()
+            .try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
+    };
+    let count = count.filter(|&n| n <= MAX_ELEMENTS);
+    count.ok_or_else(|| format!("{shape:?} has more elements than memory has addresses"))
+}
+
 /// The shape that operands broadcast to, as in NumPy: shapes align at their last dimension, and an
 /// extent of 1 repeats. `None` if two extents differ otherwise.
 pub fn broadcast_shape(shapes: &[&[usize]]) -> Option<Vec<usize>> {
@@ -384,9 +408,9 @@ pub fn broadcast_shape(shapes: &[&[usize]]) -> Option<Vec<usize>> {
 
 /// The strides of a shape whose elements lie in row-major order.
 pub fn row_major(shape: &[usize]) -> Vec<isize> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1_isize; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis].max(1) as isize;
+        strides[axis - 1] = strides[axis].wrapping_mul(shape[axis].max(1) as isize);
     }
     strides
 }

@@ -8,11 +8,11 @@
 mod options;
 
 use hlx_core::{Buffer, Context};
-use hlx_kernels::KernelError;
 use hlx_kernels::conv2d::{
     Conv2d, conv_transpose2d_backward_weight, conv_transpose2d_forward, conv2d_backward_bias,
     conv2d_backward_input, conv2d_backward_weight, conv2d_forward,
 };
+use hlx_kernels::{KernelError, Layout};
 
 use super::join::Padding;
 use crate::samples::Samples;
@@ -194,9 +194,13 @@ impl Tensor {
             return longer.conv_transpose2d(weight, bias, options, rest);
         }
         let extent = |axis: usize, n: usize, taps: usize| {
-            let reach = options.dilation[axis] * taps.saturating_sub(1) + output_padding[axis] + 1;
-            (n.saturating_sub(1) * options.stride[axis] + reach)
-                .checked_sub(2 * options.padding[axis])
+            // An extent past all bounds is refused below.
+            let taps = options.dilation[axis].saturating_mul(taps.saturating_sub(1));
+            let steps = options.stride[axis].saturating_mul(n.saturating_sub(1));
+            let reach = steps
+                .saturating_add(taps)
+                .saturating_add(output_padding[axis] + 1);
+            reach.checked_sub(options.padding[axis].saturating_mul(2))
         };
         let (Some(h), Some(w)) = (extent(0, height, kh), extent(1, width, kw)) else {
             return Err(AutogradError::Argument {
@@ -299,7 +303,7 @@ fn correlation(
     let [h, w] = spec.output()?;
     let shape = [spec.batch, spec.out_channels, h, w];
     let ctx = x.context();
-    let y = ctx.alloc(shape.iter().product())?;
+    let y = ctx.alloc(Layout::count(&shape)?)?;
     let bias_values = bias.map(Tensor::buffer).transpose()?;
     let (x_values, weight_values) = (x.buffer()?, weight.buffer()?);
     conv2d_forward(
@@ -344,7 +348,7 @@ fn transposed(
     check(op, y, weight, bias.map(|bias| (bias, spec.in_channels)))?;
     let shape = [spec.batch, spec.in_channels, spec.input[0], spec.input[1]];
     let ctx = y.context();
-    let x = ctx.alloc(shape.iter().product())?;
+    let x = ctx.alloc(Layout::count(&shape)?)?;
     let (y_values, weight_values) = (y.buffer()?, weight.buffer()?);
     match bias {
         Some(bias) => {
@@ -442,7 +446,7 @@ fn weight_gradient(
     shape: &[usize],
 ) -> Result<Tensor> {
     let ctx = x.context();
-    let w = ctx.alloc(shape.iter().product())?;
+    let w = ctx.alloc(Layout::count(&shape)?)?;
     map.weight_gradient(ctx, [&x.buffer()?, &y.buffer()?], (&w, false), 1, &spec)?;
     let places = [x.input(), y.input()];
     let saved = [

@@ -6,7 +6,7 @@
 //! row-major order, and additions follow that order.
 
 use hlx_core::{Buffer, Context};
-use hlx_kernels::{KernelError, Operand, indexing};
+use hlx_kernels::{KernelError, Layout, Operand, indexing};
 
 use super::index::multiples;
 use super::movement::axis_of;
@@ -105,7 +105,7 @@ impl Tensor {
         let mut shape = self.shape().to_vec();
         shape[axis] = index.n_elements();
         let ctx = self.context();
-        let out = ctx.alloc_typed(self.dtype(), shape.iter().product())?;
+        let out = ctx.alloc_typed(self.dtype(), Layout::count(&shape)?)?;
         let flag = ctx.flag(op)?;
         indexing::index_select(
             ctx,

@@ -6,6 +6,7 @@ use hlx_kernels::{Layout, Operand};
 use super::frame::promoted;
 use super::movement::axis_of;
 use crate::samples::Samples;
+use crate::tape::no_grad;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// What stands where a padded tensor has no elements.
@@ -54,7 +55,7 @@ impl Tensor {
                 let reason = format!("shapes {one:?} and {two:?} differ beside dimension {axis}");
                 return Err(refused(OP, reason));
             }
-            shape[axis] += other.shape()[axis];
+            shape[axis] = shape[axis].saturating_add(other.shape()[axis]);
             dtype = promoted(&Tensor::typed_like(first, dtype)?, other);
         }
         let parts = tensors.iter().map(|part| part.to_dtype(dtype));
@@ -160,14 +161,12 @@ impl Tensor {
             return Ok(self.clone());
         }
         let extent = self.shape()[axis];
-        match extent.checked_sub(before + after) {
+        let cut = before.saturating_add(after);
+        match extent.checked_sub(cut) {
             Some(left) => self.narrow(axis as isize, before, left),
             None => Err(refused(
                 "pad",
-                format!(
-                    "{} elements off dimension {axis} of {extent}",
-                    before + after
-                ),
+                format!("{cut} elements off dimension {axis} of {extent}"),
             )),
         }
     }
@@ -242,7 +241,8 @@ impl Tensor {
     /// `torch.Tensor.repeat`.
     ///
     /// # Errors
-    /// [`AutogradError::Argument`] for fewer counts than dimensions, or too many dimensions.
+    /// [`AutogradError::Argument`] for fewer counts than dimensions, too many dimensions, or more elements
+    /// than memory has addresses.
     #[doc = example!(x: "assert_eq!(x.repeat(&[2, 2])?.shape(), [4, 6]);")]
     pub fn repeat(&self, counts: &[usize]) -> Result<Tensor> {
         let Some(added) = counts.len().checked_sub(self.rank()) else {
@@ -253,15 +253,41 @@ impl Tensor {
             return self.in_f32(|x| x.repeat(counts));
         }
         let shape = [&vec![1; added], self.shape()].concat();
+        let extents = shape.iter().zip(counts);
+        let whole: Vec<usize> = extents
+            .map(|(&n, &count)| n.saturating_mul(count))
+            .collect();
+        Layout::contiguous(&whole).map_err(|error| refused("repeat", error.to_string()))?;
         let mut repeated = self.reshape(&shape)?;
         for (axis, &count) in counts.iter().enumerate().filter(|&(_, &count)| count != 1) {
-            let parts = vec![&repeated; count];
             repeated = match count {
                 0 => repeated.narrow(axis as isize, 0, 0)?,
-                _ => Tensor::cat(&parts, axis as isize)?,
+                _ => repeated.repeated(axis, count)?,
             };
         }
         Ok(repeated)
+    }
+
+    /// Repeats the tensor along one axis by one strided copy. A gradient is the sum over the repetitions, one
+    /// after the other.
+    fn repeated(&self, axis: usize, count: usize) -> Result<Tensor> {
+        let outer = self.shape()[..axis].iter().product();
+        let inner = self.shape()[axis..].iter().product();
+        let mut shape = self.shape().to_vec();
+        shape[axis] *= count;
+        let (flat, apart) = ([outer, 1, inner], [outer, count, inner]);
+        let copies = no_grad(|| self.reshape(&flat)?.expand(&apart)?.reshape(&shape))?;
+        let samples = self.samples().unless_along(axis);
+        if !self.dtype().is_float() {
+            return Ok(copies.with_samples_of(samples));
+        }
+        let (place, from) = (self.input(), self.shape().to_vec());
+        let output = (copies.buffer()?, &shape[..]);
+        let copies = Tensor::of_rule("repeat", &[self], output, move |pass, dy, _| {
+            let sums = dy.reshape(&apart)?.cumsum(1)?.narrow(1, count - 1, 1)?;
+            pass.add_tensor(&place, &sums.reshape(&from)?)
+        })?;
+        Ok(copies.with_samples_of(samples))
     }
 
     /// Repeats each element `count` times along a dimension, as `torch.repeat_interleave`.
@@ -274,7 +300,7 @@ impl Tensor {
         let mut shape = self.shape().to_vec();
         let mut apart = shape.clone();
         apart.insert(axis + 1, count);
-        shape[axis] *= count;
+        shape[axis] = shape[axis].saturating_mul(count);
         self.unsqueeze(axis as isize + 1)?
             .expand(&apart)?
             .reshape(&shape)
@@ -309,18 +335,36 @@ impl Tensor {
             .expand(&[extent])?
             .to_dtype(DType::I32)?
             .to_elements::<i32>()?;
-        let mut places = Vec::new();
-        for (place, &count) in (0_u32..).zip(&counts) {
-            let Ok(count) = usize::try_from(count) else {
-                let reason = format!("an element is repeated {count} times, expected 0 or more");
-                return Err(AutogradError::Argument { op: OP, reason });
-            };
-            places.resize(places.len() + count, place);
-        }
+        let places = repeated_places(&counts)?;
         let n = places.len();
         let places = Tensor::from_vec(self.context(), places, &[n])?;
         self.selected(OP, axis, &places)
     }
+}
+
+/// Each place as often as its count says.
+fn repeated_places(counts: &[i32]) -> Result<Vec<u32>> {
+    const OP: &str = "repeat_interleave";
+    if let Some(count) = counts.iter().find(|&&count| count < 0) {
+        let reason = format!("an element is repeated {count} times, expected 0 or more");
+        return Err(refused(OP, reason));
+    }
+    let total: u64 = counts
+        .iter()
+        .map(|count| u64::from(count.unsigned_abs()))
+        .sum();
+    let mut places = Vec::new();
+    let room = usize::try_from(total)
+        .ok()
+        .filter(|_| u32::try_from(total).is_ok());
+    if !room.is_some_and(|n| places.try_reserve_exact(n).is_ok()) {
+        let reason = format!("the repetitions are {total} in all, more than there is memory for");
+        return Err(refused(OP, reason));
+    }
+    for (place, &count) in (0_u32..).zip(counts) {
+        places.resize(places.len() + count.unsigned_abs() as usize, place);
+    }
+    Ok(places)
 }
 
 #[cfg(test)]

@@ -414,11 +414,18 @@ impl Tensor {
     /// As `torch.chunk`.
     ///
     /// # Errors
-    /// As [`Tensor::split`].
+    /// [`AutogradError::Argument`] if the dimension does not exist or there are to be no chunks.
     #[doc = example!(x: "assert_eq!(x.chunk(2, 0)?.len(), 2);")]
     pub fn chunk(&self, chunks: usize, dim: isize) -> Result<Vec<Tensor>> {
-        let axis = axis_of("chunk", dim, self.rank())?;
-        self.split(self.shape()[axis].div_ceil(chunks.max(1)).max(1), dim)
+        const OP: &str = "chunk";
+        let axis = axis_of(OP, dim, self.rank())?;
+        if chunks == 0 {
+            return Err(AutogradError::Argument {
+                op: OP,
+                reason: "the number of chunks is 0, expected at least 1".to_owned(),
+            });
+        }
+        self.split(self.shape()[axis].div_ceil(chunks).max(1), dim)
     }
 
     fn part(&self, op: &'static str, part: Part) -> Result<Tensor> {

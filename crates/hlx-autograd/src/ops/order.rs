@@ -3,7 +3,7 @@
 use hlx_core::Buffer;
 
 use super::movement::axis_of;
-use crate::{DType, Result, Tensor};
+use crate::{AutogradError, DType, Result, Tensor};
 
 impl Tensor {
     /// Computes the largest element along a dimension and its place, the first of equal ones: the
@@ -108,7 +108,7 @@ impl Tensor {
     /// equal ones the first. As `torch.topk`.
     ///
     /// # Errors
-    /// As [`Tensor::sort`], and a kernel error for more than there are.
+    /// As [`Tensor::sort`], and [`AutogradError::Argument`] for more than there are.
     #[doc = example!(x: "assert_eq!(x.topk(2, 1, true)?.0.to_vec()?, [3.0, 2.0, 6.0, 5.0]);")]
     pub fn topk(&self, k: usize, dim: isize, largest: bool) -> Result<(Tensor, Tensor)> {
         if self.rank() == 0 {
@@ -117,6 +117,15 @@ impl Tensor {
         }
         let axis = axis_of("topk", dim, self.rank())?;
         let mut shape = self.shape().to_vec();
+        if k > shape[axis] {
+            let extent = shape[axis];
+            return Err(AutogradError::Argument {
+                op: "topk",
+                reason: format!(
+                    "k is {k}, expected at most {extent}, the extent of dimension {axis}"
+                ),
+            });
+        }
         shape[axis] = k;
         let (ctx, n) = (self.context(), shape.iter().product());
         let values = ctx.alloc_typed(self.dtype(), n)?;

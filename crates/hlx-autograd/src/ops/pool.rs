@@ -4,7 +4,6 @@
 //! derivative goes through the places that it chose.
 
 use hlx_core::{Buffer, Context};
-use hlx_kernels::KernelError;
 use hlx_kernels::interpolate::{
     Interpolate2d, Interpolation, interpolate2d_backward, interpolate2d_forward,
 };
@@ -12,6 +11,7 @@ use hlx_kernels::pool::{
     AvgDivisor, Pool2d, adaptive_avg_pool2d_backward, adaptive_avg_pool2d_forward,
     avg_pool2d_backward, avg_pool2d_forward, max_pool2d_backward, max_pool2d_forward,
 };
+use hlx_kernels::{KernelError, Layout};
 
 use crate::{DType, Gradient, Result, Tensor};
 
@@ -110,7 +110,7 @@ impl Linear {
         let rank = x.rank();
         let shape = [&x.shape()[..rank - 2], &to].concat();
         let ctx = x.context();
-        let y = ctx.alloc(shape.iter().product())?;
+        let y = ctx.alloc(Layout::count(&shape)?)?;
         self.launch(ctx, &x.buffer()?, &y)?;
         let (place, samples) = (x.input(), x.samples());
         let gradient = Self {

@@ -1,6 +1,7 @@
 //! Sums and means, of all elements or along dimensions.
 
 use hlx_core::{Buffer, Context};
+use hlx_kernels::Layout;
 use hlx_kernels::elementwise::scale_by;
 use hlx_kernels::reduce::sum;
 use hlx_kernels::reduce_axes::{Reduction, reduce};
@@ -104,7 +105,7 @@ impl Tensor {
         if axes.is_empty() {
             return self.buffer();
         }
-        let left: usize = shape_without(self.shape(), axes, true).iter().product();
+        let left = Layout::count(&shape_without(self.shape(), axes, true))?;
         let out = self.context().alloc(left)?;
         reduce(self.context(), Reduction::Sum, self.operand(), axes, &out)?;
         Ok(out)

@@ -155,24 +155,36 @@ impl BlockSource {
         &self.owner
     }
 
+    /// Refuses more words than memory has addresses, whose bytes no counter holds.
+    pub fn check_addresses(&self, words: usize) -> Result<(), CoreError> {
+        match words > isize::MAX as usize / 8 {
+            true => Err(self.out_of_memory(words)),
+            false => Ok(()),
+        }
+    }
+
+    fn out_of_memory(&self, words: usize) -> CoreError {
+        CoreError::OutOfMemory {
+            device: self.device_name.clone(),
+            requested: (words as u64).saturating_mul(4),
+            in_use: self.held_bytes(),
+            budget: self.allocator.budget_bytes(self.held_bytes()),
+        }
+    }
+
     /// Allocates a block, or returns an error with the bytes requested, held and allowed.
     pub fn allocate(self: &Arc<Self>, words: usize) -> Result<Arc<Block>, CoreError> {
+        self.check_addresses(words)?;
         let bytes = words as u64 * 4;
         let budget = self.allocator.budget_bytes(self.held_bytes());
-        let out_of_memory = || CoreError::OutOfMemory {
-            device: self.device_name.clone(),
-            requested: bytes,
-            in_use: self.held_bytes(),
-            budget,
-        };
         if self.held_bytes().saturating_add(bytes) > budget {
-            return Err(out_of_memory());
+            return Err(self.out_of_memory(words));
         }
         let memory = self
             .allocator
             .allocate(words)
             .map_err(|error| match error {
-                CoreError::OutOfMemory { .. } => out_of_memory(),
+                CoreError::OutOfMemory { .. } => self.out_of_memory(words),
                 other => other,
             })?;
         Ok(self.adopt(memory, words))
