@@ -11,6 +11,7 @@ use hlx_kernels::elementwise::{self, Binary};
 use super::frame::{broadcast, compute_type, promoted};
 use super::scalar::Operand;
 use crate::saved::{Again, Origin, prepares_results};
+use crate::tape::gradients_enabled;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// The gradient of an operand from dy, the operands and the output; in the place of one that it does
@@ -70,17 +71,7 @@ fn derivatives(operation: Binary) -> Option<[Derivative; 2]> {
             Of(|dy, [a, b], _| share(dy, a, b, a.gt(b)?)),
             Of(|dy, [a, b], _| share(dy, a, b, b.gt(a)?)),
         ],
-        Binary::Pow => [
-            Of(|dy, [a, b], _| {
-                let slope = dy.mul(b.mul(a.pow(b.sub(1.0)?)?)?)?;
-                slope.where_(&b.ne(0.0)?, 0.0)
-            }),
-            OfOutput(|dy, [a, b], y| {
-                let slope = dy.mul(y.mul(a.log()?)?)?;
-                let flat = a.eq(0.0)?.logical_and(b.ge(0.0)?)?;
-                slope.where_(&flat.logical_not()?, 0.0)
-            }),
-        ],
+        Binary::Pow => [Of(power_base_slope), OfOutput(power_exponent_slope)],
         Binary::Atan2 => [
             Of(|dy, [a, b], _| turned(dy, b, [a, b])),
             Of(|dy, [a, b], _| turned(dy, &a.neg()?, [a, b])),
@@ -89,10 +80,41 @@ fn derivatives(operation: Binary) -> Option<[Derivative; 2]> {
     })
 }
 
+/// dy b a^(b - 1), and 0 for an exponent of 0.
+fn power_base_slope(dy: &Tensor, [a, b]: &[Tensor; 2], _: &Tensor) -> Result<Tensor> {
+    if !gradients_enabled() {
+        let slope = dy.mul(b.mul(a.pow(b.sub(1.0)?)?)?)?;
+        return slope.where_(&b.ne(0.0)?, 0.0);
+    }
+    // In a pass that is recorded a choice is made before the power, as one behind it would multiply 0 by an
+    // infinite slope; and an exponent of 0 has a slope of its own where the base has a reciprocal.
+    let pole = a.abs()?.gt(0.0)?.logical_not()?;
+    let flat = b.eq(0.0)?.logical_and(pole)?;
+    let power = a.masked_fill(&flat, 1.0)?.pow(b.sub(1.0)?)?;
+    dy.mul(b.mul(power)?)?.masked_fill(&flat, 0.0)
+}
+
+/// dy y log a, and 0 for a base of 0 and an exponent of at least 0.
+fn power_exponent_slope(dy: &Tensor, [a, b]: &[Tensor; 2], y: &Tensor) -> Result<Tensor> {
+    let flat = a.eq(0.0)?.logical_and(b.ge(0.0)?)?;
+    if !gradients_enabled() {
+        let slope = dy.mul(y.mul(a.log()?)?)?;
+        return slope.where_(&flat.logical_not()?, 0.0);
+    }
+    let slope = dy.mul(y.mul(a.masked_fill(&flat, 1.0)?.log()?)?)?;
+    slope.masked_fill(&flat, 0.0)
+}
+
 /// dy c / (a^2 + b^2), and 0 at the origin, as in PyTorch.
 fn turned(dy: &Tensor, c: &Tensor, [a, b]: [&Tensor; 2]) -> Result<Tensor> {
     let square = a.square()?.add(b.square()?)?;
-    let slope = c.div(&square)?.masked_fill(&square.eq(0.0)?, 0.0)?;
+    let origin = square.eq(0.0)?;
+    // A recorded pass divides by no 0: what is chosen behind a quotient is multiplied by its slope.
+    let divisor = match gradients_enabled() {
+        true => square.masked_fill(&origin, 1.0)?,
+        false => square,
+    };
+    let slope = c.div(&divisor)?.masked_fill(&origin, 0.0)?;
     dy.mul(slope)
 }
 

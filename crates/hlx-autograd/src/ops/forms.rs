@@ -23,7 +23,7 @@ fn is_number(bound: &Tensor) -> bool {
 
 impl Tensor {
     /// Takes the larger of x and a bound, as `torch.clamp(x, min=..)`: NaN stays. Where x is equal to a
-    /// number the gradient is x's; a tensor shares it, as in [`Tensor::maximum`].
+    /// number the gradient is 0; a tensor shares it, as in [`Tensor::maximum`].
     ///
     /// # Errors
     /// As [`Tensor::maximum`].
@@ -33,7 +33,7 @@ impl Tensor {
             return self.maximum(low);
         }
         let within = self.ge(&low)?;
-        self.bounded(&low, within)
+        self.bounded("clamp_min", low, within, |x, low| x.le(low))
     }
 
     /// Takes the smaller of x and a bound, as `torch.clamp(x, max=..)`; see [`Tensor::clamp_min`].
@@ -46,16 +46,31 @@ impl Tensor {
             return self.minimum(high);
         }
         let within = self.le(&high)?;
-        self.bounded(&high, within)
+        self.bounded("clamp_max", high, within, |x, high| x.ge(high))
     }
 
-    /// x where it is within the bound or NaN, else the bound.
-    fn bounded(&self, bound: &Tensor, within: Tensor) -> Result<Tensor> {
+    /// x where it is within the bound or NaN, else the bound. The gradient is 0 where x is `at_or_past` it.
+    fn bounded(
+        &self,
+        op: &'static str,
+        bound: Tensor,
+        within: Tensor,
+        at_or_past: fn(&Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
         let kept = match self.dtype().is_float() {
             true => within.logical_or(self.isnan()?)?,
             false => within,
         };
-        self.where_(&kept, bound)
+        let value = no_grad(|| self.where_(&kept, &bound))?;
+        if !(self.dtype().is_float() && self.requires_grad()) {
+            return Ok(value);
+        }
+        let (place, x, output) = (self.input(), self.clone(), (value.buffer()?, value.shape()));
+        Tensor::of_rule(op, &[self], output, move |pass, dy, _| {
+            let zero = Tensor::zeros(dy.context(), &[], dy.dtype())?;
+            let dx = zero.where_(&at_or_past(&x, &bound)?, dy)?;
+            pass.add_tensor(&place, &dx.to_dtype(x.dtype())?)
+        })
     }
 
     /// Computes log(1 + exp(beta x)) / beta, and x where beta x is above a threshold:
@@ -149,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_keep_nan_and_the_gradient_at_them() -> Result<()> {
+    fn bounds_keep_nan_and_have_no_gradient_at_them() -> Result<()> {
         let ctx = hlx_core::testing::contexts()[0].clone();
         let x = Tensor::from_slice(&ctx, &[1.0, 2.0, f32::NAN, 3.0], &[4])?.with_gradient();
         let y = x.clamp_min(2.0)?;
@@ -157,7 +172,7 @@ mod tests {
         assert_eq!((found[0], found[1], found[3]), (2.0, 2.0, 3.0));
         assert!(found[2].is_nan());
         y.sum()?.backward()?;
-        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 1.0, 1.0, 1.0]);
+        assert_eq!(x.grad().expect("one").to_vec()?, [0.0, 0.0, 1.0, 1.0]);
         let nan = Tensor::from_slice(&ctx, &[f32::NAN], &[1])?;
         assert!(
             x.clamp_max(&nan)?

@@ -3,10 +3,13 @@
 //! They are made of a kernel each where one is needed (`hlx_kernels::reduce_axes`), and of other
 //! operations, so that they can be differentiated again. No dimension named means all.
 
+use hlx_kernels::Layout;
 use hlx_kernels::reduce_axes::{Reduction, reduce};
 
+use super::running::products_before;
 use super::sum::{reduced_axes, shape_without};
 use crate::samples::Samples;
+use crate::tape::gradients_enabled;
 use crate::{AutogradError, Backward, DType, Result, Tensor};
 
 impl Tensor {
@@ -15,7 +18,7 @@ impl Tensor {
         let kept = shape_without(self.shape(), axes, true);
         let dtype = reduction.output_dtype(self.dtype());
         let ctx = self.context();
-        let out = ctx.alloc_typed(dtype, kept.iter().product())?;
+        let out = ctx.alloc_typed(dtype, Layout::count(&kept)?)?;
         reduce(ctx, reduction, self.operand(), axes, &out)?;
         let samples = self
             .samples()
@@ -125,7 +128,10 @@ impl Tensor {
         let value = match self.dtype().is_float() {
             true => value.on_the_tape("prod", self, {
                 let (x, axes) = (self.clone(), axes.clone());
-                move |dy, _| product_slope(&x, &axes, dy)
+                move |dy, _| match gradients_enabled() {
+                    true => smooth_product_slope(&x, &axes, dy),
+                    false => product_slope(&x, &axes, dy),
+                }
             })?,
             false => value.signed(self.dtype())?,
         };
@@ -215,7 +221,7 @@ impl Tensor {
 
     /// Computes the p-norm along dimensions, as `torch.linalg.vector_norm`: for p = 2 the root of the
     /// sum of squares, for infinity the largest magnitude, for 0 the count of elements other than 0.
-    /// The gradient at 0 is 0.
+    /// The gradient of an element that is 0 is 0, and so is that of a norm that is 0.
     ///
     /// # Errors
     /// [`AutogradError::Argument`] for p NaN, and as [`Tensor::sum_dim`].
@@ -248,8 +254,20 @@ impl Tensor {
         if p == 2.0 {
             return self.sum_of_squares(dims, keepdim)?.root();
         }
-        let sum = self.abs()?.pow(p)?.sum_dim(dims, keepdim)?;
-        sum.pow(1.0 / p)
+        let sum = self.abs()?.raised(p)?.sum_dim(dims, keepdim)?;
+        sum.raised(1.0 / p)
+    }
+
+    /// x of at least 0 to a power, with a slope of 0 at 0, where the power's is infinite or no number, or
+    /// gets lost in a product with such a one.
+    fn raised(&self, p: f32) -> Result<Tensor> {
+        if !(gradients_enabled() && self.requires_grad()) {
+            return self.pow(p);
+        }
+        let zero = self.detach().eq(0.0)?;
+        let of_zero = if p > 0.0 { 0.0 } else { f32::INFINITY };
+        let power = self.masked_fill(&zero, 1.0)?.pow(p)?;
+        power.masked_fill(&zero, of_zero)
     }
 
     /// The sum of squares along dimensions, each square rounded: of f32 in one launch, to the bits of
@@ -320,6 +338,42 @@ fn product_slope(x: &Tensor, axes: &[usize], dy: &Tensor) -> Result<Tensor> {
     let at_zeros = product.expand_with("prod", x.shape(), Samples::None)?;
     let at_zeros = at_zeros.where_(&zeros.eq(1.0)?, 0.0)?;
     dy.mul(at_zeros.where_(&is_zero, &at_others)?)
+}
+
+/// As [`product_slope`], and right wherever it is differentiated again: a line that holds a 0 has no
+/// quotient, and no choice by whether a factor is 0. The product of the other factors is that of those before
+/// it times that of those behind it.
+fn smooth_product_slope(x: &Tensor, axes: &[usize], dy: &Tensor) -> Result<Tensor> {
+    let dims: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
+    let is_zero = x.eq(0.0)?;
+    if dims.is_empty() || x.n_elements() == 0 {
+        return product_slope(x, axes, dy);
+    }
+    let has_zero = is_zero.any(&dims, true)?;
+    let nonzero = x.masked_fill(&is_zero, 1.0)?;
+    let quotient = nonzero.prod(&dims, true)?.div(&nonzero)?;
+    // Lines without a 0 are products of ones here, which neither overflow nor count.
+    let others = others_in_lines(&x.where_(&has_zero, 1.0)?, axes)?;
+    dy.mul(others.where_(&has_zero, quotient)?)
+}
+
+/// For each element the product of the others along axes.
+fn others_in_lines(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
+    let order: Vec<isize> = kept
+        .chain(axes.iter().copied())
+        .map(|axis| axis as isize)
+        .collect();
+    let mut back = vec![0; order.len()];
+    for (to, &from) in order.iter().enumerate() {
+        back[from.unsigned_abs()] = to as isize;
+    }
+    let turned = x.permute(&order)?;
+    let n: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let lines = turned.reshape(&[x.n_elements() / n, n])?;
+    let behind = products_before(&lines.flip(&[1])?, 1)?.flip(&[1])?;
+    let others = products_before(&lines, 1)?.mul(behind)?;
+    others.reshape(turned.shape())?.permute(&back)
 }
 
 #[cfg(test)]

@@ -60,8 +60,12 @@ impl Tensor {
         let (place, x) = (self.input(), self.clone());
         let output = (out, self.shape());
         let products = Tensor::of_output_rule("cumprod", &[self], output, move |pass, dy, y| {
-            let y = y.unwrap_or(dy);
-            pass.add_tensor(&place, &running_product_slope(&x, axis as isize, dy, y)?)
+            let (y, dim) = (y.unwrap_or(dy), axis as isize);
+            let slope = match pass.is_recorded() {
+                true => smooth_running_product_slope(&x, dim, dy, y)?,
+                false => running_product_slope(&x, dim, dy, y)?,
+            };
+            pass.add_tensor(&place, &slope)
         })?;
         Ok(products.with_samples_of(self.samples().unless_along(axis)))
     }
@@ -80,6 +84,59 @@ fn running_product_slope(x: &Tensor, dim: isize, dy: &Tensor, y: &Tensor) -> Res
     let at_first = later(dy.mul(others)?)?;
     let before = quotient.where_(&zeros.eq(0.0)?, 0.0)?;
     at_first.where_(&first, before)
+}
+
+/// As [`running_product_slope`], and right wherever it is differentiated again: a line that holds a 0 has
+/// no quotient, and no choice by whether a factor is 0. The gradient of a factor is the product of the
+/// factors before it times s, with s\[k\] = dy\[k\] + x\[k + 1\] s\[k + 1\].
+fn smooth_running_product_slope(x: &Tensor, dim: isize, dy: &Tensor, y: &Tensor) -> Result<Tensor> {
+    let is_zero = x.eq(0.0)?;
+    let has_zero = is_zero.any(&[dim], true)?;
+    let sums = dy.mul(y)?.flip(&[dim])?.cumsum(dim)?.flip(&[dim])?;
+    let quotient = sums.div(x.masked_fill(&is_zero, 1.0)?)?;
+    // Lines without a 0 are products of ones here, which neither overflow nor count.
+    let factors = x.where_(&has_zero, 1.0)?;
+    let product = products_before(&factors, dim)?.mul(later_terms(&factors, dim, dy)?)?;
+    product.where_(&has_zero, quotient)
+}
+
+/// The products of the elements in front of each along a dimension; of the first, 1.
+pub(super) fn products_before(x: &Tensor, dim: isize) -> Result<Tensor> {
+    let Some(last) = extent_along(x, dim).checked_sub(1) else {
+        return Ok(x.clone());
+    };
+    let first = x.detach().narrow(dim, 0, 1)?.ones_like()?;
+    Tensor::cat(&[&first, &x.narrow(dim, 0, last)?], dim)?.cumprod(dim)
+}
+
+/// s along a dimension, with s\[k\] = dy\[k\] + x\[k + 1\] s\[k + 1\] and the last one dy. Each round
+/// joins runs of twice as many terms, so that a line of n takes log2(n) rounds.
+fn later_terms(x: &Tensor, dim: isize, dy: &Tensor) -> Result<Tensor> {
+    let n = extent_along(x, dim);
+    let (mut sums, mut run) = (dy.clone(), 1);
+    // The products of the `run` factors behind each element that has as many.
+    let mut products = x.narrow(dim, n.min(1), n.saturating_sub(1))?;
+    while run < n {
+        let others = n - run;
+        let joined = products.mul(sums.narrow(dim, run, others)?)?;
+        let joined = sums.narrow(dim, 0, others)?.add(joined)?;
+        sums = Tensor::cat(&[&joined, &sums.narrow(dim, others, run)?], dim)?;
+        let left = others.saturating_sub(run);
+        let near = products.narrow(dim, 0, left)?;
+        products = near.mul(products.narrow(dim, others - left, left)?)?;
+        run *= 2;
+    }
+    Ok(sums)
+}
+
+/// The extent of a dimension that exists.
+fn extent_along(x: &Tensor, dim: isize) -> usize {
+    let axis = if dim < 0 {
+        dim + x.rank() as isize
+    } else {
+        dim
+    };
+    x.shape().get(axis.unsigned_abs()).copied().unwrap_or(1)
 }
 
 #[cfg(test)]

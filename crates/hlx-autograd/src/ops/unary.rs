@@ -6,6 +6,7 @@
 use hlx_kernels::elementwise::{self, Unary};
 
 use super::frame::compute_type;
+use crate::tape::gradients_enabled;
 use crate::{AutogradError, DType, Result, Tensor};
 
 /// The gradient of x from dy, and from x or y.
@@ -26,6 +27,8 @@ use Derivative::{OfInput, OfOutput, Zero};
 const LN_2: f32 = std::f32::consts::LN_2;
 const LN_10: f32 = std::f32::consts::LN_10;
 const FRAC_1_SQRT_2: f32 = std::f32::consts::FRAC_1_SQRT_2;
+/// From here on the slopes of GELU are 0 and 1 in f32, and what they are made of overflows further out.
+const FLAT: f32 = 16.0;
 /// 1 / sqrt(2 pi).
 const PDF_0: f32 = 0.398_942_3;
 
@@ -34,10 +37,12 @@ fn derivative(operation: Unary) -> Derivative {
         Unary::Neg => OfInput(|dy, _, _| dy.neg()),
         Unary::Abs => OfInput(|dy, x, _| dy.mul(x.sign()?)),
         Unary::Square => OfInput(|dy, x, _| dy.mul(x.scale(2.0)?)),
-        Unary::Relu => OfOutput(|dy, y, _| dy.where_(&y.gt(0.0)?, 0.0)),
+        // NaN passes the gradient on, as the kernel of training does.
+        Unary::Relu => OfOutput(|dy, y, _| nothing_where(&y.le(0.0)?, dy)),
         Unary::LeakyRelu => OfInput(|dy, x, [slope, _]| dy.where_(&x.gt(0.0)?, dy.scale(slope)?)),
         Unary::Clamp => OfInput(|dy, x, [low, high]| {
-            let within = x.ge(low)?.logical_and(x.le(high)?)?;
+            // At a bound it is 0, as in PyTorch from 2.15 on.
+            let within = x.gt(low)?.logical_and(x.lt(high)?)?;
             dy.where_(&within, 0.0)
         }),
         Unary::Reciprocal => OfOutput(|dy, y, _| dy.neg()?.mul(y.square()?)),
@@ -65,6 +70,7 @@ fn derivative(operation: Unary) -> Derivative {
             dy.mul(bell.scale(std::f32::consts::FRAC_2_SQRT_PI)?)
         }),
         Unary::Gelu => OfInput(|dy, x, _| {
+            let x = x.clamp(-FLAT, FLAT)?;
             let cdf = x.scale(FRAC_1_SQRT_2)?.erf()?.add(1.0)?.scale(0.5)?;
             let pdf = x.square()?.scale(-0.5)?.exp()?.scale(PDF_0)?;
             dy.mul(cdf.add(x.mul(pdf)?)?)
@@ -74,7 +80,7 @@ fn derivative(operation: Unary) -> Derivative {
             let s = x.sigmoid()?;
             dy.mul(s.mul(x.mul(s.neg()?.add(1.0)?)?.add(1.0)?)?)
         }),
-        Unary::Softplus => OfInput(|dy, x, _| dy.mul(x.sigmoid()?)?.where_(&x.le(20.0)?, dy)),
+        Unary::Softplus => OfInput(|dy, x, _| dy.where_(&x.gt(20.0)?, dy.mul(x.sigmoid()?)?)),
         Unary::Mish => OfInput(|dy, x, _| {
             let t = x.softplus()?.tanh()?;
             let steep = x.sigmoid()?.mul(t.square()?.neg()?.add(1.0)?)?;
@@ -82,11 +88,16 @@ fn derivative(operation: Unary) -> Derivative {
         }),
         Unary::Hardswish => OfInput(|dy, x, _| {
             let middle = dy.mul(x.div(3.0)?.add(0.5)?)?;
-            middle.where_(&x.lt(3.0)?, dy)?.where_(&x.gt(-3.0)?, 0.0)
+            nothing_where(&x.le(-3.0)?, &middle.where_(&x.lt(3.0)?, dy)?)
         }),
-        Unary::Elu => OfOutput(|dy, y, [alpha, _]| dy.mul(y.add(alpha)?)?.where_(&y.le(0.0)?, dy)),
+        Unary::Elu => OfOutput(elu_slope),
         _ => Zero,
     }
+}
+
+/// 0 where a condition holds, else dy.
+fn nothing_where(condition: &Tensor, dy: &Tensor) -> Result<Tensor> {
+    Tensor::zeros(dy.context(), &[], dy.dtype())?.where_(condition, dy)
 }
 
 /// The gradient of x by way of an operation, from dy and x, for kernels that have one of their own.
@@ -98,9 +109,19 @@ pub(super) fn slope(operation: Unary, dy: &Tensor, x: &Tensor) -> Result<Tensor>
     }
 }
 
+/// dy, and dy (y + alpha) from zero down. What is differentiated again is the slope below zero alone, as in PyTorch.
+fn elu_slope(dy: &Tensor, y: &Tensor, [alpha, _]: [f32; 2]) -> Result<Tensor> {
+    let below = match gradients_enabled() {
+        true => y.where_(&y.lt(0.0)?, 0.0)?,
+        false => y.clone(),
+    };
+    dy.mul(below.add(alpha)?)?.where_(&y.le(0.0)?, dy)
+}
+
 /// With t = tanh(u), u = sqrt(2/pi) (x + 0.044715 x^3): (1 + t) / 2 + x (1 - t^2) u' / 2.
 fn gelu_tanh_slope(dy: &Tensor, x: &Tensor, _: [f32; 2]) -> Result<Tensor> {
     const ROOT: f32 = 0.797_884_6;
+    let x = x.clamp(-FLAT, FLAT)?;
     let square = x.square()?;
     let t = x
         .mul(square.scale(0.044_715)?.add(1.0)?)?
@@ -190,7 +211,8 @@ impl Tensor {
         self.unary(Unary::Elu, [alpha, 0.0])
     }
 
-    /// Computes x within \[low, high\]; NaN stays. As `torch.clamp`.
+    /// Computes x within \[low, high\]; NaN stays. As `torch.clamp`: the gradient is 0 at a bound and
+    /// beyond it.
     ///
     /// # Errors
     /// As [`Tensor::unary`].
