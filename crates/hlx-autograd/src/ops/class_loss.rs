@@ -38,8 +38,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) and
-    /// [`AutogradError::DType`](crate::AutogradError::DType); an id that is no class is the error of
-    /// the next call that waits for the device.
+    /// [`AutogradError::DType`](crate::AutogradError::DType). An id that is no class is no error, as the
+    /// host would have to wait for it: its loss is NaN, and so is its gradient.
     pub fn nll_loss(&self, targets: &Tensor, options: &CrossEntropyOptions<'_>) -> Result<Tensor> {
         const OP: &str = "nll_loss";
         if self.is_half() {
@@ -82,13 +82,15 @@ impl Tensor {
         if fused {
             return self.fused_cross_entropy(axis, targets, options);
         }
-        let log = self.log_softmax(axis as isize)?;
+        // Whatever the logits of ignored targets are, they have no gradient, as in the kernel.
+        let counts = targets.ne(target_of(targets, options)?)?;
+        let counted = self.where_(&counts.unsqueeze(axis as isize)?, 0.0)?;
+        let log = counted.log_softmax(axis as isize)?;
         let (mut loss, weights) = log.chosen(axis, targets, options)?;
         if smoothing > 0.0 {
             let all = log.weighted_classes(axis, options.weight)?;
             let spread = smoothing / self.shape()[axis] as f32;
             let smooth = all.neg()?.scale(spread)?;
-            let counts = targets.ne(target_of(targets, options)?)?;
             loss = loss
                 .scale(1.0 - smoothing)?
                 .add(smooth)?
@@ -152,13 +154,19 @@ impl Tensor {
         targets: &Tensor,
         options: &CrossEntropyOptions<'_>,
     ) -> Result<(Tensor, Tensor)> {
+        let ctx = self.context();
         let counts = targets.ne(target_of(targets, options)?)?;
-        let ids = targets.where_(&counts, Tensor::zeros(self.context(), &[], DType::U32)?)?;
+        let classes =
+            Tensor::whole_u32(ctx, u32::try_from(self.shape()[axis]).unwrap_or(u32::MAX))?;
+        let is_class = targets.lt(classes)?;
+        let ids = counts.logical_and(&is_class)?;
+        let ids = targets.where_(&ids, Tensor::zeros(ctx, &[], DType::U32)?)?;
         let dim = axis as isize;
-        let picked = self
-            .gather(dim, &ids.unsqueeze(dim)?)?
-            .squeeze(dim)?
-            .neg()?;
+        // A target that is no class has a loss and gradients of NaN, as in the kernel.
+        let is_fine = is_class.logical_or(counts.logical_not()?)?;
+        let sign = Tensor::full(ctx, &[], -1.0, DType::F32)?.where_(&is_fine, f32::NAN)?;
+        let picked = self.gather(dim, &ids.unsqueeze(dim)?)?.squeeze(dim)?;
+        let picked = picked.mul(sign)?;
         let mut weights = counts.to_dtype(DType::F32)?;
         let mut loss = picked;
         if let Some(weight) = options.weight {
@@ -198,7 +206,10 @@ impl Tensor {
         let ignored = Tensor::whole_u32(ctx, IGNORE_INDEX)?;
         let ids = match options.ignore_index {
             IGNORE_INDEX => targets.clone(),
-            _ => targets.where_(&counts, ignored)?,
+            // What the kernel would ignore is no class here.
+            _ => targets
+                .minimum(Tensor::whole_u32(ctx, IGNORE_INDEX - 1)?)?
+                .where_(&counts, ignored)?,
         };
         let scale = match options.reduction {
             LossReduction::Mean => counts.to_dtype(DType::F32)?.sum()?.reciprocal()?,

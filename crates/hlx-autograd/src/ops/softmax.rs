@@ -2,7 +2,9 @@
 
 use hlx_kernels::softmax::{softmax_backward, softmax_forward};
 
-use crate::{Gradient, Result, Tensor};
+use super::sum::reduced_axes;
+use crate::tape::no_grad;
+use crate::{DType, Gradient, Result, Tensor};
 
 impl Tensor {
     /// Computes y = exp(x - max x) / sum exp(x - max x) over the last dimension, as
@@ -55,19 +57,48 @@ impl Tensor {
         }
     }
 
-    /// Computes x - log(sum exp(x)) along a dimension, as `torch.log_softmax`.
+    /// Computes d - log(sum exp(d)) along a dimension, with the distances d = x - max x, as
+    /// `torch.log_softmax`. In another order, x - logsumexp(x), the logarithm would be lost beside a large x.
     ///
     /// # Errors
     /// [`AutogradError::Argument`](crate::AutogradError::Argument) if the dimension does not exist.
     #[doc = example!(
-        "let x = Tensor::zeros(&ctx, &[1, 4], DType::F32)?;",
+        "let x = Tensor::full(&ctx, &[1, 4], 1e6, DType::F32)?;",
         "assert!((x.log_softmax(-1)?.to_vec()?[0] + 1.386_294_4).abs() < 1e-6);"
     )]
     pub fn log_softmax(&self, dim: isize) -> Result<Tensor> {
+        const OP: &str = "log_softmax";
         if self.is_half() {
             return self.in_f32(|x| x.log_softmax(dim));
         }
-        self.sub(self.logsumexp(&[dim], true)?)
+        if self.dtype() != DType::F32 {
+            return self.to_dtype(DType::F32)?.log_softmax(dim);
+        }
+        let axes = reduced_axes(OP, &[dim], self.rank())?;
+        let y = no_grad(|| self.log_probabilities(dim))?;
+        let (x, output) = (self.input(), (y.buffer()?, self.shape()));
+        let y = Tensor::of_output_rule(OP, &[self], output, move |pass, dy, y| {
+            let p = y.unwrap_or(dy).exp()?;
+            let total = match dy.n_elements() {
+                0 => dy.clone(),
+                _ => dy.sum_dim(&[dim], true)?,
+            };
+            pass.add_tensor(&x, &dy.sub(p.mul(total)?)?)
+        })?;
+        let samples = axes
+            .iter()
+            .fold(self.samples(), |samples, &axis| samples.unless_along(axis));
+        Ok(y.with_samples_of(samples))
+    }
+
+    /// [`Tensor::log_softmax`] of f32 values, off the tape.
+    fn log_probabilities(&self, dim: isize) -> Result<Tensor> {
+        if self.n_elements() == 0 {
+            return self.zeros_like();
+        }
+        let distances = self.sub(self.amax(&[dim], true)?)?;
+        let sum = distances.exp()?.sum_dim(&[dim], true)?;
+        distances.sub(sum.log()?)
     }
 }
 
