@@ -37,11 +37,13 @@ pub enum DataError {
         /// The error of the data set or of the transform.
         reason: BoxError,
     },
-    /// A data set or a transform panicked on a worker thread.
-    #[error("batch {batch}: a worker thread panicked: {message}")]
+    /// A data set, a transform or the stacking of samples panicked on the thread that loads.
+    #[error("batch {batch}: a worker thread panicked{}: {message}", at_sample(*.sample))]
     Panic {
         /// The batch of the epoch that it was loading.
         batch: u64,
+        /// The index in the data set of the sample that it was loading; `None` where it was stacking them.
+        sample: Option<usize>,
         /// The panic's message.
         message: String,
     },
@@ -51,6 +53,11 @@ pub enum DataError {
     /// The device failed.
     #[error(transparent)]
     Core(#[from] CoreError),
+}
+
+/// Where a panic happened, for the middle of a line.
+fn at_sample(sample: Option<usize>) -> String {
+    sample.map_or(String::new(), |index| format!(" at sample {index}"))
 }
 
 impl DataError {

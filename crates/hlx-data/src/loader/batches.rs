@@ -59,7 +59,12 @@ impl<B: Send + 'static> Batches<B> {
 
     fn take(&mut self, outcome: Outcome<Result<Batch<B>>>) -> Result<Batch<B>> {
         let batch = self.cursor.batch;
-        let made = outcome.unwrap_or_else(|message| Err(DataError::Panic { batch, message }));
+        let panicked = |message| DataError::Panic {
+            batch,
+            sample: None,
+            message,
+        };
+        let made = outcome.unwrap_or_else(|message| Err(panicked(message)));
         self.failed = made.is_err();
         if !self.failed {
             self.cursor.batch += 1;

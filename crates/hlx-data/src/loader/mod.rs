@@ -195,7 +195,8 @@ where
     /// Makes one batch on this thread.
     ///
     /// # Errors
-    /// [`DataError::Argument`] for a batch that an epoch does not have; [`DataError::Sample`].
+    /// [`DataError::Argument`] for a batch that an epoch does not have; [`DataError::Sample`] and
+    /// [`DataError::Panic`].
     pub fn load(&self, cursor: Cursor) -> Result<Batch<BatchOf<D, T>>> {
         self.check_cursor(cursor, self.len())?;
         self.source.load(&self.order(cursor.epoch), cursor)
@@ -255,7 +256,7 @@ impl<D: Dataset, T> Source<D, T> {
             LastBatch::Keep | LastBatch::Drop => 0,
         };
         let items: Result<Vec<T::Output>> = with_flush(|| {
-            let sample = |&index: &usize| self.sample(index, cursor.epoch);
+            let sample = |&index: &usize| self.sample(index, cursor);
             indices.iter().map(sample).collect()
         });
         Ok(Batch {
@@ -266,18 +267,26 @@ impl<D: Dataset, T> Source<D, T> {
         })
     }
 
-    fn sample(&self, index: usize, epoch: u64) -> Result<T::Output>
+    /// One sample; a panic of the data set or the transform is an error that names it.
+    fn sample(&self, index: usize, cursor: Cursor) -> Result<T::Output>
     where
         T: Transform<D::Item>,
     {
         let key = SampleKey {
             seed: self.options.seed,
-            epoch,
+            epoch: cursor.epoch,
             sample: index,
         };
-        let item = self.dataset.get(index);
-        let transformed = item.and_then(|item| self.transform.apply(item, key));
-        transformed.map_err(|reason| DataError::Sample { index, reason })
+        let made = ordered::caught(|| {
+            let item = self.dataset.get(index);
+            item.and_then(|item| self.transform.apply(item, key))
+        });
+        let made = made.map_err(|message| DataError::Panic {
+            batch: cursor.batch,
+            sample: Some(index),
+            message,
+        })?;
+        made.map_err(|reason| DataError::Sample { index, reason })
     }
 }
 

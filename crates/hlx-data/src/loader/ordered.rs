@@ -150,8 +150,7 @@ impl<R> Shared<R> {
     }
 
     fn outcome(&self, job: u64) -> Outcome<R> {
-        // Nothing that a panic has left half done is used again: the results end with an error.
-        catch_unwind(AssertUnwindSafe(|| (self.work)(job))).map_err(|payload| message(&*payload))
+        caught(|| (self.work)(job))
     }
 }
 
@@ -170,6 +169,12 @@ fn wait<'a, R>(condition: &Condvar, state: MutexGuard<'a, State<R>>) -> MutexGua
     condition
         .wait(state)
         .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A job's result, or the message of its panic. Nothing that a panic has left half done may be used again: the
+/// results end with an error.
+pub(super) fn caught<R>(job: impl FnOnce() -> R) -> Outcome<R> {
+    catch_unwind(AssertUnwindSafe(job)).map_err(|payload| message(&*payload))
 }
 
 /// What a panic said.

@@ -226,7 +226,7 @@ fn a_workers_error_comes_in_its_place_and_ends_the_epoch() -> Result<()> {
 }
 
 #[test]
-fn a_workers_panic_is_an_error() -> Result<()> {
+fn a_panic_is_an_error_that_names_the_sample() -> Result<()> {
     let panicking = |item: Sample, _: SampleKey| match item.1 {
         9 => panic!("label {}", item.1),
         _ => Ok(item),
@@ -245,7 +245,7 @@ fn a_workers_panic_is_an_error() -> Result<()> {
         let text = results[1].as_ref().err().map(ToString::to_string);
         assert_eq!(
             text.as_deref(),
-            Some("batch 1: a worker thread panicked: label 9")
+            Some("batch 1: a worker thread panicked at sample 9: label 9")
         );
     }
     Ok(())
