@@ -446,7 +446,7 @@ fn weight_gradient(
     shape: &[usize],
 ) -> Result<Tensor> {
     let ctx = x.context();
-    let w = ctx.alloc(Layout::count(&shape)?)?;
+    let w = ctx.alloc(Layout::count(shape)?)?;
     map.weight_gradient(ctx, [&x.buffer()?, &y.buffer()?], (&w, false), 1, &spec)?;
     let places = [x.input(), y.input()];
     let saved = [

@@ -357,7 +357,7 @@ fn repeated_places(counts: &[i32]) -> Result<Vec<u32>> {
     let room = usize::try_from(total)
         .ok()
         .filter(|_| u32::try_from(total).is_ok());
-    if !room.is_some_and(|n| places.try_reserve_exact(n).is_ok()) {
+    if room.is_none_or(|n| places.try_reserve_exact(n).is_err()) {
         let reason = format!("the repetitions are {total} in all, more than there is memory for");
         return Err(refused(OP, reason));
     }

@@ -175,9 +175,7 @@ const CALLS: &[(&str, Call)] = &[
 /// What is wrong with a call: a panic, a long time, or an error of several lines.
 fn fault(x: &Tensor, name: &str, call: Call, n: usize) -> Option<String> {
     let start = Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        call(x, n).and_then(|y| Ok(y.to_string()))
-    }));
+    let result = catch_unwind(AssertUnwindSafe(|| call(x, n).map(|y| y.to_string())));
     let took = start.elapsed();
     let wrong = match result {
         Err(_) => "panicked".to_owned(),

@@ -179,7 +179,7 @@ const OF_ROWS: &[Pair] = &[
     ("sum", |x| x.sum(), |x| x.cumsum(0)?.select(0, 2)),
     ("prod", |x| x.prod(&[], false), |x| x.cumprod(0)?.select(0, 2)),
     ("topk", |x| Ok(x.topk(3, 0, true)?.0), |x| Ok(x.sort(0, true)?.0)),
-    ("max_dim", |x| Ok(x.max_dim(0, false)?.0), |x| Ok(x.topk(1, 0, true)?.0.select(0, 0)?)),
+    ("max_dim", |x| Ok(x.max_dim(0, false)?.0), |x| x.topk(1, 0, true)?.0.select(0, 0)),
     ("layer_norm", layer, group_of_one),
     ("batch_norm", layer, batch_of_one),
     ("rms_norm", |x| x.rms_norm(&[3], None, 1e-5), |x| x.rms_norm_one_plus(&[3], &zero(x)?, 1e-5)),
@@ -194,9 +194,12 @@ const OF_ROWS: &[Pair] = &[
     ("gather", |x| x.gather(0, &Tensor::ids(x.context(), &[2, 0], &[2])?), |x| x.index_select(0, &Tensor::ids(x.context(), &[2, 0], &[2])?)),
 ];
 
+/// A pair's name, and the elements at which its forms are not compared.
+type Apart = (&'static str, fn(f32) -> bool);
+
 /// Rows where one of two forms has infinity minus infinity, or a number that the other one's order of operations
 /// rounds to infinity or to NaN, and why.
-const APART: [(&str, fn(f32) -> bool); 7] = [
+const APART: &[Apart] = &[
     // 1 / (1 + exp(-x)) is differentiated through an infinite exp.
     ("sigmoid by its definition", |x| x < -80.0),
     // x^2 of a power has a slope of 2 x too; at infinity it is a product with 0.
@@ -311,59 +314,5 @@ fn log_softmax_of_large_logits_is_that_of_f64() -> Result<()> {
     assert!(x.log_softmax(0)?.to_vec()?.iter().all(|y| y.is_nan()));
     let x = Tensor::from_slice(&ctx, &[-INF, 0.0], &[2])?;
     assert_eq!(x.log_softmax(0)?.to_vec()?, [-INF, 0.0]);
-    Ok(())
-}
-
-/// One form was NaN, and the other one an error of the next call that waits.
-#[test]
-fn a_target_that_is_no_class_is_nan_in_every_form() -> Result<()> {
-    let ctx = cpu().expect("the CPU device opens");
-    let x = Tensor::from_slice(&ctx, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
-    let weight = Tensor::ones(&ctx, &[3], DType::F32)?;
-    for ignore_index in [IGNORE_INDEX, 5] {
-        for bad in [3, 7, u32::MAX - 1, u32::MAX] {
-            if bad == ignore_index {
-                continue;
-            }
-            for (reduction, smoothing, weighted) in [
-                (LossReduction::None, 0.0, false),
-                (LossReduction::Mean, 0.0, false),
-                (LossReduction::Sum, 0.25, false),
-                (LossReduction::Mean, 0.0, true),
-                (LossReduction::Sum, 1.0, true),
-            ] {
-                let options = CrossEntropyOptions {
-                    weight: weighted.then_some(&weight),
-                    ignore_index,
-                    label_smoothing: smoothing,
-                    reduction,
-                };
-                let targets = Tensor::ids(&ctx, &[1, bad], &[2])?;
-                let leaf = x.with_gradient();
-                let loss = leaf.cross_entropy_loss(&targets, &options)?;
-                let found = loss.to_vec()?;
-                assert!(found[found.len() - 1].is_nan(), "{options:?}: {found:?}");
-                loss.sum()?.backward()?;
-                let slopes = leaf.grad().expect("a gradient").to_vec()?;
-                assert!(
-                    slopes[3..].iter().all(|slope| slope.is_nan()),
-                    "{options:?}: {slopes:?}"
-                );
-                let ignored = Tensor::ids(&ctx, &[1, ignore_index], &[2])?;
-                let leaf = x.with_gradient();
-                let loss = leaf.cross_entropy_loss(&ignored, &options)?;
-                assert!(
-                    loss.to_vec()?.iter().all(|loss| loss.is_finite()),
-                    "{options:?}"
-                );
-                loss.sum()?.backward()?;
-                let slopes = leaf.grad().expect("a gradient").to_vec()?;
-                assert!(
-                    slopes.iter().all(|slope| slope.is_finite()),
-                    "{options:?}: {slopes:?}"
-                );
-            }
-        }
-    }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod extremes;
 mod forms;
 mod methods;
 mod rows;
+mod targets;
 
 use std::collections::BTreeMap;
 
