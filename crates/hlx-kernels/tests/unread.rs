@@ -8,12 +8,20 @@
 //!
 //! `every_shader_is_launched` counts the modules that the bodies have launched: one that no body reaches fails it.
 
+#![allow(clippy::print_stderr)] // The times of single bodies, where they are wanted.
+
 #[path = "unread/attention.rs"]
 mod attention;
+#[path = "unread/caches.rs"]
+mod caches;
+#[path = "unread/cases.rs"]
+mod cases;
 #[path = "unread/elements.rs"]
 mod elements;
 #[path = "unread/faults.rs"]
 mod faults;
+#[path = "unread/images.rs"]
+mod images;
 #[path = "unread/products.rs"]
 mod products;
 #[path = "unread/rows.rs"]
@@ -26,11 +34,14 @@ mod tables;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use hlx_core::cpu::{SimdLevel, simd_levels};
 use hlx_core::testing::{launched_shaders, own_contexts};
 use hlx_core::{Context, IntegerPath};
 use hlx_kernels::{KernelError, SHADER_DIGESTS};
@@ -228,19 +239,83 @@ fn modules() -> impl Iterator<Item = &'static str> {
     lines.filter_map(|line| line.split(' ').next())
 }
 
-#[test]
-fn every_shader_is_launched_and_unread_words_change_no_bit() {
+/// All bodies.
+fn entries() -> Vec<Entry> {
     let mut entries = elements::entries();
     entries.extend(rows::entries());
     entries.extend(products::entries());
+    entries.extend(images::entries());
     entries.extend(tables::entries());
     entries.extend(attention::entries());
-    let (mut faults, launched) = run_all(entries);
+    entries.extend(caches::entries());
+    entries
+}
+
+#[test]
+fn every_shader_is_launched_and_unread_words_change_no_bit() {
+    let (mut faults, launched) = run_all(entries());
     let devices = hlx_core::testing::vulkan_contexts();
-    if let (Some(ctx), None) = (devices.first(), std::env::var_os("HLX_UNREAD")) {
+    if std::env::var_os("HLX_UNREAD").is_some() {
+        eprintln!("launched: {launched:?}");
+    } else if let Some(ctx) = devices.first() {
         let unreached = modules().filter(|module| !launched.contains(module));
         let unreached = unreached.filter(|module| !is_missing_here(module, ctx));
         faults.extend(unreached.map(|module| format!("{module} is launched by no body")));
     }
     assert_none(&faults);
+}
+
+/// What makes the test below print its digest, in a program of its own for each instruction set.
+const PRINTS: &str = "HLX_UNREAD_DIGEST";
+
+/// A digest of all outputs of the CPU device where unread words are NaN, with and without specials among the others.
+fn cpu_digest() -> u64 {
+    let (ctx, mut hasher) = (
+        hlx_core::testing::cpu().expect("the CPU device"),
+        DefaultHasher::new(),
+    );
+    for entry in entries() {
+        for specials in [None, Some(Specials(0))] {
+            let given = Given {
+                filler: Filler::Nan,
+                specials,
+            };
+            entry.run(&ctx, given).expect("outputs").hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+#[test]
+fn every_instruction_set_of_the_cpu_has_the_same_bits() {
+    const NAME: &str = "every_instruction_set_of_the_cpu_has_the_same_bits";
+    if std::env::var_os(PRINTS).is_some() {
+        println!("digest {:016x}", cpu_digest());
+        return;
+    }
+    let digest = |level: SimdLevel| {
+        let program = std::env::current_exe().expect("this program");
+        let output = Command::new(program)
+            .args(["--exact", NAME, "--nocapture"])
+            .env("HLX_SIMD", level.name())
+            .env(PRINTS, "1")
+            .output()
+            .expect("the program starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().find_map(|line| line.split_once("digest "));
+        line.map_or_else(
+            || panic!("{level:?}: {text}"),
+            |(_, digest)| digest.to_owned(),
+        )
+    };
+    let digests: Vec<_> = simd_levels()
+        .into_iter()
+        .map(|level| (level, digest(level)))
+        .collect();
+    let first = &digests[0].1;
+    assert!(
+        digests.iter().all(|(_, digest)| digest == first),
+        "{digests:?}"
+    );
+    hlx_core::testing::ran_on_cpu();
 }

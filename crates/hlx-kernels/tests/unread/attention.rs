@@ -6,25 +6,21 @@
 use std::ops::Range;
 
 use hlx_core::Buffer;
-use hlx_kernels::attention::append::{
-    AppendInputs, AppendShape, HeadRows, append_heads, append_integer_heads,
-};
 use hlx_kernels::attention::dropped::{
     DroppedWeights, dropped_attention_backward, dropped_attention_forward,
 };
 use hlx_kernels::attention::ranged::{
-    AttentionInputs, AttentionSaved, IntegerHeads, Limits, RangedAttention, WeightDropout,
-    few_queries_attention_forward, integer_attention_backward, integer_attention_forward,
-    integer_attention_of_cache, key_ranges, query_ranges, ranged_attention_backward,
-    ranged_attention_forward,
+    AttentionInputs, AttentionSaved, Limits, RangedAttention, few_queries_attention_forward,
+    integer_attention_backward, integer_attention_forward, key_ranges, query_ranges,
+    ranged_attention_backward, ranged_attention_forward,
 };
-use hlx_kernels::attention::{
-    AttentionShape, attention_backward, attention_forward, default_scale,
-};
+use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
 use hlx_kernels::testing::normal;
 use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::Entry;
+use crate::caches::of_cache;
+use crate::cases::cases;
 use crate::run::{Filler, Run};
 use crate::ways::{ATTENTION, INTEGERS, Way};
 
@@ -52,26 +48,6 @@ pub struct Case {
     pub cut: usize,
 }
 
-const PLAIN: RangedAttention = RangedAttention {
-    batch: 1,
-    queries: 34,
-    keys: 34,
-    heads: 1,
-    key_heads: 1,
-    head_width: 80,
-    scale: 0.11,
-    soft_cap: None,
-    dropout: None,
-    causal: true,
-    window: None,
-};
-
-const DROPOUT: Option<WeightDropout> = Some(WeightDropout {
-    p: 0.3,
-    seed: 0x1234_5678_9abc,
-    purpose: 9,
-});
-
 impl Case {
     pub fn new(kernels: Kernels, attention: RangedAttention, cut: usize) -> Self {
         Self {
@@ -86,8 +62,8 @@ impl Case {
 }
 
 /// The ranges of keys that queries see, `[B, T]`, and the buffers that kernels read them from.
-struct Seen {
-    of_queries: Buffer,
+pub struct Seen {
+    pub of_queries: Buffer,
     of_keys: Buffer,
     ranges: Vec<Range<usize>>,
     queries: usize,
@@ -95,7 +71,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(run: &mut Run<'_>, case: &Case) -> Result<Self, KernelError> {
+    pub fn new(run: &mut Run<'_>, case: &Case) -> Result<Self, KernelError> {
         let attention = &case.attention;
         let mut ids = |ids: &Option<Vec<u32>>| ids.as_ref().map(|ids| run.ids(ids)).transpose();
         let (documents, lengths) = (ids(&case.documents)?, ids(&case.lengths)?);
@@ -127,7 +103,7 @@ impl Seen {
     }
 
     /// Whether one of these queries sees a key.
-    fn is_seen(&self, sample: usize, mut by: Range<usize>, key: usize) -> bool {
+    pub fn is_seen(&self, sample: usize, mut by: Range<usize>, key: usize) -> bool {
         by.any(|query| self.sees(sample, query, key))
     }
 
@@ -142,7 +118,7 @@ impl Seen {
 }
 
 /// Sample and position of an element of `[batch, positions, ...]`.
-fn place(at: usize, positions: usize, of_position: usize) -> (usize, usize) {
+pub fn place(at: usize, positions: usize, of_position: usize) -> (usize, usize) {
     (at / of_position / positions, at / of_position % positions)
 }
 
@@ -153,14 +129,14 @@ fn place_by_head(at: usize, attention: &RangedAttention, n: usize) -> (usize, us
 }
 
 /// q, k and v on the device.
-struct Operands {
-    buffers: [Buffer; 3],
+pub struct Operands {
+    pub buffers: [Buffer; 3],
     layouts: [Layout; 3],
 }
 
 impl Operands {
     /// Of ordinary numbers; `hidden` are the rows of queries and of keys that are not read.
-    fn new(
+    pub fn new(
         run: &mut Run<'_>,
         case: &Case,
         hidden: [&dyn Fn(usize, usize) -> bool; 2],
@@ -439,305 +415,6 @@ pub fn backward_of_some_queries(run: &mut Run<'_>, case: &Case) -> Result<(), Ke
     Ok(())
 }
 
-/// `o` from a cache of integers whose places behind the lengths hold anything.
-fn cached(run: &mut Run<'_>, case: &Case) -> Result<(), KernelError> {
-    let (a, ctx) = (case.attention, run.ctx);
-    let lengths = case.lengths.clone().unwrap_or_default();
-    let seen = Seen::new(run, case)?;
-    let operands = Operands::new(
-        run,
-        case,
-        [&|_, _| false, &|sample, key| {
-            !seen.is_seen(sample, 0..a.queries, key)
-        }],
-    )?;
-    let [q, k, v] = &operands.buffers;
-    let shape = |time, heads| AppendShape {
-        batch: a.batch,
-        time,
-        heads,
-        key_heads: a.key_heads,
-        head_width: a.head_width,
-        capacity: a.keys,
-    };
-    let rows = |buffer, heads: usize| HeadRows {
-        buffer,
-        first: 0,
-        stride: heads * a.head_width,
-    };
-    let zeros = run.ids(&vec![0; a.batch])?;
-    let lengths_buffer = run.ids(&lengths)?;
-    let all = run.ids(&vec![a.queries as u32; a.batch])?;
-    let cache = || IntegerHeads::of_keys(ctx, [a.batch, a.keys], [a.key_heads, a.head_width]);
-    let caches = [
-        spoiled(run, &cache()?, &lengths)?,
-        spoiled(run, &cache()?, &lengths)?,
-    ];
-    let no_queries = IntegerHeads::of_queries(ctx, [a.batch, a.keys], [a.key_heads, a.head_width])?;
-    let inputs = AppendInputs {
-        q: rows(k, a.key_heads),
-        k: rows(k, a.key_heads),
-        v: rows(v, a.key_heads),
-        norms: None,
-        turn: None,
-        first_positions: &zeros,
-        lengths: &lengths_buffer,
-    };
-    let [keys, values] = [&caches[0], &caches[1]];
-    append_integer_heads(
-        ctx,
-        &inputs,
-        &no_queries,
-        [keys, values],
-        &shape(a.keys, a.key_heads),
-    )?;
-    let queries = IntegerHeads::of_queries(ctx, [a.batch, a.queries], [a.heads, a.head_width])?;
-    let spare = run.input(&normal(6, a.batch * a.keys * a.key_heads * a.head_width))?;
-    let unused = [cache()?, cache()?];
-    let inputs = AppendInputs {
-        q: rows(q, a.heads),
-        k: rows(&spare, a.key_heads),
-        v: rows(&spare, a.key_heads),
-        lengths: &all,
-        ..inputs
-    };
-    let to = [&unused[0], &unused[1]];
-    append_integer_heads(ctx, &inputs, &queries, to, &shape(a.queries, a.heads))?;
-    let o = run.output(a.batch * a.queries * a.heads * a.head_width)?;
-    integer_attention_of_cache(ctx, [&queries, keys, values], &seen.of_queries, &o, &a)?;
-    run.keep(&o)
-}
-
-/// The heads of a cache whose words of places behind the lengths, and behind all rows, are spoiled.
-fn spoiled(
-    run: &mut Run<'_>,
-    heads: &IntegerHeads,
-    lengths: &[u32],
-) -> Result<IntegerHeads, KernelError> {
-    let words = run.ctx.download_u32(heads.words())?;
-    let [digits, exponents] = heads.of_sequence();
-    let batch = lengths.len();
-    let row_words = digits / exponents;
-    let hidden = |at: usize| {
-        let row = match at < batch * digits {
-            true => at / row_words,
-            false => at - batch * digits,
-        };
-        let (sample, position) = (row / exponents, row % heads.positions());
-        lengths
-            .get(sample)
-            .is_none_or(|&length| position >= length as usize)
-    };
-    let buffer = run.ids_hiding(&words, hidden)?;
-    heads.with_words(batch, buffer.view_as(hlx_core::DType::U32, words.len())?)
-}
-
-/// Padding tokens enter no cache, and the cache's other places stay.
-fn appended(run: &mut Run<'_>) -> Result<(), KernelError> {
-    let (batch, time, heads, width, capacity) = (2, 3, 2, 10, 7);
-    let (first, lengths) = ([0_u32, 4], [2_u32, 7]);
-    let is_padding = |at: usize| {
-        let (sample, token) = place(at, time, heads * width);
-        first[sample] as usize + token >= lengths[sample] as usize
-    };
-    let [q, k, v] = [1, 2, 3].map(|seed| normal(seed, batch * time * heads * width));
-    let (q, k) = (
-        run.input_hiding(&q, is_padding)?,
-        run.input_hiding(&k, is_padding)?,
-    );
-    let v = run.input_hiding(&v, is_padding)?;
-    let stored = normal(4, batch * capacity * heads * width);
-    let is_new = |at: usize| {
-        let (sample, position) = place(at, capacity, heads * width);
-        (first[sample] as usize..lengths[sample] as usize).contains(&position)
-    };
-    let caches = [
-        run.input_hiding(&stored, is_new)?,
-        run.input_hiding(&stored, is_new)?,
-    ];
-    let q_out = run.output(batch * time * heads * width)?;
-    let rows = |buffer| HeadRows {
-        buffer,
-        first: 0,
-        stride: heads * width,
-    };
-    let (gains, frequencies) = (run.input(&normal(5, width))?, run.input(&[1.0, 0.5, 0.25])?);
-    let inputs = AppendInputs {
-        q: rows(&q),
-        k: rows(&k),
-        v: rows(&v),
-        norms: Some(hlx_kernels::attention::append::HeadNorms {
-            weights: [&gains, &gains],
-            eps: 1e-5,
-        }),
-        turn: Some(hlx_kernels::attention::append::HeadTurn {
-            frequencies: &frequencies,
-            scale: 1.0,
-        }),
-        first_positions: &run.ids(&first)?,
-        lengths: &run.ids(&lengths)?,
-    };
-    let shape = AppendShape {
-        batch,
-        time,
-        heads,
-        key_heads: heads,
-        head_width: width,
-        capacity,
-    };
-    append_heads(run.ctx, &inputs, &q_out, [&caches[0], &caches[1]], &shape)?;
-    run.keep_where(&q_out, |at| !is_padding(at))?;
-    run.keep_all(&caches)
-}
-
-/// Every case, as a name and what runs it.
-pub fn cases() -> Vec<(&'static str, Case)> {
-    let square = |n: usize, head_width: usize| RangedAttention {
-        queries: n,
-        keys: n,
-        head_width,
-        scale: default_scale(head_width),
-        ..PLAIN
-    };
-    let case = Case::new;
-    let documents = |n: &[u32]| {
-        let mut first = 0;
-        n.iter()
-            .flat_map(|&n| {
-                first += n;
-                vec![first - n; n as usize]
-            })
-            .collect::<Vec<u32>>()
-    };
-    let ranged = |kernels| {
-        let windows = RangedAttention {
-            window: Some(9),
-            ..square(40, 12)
-        };
-        vec![
-            ("causal, 12 columns", case(kernels, square(40, 12), 33)),
-            ("a window", case(kernels, windows, 33)),
-            (
-                "both sides of a window, a cap",
-                case(
-                    kernels,
-                    RangedAttention {
-                        causal: false,
-                        soft_cap: Some(0.7),
-                        ..windows
-                    },
-                    20,
-                ),
-            ),
-            (
-                "documents, grouped heads",
-                Case {
-                    documents: Some([documents(&[3, 20, 1, 22]), documents(&[46])].concat()),
-                    ..case(
-                        kernels,
-                        RangedAttention {
-                            batch: 2,
-                            heads: 2,
-                            ..square(46, 9)
-                        },
-                        23,
-                    )
-                },
-            ),
-            (
-                "lengths",
-                Case {
-                    lengths: Some(vec![4, 37]),
-                    first_positions: Some(vec![0, 0]),
-                    ..case(
-                        kernels,
-                        RangedAttention {
-                            batch: 2,
-                            ..square(40, 33)
-                        },
-                        33,
-                    )
-                },
-            ),
-            (
-                "dropped weights",
-                case(
-                    kernels,
-                    RangedAttention {
-                        dropout: DROPOUT,
-                        ..square(40, 16)
-                    },
-                    33,
-                ),
-            ),
-            ("causal, 80 columns", case(kernels, square(34, 80), 33)),
-            ("causal, 132 columns", case(kernels, square(34, 132), 33)),
-            (
-                "stored, a window, documents",
-                Case {
-                    documents: Some(documents(&[40, 28])),
-                    ..case(
-                        kernels,
-                        RangedAttention {
-                            window: Some(21),
-                            ..square(68, 72)
-                        },
-                        45,
-                    )
-                },
-            ),
-            ("stored, causal", case(kernels, square(68, 136), 33)),
-        ]
-    };
-    let cache = |kernels| {
-        vec![(
-            "a cache",
-            Case {
-                lengths: Some(vec![4, 40]),
-                first_positions: Some(vec![2, 38]),
-                ..case(
-                    kernels,
-                    RangedAttention {
-                        batch: 2,
-                        queries: 2,
-                        keys: 44,
-                        heads: 2,
-                        ..square(44, 16)
-                    },
-                    1,
-                )
-            },
-        )]
-    };
-    let packed = Kernels::Packed;
-    let dropped = |n, width| RangedAttention {
-        dropout: DROPOUT,
-        ..square(n, width)
-    };
-    let mut all = vec![
-        ("packed, 8 columns", case(packed, square(66, 8), 33)),
-        ("packed, 64 columns", case(packed, square(34, 64), 33)),
-        ("packed, 80 columns", case(packed, square(34, 80), 33)),
-        ("packed, 33 columns", case(packed, square(34, 33), 20)),
-        (
-            "packed, dropped, 16 columns",
-            case(packed, dropped(34, 16), 20),
-        ),
-        (
-            "packed, dropped, 80 columns",
-            case(packed, dropped(34, 80), 33),
-        ),
-    ];
-    all.extend(ranged(Kernels::Ranged));
-    let of_integers = ranged(Kernels::Integers).into_iter();
-    all.extend(of_integers.filter(|(name, _)| !name.starts_with("stored")));
-    all.extend(cache(Kernels::Ranged));
-    all.extend(cache(Kernels::FewQueries));
-    all.extend(cache(Kernels::Integers));
-    all.extend(cache(Kernels::Cached));
-    all
-}
-
 /// The bodies.
 pub fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -748,7 +425,7 @@ pub fn entries() -> Vec<Entry> {
         };
         let name = format!("attention, {kernels}, {:?}, {name}", case.kernels);
         if case.kernels == Kernels::Cached {
-            entries.push(Entry::new(&name, ways, move |run| cached(run, &case)));
+            entries.push(Entry::new(&name, ways, move |run| of_cache(run, &case)));
             continue;
         }
         let again = case.clone();
@@ -761,10 +438,5 @@ pub fn entries() -> Vec<Entry> {
             }));
         }
     }
-    entries.push(Entry::new(
-        "tokens on their way into a cache",
-        &[],
-        appended,
-    ));
     entries
 }

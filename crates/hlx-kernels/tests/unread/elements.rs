@@ -247,6 +247,27 @@ fn maps(run: &mut Run<'_>) -> Result<(), KernelError> {
     Ok(())
 }
 
+/// Elements that are dropped: they are +0, whatever they were.
+fn dropped(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let config = Dropout {
+        p: 0.4,
+        seed: 7,
+        purpose: 1,
+        batch: 2,
+        time: 3,
+        width: 11,
+    };
+    let n = 66;
+    let counter = run.ids(&[2, 1])?;
+    let (ones, mask) = (run.memory.input(run.ctx, &[1.0; 66])?, run.output(n)?);
+    dropout(run.ctx, &ones, &mask, &counter, &config)?;
+    let mask = run.ctx.download_f32(&mask)?;
+    let x = run.input_hiding(&values(1, n), |at| mask[at] == 0.0)?;
+    let y = run.output(n)?;
+    dropout(run.ctx, &x, &y, &counter, &config)?;
+    run.keep(&y)
+}
+
 /// Activations, whose kernels are maps too.
 fn activations(run: &mut Run<'_>) -> Result<(), KernelError> {
     let n = LENGTHS[0];
@@ -321,6 +342,7 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("branches that are not chosen", &[], choices),
         Entry::new("gaps between strided elements", &MAPS[1..], gaps),
         Entry::new("maps", MAPS, maps),
+        Entry::new("dropped elements", MAPS, dropped),
         Entry::new("activations", &[], activations),
         Entry::new("fills", &[], fills),
         Entry::new("turns", &[], turns),

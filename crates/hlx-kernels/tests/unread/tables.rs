@@ -27,10 +27,12 @@ use crate::Entry;
 use crate::run::{Run, Tensor};
 use crate::ways::{DIGESTS, INTEGERS, PROCESSORS, ROWS};
 
-/// Rows of the table that no token names.
+/// Rows of the table that no token names, and the gradient of a token that is outside of it.
 fn embeddings(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (n, vocabulary) = (24, 50);
-    let tokens: Vec<u32> = ids(1, n, 20);
+    let mut tokens: Vec<u32> = ids(1, n, 20);
+    let outside = 5;
+    tokens[outside] = vocabulary as u32;
     let of_tokens = run.ids(&tokens)?;
     for width in [7, 12] {
         let weight = run.input_hiding(&normal(2, vocabulary * width), |at| {
@@ -38,7 +40,7 @@ fn embeddings(run: &mut Run<'_>) -> Result<(), KernelError> {
         })?;
         let y = run.output(n * width)?;
         embedding_forward(run.ctx, &of_tokens, &weight, &y, n, vocabulary, width)?;
-        let dy = run.input(&normal(3, n * width))?;
+        let dy = run.input_hiding(&normal(3, n * width), |at| at / width == outside)?;
         let dweight = run.output(2 * vocabulary * width)?;
         let of = [2, n / 2];
         embedding_backward(
@@ -242,28 +244,36 @@ fn sources(
     n: usize,
 ) -> Result<(), KernelError> {
     let (x, up) = (run.input(&normal(4, m * k))?, run.input(&normal(5, m * k))?);
-    let (weight, bias) = (run.input(&normal(6, k))?, run.input(&normal(7, k))?);
     let kind = Activation::Gelu;
     let of = Preparation::of_rows(m, k, Width::Wide);
+    let gated = Source::Gated {
+        kind,
+        x: &x,
+        up: &up,
+    };
+    for source in [Source::Activation { kind, x: &x }, gated] {
+        let (a, c) = (Prepared::new(run.ctx, source, of)?, run.output(m * n)?);
+        let shape = IntegerProduct::new(m, n, k);
+        integer_product(run.ctx, [&a, b], None, &c, &shape, Epilogue::None)?;
+        run.keep(&c)?;
+    }
+    Ok(())
+}
+
+/// Norms whose results are integers at once.
+fn integer_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (m, n, k) = (3, 5, 133);
+    let (x, b) = (run.input(&normal(4, m * k))?, run.input(&normal(2, n * k))?);
+    let (weight, bias) = (run.input(&normal(6, k))?, run.input(&normal(7, k))?);
+    let b = Prepared::new(run.ctx, &b, Preparation::of_rows(n, k, Width::Narrow))?;
     let (stats, rms) = (run.output(2 * m)?, run.output(m)?);
-    let prepared = [
-        Prepared::new(run.ctx, Source::Activation { kind, x: &x }, of)?,
-        Prepared::new(
-            run.ctx,
-            Source::Gated {
-                kind,
-                x: &x,
-                up: &up,
-            },
-            of,
-        )?,
+    for a in [
         prepare_layer_norm(run.ctx, &x, [&weight, &bias], &stats, 1e-5, [m, k])?,
         prepare_rms_norm(run.ctx, &x, &weight, &rms, 1e-5, [m, k])?,
-    ];
-    for a in &prepared {
+    ] {
         let c = run.output(m * n)?;
         let shape = IntegerProduct::new(m, n, k);
-        integer_product(run.ctx, [a, b], None, &c, &shape, Epilogue::None)?;
+        integer_product(run.ctx, [&a, &b], None, &c, &shape, Epilogue::None)?;
         run.keep(&c)?;
     }
     run.keep_all([&stats, &rms])
@@ -415,7 +425,7 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("experts", INTEGERS, experts),
         Entry::new("experts, tiles", &crate::ways::PRODUCTS[2..4], experts),
         Entry::new("products over integers", INTEGERS, integer_products),
-        Entry::new("products over integers, rows", ROWS, integer_products),
+        Entry::new("norms over integers", ROWS, integer_norms),
         Entry::new("optimizers", &[], optimizers),
         Entry::new("digests", DIGESTS, digests),
     ]

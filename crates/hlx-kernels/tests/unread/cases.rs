@@ -1,0 +1,174 @@
+//! The cases of attention: every rule of what a query sees, for every set of kernels.
+
+use hlx_kernels::attention::default_scale;
+use hlx_kernels::attention::ranged::{RangedAttention, WeightDropout};
+
+use crate::attention::{Case, Kernels};
+
+const PLAIN: RangedAttention = RangedAttention {
+    batch: 1,
+    queries: 34,
+    keys: 34,
+    heads: 1,
+    key_heads: 1,
+    head_width: 80,
+    scale: 0.11,
+    soft_cap: None,
+    dropout: None,
+    causal: true,
+    window: None,
+};
+
+const DROPOUT: Option<WeightDropout> = Some(WeightDropout {
+    p: 0.3,
+    seed: 0x1234_5678_9abc,
+    purpose: 9,
+});
+
+/// Every case, as a name and what runs it.
+pub fn cases() -> Vec<(&'static str, Case)> {
+    let square = |n: usize, head_width: usize| RangedAttention {
+        queries: n,
+        keys: n,
+        head_width,
+        scale: default_scale(head_width),
+        ..PLAIN
+    };
+    let case = Case::new;
+    let documents = |n: &[u32]| {
+        let mut first = 0;
+        n.iter()
+            .flat_map(|&n| {
+                first += n;
+                vec![first - n; n as usize]
+            })
+            .collect::<Vec<u32>>()
+    };
+    let ranged = |kernels| {
+        let windows = RangedAttention {
+            window: Some(9),
+            ..square(40, 12)
+        };
+        vec![
+            ("causal, 12 columns", case(kernels, square(40, 12), 33)),
+            ("a window", case(kernels, windows, 33)),
+            (
+                "both sides of a window, a cap",
+                case(
+                    kernels,
+                    RangedAttention {
+                        causal: false,
+                        soft_cap: Some(0.7),
+                        ..windows
+                    },
+                    20,
+                ),
+            ),
+            (
+                "documents, grouped heads",
+                Case {
+                    documents: Some([documents(&[3, 20, 1, 22]), documents(&[46])].concat()),
+                    ..case(
+                        kernels,
+                        RangedAttention {
+                            batch: 2,
+                            heads: 2,
+                            ..square(46, 9)
+                        },
+                        23,
+                    )
+                },
+            ),
+            (
+                "lengths",
+                Case {
+                    lengths: Some(vec![4, 37]),
+                    first_positions: Some(vec![0, 0]),
+                    ..case(
+                        kernels,
+                        RangedAttention {
+                            batch: 2,
+                            ..square(40, 33)
+                        },
+                        33,
+                    )
+                },
+            ),
+            (
+                "dropped weights",
+                case(
+                    kernels,
+                    RangedAttention {
+                        dropout: DROPOUT,
+                        ..square(40, 16)
+                    },
+                    33,
+                ),
+            ),
+            ("causal, 80 columns", case(kernels, square(34, 80), 33)),
+            ("causal, 132 columns", case(kernels, square(34, 132), 33)),
+            (
+                "stored, a window, documents",
+                Case {
+                    documents: Some(documents(&[40, 28])),
+                    ..case(
+                        kernels,
+                        RangedAttention {
+                            window: Some(21),
+                            ..square(68, 72)
+                        },
+                        45,
+                    )
+                },
+            ),
+            ("stored, causal", case(kernels, square(68, 136), 33)),
+        ]
+    };
+    let cache = |kernels| {
+        vec![(
+            "a cache",
+            Case {
+                lengths: Some(vec![4, 40]),
+                first_positions: Some(vec![2, 38]),
+                ..case(
+                    kernels,
+                    RangedAttention {
+                        batch: 2,
+                        queries: 2,
+                        keys: 44,
+                        heads: 2,
+                        ..square(44, 16)
+                    },
+                    1,
+                )
+            },
+        )]
+    };
+    let packed = Kernels::Packed;
+    let dropped = |n, width| RangedAttention {
+        dropout: DROPOUT,
+        ..square(n, width)
+    };
+    let mut all = vec![
+        ("packed, 8 columns", case(packed, square(66, 8), 33)),
+        ("packed, 64 columns", case(packed, square(34, 64), 33)),
+        ("packed, 80 columns", case(packed, square(34, 80), 33)),
+        ("packed, 33 columns", case(packed, square(34, 33), 20)),
+        (
+            "packed, dropped, 16 columns",
+            case(packed, dropped(34, 16), 20),
+        ),
+        (
+            "packed, dropped, 80 columns",
+            case(packed, dropped(34, 80), 33),
+        ),
+    ];
+    all.extend(ranged(Kernels::Ranged));
+    let of_integers = ranged(Kernels::Integers).into_iter();
+    all.extend(of_integers.filter(|(name, _)| !name.starts_with("stored")));
+    all.extend(cache(Kernels::Ranged));
+    all.extend(cache(Kernels::FewQueries));
+    all.extend(cache(Kernels::Integers));
+    all.extend(cache(Kernels::Cached));
+    all
+}
