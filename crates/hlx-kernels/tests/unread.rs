@@ -82,7 +82,9 @@ impl Entry {
             };
             for (device, ctx) in contexts.iter().enumerate() {
                 for (number, way) in self.ways().enumerate() {
-                    let tuned = way.of(ctx);
+                    let Some(tuned) = way.of(ctx) else {
+                        continue;
+                    };
                     let fillers = fillers(specials, number > 0, ctx.is_cpu());
                     let found = fillers.iter().find_map(|&filler| {
                         let found = self.run(&tuned, given(filler));

@@ -87,12 +87,12 @@ fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (bias, residual) = (run.input(&normal(3, n))?, run.input(&normal(4, m * n))?);
     let (c, out) = (run.output(m * n)?, run.output(m * n)?);
     let activation = Epilogue::Activation {
-        kind: Activation::Gelu,
+        kind: Activation::Relu,
         out: &out,
     };
     matmul_with(run.ctx, &a, &b, Some(&bias), &c, &shape, activation)?;
     run.keep_all([&c, &out])?;
-    let backward = Epilogue::ActivationBackward(Activation::Silu);
+    let backward = Epilogue::ActivationBackward(Activation::Relu);
     for epilogue in [Epilogue::Add(&residual), Epilogue::Scale(0.5), backward] {
         let c = run.input(&normal(5, m * n))?;
         matmul_with(run.ctx, &a, &b, None, &c, &shape, epilogue)?;

@@ -1,31 +1,44 @@
 //! The ways in which a [`Tuning`] can send a launch through the kernels, as changes of a device's own.
 
 use hlx_core::{
-    AttentionTuning, ColumnCut, Context, IntegerPath, MapTuning, ProductTile, ProductTuning,
-    RowCut, Tuning,
+    AttentionTuning, ColumnCut, Context, MapTuning, ProductTile, ProductTuning, RowCut, Tuning,
 };
 
 /// A change of a device's tuning.
 #[derive(Clone, Copy)]
 pub struct Way {
     pub name: &'static str,
+    /// Which of the device's ways to sum products of integers is taken, if not its own.
+    integers: Option<usize>,
     apply: fn(&mut Tuning),
 }
 
 const fn way(name: &'static str, apply: fn(&mut Tuning)) -> Way {
-    Way { name, apply }
+    Way {
+        name,
+        integers: None,
+        apply,
+    }
+}
+
+const fn integers(name: &'static str, number: usize) -> Way {
+    Way {
+        name,
+        integers: Some(number),
+        // Of a convolution as few patches at a time as there can be.
+        apply: |t| t.integer_patch_bytes = 1,
+    }
 }
 
 impl Way {
-    /// A handle of the device that takes this way.
-    pub fn of(&self, ctx: &Context) -> Context {
+    /// A handle of the device that takes this way; none where the device lacks it.
+    pub fn of(&self, ctx: &Context) -> Option<Context> {
         let mut tuning = ctx.tuning().clone();
         (self.apply)(&mut tuning);
-        if !ctx.integer_paths().contains(&tuning.products.integers) {
-            // The device's best.
-            tuning.products.integers = ctx.integer_paths()[ctx.integer_paths().len() - 1];
+        if let Some(number) = self.integers {
+            tuning.products.integers = *ctx.integer_paths().get(number)?;
         }
-        ctx.with_tuning(tuning).expect("a valid tuning")
+        Some(ctx.with_tuning(tuning).expect("a valid tuning"))
     }
 }
 
@@ -151,21 +164,12 @@ pub const ATTENTION: &[Way] = &[
     }),
 ];
 
+/// Every device has the first; most have no more than three.
 pub const INTEGERS: &[Way] = &[
-    way("plain integers", |t| {
-        t.products.integers = IntegerPath::Plain
-    }),
-    way("dot products", |t| t.products.integers = IntegerPath::Dots),
-    // `Way::of` replaces what the device lacks by its best.
-    way("the device's best integers", |t| {
-        t.products.integers = IntegerPath::Matrices(hlx_core::MatrixShape {
-            rows: 0,
-            columns: 0,
-            terms: 0,
-            subgroup: 0,
-        });
-        t.integer_patch_bytes = 1;
-    }),
+    integers("its first way to sum integers", 0),
+    integers("its second way to sum integers", 1),
+    integers("its third way to sum integers", 2),
+    integers("its fourth way to sum integers", 3),
 ];
 
 pub const DIGESTS: &[Way] = &[
