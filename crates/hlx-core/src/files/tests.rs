@@ -1,0 +1,325 @@
+//! Tests of files: what is replaced, what is written straight, and what a kill leaves of a set.
+
+use std::fs;
+use std::io::Result;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::set::PENDING;
+use super::*;
+
+/// A folder that is removed with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hlx-files-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("a folder").flatten();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_file_is_replaced_whole_and_temporaries_go() -> Result<()> {
+    let folder = Folder::new("whole");
+    let path = folder.join("a.bin");
+    write_atomically(&path, b"old")?;
+    write_atomically(&path, b"new")?;
+    assert_eq!(fs::read(&path)?, b"new");
+    assert!(
+        write_and_sync(&path, b"again").is_err(),
+        "an existing file is kept"
+    );
+    let left = temporary_beside(&path);
+    assert!(is_temporary(&left) && left != temporary_beside(&path));
+    fs::write(&left, b"half")?;
+    fs::create_dir(folder.join(".step-1.77-0.tmp"))?;
+    remove_temporaries(&folder.0, Duration::from_secs(3600))?;
+    assert!(left.exists(), "another process may be writing it");
+    remove_temporaries(&folder.0, Duration::ZERO)?;
+    assert_eq!(folder.names(), ["a.bin"]);
+    let missing = folder.join("no/file");
+    assert!(write_atomically(&missing, b"x").is_err());
+    write_with_folder(&missing, b"x")?;
+    assert_eq!(fs::read(&missing)?, b"x");
+    let long = folder.join(&"ä".repeat(120));
+    write_atomically(&long, b"x")?;
+    assert_eq!(fs::read(&long)?, b"x");
+    Ok(())
+}
+
+#[test]
+fn only_names_that_hlx_makes_are_taken_for_temporaries() {
+    for name in [
+        ".notes.tmp",
+        "a.1-2.tmp",
+        ".a.1-2",
+        ".a.1.tmp",
+        ".a.-1.tmp",
+        ".a.x-1.tmp",
+    ] {
+        assert!(!is_temporary(Path::new(name)), "{name}");
+    }
+    assert!(is_temporary(Path::new("b/.a.txt.12-0.tmp")));
+}
+
+#[test]
+fn a_leftover_of_a_process_with_the_same_number_is_passed_over() -> Result<()> {
+    let folder = Folder::new("leftover");
+    let path = folder.join("a.bin");
+    // The names that come next; other tests of this process use some of them up.
+    let next = temporary_beside(&path).display().to_string();
+    let (stem, number) = next
+        .trim_end_matches(".tmp")
+        .rsplit_once('-')
+        .expect("a number");
+    let number: u64 = number.parse().expect("a number");
+    for number in number..number + 40 {
+        fs::write(format!("{stem}-{number}.tmp"), b"half")?;
+    }
+    write_atomically(&path, b"whole")?;
+    assert_eq!(fs::read(&path)?, b"whole");
+    write_folder_atomically(&folder.join("b"), &[("c", b"whole")])
+}
+
+#[test]
+fn a_bare_name_lies_in_the_current_folder() {
+    assert_eq!(parent(Path::new("a")), Path::new("."));
+    assert_eq!(parent(Path::new("a/b")), Path::new("a"));
+}
+
+#[test]
+fn an_input_is_known_under_every_name() -> Result<()> {
+    let folder = Folder::new("identity");
+    let input = folder.join("in.txt");
+    fs::write(&input, b"input")?;
+    fs::hard_link(&input, folder.join("hard.txt"))?;
+    fs::create_dir(folder.join("below"))?;
+    let mut names = vec!["in.txt", "hard.txt", "below/../in.txt"];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("in.txt", folder.join("soft.txt"))?;
+        std::os::unix::fs::symlink(&folder.0, folder.join("below/up"))?;
+        names.extend(["soft.txt", "below/up/in.txt"]);
+    }
+    for name in names {
+        let output = Output::at(&folder.join(name))?;
+        let error = output.apart_from(std::slice::from_ref(&input));
+        assert_eq!(
+            error.expect_err(name).to_string(),
+            "is the file that is read"
+        );
+    }
+    let other = Output::at(&folder.join("out.txt"))?.apart_from(&[input])?;
+    assert!(other.is_same(&Output::at(&folder.join("below/../out.txt"))?));
+    assert!(other.lies_in(&folder.0) && !other.lies_in(&folder.join("below")));
+    other.write(b"output")?;
+    assert_eq!(fs::read(folder.join("in.txt"))?, b"input");
+    assert!(Output::at(&folder.join("below")).is_err(), "a folder");
+    assert!(Output::at(&folder.join("no/out.txt")).is_err(), "no folder");
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn links_stay_and_what_they_name_is_replaced() -> Result<()> {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new("links");
+    fs::create_dir(folder.join("far"))?;
+    fs::write(folder.join("far/file"), b"old")?;
+    fs::set_permissions(folder.join("far/file"), fs::Permissions::from_mode(0o640))?;
+    symlink("far/second", folder.join("first"))?;
+    symlink("file", folder.join("far/second"))?;
+    symlink("far/new", folder.join("dangling"))?;
+    symlink("round", folder.join("round"))?;
+    for (link, file) in [("first", "far/file"), ("dangling", "far/new")] {
+        write_atomically(&folder.join(link), b"written")?;
+        assert!(folder.join(link).is_symlink(), "{link}");
+        assert_eq!(fs::read(folder.join(file))?, b"written");
+    }
+    assert!(folder.join("far/second").is_symlink());
+    let mode = fs::metadata(folder.join("far/file"))?.permissions().mode();
+    assert_eq!(mode & 0o777, 0o640, "a file keeps its permissions");
+    assert!(write_atomically(&folder.join("round"), b"x").is_err());
+    assert_eq!(folder.names(), ["dangling", "far", "first", "round"]);
+
+    symlink("far/set", folder.join("set"))?;
+    write_set(&folder.join("set"), &[("a", b"1"), ("b", b"2")], &[])?;
+    assert!(folder.join("set").is_symlink());
+    assert_eq!(fs::read(folder.join("far/set/b"))?, b"2");
+    fs::rename(folder.join("far/set/b"), folder.join("far/elsewhere"))?;
+    symlink("../elsewhere", folder.join("far/set/b"))?;
+    write_set(&folder.join("set"), &[("a", b"3"), ("b", b"4")], &[])?;
+    assert!(folder.join("far/set/b").is_symlink());
+    assert_eq!(fs::read(folder.join("far/elsewhere"))?, b"4");
+    Ok(())
+}
+
+#[cfg(unix)]
+#[test]
+fn devices_and_pipes_are_written_straight() -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = Folder::new("straight");
+    // Root makes a device of its own, so that a fault replaces that one.
+    let own = folder.join("null");
+    let mut mknod = std::process::Command::new("mknod");
+    let made = mknod.arg(&own).args(["c", "1", "3"]).output()?;
+    let has_own = made.status.success() && fs::write(&own, b"x").is_ok();
+    let device = match has_own {
+        true => own.as_path(),
+        false => Path::new("/dev/null"),
+    };
+    write_atomically(device, b"gone")?;
+    assert!(fs::metadata(device)?.file_type().is_char_device());
+    let _ = fs::remove_file(&own);
+    let pipe = folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
+    assert!(made.success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe)
+    });
+    let output = Output::at(&pipe)?;
+    output.write_with(|file| {
+        file.write_all(b"piece ")?;
+        file.write_all(b"by piece")
+    })?;
+    let read = reader.join().expect("the reader ends")?;
+    assert_eq!(read, b"piece by piece");
+    assert_eq!(folder.names(), ["pipe"]);
+    let error = write_set(&folder.0, &[("pipe", b"x")], &[]).expect_err("no file");
+    assert_eq!(error.to_string(), "pipe: is no regular file");
+    Ok(())
+}
+
+const OLD: [(&str, &[u8]); 3] = [("weights", b"old"), ("template", b"old"), ("sizes", b"old")];
+const NEW: [(&str, &[u8]); 3] = [("weights", b"new"), ("words", b"new"), ("sizes", b"new")];
+const NAMES: [&str; 4] = ["weights", "template", "words", "sizes"];
+
+/// What a reader finds of each name.
+fn read_all(folder: &Folder) -> Vec<Option<Vec<u8>>> {
+    let read = |name: &&str| fs::read(place(&folder.0, name)).ok();
+    NAMES.iter().map(read).collect()
+}
+
+/// Stops [`write_set`] after each of its changes, as a kill would.
+#[test]
+fn a_kill_leaves_the_old_set_or_the_new_one() -> Result<()> {
+    let folder = Folder::new("set");
+    let old = || Some(b"old".to_vec());
+    let new = || Some(b"new".to_vec());
+    let changes: [(&str, Option<&str>); 6] = [
+        ("sizes", None),
+        ("template", None),
+        ("pending/weights", Some("weights")),
+        ("pending/words", Some("words")),
+        ("pending/sizes", Some("sizes")),
+        ("pending/set.json", None),
+    ];
+    for stop in 0..=changes.len() {
+        fs::remove_dir_all(&folder.0)?;
+        write_set(&folder.0, &OLD, &NAMES)?;
+        assert_eq!(read_all(&folder), [old(), old(), None, old()]);
+        fs::create_dir(folder.join(".pending.7-0.tmp"))?;
+        fs::write(folder.join(".pending.7-0.tmp/weights"), b"ne")?;
+        assert_eq!(read_all(&folder), [old(), old(), None, old()], "staging");
+        let list = br#"{"files": ["weights", "words", "sizes"], "removed": ["template"]}"#;
+        let staged = [&NEW[..], &[("set.json", &list[..])]].concat();
+        write_folder_atomically(&folder.join(PENDING), &staged)?;
+        for (from, to) in &changes[..stop] {
+            match to {
+                Some(to) => fs::rename(folder.join(from), folder.join(to))?,
+                None => fs::remove_file(folder.join(from))?,
+            }
+        }
+        assert_eq!(
+            read_all(&folder),
+            [new(), None, new(), new()],
+            "stop {stop}"
+        );
+        let is_read_by_others = folder.join("sizes").exists();
+        assert_eq!(is_read_by_others, stop == 0 || stop >= 5, "stop {stop}");
+        write_set(&folder.0, &OLD, &NAMES)?;
+        assert_eq!(
+            read_all(&folder),
+            [old(), old(), None, old()],
+            "stop {stop}"
+        );
+        assert_eq!(folder.names(), ["sizes", "template", "weights"]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_set_that_is_refused_changes_nothing() -> Result<()> {
+    let folder = Folder::new("set-refused");
+    write_set(&folder.0, &OLD, &NAMES)?;
+    fs::create_dir(folder.join("words"))?;
+    assert!(
+        write_set(&folder.0, &NEW, &NAMES).is_err(),
+        "a folder's name"
+    );
+    fs::remove_dir(folder.join("words"))?;
+    fs::create_dir(folder.join(PENDING))?;
+    fs::write(folder.join("pending/weights"), b"a user's")?;
+    assert!(
+        write_set(&folder.0, &NEW, &NAMES).is_err(),
+        "a user's folder"
+    );
+    assert_eq!(fs::read(place(&folder.0, "weights"))?, b"old");
+    assert_eq!(fs::read(folder.join("pending/weights"))?, b"a user's");
+    fs::remove_dir_all(folder.join(PENDING))?;
+    if cfg!(unix) {
+        let held = fs::File::open(&folder.0)?;
+        held.try_lock().expect("free");
+        let error = write_set(&folder.0, &NEW, &NAMES).expect_err("held");
+        assert_eq!(error.to_string(), "is being written by another process");
+    }
+    assert_eq!(folder.names(), ["sizes", "template", "weights"]);
+    Ok(())
+}
+
+#[test]
+fn only_an_empty_folder_or_one_with_the_mark_is_free() -> Result<()> {
+    let folder = Folder::new("mark");
+    let check = |is_older: bool| check_free(&folder.0, "hlx import", |_| is_older);
+    check(false)?;
+    fs::write(folder.join(".pending.7-0.tmp"), b"left by a kill")?;
+    check(false)?;
+    check_free(&folder.join("new"), "hlx import", |_| false)?;
+    fs::write(folder.join("notes"), b"a user's")?;
+    let line = |verb: &str| {
+        let refused = check_free(&folder.0, verb, |_| false);
+        refused.expect_err("refused").to_string()
+    };
+    let foreign = "holds files that `hlx import` has not made; name an empty or a new folder";
+    assert_eq!(line("hlx import"), foreign);
+    check(true)?;
+    fs::write(folder.join(MARK_FILE), mark("hlx import")?)?;
+    check(false)?;
+    let other = "was made by `hlx import`; name an empty or a new folder";
+    assert_eq!(line("hlx export"), other);
+    let file = check_free(&folder.join("notes"), "hlx import", |_| true);
+    assert_eq!(file.expect_err("a file").to_string(), "is no folder");
+    Ok(())
+}
