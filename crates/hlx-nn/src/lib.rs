@@ -60,8 +60,8 @@ pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use hugging_face::{
-    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_tensors,
-    import_hugging_face, import_hugging_face_as, read_hugging_face_config,
+    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_files, hugging_face_tensors,
+    import_hugging_face, import_hugging_face_as, is_exported_config, read_hugging_face_config,
 };
 pub use init::Init;
 pub use language_model::{
@@ -74,10 +74,13 @@ pub use layers::{
     Hardswish, Identity, LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, MaxPool2d, Mish, Mlp,
     MultiHeadAttention, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
-pub use lora::{LoraConfig, LowRank, PEFT_CONFIG_FILE, PEFT_FILE, peft_config, read_peft_config};
+pub use lora::{
+    LoraConfig, LowRank, PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config,
+    read_peft_config,
+};
 pub use loss::{cross_entropy, mse};
 pub use model::Model;
-pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, save_model};
+pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, model_files, save_model};
 pub use module::{Members, Module};
 pub use optimizer::{
     AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,

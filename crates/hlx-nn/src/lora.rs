@@ -16,7 +16,7 @@ use crate::error::NnError;
 use crate::parameters::matches;
 use crate::{Init, Parameter, ParameterBuilder, Result, Weights};
 
-pub use peft::{PEFT_CONFIG_FILE, PEFT_FILE, peft_config, read_peft_config};
+pub use peft::{PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config, read_peft_config};
 
 /// The end of the names of the first factors.
 const A: &str = ".lora_A.weight";

@@ -1,9 +1,7 @@
 //! Model files: `model.safetensors` with the weights and `config.json` with the sizes.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use hlx_core::{Context, files};
 
@@ -15,12 +13,6 @@ pub const MODEL_FILE: &str = "model.safetensors";
 
 /// The file of the sizes.
 pub const CONFIG_FILE: &str = "config.json";
-
-/// The folder inside of a model's that holds both files until they are moved to their places.
-const PENDING: &str = "pending";
-
-/// Temporaries of this age were left by killed processes.
-const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A model whose shape can be written down.
 pub trait ModelConfig {
@@ -38,64 +30,33 @@ impl ModelConfig for Transformer {
 }
 
 /// Writes a model into a folder, which is made if it is not there. An interruption leaves the old
-/// model or the new one, and never the weights of one with the sizes of the other: both files are
-/// written to a temporary folder, which one rename makes `pending`; from then on the new model
-/// counts, and the files are moved to their places, the old sizes removed first. A `pending` that
-/// a crash has left is completed by the next [`save_model`] and read by [`load_model`].
+/// model or the new one, and never the weights of one with the sizes of the other
+/// ([`files::write_set`]).
 ///
 /// # Errors
 /// [`NnError::File`] with the system's reason, and what the device reports.
 pub fn save_model(folder: &Path, model: &Model<impl ModelConfig>) -> Result<()> {
+    write_files(folder, &model_files(model)?)
+}
+
+/// The files of a model's folder, as [`save_model`] writes them: names and bytes.
+///
+/// # Errors
+/// [`NnError::File`] with the serialiser's message, and what the device reports.
+pub fn model_files(model: &Model<impl ModelConfig>) -> Result<[(&'static str, Vec<u8>); 2]> {
     let config = model
         .config_json()
-        .map_err(|error| NnError::file(&folder.join(CONFIG_FILE), error))?
+        .map_err(|error| NnError::file(Path::new(CONFIG_FILE), error))?
         + "\n";
     let weights = model.weights().to_safetensors()?;
-    let write = || -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        files::remove_temporaries(folder, ABANDONED)?;
-        complete(folder)?;
-        let files = [(MODEL_FILE, &weights[..]), (CONFIG_FILE, config.as_bytes())];
-        files::write_folder_atomically(&folder.join(PENDING), &files)?;
-        complete(folder)
-    };
-    write().map_err(|error| NnError::file(folder, error))
+    Ok([(MODEL_FILE, weights), (CONFIG_FILE, config.into_bytes())])
 }
 
-/// Moves the files of `pending` to their places, if it is there.
-fn complete(folder: &Path) -> io::Result<()> {
-    let pending = folder.join(PENDING);
-    if !pending.is_dir() {
-        return Ok(());
-    }
-    if pending.join(CONFIG_FILE).exists() {
-        // Readers that do not know `pending` find no sizes now, rather than the old ones.
-        let removed = fs::remove_file(folder.join(CONFIG_FILE));
-        removed.or_else(|error| match error.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        })?;
-        files::sync_folder(folder)?;
-    }
-    for name in [MODEL_FILE, CONFIG_FILE] {
-        let (from, to) = (pending.join(name), folder.join(name));
-        if from.exists() {
-            fs::rename(from, to)?;
-            files::sync_folder(folder)?;
-            files::sync_folder(&pending)?;
-        }
-    }
-    fs::remove_dir(&pending)?;
-    files::sync_folder(folder)
-}
-
-/// Where a file of a model lies: in `pending` until it has been moved.
-fn place(folder: &Path, name: &str) -> PathBuf {
-    let pending = folder.join(PENDING).join(name);
-    if pending.is_file() {
-        return pending;
-    }
-    folder.join(name)
+/// Writes the files of a model together.
+pub(crate) fn write_files(folder: &Path, contents: &[(&'static str, Vec<u8>); 2]) -> Result<()> {
+    let contents = contents.each_ref().map(|(name, bytes)| (*name, &bytes[..]));
+    let written = files::write_set(folder, &contents, &[]);
+    written.map_err(|error| NnError::file(folder, error))
 }
 
 /// Reads a model from the folder that [`save_model`] wrote.
@@ -104,7 +65,7 @@ fn place(folder: &Path, name: &str) -> PathBuf {
 /// [`NnError::File`] for a file that is missing, truncated, malformed, or whose tensors are not
 /// those of its configuration, with the first that differs, or not finite; and what the device reports.
 pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
-    let config_path = place(folder, CONFIG_FILE);
+    let config_path = files::place(folder, CONFIG_FILE);
     let text = read(&config_path)?;
     let config: TransformerConfig =
         serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
@@ -115,12 +76,12 @@ pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
 
 /// Reads the bytes of `config.json` of a folder that [`save_model`] wrote.
 pub(crate) fn read_config(folder: &Path) -> Result<Vec<u8>> {
-    read(&place(folder, CONFIG_FILE))
+    read(&files::place(folder, CONFIG_FILE))
 }
 
 /// Reads the weights of a folder that [`save_model`] wrote.
 pub(crate) fn read_weights(folder: &Path, weights: &Weights) -> Result<()> {
-    let path = place(folder, MODEL_FILE);
+    let path = files::place(folder, MODEL_FILE);
     let bytes = read(&path)?;
     let loaded = check_finite(&bytes).and_then(|()| weights.load_safetensors(&bytes));
     tracing::debug!("read the model of {}", folder.display());
@@ -158,7 +119,10 @@ mod tests {
         load_model(&ctx, folder)?.weights().digest()
     }
 
-    /// Stops [`save_model`] after each of its renames and removals, as a crash would.
+    const PENDING: &str = "pending";
+
+    /// Versions of HLX without a list of the files in `pending` stopped after each of their renames and
+    /// removals, as a crash would.
     #[test]
     fn a_crash_leaves_no_new_weights_beside_old_sizes() -> Result<()> {
         let folder = std::env::temp_dir().join(format!("hlx-model-{}", std::process::id()));

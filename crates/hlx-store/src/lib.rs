@@ -55,11 +55,19 @@ impl Store {
     /// Opens the store in a folder, which is made if it is not there.
     ///
     /// # Errors
-    /// [`StoreError::Io`] with the folder and the system's message. A store that cannot be written
-    /// opens all the same, and can be read.
+    /// [`StoreError::Io`] with the folder and the system's message; a folder that holds something else, in
+    /// which collection would remove files. A store that cannot be written opens all the same, and can be
+    /// read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let root = path.as_ref().to_owned();
+        let mut entries = std::fs::read_dir(&root).into_iter().flatten();
         let store = Self { root };
+        if entries.next().is_some() && !store.objects().is_dir() {
+            let reason = std::io::Error::other("holds other files, and is no store");
+            return Err(StoreError::io("open the content store", &store.root)(
+                reason,
+            ));
+        }
         for folder in [store.objects(), store.pins_folder(), store.temporaries()] {
             std::fs::create_dir_all(&folder)
                 .map_err(StoreError::io("open the content store", &folder))?;

@@ -331,6 +331,23 @@ fn folders_that_cannot_be_made_or_written_are_named() {
     assert_eq!(place.store.list().expect("lists").len(), 1);
 }
 
+/// A store took any folder for its own, and collection removed old files of a folder `tmp` in it.
+#[test]
+fn a_folder_of_others_is_no_store() {
+    let place = Scratch::new("foreign");
+    let folder = place.path.join("home");
+    fs::create_dir_all(folder.join("tmp")).expect("made");
+    fs::write(folder.join("tmp/notes"), b"a user's").expect("writes");
+    let error = Store::open(&folder).expect_err("must fail").to_string();
+    let expected = "home: holds other files, and is no store";
+    assert!(error.ends_with(expected), "{error}");
+    assert_eq!(fs::read_dir(&folder).expect("reads").count(), 1);
+    let empty = place.path.join("empty");
+    fs::create_dir(&empty).expect("made");
+    Store::open(&empty).expect("opens");
+    Store::open(&empty).expect("opens again");
+}
+
 #[test]
 fn threads_write_the_same_and_collect_beside_each_other() {
     let place = Scratch::new("threads");

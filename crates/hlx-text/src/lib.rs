@@ -31,8 +31,8 @@ pub use bytes::SharedBytes;
 pub use chat::{ChatTemplate, Message};
 pub use error::TextError;
 pub use prepare::{
-    PrepareOptions, PrepareProgress, ScanOptions, SourceFormat, characters_of_files, count_words,
-    prepare,
+    Companion, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat, characters_of_files,
+    count_words, prepare,
 };
 pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
 pub use tokenizer::{

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hlx_text::{
-    BpeTrainer, PrepareOptions, Result, SourceFormat, TextError, TokenShards, Tokenizer,
-    WordCounts, prepare,
+    BpeTrainer, Companion, PrepareOptions, Result, ShardOptions, ShardWriter, SourceFormat,
+    TextError, TokenShards, Tokenizer, WordCounts, prepare,
 };
 
 const CORPUS: &str = include_str!("fixtures/corpus.txt");
@@ -399,5 +399,98 @@ fn a_folder_is_not_mixed_with_another_work() -> Result<()> {
         line.contains("states no token that begins a document"),
         "{line}"
     );
+    Ok(())
+}
+
+/// A preparation that was killed behind its index lacked the chat template for good, and passed for whole.
+#[test]
+fn a_preparation_killed_behind_its_index_gets_what_belongs_to_it() -> Result<()> {
+    let folder = Folder::new("indexed");
+    let input = folder.file("a.txt", "a text");
+    let options = PrepareOptions {
+        companions: vec![Companion {
+            name: "chat_template.jinja".to_owned(),
+            bytes: b"{{ messages }}".to_vec(),
+        }],
+        ..folder.options(&[input], "out")
+    };
+    let stopped = prepare(&options, &Tokenizer::bytes(), |_| ControlFlow::Break(()));
+    assert!(stopped.is_err());
+    let line = TokenShards::open(&options.out).expect_err("has no index");
+    let expected = "is not whole: the same `hlx data prepare` goes on with it";
+    assert!(line.to_string().ends_with(expected), "{line}");
+    assert!(
+        options.out.join("chat_template.jinja").is_file(),
+        "before the index"
+    );
+    let state = fs::read(options.out.join("progress.json")).expect("a state");
+    run(&options, &Tokenizer::bytes())?;
+    let whole = files(&options.out);
+    folder.file("out/progress.json", state);
+    folder.file("out/lock", "");
+    fs::remove_file(options.out.join("chat_template.jinja")).expect("removed");
+    run(&options, &Tokenizer::bytes())?;
+    assert_eq!(files(&options.out), whole);
+    Ok(())
+}
+
+/// A preparation took any folder for its own: it emptied `lock`, removed `progress.json`, everything that was
+/// called `.*.tmp`, and wrote over `tokenizer.json`, even where it refused the folder in the end.
+#[test]
+fn a_folder_of_others_is_not_touched() -> Result<()> {
+    let folder = Folder::new("foreign");
+    let input = folder.file("a.txt", "a text");
+    let cases: [&[(&str, &str)]; 7] = [
+        &[("lock", "a user's")],
+        &[("progress.json", "{}")],
+        &[("progress.json", "")],
+        &[(".notes.tmp", "a user's")],
+        &[("tokenizer.json", "{}"), ("lock", "")],
+        &[("index.json", "{}")],
+        &[("shard-00000.bin", "a user's")],
+    ];
+    for (number, case) in cases.into_iter().enumerate() {
+        let out = format!("out-{number}");
+        for (name, text) in case {
+            folder.file(&format!("{out}/{name}"), text);
+        }
+        let options = folder.options(std::slice::from_ref(&input), &out);
+        let before = files(&options.out);
+        let line = fails(&options, &Tokenizer::bytes());
+        assert!(line.ends_with("; name an empty or a new folder"), "{line}");
+        assert_eq!(files(&options.out), before, "{case:?}");
+    }
+    // What a kill before the first file leaves is no hindrance.
+    folder.file("left/lock", "");
+    folder.file("left/.progress.json.7-0.tmp", "{");
+    run(&folder.options(&[input], "left"), &Tokenizer::bytes())?;
+    let names: Vec<_> = files(&folder.0.join("left"))
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "index.json",
+            "shard-00000.bin",
+            "shard-00000.starts",
+            "tokenizer.json"
+        ]
+    );
+    let options = ShardOptions::new(256);
+    folder.file("writer/notes.txt", "a user's");
+    assert!(ShardWriter::create(&folder.0.join("writer"), options).is_err());
+    Ok(())
+}
+
+/// The folder of the result may lie in that of the corpus: a stopped preparation does not read its own shards.
+#[test]
+fn the_result_below_the_corpus_is_no_part_of_it() -> Result<()> {
+    let folder = Folder::new("below");
+    folder.file("corpus/a.txt", "a text");
+    let options = folder.options(&[folder.0.join("corpus")], "corpus/tokens");
+    let stopped = prepare(&options, &Tokenizer::bytes(), |_| ControlFlow::Break(()));
+    assert!(stopped.is_err());
+    assert_eq!(run(&options, &Tokenizer::bytes())?.n_documents(), 1);
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Language models outside of runs: folders of HLX and of Hugging Face, brought in and written out.
 
+mod write;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Deref;
@@ -7,33 +9,21 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
+use hlx_core::files::place;
 use hlx_core::{Arithmetic, Context};
 use hlx_nn::{
     CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
     LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, ParameterBuilder, cross_entropy,
-    export_hugging_face, hugging_face_dtype, hugging_face_tensors, import_hugging_face,
-    is_hugging_face_folder, load_language_model, load_language_model_as, read_peft_config,
-    save_model,
+    hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder, load_language_model,
+    load_language_model_as, read_peft_config,
 };
 
-use hlx_text::TOKENIZER_FILE;
-
+pub use self::write::{
+    CHAT_TEMPLATE_FILE, FolderKind, NamedFile, NewFolder, TOKENIZER_CONFIG_FILE, bring_companions,
+    companions, export, files_of, folders_of, import,
+};
 use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;
-
-/// The file of a chat template beside a tokenizer.
-pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
-/// The file of a tokenizer's special tokens beside it.
-pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
-
-/// What lies beside a model and goes with it.
-const COMPANIONS: [&str; 5] = [
-    CHAT_TEMPLATE_FILE,
-    "generation_config.json",
-    "special_tokens_map.json",
-    TOKENIZER_FILE,
-    TOKENIZER_CONFIG_FILE,
-];
 
 /// How a model is opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,9 +116,14 @@ pub fn is_run(path: &Path) -> Result<bool> {
     }
 }
 
+/// Whether a folder holds a model's configuration, as those of HLX and of Hugging Face do.
+pub fn is_model(folder: &Path) -> bool {
+    place(folder, hlx_nn::CONFIG_FILE).is_file()
+}
+
 fn ensure_model(path: &Path) -> Result<()> {
     ensure!(
-        path.join(hlx_nn::CONFIG_FILE).is_file(),
+        is_model(path),
         "{}: holds neither a run nor a model's config.json",
         path.display()
     );
@@ -174,7 +169,7 @@ pub fn open_adapted(
     );
     ensure_model(folder)?;
     let read = |name: &str| {
-        let path = adapter.join(name);
+        let path = place(adapter, name);
         fs::read(&path).with_context(|| path.display().to_string())
     };
     let base = load_language_model(&Context::cpu()?, folder)?;
@@ -212,68 +207,6 @@ fn open_adapted_as(ctx: &Context, folder: &Path, adapter: &Path, dtype: DType) -
     };
     let rounded = InferenceModel::rounded(ctx, dtype, model.weights(), declare)?;
     Ok(Opened::Half(Box::new(rounded)))
-}
-
-/// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the
-/// generation's settings that lie beside it. Returns the number of parameters.
-///
-/// # Errors
-/// As [`import_hugging_face`], and the system's message.
-pub fn import(from: &Path, to: &Path) -> Result<usize> {
-    ensure_another(from, to)?;
-    let model = import_hugging_face(&Context::cpu()?, from)?;
-    save_model(to, &model)?;
-    copy_companions(from, to)?;
-    Ok(model.weights().n_elements())
-}
-
-fn ensure_another(from: &Path, to: &Path) -> Result<()> {
-    let same = fs::canonicalize(from).ok().zip(fs::canonicalize(to).ok());
-    ensure!(
-        same.is_none_or(|(from, to)| from != to),
-        "{}: is the folder that is read",
-        to.display()
-    );
-    Ok(())
-}
-
-/// Writes a model as a Hugging Face folder.
-///
-/// # Errors
-/// A model without a Hugging Face form, as [`open`], and the system's message.
-pub fn export(from: &Path, to: &Path) -> Result<()> {
-    ensure_another(from, to)?;
-    let model = open(&Context::cpu()?, from, None)?;
-    ensure!(
-        !model.weights().has_lora(),
-        "{}: has adapters; `hlx lora --merge` writes a model that can be exported",
-        from.display()
-    );
-    let LanguageModelConfig::Causal(config) = model.config() else {
-        bail!(
-            "{}: is HLX's own transformer, which has no Hugging Face form; expected an architecture",
-            from.display()
-        );
-    };
-    export_hugging_face(model.weights(), &config, to)?;
-    let beside = RunFolder::open_checkpoint(from).map(|(run, _)| run.path().to_owned());
-    copy_companions(&beside.unwrap_or_else(|_| from.to_owned()), to)
-}
-
-/// Copies what lies beside a model: the tokenizer, its settings and chat template, and the generation's
-/// settings.
-///
-/// # Errors
-/// The system's message with the file.
-pub fn copy_companions(from: &Path, to: &Path) -> Result<()> {
-    for name in COMPANIONS {
-        let file = from.join(name);
-        if file.is_file() {
-            let copied = fs::copy(&file, to.join(name));
-            copied.with_context(|| format!("{}: cannot be copied", file.display()))?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns ids \[B, T\] as u32, each below the vocabulary.

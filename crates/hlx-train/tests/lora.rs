@@ -164,6 +164,22 @@ fn an_adapter_is_written_as_peft_has_it_and_merged_into_a_model_folder() {
         "2",
     ]);
 
+    let to = |out: &str| place.fails(&[&merge[..], &[out]].concat());
+    for out in ["hub", "adapter", "./adapter"] {
+        assert_eq!(to(out), format!("error: {out}: is the folder that is read"));
+    }
+    for out in ["tuned", "tokens"] {
+        assert!(to(out).ends_with("has not made; name an empty or a new folder"));
+    }
+    let line = place.fails(&["lora", "tuned", "--out", "merged"]);
+    let expected = "error: merged: was made by `hlx lora --merge`; name an empty or a new folder";
+    assert_eq!(line, expected);
+    place.succeeds(&["lora", "tuned", "--out", "own", "--merge"]);
+    assert_eq!(
+        read("merged/model.safetensors"),
+        read("own/model.safetensors")
+    );
+
     let line = place.fails(&[
         "lora",
         "tuned",

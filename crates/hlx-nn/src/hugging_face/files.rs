@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
 use hlx_autograd::DType;
+use hlx_core::files::place;
 use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
@@ -44,9 +45,9 @@ impl TensorFiles {
     /// Reads the headers of `model.safetensors`, or of the files that its index names.
     pub fn open(folder: &Path) -> Result<Self> {
         let mut tensors = BTreeMap::new();
-        let index_path = folder.join(INDEX_FILE);
+        let index_path = place(folder, INDEX_FILE);
         if !index_path.is_file() {
-            read_header(&folder.join(MODEL_FILE), &mut tensors)?;
+            read_header(&place(folder, MODEL_FILE), &mut tensors)?;
             return Ok(Self { tensors });
         }
         let text = fs::read(&index_path).map_err(|error| NnError::file(&index_path, error))?;

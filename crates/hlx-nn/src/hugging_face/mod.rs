@@ -12,6 +12,7 @@ use std::path::Path;
 
 use hlx_autograd::DType;
 use hlx_core::Context;
+use hlx_core::files::place;
 
 use self::files::TensorFiles;
 use crate::error::NnError;
@@ -22,7 +23,9 @@ use crate::{
 
 pub(crate) use self::names::{Place, place_of};
 pub(crate) use self::write::to_safetensors;
-pub use self::write::{NamedTensor, export_hugging_face, hugging_face_tensors};
+pub use self::write::{
+    NamedTensor, export_hugging_face, hugging_face_files, hugging_face_tensors, is_exported_config,
+};
 
 /// Reads the shape of a model from the `config.json` of a Hugging Face folder.
 ///
@@ -30,7 +33,7 @@ pub use self::write::{NamedTensor, export_hugging_face, hugging_face_tensors};
 /// [`NnError::File`] naming an architecture that is not known, a key whose value is not, or a key
 /// that is not and may change the result.
 pub fn read_hugging_face_config(folder: &Path) -> Result<CausalConfig> {
-    let path = folder.join(CONFIG_FILE);
+    let path = place(folder, CONFIG_FILE);
     let bytes = fs::read(&path).map_err(|error| NnError::file(&path, error))?;
     read::read_config(&bytes).map_err(|reason| NnError::file(&path, reason))
 }

@@ -1,11 +1,10 @@
 //! From a model to a Hugging Face folder.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
+use hlx_core::Buffer;
 use hlx_core::bytes::little_endian;
-use hlx_core::{Buffer, files};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value, json};
@@ -14,6 +13,7 @@ use super::names::place_of;
 use super::read::NAMES;
 use super::{stored_shape, transposed};
 use crate::error::NnError;
+use crate::model_file::write_files;
 use crate::{
     Architecture, CONFIG_FILE, CausalConfig, FeedForwardKind, MODEL_FILE, Positions, Result,
     RopeScaling, Rotary, Weights,
@@ -24,12 +24,23 @@ pub type NamedTensor = (String, Vec<usize>, Vec<f32>);
 
 /// Writes a model as a Hugging Face folder, `config.json` and `model.safetensors` in f32, which
 /// `transformers` loads by `AutoModelForCausalLM.from_pretrained`. The folder is made if it is not there,
-/// and files of these names are replaced.
+/// and files of these names are replaced together, as by [`save_model`](crate::save_model).
 ///
 /// # Errors
 /// [`NnError::Config`] for a model that its family cannot describe, [`NnError::File`] with the system's
 /// reason, and what the device reports.
 pub fn export_hugging_face(weights: &Weights, config: &CausalConfig, folder: &Path) -> Result<()> {
+    write_files(folder, &hugging_face_files(weights, config)?)
+}
+
+/// The files of a Hugging Face folder, as [`export_hugging_face`] writes them: names and bytes.
+///
+/// # Errors
+/// [`NnError::Config`] for a model that its family cannot describe, and what the device reports.
+pub fn hugging_face_files(
+    weights: &Weights,
+    config: &CausalConfig,
+) -> Result<[(&'static str, Vec<u8>); 2]> {
     let text = write_config(config)?;
     // Read again, it must be the same model: nothing is left out that the family does not have.
     let read = super::read::read_config(text.as_bytes()).map_err(refused)?;
@@ -41,13 +52,18 @@ pub fn export_hugging_face(weights: &Weights, config: &CausalConfig, folder: &Pa
         return Err(refused(reason));
     }
     let tensors = hugging_face_tensors(weights, weights.values(), config)?;
-    let bytes = to_safetensors(&tensors)?;
-    let write = || {
-        fs::create_dir_all(folder)?;
-        files::write_atomically(&folder.join(MODEL_FILE), &bytes)?;
-        files::write_atomically(&folder.join(CONFIG_FILE), text.as_bytes())
-    };
-    write().map_err(|error| NnError::file(folder, error))
+    Ok([
+        (MODEL_FILE, to_safetensors(&tensors)?),
+        (CONFIG_FILE, text.into_bytes()),
+    ])
+}
+
+/// Whether a `config.json` is, byte for byte, the one that [`export_hugging_face`] writes of the model that it
+/// describes: other programs write other keys.
+pub fn is_exported_config(bytes: &[u8]) -> bool {
+    let config = super::read::read_config(bytes).ok();
+    let written = config.and_then(|config| write_config(&config).ok());
+    written.is_some_and(|text| text.as_bytes() == bytes)
 }
 
 /// Returns what a flat buffer in the layout of the weights holds (the values, or the gradients) as the

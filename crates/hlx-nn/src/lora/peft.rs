@@ -273,6 +273,31 @@ pub fn peft_config(
     }))
 }
 
+/// Whether an `adapter_config.json` has the keys that [`peft_config`] writes and no other: the library PEFT
+/// writes more.
+pub fn is_own_peft_config(text: &[u8]) -> bool {
+    const KEYS: [&str; 14] = [
+        "alpha_pattern",
+        "base_model_name_or_path",
+        "bias",
+        "fan_in_fan_out",
+        "inference_mode",
+        "lora_alpha",
+        "lora_dropout",
+        "peft_type",
+        "r",
+        "rank_pattern",
+        "target_modules",
+        "task_type",
+        "use_dora",
+        "use_rslora",
+    ];
+    let keys = serde_json::from_slice::<Map<String, Value>>(text);
+    keys.is_ok_and(|keys| {
+        keys.len() == KEYS.len() && KEYS.iter().all(|key| keys.contains_key(*key))
+    })
+}
+
 /// Reads PEFT's `adapter_config.json` for a model of a shape: the rank, alpha, and the layers that its
 /// `target_modules` name.
 ///

@@ -11,9 +11,10 @@ mod scan;
 mod sources;
 mod state;
 
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+
+use hlx_core::files::write_atomically;
 
 use crate::shards::ShardOptions;
 use crate::tokenizer::TOKENIZER_FILE;
@@ -22,6 +23,7 @@ use encode::{Encoded, Encoder};
 use ordered::ordered;
 use reader::{Cuts, Reader};
 pub use scan::{ScanOptions, characters_of_files, count_words};
+use sources::Source;
 pub use sources::SourceFormat;
 use state::State;
 
@@ -49,6 +51,17 @@ pub struct PrepareOptions {
     pub shard_tokens: u64,
     /// Threads that tokenise.
     pub threads: usize,
+    /// Files that are put beside the shards, such as the settings of the tokenizer and its chat template.
+    pub companions: Vec<Companion>,
+}
+
+/// A file that goes with the shards of a preparation, and decides none of their bytes.
+#[derive(Clone, Debug)]
+pub struct Companion {
+    /// Its name in the folder.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
 }
 
 impl PrepareOptions {
@@ -65,6 +78,7 @@ impl PrepareOptions {
             end: true,
             shard_tokens: ShardOptions::new(1).shard_tokens,
             threads: threads(),
+            companions: Vec::new(),
         }
     }
 }
@@ -85,9 +99,11 @@ pub struct PrepareProgress {
     pub n_tokens: u64,
 }
 
-/// Tokenises files into a folder of shards, with the tokenizer beside them (`tokenizer.json`). If it is
-/// stopped, even killed, the same call goes on behind the last whole shard, and leaves the same
-/// files as a call that ran through. `progress` is called behind each chunk of about a megabyte, and may
+/// Tokenises files into a folder of shards, with the tokenizer beside them (`tokenizer.json`) and its
+/// companions. If it is stopped, even killed, the same call goes on behind the last whole shard, and leaves
+/// the same files as a call that ran through; the index comes last, so that a folder with one lacks nothing. A
+/// folder that is not empty and that no preparation has begun is refused, and nothing in it is touched.
+/// `progress` is called behind each chunk of about a megabyte, and may
 /// stop the work.
 ///
 /// ```
@@ -114,54 +130,91 @@ pub fn prepare(
     tokenizer: &Tokenizer,
     mut progress: impl FnMut(&PrepareProgress) -> ControlFlow<()> + Send,
 ) -> Result<TokenShards> {
-    let sources = sources::resolve(&options.inputs, options.format)?;
+    let sources = sources::resolve(&options.inputs, options.format, Some(&options.out))?;
     let template = template(options, tokenizer)?;
     let encoder = encoder(options, tokenizer, template.as_ref())?;
     let mut state = State::open(options, tokenizer, &sources)?;
-    let path = options.out.join(TOKENIZER_FILE);
-    let written = fs::write(&path, tokenizer.to_json());
-    written.map_err(|error| TextError::file(&path, error))?;
-    let shard_options = ShardOptions {
-        vocabulary_size: tokenizer.vocabulary_size(),
-        tokenizer: Some(tokenizer.digest().to_owned()),
-        shard_tokens: options.shard_tokens,
-    };
-    let mut writer = ShardWriter::resume(&options.out, shard_options, state.shards().to_vec())?;
-    let cuts = Cuts {
-        separator: options.separator.clone(),
-        end: tokenizer.specials().eos,
-    };
-    let mut reader = Reader::new(sources.clone(), cuts, state.place())?;
-    let mut n_bytes = 0;
-    ordered(
-        options.threads,
-        || reader.next(),
-        |chunk| encoder.chunk(chunk, &sources),
-        |encoded: Encoded| {
-            for part in &encoded.parts {
-                writer.push(&part.document, part.first)?;
-            }
-            if encoded.ends && writer.close_if_full()? {
-                state.save(encoded.next, writer.done())?;
-            }
-            n_bytes += encoded.n_bytes;
-            let reached = PrepareProgress {
-                done: encoded.done,
-                n_bytes,
-                n_tokens: writer.n_tokens(),
-            };
-            match progress(&reached) {
-                ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => {
-                    let reason = "was stopped; the same command goes on with it";
-                    Err(TextError::file(&options.out, reason))
-                }
-            }
-        },
-    )?;
-    writer.finish()?;
+    let json = tokenizer.to_json().as_bytes();
+    let companions = options.companions.iter();
+    let companions = companions.map(|one| (one.name.as_str(), &one.bytes[..]));
+    for (name, bytes) in companions.chain([(TOKENIZER_FILE, json)]) {
+        let path = options.out.join(name);
+        write_atomically(&path, bytes).map_err(|error| TextError::file(&path, error))?;
+    }
+    if !state.is_indexed() {
+        let work = Work {
+            options,
+            tokenizer,
+            encoder: &encoder,
+            sources: &sources,
+        };
+        work.write_shards(&mut state, &mut progress)?;
+    }
     state.finish()?;
     TokenShards::open(&options.out)
+}
+
+/// What [`prepare`] turns into shards.
+struct Work<'a> {
+    options: &'a PrepareOptions,
+    tokenizer: &'a Tokenizer,
+    encoder: &'a Encoder<'a>,
+    sources: &'a [Source],
+}
+
+impl Work<'_> {
+    /// Writes the shards behind those that are whole, and the index.
+    fn write_shards(
+        &self,
+        state: &mut State,
+        progress: &mut (impl FnMut(&PrepareProgress) -> ControlFlow<()> + Send),
+    ) -> Result<()> {
+        let Self {
+            options,
+            tokenizer,
+            encoder,
+            sources,
+        } = *self;
+        let shard_options = ShardOptions {
+            vocabulary_size: tokenizer.vocabulary_size(),
+            tokenizer: Some(tokenizer.digest().to_owned()),
+            shard_tokens: options.shard_tokens,
+        };
+        let mut writer = ShardWriter::resume(&options.out, shard_options, state.shards().to_vec())?;
+        let cuts = Cuts {
+            separator: options.separator.clone(),
+            end: tokenizer.specials().eos,
+        };
+        let mut reader = Reader::new(sources.to_vec(), cuts, state.place())?;
+        let mut n_bytes = 0;
+        ordered(
+            options.threads,
+            || reader.next(),
+            |chunk| encoder.chunk(chunk, sources),
+            |encoded: Encoded| {
+                for part in &encoded.parts {
+                    writer.push(&part.document, part.first)?;
+                }
+                if encoded.ends && writer.close_if_full()? {
+                    state.save(encoded.next, writer.done())?;
+                }
+                n_bytes += encoded.n_bytes;
+                let reached = PrepareProgress {
+                    done: encoded.done,
+                    n_bytes,
+                    n_tokens: writer.n_tokens(),
+                };
+                match progress(&reached) {
+                    ControlFlow::Continue(()) => Ok(()),
+                    ControlFlow::Break(()) => {
+                        let reason = "was stopped; the same command goes on with it";
+                        Err(TextError::file(&options.out, reason))
+                    }
+                }
+            },
+        )?;
+        writer.finish()
+    }
 }
 
 fn template(options: &PrepareOptions, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {

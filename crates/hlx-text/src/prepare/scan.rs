@@ -29,6 +29,15 @@ impl ScanOptions {
             threads: super::threads(),
         }
     }
+
+    /// The files that are read, in order.
+    ///
+    /// # Errors
+    /// An argument that names no file.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        let sources = resolve(&self.inputs, self.format, None)?;
+        Ok(sources.into_iter().map(|source| source.path).collect())
+    }
 }
 
 /// Counts the words of all texts of a corpus. `progress` gets the share read and the bytes.
@@ -72,7 +81,7 @@ fn scan<O: Send>(
     mut take: impl FnMut(O) + Send,
     mut progress: impl FnMut(f64, u64) + Send,
 ) -> Result<()> {
-    let sources = resolve(&options.inputs, options.format)?;
+    let sources = resolve(&options.inputs, options.format, None)?;
     let mut reader = Reader::new(sources.clone(), Cuts::default(), Default::default())?;
     let mut n_bytes = 0;
     ordered(

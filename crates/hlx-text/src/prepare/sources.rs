@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hlx_core::files::is_one_of;
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, TextError};
@@ -29,18 +30,24 @@ pub(crate) struct Source {
 }
 
 /// Resolves paths: files as they are, folders with everything below them but hidden files, globs. Each
-/// argument's files are sorted by their paths.
+/// argument's files are sorted by their paths. The folder `out` below another one is left out: it is where the
+/// result is written.
 ///
 /// # Errors
 /// An argument that names no file, in one line.
-pub(crate) fn resolve(arguments: &[PathBuf], format: Option<SourceFormat>) -> Result<Vec<Source>> {
+pub(crate) fn resolve(
+    arguments: &[PathBuf],
+    format: Option<SourceFormat>,
+    out: Option<&PathBuf>,
+) -> Result<Vec<Source>> {
+    let out = out.map_or(&[][..], std::slice::from_ref);
     let mut sources = Vec::new();
     for argument in arguments {
         let mut files = Vec::new();
         if argument.exists() {
-            add(argument, &mut files)?;
+            add(argument, out, &mut files)?;
         } else {
-            add_glob(argument, &mut files)?;
+            add_glob(argument, out, &mut files)?;
         }
         if files.is_empty() {
             return Err(TextError::file(argument, "holds no file"));
@@ -61,7 +68,7 @@ pub(crate) fn resolve(arguments: &[PathBuf], format: Option<SourceFormat>) -> Re
     }
 }
 
-fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+fn add(path: &Path, out: &[PathBuf], files: &mut Vec<PathBuf>) -> Result<()> {
     if !path.is_dir() {
         files.push(path.to_owned());
         return Ok(());
@@ -69,15 +76,17 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let failed = |error: std::io::Error| TextError::file(path, error);
     for entry in fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if !hidden {
-            add(&entry.path(), files)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_hidden = name.to_string_lossy().starts_with('.');
+        let is_out = path.is_dir() && is_one_of(&path, out);
+        if !is_hidden && !is_out {
+            add(&path, out, files)?;
         }
     }
     Ok(())
 }
 
-fn add_glob(argument: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+fn add_glob(argument: &Path, out: &[PathBuf], files: &mut Vec<PathBuf>) -> Result<()> {
     let text = argument.to_string_lossy();
     if !text.contains(['*', '?', '[']) {
         return Err(TextError::file(argument, "is not there"));
@@ -85,7 +94,9 @@ fn add_glob(argument: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let found = glob::glob(&text).map_err(|error| TextError::file(argument, error))?;
     for path in found {
         let path = path.map_err(|error| TextError::file(argument, error))?;
-        add(&path, files)?;
+        if !(path.is_dir() && is_one_of(&path, out)) {
+            add(&path, out, files)?;
+        }
     }
     Ok(())
 }

@@ -1,22 +1,21 @@
-//! How far a preparation is: what a killed one goes on from.
+//! How far a preparation is: what a killed one goes on from, and which folders it may take for its own.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hlx_core::digest::sha256_hex;
-use hlx_core::files::{remove_temporaries, write_atomically};
+use hlx_core::files::{folder_behind_links, is_temporary, remove_temporaries, write_atomically};
 use serde::{Deserialize, Serialize};
 
 use super::PrepareOptions;
 use super::reader::Place;
 use super::sources::Source;
-use crate::shards::{INDEX_FILE, ShardEntry};
+use crate::shards::{INDEX_FILE, Index, STATE_FILE, ShardEntry};
 use crate::{Result, TextError, Tokenizer};
 
-/// The file of the state, beside the shards until all are whole.
-const STATE_FILE: &str = "progress.json";
-/// The file that the process at work has locked.
+/// The file that the process at work has locked; it is empty.
 const LOCK_FILE: &str = "lock";
 
 /// The state in its folder, which is locked.
@@ -24,9 +23,10 @@ pub(super) struct State {
     folder: PathBuf,
     saved: Saved,
     lock: File,
+    is_indexed: bool,
 }
 
-/// What the file holds.
+/// What the file holds. It is the mark of a folder that a preparation has begun.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -36,53 +36,76 @@ struct Saved {
     shards: Vec<ShardEntry>,
 }
 
+/// What a folder holds that may be a preparation's.
+enum Found {
+    /// No folder, or nothing in it but what is left by a kill before the first file.
+    Nothing,
+    /// A preparation that has not ended.
+    Begun(Saved),
+    /// All shards and their index; the state too, where a kill left it.
+    Indexed(Option<Saved>),
+}
+
 impl State {
-    /// Locks the folder, which is created if it is missing, and reads how far the work is.
+    /// Locks the folder, which is created if it is missing, and reads how far the work is. A folder that holds
+    /// anything else is not touched.
     pub fn open(
         options: &PrepareOptions,
         tokenizer: &Tokenizer,
         sources: &[Source],
     ) -> Result<Self> {
-        let folder = options.out.clone();
-        let wrong = |reason: &str| Err(TextError::file(&folder, reason));
-        let failed = |error: std::io::Error| TextError::file(&folder, error);
-        if folder.join(INDEX_FILE).exists() {
+        let failed = |error: std::io::Error| TextError::file(&options.out, error);
+        let wrong = |reason: &str| Err(TextError::file(&options.out, reason));
+        let folder = folder_behind_links(&options.out).map_err(failed)?;
+        let work = identity(options, tokenizer, sources)?;
+        if let Found::Indexed(saved) = Found::look(&folder, &options.out)?
+            && saved.is_none_or(|saved| saved.work != work)
+        {
             remove_leftovers(&folder).map_err(failed)?;
             return wrong("holds token shards already");
         }
         fs::create_dir_all(&folder).map_err(failed)?;
-        let lock = File::create(folder.join(LOCK_FILE)).map_err(failed)?;
+        let mut lock = OpenOptions::new();
+        let lock = lock.write(true).create(true).truncate(false);
+        let lock = lock.open(folder.join(LOCK_FILE)).map_err(failed)?;
         if lock.try_lock().is_err() {
             return wrong("is being written by another process");
         }
+        // Another process may have ended its work before the lock was taken.
+        let (saved, is_indexed) = match Found::look(&folder, &options.out)? {
+            Found::Nothing => (None, false),
+            Found::Begun(saved) => (Some(saved), false),
+            Found::Indexed(saved) => (saved, true),
+        };
         // Nobody else writes here: what is temporary was left by a kill.
         remove_temporaries(&folder, Duration::ZERO).map_err(failed)?;
-        let work = identity(options, tokenizer, sources)?;
-        let saved = match fs::read(folder.join(STATE_FILE)) {
-            Ok(bytes) => {
-                let saved: Saved = serde_json::from_slice(&bytes)
-                    .map_err(|error| TextError::file(&folder.join(STATE_FILE), error))?;
-                if saved.work != work {
-                    return wrong(
-                        "was begun with other files, options or tokenizer; remove it to begin anew",
-                    );
-                }
-                saved
+        let saved = match saved {
+            Some(saved) if saved.work != work => {
+                return wrong(
+                    "was begun with other files, options or tokenizer; remove it to begin anew",
+                );
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Saved {
+            Some(saved) => saved,
+            None if is_indexed => return wrong("holds token shards already"),
+            None => Saved {
                 work,
                 place: Place::default(),
                 shards: Vec::new(),
             },
-            Err(error) => return Err(failed(error)),
         };
         let state = Self {
             folder,
             saved,
             lock,
+            is_indexed,
         };
         state.write()?;
         Ok(state)
+    }
+
+    /// Whether a kill came behind the index: all shards are whole.
+    pub fn is_indexed(&self) -> bool {
+        self.is_indexed
     }
 
     /// Where the work goes on.
@@ -113,12 +136,65 @@ impl State {
     pub fn finish(self) -> Result<()> {
         let Self { folder, lock, .. } = self;
         drop(lock);
-        for name in [STATE_FILE, LOCK_FILE] {
-            let path = folder.join(name);
-            fs::remove_file(&path).map_err(|error| TextError::file(&path, error))?;
-        }
-        Ok(())
+        remove_state(&folder).map_err(|error| TextError::file(&folder, error))
     }
+}
+
+impl Found {
+    /// Looks at a folder and changes nothing; `named` is what the user calls it.
+    fn look(folder: &Path, named: &Path) -> Result<Self> {
+        let read = |name: &str| match fs::read(folder.join(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => read
+                .map(Some)
+                .map_err(|error| TextError::file(&named.join(name), error)),
+        };
+        let foreign = |path: &Path, reason: &str| {
+            let reason = format!("{reason}; name an empty or a new folder");
+            Err(TextError::file(path, reason))
+        };
+        let state = read(STATE_FILE)?;
+        let saved = state.map(|bytes| serde_json::from_slice::<Saved>(&bytes));
+        if let Some(bytes) = read(INDEX_FILE)? {
+            let path = named.join(INDEX_FILE);
+            return match Index::parse(&bytes, &path) {
+                Ok(_) => Ok(Self::Indexed(saved.and_then(std::result::Result::ok))),
+                Err(error) => foreign(named, &format!("is no folder of token shards: {error}")),
+            };
+        }
+        match saved {
+            Some(Ok(saved)) => Ok(Self::Begun(saved)),
+            Some(Err(error)) => {
+                let reason = format!("is not of a preparation: {error}");
+                foreign(&named.join(STATE_FILE), &reason)
+            }
+            None if is_unstarted(folder).map_err(|error| TextError::file(named, error))? => {
+                Ok(Self::Nothing)
+            }
+            None => foreign(named, "holds files that `hlx data prepare` has not made"),
+        }
+    }
+}
+
+/// Whether a folder is missing, or holds nothing but what a kill leaves before the first file: temporary files
+/// and a lock, which is empty.
+fn is_unstarted(folder: &Path) -> std::io::Result<bool> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let is_lock = path.ends_with(LOCK_FILE) && is_empty_file(&path);
+        if !is_lock && !is_temporary(&path) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_empty_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
 /// Removes what a kill between the index and [`State::finish`] left.
@@ -126,16 +202,26 @@ fn remove_leftovers(folder: &Path) -> std::io::Result<()> {
     let Ok(lock) = File::open(folder.join(LOCK_FILE)) else {
         return Ok(());
     };
-    if lock.try_lock().is_err() {
-        return Ok(());
+    match lock.try_lock() {
+        Ok(()) => remove_state(folder),
+        Err(_) => Ok(()),
     }
-    for name in [STATE_FILE, LOCK_FILE] {
-        match fs::remove_file(folder.join(name)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+}
+
+/// Removes the state and the lock of a folder with an index. A file of these names that no preparation has
+/// written is kept.
+fn remove_state(folder: &Path) -> std::io::Result<()> {
+    let state = folder.join(STATE_FILE);
+    let is_state = fs::read(&state)
+        .is_ok_and(|bytes| bytes.is_empty() || serde_json::from_slice::<Saved>(&bytes).is_ok());
+    if is_state {
+        fs::remove_file(state)?;
     }
-    Ok(())
+    let lock = folder.join(LOCK_FILE);
+    match is_empty_file(&lock) {
+        true => fs::remove_file(lock),
+        false => Ok(()),
+    }
 }
 
 /// A digest of everything that decides the shards' bytes; the number of threads is none of it.

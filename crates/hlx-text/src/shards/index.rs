@@ -9,6 +9,8 @@ use crate::{Result, TextError};
 
 /// The name of the index in its folder.
 pub(crate) const INDEX_FILE: &str = "index.json";
+/// How far a preparation is, beside its shards until all are whole.
+pub(crate) const STATE_FILE: &str = "progress.json";
 /// What `format` says.
 const FORMAT: &str = "hlx-tokens";
 /// The version of the format.

@@ -20,8 +20,7 @@ use sha2::{Digest, Sha256};
 pub use writer::{ShardOptions, ShardWriter};
 
 use crate::{Result, SharedBytes, TextError};
-use index::Index;
-pub(crate) use index::{INDEX_FILE, ShardEntry};
+pub(crate) use index::{INDEX_FILE, Index, STATE_FILE, ShardEntry};
 use shard::Shard;
 use words::Width;
 
@@ -97,6 +96,10 @@ impl TokenShards {
         }
         let index_path = path.join(INDEX_FILE);
         let bytes = std::fs::read(&index_path).map_err(|error| {
+            if path.join(STATE_FILE).is_file() {
+                let reason = "is not whole: the same `hlx data prepare` goes on with it";
+                return TextError::file(path, reason);
+            }
             let reason = format!("{error}; a folder of token shards has an index");
             TextError::file(&index_path, reason)
         })?;

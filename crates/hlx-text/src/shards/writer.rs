@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use hlx_core::digest::{sha256_hex, to_hex};
-use hlx_core::files::{TemporaryFile, sync_folder, write_atomically};
+use hlx_core::files::{TemporaryFile, is_temporary, sync_folder, write_atomically};
 use sha2::{Digest, Sha256};
 
 use super::index::{INDEX_FILE, Index, ShardEntry, shard_files};
@@ -77,15 +77,25 @@ struct OpenShard {
 }
 
 impl ShardWriter {
-    /// Starts a folder, which is created if it is missing.
+    /// Starts a folder, which is created if it is missing. Shards that a writer has left that did not end are
+    /// written over.
     ///
     /// # Errors
     /// [`TextError::Argument`] for a vocabulary of no token or of 2^32; [`TextError::File`] for a
-    /// folder that holds an index already, or the system's message.
+    /// folder that holds an index already or files of others, or the system's message.
     pub fn create(folder: &Path, options: ShardOptions) -> Result<Self> {
         let index = folder.join(INDEX_FILE);
         if index.exists() {
             return Err(TextError::file(&index, "is there already"));
+        }
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut others = entries.filter(|entry| {
+            let (path, name) = (entry.path(), entry.file_name());
+            !is_temporary(&path) && !name.to_string_lossy().starts_with("shard-")
+        });
+        if others.next().is_some() {
+            let reason = "holds other files than token shards; name an empty or a new folder";
+            return Err(TextError::file(folder, reason));
         }
         Self::resume(folder, options, Vec::new())
     }

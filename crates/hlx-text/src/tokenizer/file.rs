@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use hlx_core::files::place;
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
@@ -38,10 +39,10 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Reads the files beside `path` that are there.
-    pub fn of(path: &Path) -> Result<Self> {
+    /// Reads the files of a folder that are there.
+    pub fn of(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
-            let path = path.with_file_name(name);
+            let path = place(folder, name);
             match std::fs::read_to_string(&path) {
                 Ok(text) => Ok(Some(text)),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -51,7 +52,7 @@ impl Beside {
         const CONFIG: &str = "tokenizer_config.json";
         let config = match read(CONFIG)? {
             Some(text) => serde_json::from_str(&text)
-                .map_err(|error| TextError::file(&path.with_file_name(CONFIG), error))?,
+                .map_err(|error| TextError::file(&folder.join(CONFIG), error))?,
             None => Value::Null,
         };
         Ok(Self {

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hlx_core::digest::sha256_hex;
+use hlx_core::files::{parent, place};
 use serde::{Deserialize, Serialize};
 
 pub use stream::DecodeStream;
@@ -135,12 +136,13 @@ impl Tokenizer {
     /// [`TextError::File`]: a file that cannot be read, or is no tokenizer.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let path = match path.is_dir() {
-            true => path.join(TOKENIZER_FILE),
-            false => path.to_owned(),
+        let (folder, name) = match (path.is_dir(), path.file_name()) {
+            (true, _) | (false, None) => (path, Path::new(TOKENIZER_FILE)),
+            (false, Some(name)) => (parent(path), Path::new(name)),
         };
+        let path = place(folder, &name.to_string_lossy());
         let json = std::fs::read(&path).map_err(|error| TextError::file(&path, error))?;
-        Self::read(&json, &path, &file::Beside::of(&path)?)
+        Self::read(&json, &path, &file::Beside::of(folder)?)
     }
 
     /// Reads what [`Tokenizer::to_json`] wrote, or the bytes of a `tokenizer.json`.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use hlx_core::files::place;
 use hlx_nn::CONFIG_FILE;
 use hlx_text::Tokenizer;
 use serde_json::Value;
@@ -49,7 +50,7 @@ const REFUSED: [(&str, f64); 27] = [
 
 /// The object of a folder's file; `None` without the file.
 fn read(folder: &Path, name: &str) -> Result<Option<Value>> {
-    let path = folder.join(name);
+    let path = place(folder, name);
     if !path.is_file() {
         return Ok(None);
     }

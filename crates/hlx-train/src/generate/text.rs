@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use hlx_core::Context;
-use hlx_nn::{CONFIG_FILE, CausalModel, LanguageModel};
+use hlx_core::files::place;
+use hlx_nn::{CausalModel, LanguageModel};
 use hlx_text::{TOKENIZER_FILE, Tokenizer};
 
 use super::growing::Growing;
@@ -46,8 +47,10 @@ impl TextModel {
                 (model, tokenizer, run.path().to_owned())
             }
             Err(error) => {
-                let is_model = path.join(CONFIG_FILE).is_file();
-                ensure!(is_model, "{error:#}, and no model's folder");
+                ensure!(
+                    model_folder::is_model(path),
+                    "{error:#}, and no model's folder"
+                );
                 let tokenizer = open_tokenizer(path)?;
                 let model = model_folder::open_as(ctx, path, opening)?;
                 (model, tokenizer, path.to_owned())
@@ -181,7 +184,7 @@ fn grown(
 
 fn open_tokenizer(folder: &Path) -> Result<Tokenizer> {
     ensure!(
-        folder.join(TOKENIZER_FILE).is_file(),
+        place(folder, TOKENIZER_FILE).is_file(),
         "{}: holds no {TOKENIZER_FILE}",
         folder.display()
     );

@@ -467,7 +467,7 @@ mod tests {
         for (step, loss) in [(1, 3.0), (2, 1.0), (3, 2.0), (4, 2.5), (5, 2.6)] {
             Checkpoint::write(&parent, digests(step, loss), &[]).expect("written");
         }
-        fs::create_dir(parent.join(".step-000009.tmp")).expect("folder");
+        fs::create_dir(parent.join(".step-000009.7-0.tmp")).expect("folder");
         Retention { keep: 2 }.apply(&parent).expect("applies");
         files::remove_temporaries(&parent, std::time::Duration::ZERO).expect("cleared");
         assert_eq!(steps(&parent), [2, 4, 5]);

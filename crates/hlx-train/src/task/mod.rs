@@ -21,6 +21,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
 use hlx_core::Context;
+use hlx_core::files::{parent, place};
 use hlx_nn::{
     CONFIG_FILE, CausalModel, Classifier, ForwardContext, LanguageModel, LanguageModelConfig,
     MODEL_FILE, Model, Module, ParameterBuilder, Weights, check_finite, load_language_model,
@@ -37,6 +38,7 @@ pub use tokens::TokenTask;
 use crate::config::{Config, SampleSection};
 use crate::data::{Batches, RandomWindows, Split, VOCABULARY};
 use crate::evaluate::{Evaluation, SampleLoss};
+use crate::model_folder::is_model;
 use crate::run::{Checkpoint, DIGESTS_FILE, RunFolder};
 
 /// A model and its data, as the training loop uses them.
@@ -306,9 +308,11 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
         return Ok(());
     };
     let path = Path::new(from);
-    let bytes = if path.is_file() {
-        std::fs::read(path).with_context(|| from.clone())?
-    } else if path.join(CONFIG_FILE).is_file() && !path.join(DIGESTS_FILE).is_file() {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = place(parent(path), &name);
+    let bytes = if file.is_file() {
+        std::fs::read(file).with_context(|| from.clone())?
+    } else if is_model(path) && !path.join(DIGESTS_FILE).is_file() {
         let model = load_language_model(&Context::cpu()?, path).context("train.init_from")?;
         model.weights().to_safetensors()?
     } else {

@@ -11,7 +11,7 @@ use hlx_text::TOKENIZER_FILE;
 use super::finite::{FiniteWatch, check_start};
 use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
-use crate::model_folder::copy_companions;
+use crate::model_folder;
 use crate::ranks::{Group, RankPlace, agreed_on, check_count, check_identity};
 use crate::run::{
     Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Link, Manifest, Monitor, Progress,
@@ -289,15 +289,15 @@ fn begin(start: &Start, config: &Config) -> Result<(RunFolder, RunLock, Option<M
 }
 
 /// Puts the tokenizer and what belongs to it into the folder of a run, which text is written with: those
-/// of the data, and what they lack from the model that the run begins with.
+/// of the data, and what they lack from the model that the run begins with. The tokenizer is written last: a
+/// run that was killed before it gets all of them when it is resumed.
 fn bring_companions(folder: &RunFolder, config: &Config, data: &Path) -> Result<()> {
     if folder.path().join(TOKENIZER_FILE).is_file() {
         return Ok(());
     }
-    if let Some(from) = &config.train.init_from {
-        copy_companions(Path::new(from), folder.path())?;
-    }
-    copy_companions(data, folder.path())
+    let from = config.train.init_from.as_deref().map(Path::new);
+    let from: Vec<&Path> = std::iter::once(data).chain(from).collect();
+    model_folder::bring_companions(&from, folder.path())
 }
 
 /// Opens the chain for appending after this state's record; `state` is that record made anew, and

@@ -6,13 +6,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use hlx_core::files::{parent, place};
 use hlx_text::{
-    PrepareOptions, PrepareProgress, SourceFormat, TokenShards, Tokenizer, characters_of_files,
-    prepare,
+    Companion, PrepareOptions, PrepareProgress, SourceFormat, TokenShards, Tokenizer,
+    characters_of_files, prepare,
 };
 
 use hlx_train::model_folder::{CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE};
 
+use crate::output::output;
 use crate::progress::{ShareBar, speed};
 use crate::tokenizer::Inputs;
 
@@ -93,18 +95,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 impl AsciiPairsArguments {
     fn run(&self) -> Result<()> {
+        let out = self
+            .out
+            .as_ref()
+            .map(|file| output(file, &[]))
+            .transpose()?;
         let pairs = hlx_data::ascii_pairs(self.count, self.seed)?;
         let mut lines = Vec::new();
         for pair in &pairs {
             serde_json::to_writer(&mut lines, pair)?;
             lines.push(b'\n');
         }
-        match &self.out {
-            Some(file) => {
-                fs::write(file, &lines).with_context(|| file.display().to_string())?;
+        match self.out.as_ref().zip(out) {
+            Some((file, out)) if !out.is_stdout() => {
+                let written = out.write(&lines);
+                written.with_context(|| file.display().to_string())?;
                 println!("{}: {} pairs", file.display(), pairs.len());
             }
-            None => match std::io::stdout().write_all(&lines) {
+            _ => match std::io::stdout().write_all(&lines) {
                 // The reader has as many pairs as it wants.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 written => written.context("standard output")?,
@@ -119,13 +127,14 @@ impl PrepareArguments {
         let bar = ShareBar::new();
         let tokenizer = self.tokenizer(&bar)?;
         let mut last = PrepareProgress::default();
-        let shards = prepare(&self.options()?, &tokenizer, |reached| {
+        let mut options = self.options()?;
+        options.companions = self.companions()?;
+        let shards = prepare(&options, &tokenizer, |reached| {
             last = *reached;
             bar.set(reached.done, format!("{} tokens", reached.n_tokens));
             ControlFlow::Continue(())
         })?;
         let time = bar.finish();
-        self.bring_chat_template()?;
         println!(
             "{}: {}; {}",
             self.out.display(),
@@ -135,27 +144,31 @@ impl PrepareArguments {
         Ok(())
     }
 
-    /// Puts what lies beside the tokenizer's file beside the shards' one, and the chat template that was
-    /// used.
-    fn bring_chat_template(&self) -> Result<()> {
+    /// What goes beside the shards: what lies beside the tokenizer's file, and the chat template that is used.
+    fn companions(&self) -> Result<Vec<Companion>> {
         let tokenizer = Path::new(&self.tokenizer);
         let folder = match tokenizer.is_dir() {
             true => tokenizer,
-            false => tokenizer.parent().unwrap_or(Path::new(".")),
+            false => parent(tokenizer),
         };
-        let mut files = vec![(folder.join(TOKENIZER_CONFIG_FILE), TOKENIZER_CONFIG_FILE)];
-        files.push(match &self.chat_template {
-            Some(template) => (template.clone(), CHAT_TEMPLATE_FILE),
-            None => (folder.join(CHAT_TEMPLATE_FILE), CHAT_TEMPLATE_FILE),
-        });
+        let template = self.chat_template.clone();
+        let files = [
+            (place(folder, TOKENIZER_CONFIG_FILE), TOKENIZER_CONFIG_FILE),
+            (
+                template.unwrap_or_else(|| place(folder, CHAT_TEMPLATE_FILE)),
+                CHAT_TEMPLATE_FILE,
+            ),
+        ];
         let is_file = !["bytes", "characters"].contains(&self.tokenizer.as_str());
+        let mut companions = Vec::new();
         for (from, name) in files {
             if from.is_file() && (is_file || self.chat_template.as_ref() == Some(&from)) {
-                let copied = fs::copy(&from, self.out.join(name));
-                copied.with_context(|| format!("{}: cannot be copied", from.display()))?;
+                let bytes = fs::read(&from).with_context(|| from.display().to_string())?;
+                let name = name.to_owned();
+                companions.push(Companion { name, bytes });
             }
         }
-        Ok(())
+        Ok(companions)
     }
 
     fn tokenizer(&self, bar: &ShareBar) -> Result<Tokenizer> {

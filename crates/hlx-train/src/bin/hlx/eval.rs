@@ -1,9 +1,10 @@
 //! `hlx eval`: a trained model's loss on a file, or on a folder of images, and a model folder's on prepared
 //! tokens.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_core::files::place;
 use hlx_nn::CausalModel;
 use hlx_text::Tokenizer;
 use hlx_train::config::RowKind;
@@ -17,6 +18,7 @@ use hlx_train::task::{PreparedRows, Task, Tokens};
 use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
+use crate::output::output;
 use crate::report::print_matrix;
 use crate::weights::WeightsArguments;
 
@@ -83,8 +85,7 @@ impl Rows {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let is_model = arguments.run.join(hlx_nn::CONFIG_FILE).is_file();
-    if is_model && !is_run(&arguments.run)? {
+    if model_folder::is_model(&arguments.run) && !is_run(&arguments.run)? {
         return arguments.evaluate_folder();
     }
     for (name, is_given) in [
@@ -100,6 +101,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let opening = arguments.weights.opening();
     opening.check_run(&arguments.run)?;
     let data = arguments.data()?;
+    if let Some(path) = &arguments.misread {
+        let folders = model_folder::folders_of(&arguments.run)?;
+        let inputs = [model_folder::files_of(&folders), files_below(&data)].concat();
+        output(path, &inputs)?;
+    }
     let (task, digests) = open_task(&ctx, &arguments.run, &data, opening, arguments.held_out)?;
     if let Some(dtype) = opening.dtype {
         ensure!(
@@ -143,6 +149,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         print_matrix(&report);
     }
     Ok(())
+}
+
+/// The file of a path, or the files of a folder.
+fn files_below(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path());
+    files.chain([path.to_owned()]).collect()
 }
 
 fn print_loss(found: &Evaluation) {
@@ -214,7 +227,7 @@ impl Arguments {
             n_tokens <= vocabulary || !is_known,
             "--data: its tokenizer has {n_tokens} tokens, and the model {vocabulary}"
         );
-        let file = self.run.join(hlx_text::TOKENIZER_FILE);
+        let file = place(&self.run, hlx_text::TOKENIZER_FILE);
         let stated = data.shards.tokenizer_digest().filter(|_| file.is_file());
         if let Some(stated) = stated {
             let own = Tokenizer::open(&file)?;

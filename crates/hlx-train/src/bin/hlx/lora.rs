@@ -4,13 +4,14 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use hlx_core::{Context, files};
+use hlx_core::Context;
 use hlx_nn::{
     CONFIG_FILE, LanguageModel, LoraConfig, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE,
     peft_config,
 };
-use hlx_train::model_folder::{copy_companions, open_adapted};
-use hlx_train::run::RunFolder;
+use hlx_train::model_folder::{
+    FolderKind, NamedFile, NewFolder, companions, folders_of, open_adapted,
+};
 use hlx_train::task::Sizes;
 use hlx_train::trained::Trained;
 
@@ -34,36 +35,36 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let read = arguments.read()?;
+    let kind = match arguments.merge {
+        true => FolderKind::Merged,
+        false => FolderKind::Adapter,
+    };
+    let new = NewFolder::at(&arguments.out, kind, &read)?;
     let (model, config) = arguments.open()?;
     let weights = model.weights();
     let architecture = model.config().architecture();
-    let written: [(&str, Vec<u8>); 2] = if arguments.merge {
+    let (own, companions): ([NamedFile; 2], Vec<NamedFile>) = if arguments.merge {
         weights.merge_lora(&config)?;
         let sizes = Sizes::Language(model.config());
-        [
+        let own = [
             (MODEL_FILE, weights.base_to_safetensors()?),
             (CONFIG_FILE, sizes.to_bytes()?),
-        ]
+        ];
+        (own, companions(&read[0])?)
     } else {
-        [
+        let own = [
             (PEFT_FILE, weights.lora_to_safetensors(architecture)?),
             (
                 PEFT_CONFIG_FILE,
                 peft_config(&config, weights, architecture)?.into_bytes(),
             ),
-        ]
+        ];
+        (own, Vec::new())
     };
-    let out = &arguments.out;
-    std::fs::create_dir_all(out)
-        .with_context(|| format!("{}: cannot be created", out.display()))?;
-    for (name, bytes) in written {
-        let path = out.join(name);
-        let done = files::write_atomically(&path, &bytes);
-        done.with_context(|| format!("{}: cannot be written", path.display()))?;
-        println!("{}", path.display());
-    }
-    if arguments.merge {
-        copy_companions(&arguments.folder()?, out)?;
+    new.write(&own, &companions)?;
+    for (name, _) in own {
+        println!("{}", arguments.out.join(name).display());
     }
     Ok(())
 }
@@ -82,11 +83,10 @@ impl Arguments {
         Ok((trained.model, config))
     }
 
-    /// Where the model's tokenizer lies.
-    fn folder(&self) -> Result<PathBuf> {
-        match self.adapter {
-            Some(_) => Ok(self.run.clone()),
-            None => Ok(RunFolder::open_checkpoint(&self.run)?.0.path().to_owned()),
-        }
+    /// The folders that are read; the model's tokenizer lies in the first.
+    fn read(&self) -> Result<Vec<PathBuf>> {
+        let mut folders = folders_of(&self.run)?;
+        folders.extend(self.adapter.clone());
+        Ok(folders)
     }
 }

@@ -15,6 +15,7 @@ mod import;
 mod interrupt;
 mod logits;
 mod lora;
+mod output;
 mod perplexity;
 mod plot;
 mod progress;

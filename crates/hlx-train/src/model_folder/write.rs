@@ -1,0 +1,258 @@
+//! Model folders that the program writes: an imported model, an exported one, a merged one, an adapter. Each is
+//! written to its own kind of folder alone, and never where it is read; its files become visible together.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::{Context, files};
+use hlx_nn::{
+    CONFIG_FILE, LanguageModelConfig, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE, hugging_face_files,
+    import_hugging_face, is_exported_config, is_hugging_face_folder, is_own_peft_config,
+    model_files, read_language_model_config,
+};
+use hlx_text::TOKENIZER_FILE;
+
+use super::open;
+use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
+
+/// The file of a chat template beside a tokenizer.
+pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
+/// The file of a tokenizer's special tokens beside it.
+pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
+
+/// What lies beside a model and goes with it. The tokenizer comes last: a run that has it has the others.
+const COMPANIONS: [&str; 5] = [
+    CHAT_TEMPLATE_FILE,
+    "generation_config.json",
+    "special_tokens_map.json",
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+];
+
+/// A file of a folder: its name and its bytes.
+pub type NamedFile = (&'static str, Vec<u8>);
+
+/// What a verb makes of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderKind {
+    /// A model of HLX that `hlx import` has read from a Hugging Face folder.
+    Imported,
+    /// A Hugging Face folder.
+    Exported,
+    /// A model of HLX that adapters were merged into.
+    Merged,
+    /// An adapter as the library PEFT has it.
+    Adapter,
+}
+
+impl FolderKind {
+    /// The verb, as the folder's mark names it.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Imported => "hlx import",
+            Self::Exported => "hlx export",
+            Self::Merged => "hlx lora --merge",
+            Self::Adapter => "hlx lora",
+        }
+    }
+
+    /// The files of the folder, without its mark.
+    fn names(self) -> Vec<&'static str> {
+        let own = match self {
+            Self::Adapter => return vec![PEFT_FILE, PEFT_CONFIG_FILE],
+            _ => [MODEL_FILE, CONFIG_FILE],
+        };
+        [&COMPANIONS[..], &own].concat()
+    }
+
+    /// Whether a folder without a mark is unmistakably one that an older version of the verb has written: it
+    /// holds no other files, and its configuration is one that nothing but HLX writes.
+    fn is_older(self, folder: &Path) -> bool {
+        let names = self.names();
+        let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let is_own = entries.all(|entry| {
+            let (path, name) = (entry.path(), entry.file_name());
+            let is_named = names.iter().any(|one| name == *one) || name == "pending";
+            is_named || files::is_temporary(&path)
+        });
+        let has = |name: &str, test: fn(&[u8]) -> bool| {
+            fs::read(files::place(folder, name)).is_ok_and(|bytes| test(&bytes))
+        };
+        let is_of_kind = || match self {
+            Self::Exported => has(CONFIG_FILE, is_exported_config),
+            Self::Adapter => has(PEFT_CONFIG_FILE, is_own_peft_config),
+            Self::Imported | Self::Merged => {
+                is_hugging_face_folder(folder).is_ok_and(|is| !is)
+                    && read_language_model_config(folder).is_ok()
+            }
+        };
+        is_own && is_of_kind()
+    }
+}
+
+/// A folder that a verb will write, checked before the work begins.
+#[derive(Debug)]
+pub struct NewFolder {
+    path: PathBuf,
+    kind: FolderKind,
+}
+
+impl NewFolder {
+    /// Checks that a folder may be written: that it is none of those that are read, that it is new, empty or of
+    /// the same kind, and that no file of it is one that is read. Nothing is touched.
+    ///
+    /// # Errors
+    /// One line with the folder or the file.
+    pub fn at(path: &Path, kind: FolderKind, read: &[PathBuf]) -> Result<Self> {
+        let named = || path.display().to_string();
+        ensure!(
+            !files::is_one_of(path, read),
+            "{}: is the folder that is read",
+            named()
+        );
+        files::check_free(path, kind.verb(), |folder| kind.is_older(folder)).with_context(named)?;
+        let inputs = read.iter().flat_map(|folder| files_in(folder));
+        let inputs: Vec<PathBuf> = inputs.collect();
+        for name in kind.names() {
+            let file = path.join(name);
+            ensure!(
+                !files::is_one_of(&file, &inputs),
+                "{}: is the file that is read",
+                file.display()
+            );
+        }
+        let path = path.to_owned();
+        Ok(Self { path, kind })
+    }
+
+    /// Writes the folder's files together: the model's or the adapter's two, the last of which is its
+    /// configuration, the companions and the mark.
+    ///
+    /// # Errors
+    /// The system's message with the folder.
+    pub fn write(&self, own: &[NamedFile; 2], companions: &[NamedFile]) -> Result<()> {
+        let cannot = || format!("{}: cannot be written", self.path.display());
+        let mark = files::mark(self.kind.verb()).with_context(cannot)?;
+        let all = companions.iter().chain(own);
+        let all = all.map(|(name, bytes)| (*name, &bytes[..]));
+        let all: Vec<_> = [(files::MARK_FILE, &mark[..])]
+            .into_iter()
+            .chain(all)
+            .collect();
+        files::write_set(&self.path, &all, &self.kind.names()).with_context(cannot)
+    }
+}
+
+/// The files of a folder, those of its folders left out.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.is_file()).collect()
+}
+
+/// The folders that a model is read from: its own, or those of a run and of its checkpoint. The first is the
+/// one that its companions lie in.
+///
+/// # Errors
+/// A run or a checkpoint that cannot be read.
+pub fn folders_of(model: &Path) -> Result<Vec<PathBuf>> {
+    match RunFolder::open_checkpoint(model) {
+        Ok((run, checkpoint)) => Ok(vec![run.path().to_owned(), checkpoint.path().to_owned()]),
+        Err(error) if model.join(DIGESTS_FILE).is_file() => Err(error),
+        Err(_) => Ok(vec![model.to_owned()]),
+    }
+}
+
+/// The files of folders of models and runs that are read, or that belong to them: what a verb writes must be
+/// none of these.
+pub fn files_of(folders: &[PathBuf]) -> Vec<PathBuf> {
+    const OTHERS: [&str; 7] = [
+        CHAIN_FILE,
+        CONFIG_FILE,
+        DIGESTS_FILE,
+        PEFT_CONFIG_FILE,
+        PEFT_FILE,
+        "config.toml",
+        "run.json",
+    ];
+    let is_own = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_part =
+            name.starts_with("model") || name.starts_with("metrics") || name == STATE_FILE;
+        is_part || COMPANIONS.contains(&&*name) || OTHERS.contains(&&*name)
+    };
+    let files = folders.iter().flat_map(|folder| files_in(folder));
+    files.filter(is_own).collect()
+}
+
+/// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the
+/// generation's settings that lie beside it. Returns the number of parameters.
+///
+/// # Errors
+/// As [`NewFolder::at`] and [`import_hugging_face`], and the system's message.
+pub fn import(from: &Path, to: &Path) -> Result<usize> {
+    let new = NewFolder::at(to, FolderKind::Imported, &[from.to_owned()])?;
+    let model = import_hugging_face(&Context::cpu()?, from)?;
+    new.write(&model_files(&model)?, &companions(from)?)?;
+    Ok(model.weights().n_elements())
+}
+
+/// Writes a model as a Hugging Face folder.
+///
+/// # Errors
+/// A model without a Hugging Face form, as [`NewFolder::at`] and [`open`], and the system's message.
+pub fn export(from: &Path, to: &Path) -> Result<()> {
+    let read = folders_of(from)?;
+    let new = NewFolder::at(to, FolderKind::Exported, &read)?;
+    let model = open(&Context::cpu()?, from, None)?;
+    ensure!(
+        !model.weights().has_lora(),
+        "{}: has adapters; `hlx lora --merge` writes a model that can be exported",
+        from.display()
+    );
+    let LanguageModelConfig::Causal(config) = model.config() else {
+        bail!(
+            "{}: is HLX's own transformer, which has no Hugging Face form; expected an architecture",
+            from.display()
+        );
+    };
+    let own = hugging_face_files(model.weights(), &config)?;
+    new.write(&own, &companions(&read[0])?)
+}
+
+/// Reads what lies beside a model: the tokenizer, its settings and chat template, and the generation's
+/// settings.
+///
+/// # Errors
+/// The system's message with the file.
+pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
+    let mut found = Vec::new();
+    for name in COMPANIONS {
+        let file = files::place(from, name);
+        if file.is_file() {
+            let bytes = fs::read(&file);
+            let bytes = bytes.with_context(|| format!("{}: cannot be read", file.display()))?;
+            found.push((name, bytes));
+        }
+    }
+    Ok(found)
+}
+
+/// Puts the companions of several folders into another, the tokenizer last; of those of one name the first
+/// folder's.
+///
+/// # Errors
+/// The system's message with the file.
+pub fn bring_companions(from: &[&Path], to: &Path) -> Result<()> {
+    let found = from.iter().map(|folder| companions(folder));
+    let found = found.collect::<Result<Vec<_>>>()?.concat();
+    for name in COMPANIONS {
+        if let Some((_, bytes)) = found.iter().find(|(one, _)| *one == name) {
+            let path = to.join(name);
+            let written = files::write_atomically(&path, bytes);
+            written.with_context(|| format!("{}: cannot be written", path.display()))?;
+        }
+    }
+    Ok(())
+}
