@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hlx_core::{Context, KernelTime, TimingReport};
+use hlx_core::{Context, KernelTime, TimingReport, files};
 use hlx_proof::peak::{Peak, measure};
 use serde_json::{Value, json};
 
@@ -230,7 +230,7 @@ impl RunTiming {
     /// What the disk reports, with the file's name.
     pub fn write_trace(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec(&self.chrome_trace())?;
-        std::fs::write(path, text).with_context(|| path.display().to_string())
+        files::write_atomically(path, &text).with_context(|| path.display().to_string())
     }
 }
 

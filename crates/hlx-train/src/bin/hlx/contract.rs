@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_contract::spirv::Reflection;
 use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product_example};
+use hlx_core::files::Output;
+use hlx_store::Store;
 
+use crate::output::output_beside;
 use crate::run::read_contract;
 use crate::store::StoreArgument;
 
@@ -61,13 +64,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let store = arguments.store.open()?;
     match &arguments.verb {
         Verb::Product { size, out } => {
+            let out = place(out.as_deref(), &store)?;
             let kernel = product_example(&store, *size as usize)?;
-            write(out.as_deref(), &kernel.to_json()?)?;
+            write(out, &kernel.to_json()?)?;
             eprintln!("contract {}", kernel.handle()?);
         }
         Verb::Pipeline { size, out } => {
+            let out = place(out.as_deref(), &store)?;
             let pipeline = pipeline_example(&store, *size as usize)?;
-            write(out.as_deref(), &pipeline.to_json()?)?;
+            write(out, &pipeline.to_json()?)?;
             eprintln!("contract {}", pipeline.handle()?);
         }
         Verb::Shader { file, entry_point } => {
@@ -88,9 +93,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn write(path: Option<&Path>, text: &str) -> Result<()> {
-    match path {
-        Some(path) => std::fs::write(path, text).with_context(|| path.display().to_string()),
+/// Where a contract is written.
+struct Place<'a> {
+    path: &'a Path,
+    output: Output,
+}
+
+/// The file for a contract, if one is named.
+fn place<'a>(path: Option<&'a Path>, store: &Store) -> Result<Option<Place<'a>>> {
+    let of = |path| {
+        let output = output_beside(path, store)?;
+        Ok(Place { path, output })
+    };
+    path.map(of).transpose()
+}
+
+fn write(place: Option<Place<'_>>, text: &str) -> Result<()> {
+    match place {
+        Some(Place { path, output }) => {
+            let written = output.write(text.as_bytes());
+            written.with_context(|| path.display().to_string())
+        }
         None => {
             print!("{text}");
             Ok(())

@@ -1,6 +1,6 @@
 //! `hlx logits`: what a model computes, for comparison with other frameworks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use hlx_autograd::DType;
@@ -8,6 +8,7 @@ use hlx_io::{load_npy, save_npy, save_safetensors};
 use hlx_train::model_folder::{self, Opening};
 
 use crate::DeviceArgument;
+use crate::output::output;
 use crate::weights::{AdapterArgument, ArithmeticArgument, DtypeArgument};
 
 #[derive(clap::Args)]
@@ -38,6 +39,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    arguments.check_outputs()?;
     let ctx = arguments.device.open()?;
     let dtype = arguments.dtype.dtype();
     let arithmetic = arguments.arithmetic.arithmetic;
@@ -72,4 +74,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     save_safetensors(out, &found.by_name)?;
     println!("loss {}", found.loss);
     Ok(())
+}
+
+impl Arguments {
+    /// Fails before anything is computed where a file to write is one of those that are read, or both are one.
+    fn check_outputs(&self) -> Result<()> {
+        let mut folders = model_folder::folders_of(&self.model)?;
+        folders.extend(self.adapter.folder().map(Path::to_owned));
+        let mut inputs = model_folder::files_of(&folders);
+        inputs.push(self.ids.clone());
+        inputs.extend(self.targets.clone());
+        let logits = output(&self.out, &inputs)?;
+        if let Some(path) = &self.gradients {
+            ensure!(
+                !output(path, &inputs)?.is_same(&logits),
+                "--gradients: {} is the file of --out",
+                path.display()
+            );
+        }
+        Ok(())
+    }
 }

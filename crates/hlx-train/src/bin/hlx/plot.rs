@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_train::curve::{draw, draw_runs};
+use hlx_train::model_folder::files_of;
 use hlx_train::run::{RunFolder, read_metrics};
+
+use crate::output::output;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -23,6 +26,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let out = output(&arguments.out, &files_of(&arguments.runs))?;
     let svg = match &arguments.runs[..] {
         [run] => of_run(run, arguments)?,
         runs => {
@@ -39,9 +43,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             draw_runs(&named.collect::<Result<Vec<_>>>()?, title)?
         }
     };
-    let written = std::fs::write(&arguments.out, svg);
+    let written = out.write(svg.as_bytes());
     written.with_context(|| arguments.out.display().to_string())?;
-    println!("{}", arguments.out.display());
+    if !out.is_stdout() {
+        println!("{}", arguments.out.display());
+    }
     Ok(())
 }
 

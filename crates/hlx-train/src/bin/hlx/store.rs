@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hlx_core::files::{self, TemporaryFile};
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
+
+use crate::output::output_beside;
 
 /// The option that selects the store.
 #[derive(clap::Args)]
@@ -149,13 +150,23 @@ fn get(store: &Store, handle: &Handle, out: Option<&Path>) -> Result<()> {
         store.copy_to(handle, &mut stdout)?;
         return stdout.flush().context("the standard output");
     };
-    let named = || format!("{}: cannot be written", path.display());
-    let mut temporary = TemporaryFile::beside(path).with_context(named)?;
-    let info = store.copy_to(handle, temporary.file())?;
-    temporary.publish(path).with_context(named)?;
-    files::sync_folder(files::parent(path)).with_context(named)?;
-    let what = describe(&info.content, info.length);
-    println!("{}: {what}", path.display());
+    let out = output_beside(path, store)?;
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        // What is written straight cannot be taken back.
+        store.verify(handle)?;
+    }
+    let copied = out.write_with(|file| Ok::<_, anyhow::Error>(store.copy_to(handle, file)?));
+    let info = copied.map_err(|error| match error.is::<io::Error>() {
+        true => error.context(format!("{}: cannot be written", path.display())),
+        false => error,
+    })?;
+    if !out.is_stdout() {
+        println!(
+            "{}: {}",
+            path.display(),
+            describe(&info.content, info.length)
+        );
+    }
     Ok(())
 }
 

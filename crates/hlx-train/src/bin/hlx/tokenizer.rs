@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use hlx_core::files::write_atomically;
 use hlx_text::{BpeTrainer, ScanOptions, SourceFormat, TOKENIZER_FILE, count_words};
 
+use crate::output::output;
 use crate::progress::{ShareBar, speed};
 
 #[derive(clap::Args)]
@@ -95,9 +95,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn train(arguments: &TrainArguments) -> Result<()> {
+    let path = &arguments.out;
+    let options = arguments.inputs.scan_options();
+    let out = output(path, &options.files()?)?;
     let bar = ShareBar::new();
     let mut n_bytes = 0;
-    let counts = count_words(&arguments.inputs.scan_options(), |share, bytes| {
+    let counts = count_words(&options, |share, bytes| {
         n_bytes = bytes;
         bar.set(share, "counting words".to_owned());
     })?;
@@ -111,9 +114,11 @@ fn train(arguments: &TrainArguments) -> Result<()> {
         bar.set(have as f64 / wanted as f64, format!("{have} tokens"));
     })?;
     let time = bar.finish();
-    let path = &arguments.out;
-    write_atomically(path, tokenizer.to_json().as_bytes())
-        .with_context(|| path.display().to_string())?;
+    let written = out.write(tokenizer.to_json().as_bytes());
+    written.with_context(|| path.display().to_string())?;
+    if out.is_stdout() {
+        return Ok(());
+    }
     let (path, n) = (path.display(), tokenizer.vocabulary_size());
     println!(
         "{path}: {n} tokens from {n_words} different words; {}",

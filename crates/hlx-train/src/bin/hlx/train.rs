@@ -129,6 +129,10 @@ impl Arguments {
             Some(path) => path.clone(),
             None => folder.join(&config.data.path),
         };
+        if let Some(Some(path)) = &self.profile {
+            let inputs = [self.config.clone(), data_path.clone()];
+            agreed_on(group, crate::output::output(path, &inputs))?;
+        }
         let options = TrainOptions {
             start: self.start()?,
             data_path,
