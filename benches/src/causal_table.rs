@@ -143,7 +143,10 @@ impl CausalTable {
         let facts = facts_to_csv(&table.facts);
         let text = format!("{facts}{COLUMNS}\n{}\n", lines.join("\n"));
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        Ok(std::fs::write(folder.join(FILE), text)?)
+        Ok(hlx_core::files::write_atomically(
+            &folder.join(FILE),
+            text.as_bytes(),
+        )?)
     }
 
     /// Reads what [`CausalTable::add`] wrote; a folder without the file has no rows.

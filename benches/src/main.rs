@@ -148,7 +148,8 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     };
     let run = measure_cases(&ctx, &chosen, runs)?;
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, run.to_csv()).with_context(|| path.display().to_string())?;
+        hlx_core::files::write_atomically(path, run.to_csv().as_bytes())
+            .with_context(|| path.display().to_string())?;
         eprintln!("wrote {}", path.display());
     }
     let Some(old) = old else {

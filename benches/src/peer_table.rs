@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::files::write_atomically;
 
 use crate::table::{digits, facts_from_csv, facts_to_csv};
 
@@ -176,11 +177,13 @@ impl Comparison {
         };
         if !self.rows.is_empty() {
             let lines = self.rows.iter().map(PeerRow::to_csv).collect();
-            std::fs::write(folder.join("peers.csv"), table(COLUMNS, lines))?;
+            let text = table(COLUMNS, lines);
+            write_atomically(&folder.join("peers.csv"), text.as_bytes())?;
         }
         if !self.starts.is_empty() {
             let lines = self.starts.iter().map(StartRow::to_csv).collect();
-            std::fs::write(folder.join("start.csv"), table(START_COLUMNS, lines))?;
+            let text = table(START_COLUMNS, lines);
+            write_atomically(&folder.join("start.csv"), text.as_bytes())?;
         }
         Ok(())
     }

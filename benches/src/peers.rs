@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(out) = &arguments.out {
         comparison.write(out)?;
         step_table.write(out)?;
-        std::fs::write(out.join("peers.md"), page)?;
+        hlx_core::files::write_atomically(&out.join("peers.md"), page.as_bytes())?;
         eprintln!("wrote {}", out.display());
     }
     Ok(())

@@ -118,7 +118,7 @@ fn named(path: &Path) -> String {
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     let path = folder.join(name);
-    std::fs::write(&path, text).with_context(|| named(&path))?;
+    hlx_core::files::write_atomically(&path, text.as_bytes()).with_context(|| named(&path))?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }

@@ -77,7 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn write_between(page: &Path, markers: [&str; 2], text: &str) -> Result<()> {
     let name = || page.display().to_string();
     let old = std::fs::read_to_string(page).with_context(name)?;
-    std::fs::write(page, between(&old, markers, text).with_context(name)?)?;
+    let text = between(&old, markers, text).with_context(name)?;
+    hlx_core::files::write_atomically(page, text.as_bytes()).with_context(name)?;
     println!("wrote {}", page.display());
     Ok(())
 }
@@ -149,7 +150,7 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
     let mut text = format!("## {device}\n\n");
     let picture = |suffix: &str, svg: String, about: &str| -> Result<String> {
         let file = format!("{name}-{suffix}.svg");
-        std::fs::write(plots.join(&file), svg)?;
+        hlx_core::files::write_atomically(&plots.join(&file), svg.as_bytes())?;
         Ok(format!("![{about}](plots/{file})\n\n"))
     };
     if !step_table.rows.is_empty() {

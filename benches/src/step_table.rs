@@ -144,7 +144,10 @@ impl StepTable {
             lines.join("\n")
         );
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        Ok(std::fs::write(folder.join("steps.csv"), text)?)
+        Ok(hlx_core::files::write_atomically(
+            &folder.join("steps.csv"),
+            text.as_bytes(),
+        )?)
     }
 
     /// Reads what [`StepTable::write`] wrote; a folder without the file has no rows.

@@ -65,7 +65,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let _ = writeln!(csv, "{}", line.csv);
     }
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, csv).with_context(|| path.display().to_string())?;
+        hlx_core::files::write_atomically(path, csv.as_bytes())
+            .with_context(|| path.display().to_string())?;
         eprintln!("wrote {}", path.display());
     }
     other.end()?;

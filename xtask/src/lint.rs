@@ -5,19 +5,20 @@ use std::path::Path;
 use crate::command::{self, step};
 use crate::{
     Outcome, activations, arrows, constants, digests, families, files, floors, libm, shaders, tidy,
+    writes,
 };
 
 pub const HELP: &str = "\
 cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
-dependency arrows; calls of the platform's mathematics; generated constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a
-warning. It needs neither a shader compiler nor Vulkan.";
+dependency arrows; calls of the platform's mathematics; files written past hlx_core::files; generated
+constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors of hlx-core", floors::check),
@@ -30,6 +31,7 @@ const CHECKS: [Check; 7] = [
         Ok(generated.into_iter().filter_map(Result::err).collect())
     }),
     ("the platform's mathematics", libm::check),
+    ("files that are written", writes::check),
     ("shader digests", digests::check),
     ("SPIR-V rules", lint_modules),
 ];

@@ -27,6 +27,7 @@ mod table;
 mod tests_verb;
 mod tidy;
 mod train;
+mod writes;
 
 use std::process::ExitCode;
 
