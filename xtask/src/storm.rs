@@ -4,6 +4,7 @@
 mod crew;
 mod place;
 mod random;
+mod verbs;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,11 @@ use crate::mpi::{LAUNCHERS, Launcher};
 use crew::Crew;
 use place::{Ended, Place};
 use random::Random;
+use verbs::{VERBS, Verbs};
 
 pub const HELP: &str = "\
 cargo xtask storm [--kills N] [--seconds S] [--device cpu|vulkan] [--ranks R]
-                  [--mpi openmpi|mpich] [--seed X]
+                  [--mpi openmpi|mpich] [--seed X] [--verb V]
 
 Trains many short runs and kills each at random moments (SIGKILL), until N kills are done or S
 seconds have passed. A killed run is resumed until it ends. Every run must end in the digests of the
@@ -26,12 +28,17 @@ run left alone, `hlx verify` must find it equal, no resumption may be refused, a
 be lost. Without --device one kill in 8 goes to a Vulkan device, if there is one, and the others to
 the CPU. The seed decides the moments; it is printed.
 
+With --verb it kills a verb that writes a folder: `import`, `export` and `lora --merge` while they
+replace the folder of another model, `prepare` at its work. After each kill the folder must read as
+the old one or the new one, and the next call must make it the new one.
+
   --kills N      20 if left out
   --seconds S    no limit if left out
   --ranks R      each start has 1, 2, 4, ... up to R ranks on the CPU (R up to 4), one of which is
                  killed; the others must end within 30 s. 1 if left out
   --mpi L        the launcher that starts the ranks; `hlx train --devices` if left out
-  --device D     cpu or vulkan";
+  --device D     cpu or vulkan
+  --verb V       import, export, lora or prepare; on the CPU";
 
 /// Kills of a storm without `--kills`.
 const KILLS: u64 = 20;
@@ -44,6 +51,7 @@ struct Options {
     seed: u64,
     ranks: usize,
     launcher: Option<&'static Launcher>,
+    verb: Option<&'static str>,
 }
 
 impl Options {
@@ -105,6 +113,9 @@ pub fn run(args: &[String]) -> Outcome {
         command::succeed("the build", build.args(["--bin", "hlx"]))?;
         Ok(command::built("hlx"))
     })?;
+    if options.verb.is_some() {
+        options.devices = vec!["cpu"];
+    }
     let options = options.with_devices(&program)?;
     println!("seed {}", options.seed);
     let folder = root.join(format!("target/storm-{}", std::process::id()));
@@ -112,6 +123,16 @@ pub fn run(args: &[String]) -> Outcome {
     let mut random = Random::new(options.seed);
     let begun = Instant::now();
     let mut total = Count::default();
+    if let Some(verb) = options.verb {
+        let verbs = Verbs::new(&folder.join("verbs"), &program)?;
+        verbs.storm(verb, options.kills, &mut random, &mut total)?;
+        remove(&folder)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let (kills, ended) = (total.kills, total.ended);
+        println!("{kills} kills, {ended} calls ended before theirs ({seconds:.0} s); killed");
+        print_phases(&total);
+        return Ok(0);
+    }
     for (device, kills, limit) in options.shares() {
         let place = Place::new(&folder.join(device), &program, device)?;
         let ranks = (options.ranks, options.launcher);
@@ -186,6 +207,10 @@ fn summarise(total: &Count, elapsed: Duration) {
         total.ended,
         elapsed.as_secs_f64()
     );
+    print_phases(total);
+}
+
+fn print_phases(total: &Count) {
     for (phase, count) in &total.phases {
         println!("  {count:>5}  {phase}");
     }
@@ -203,6 +228,7 @@ fn read(args: &[String]) -> Result<Options, String> {
         devices: Vec::new(),
         ranks: 1,
         launcher: None,
+        verb: None,
         seed: now.map_or(0, |now| now.as_nanos() as u64),
     };
     let mut rest = args.iter();
@@ -221,6 +247,12 @@ fn read(args: &[String]) -> Result<Options, String> {
             "--mpi" => {
                 let known = LAUNCHERS.iter().find(|launcher| launcher.name == value);
                 options.launcher = Some(known.ok_or("--mpi: expected openmpi or mpich")?);
+            }
+            "--verb" => {
+                let known = VERBS.iter().find(|verb| *verb == value);
+                let known =
+                    known.ok_or_else(|| format!("--verb: `{value}` is none of {VERBS:?}"))?;
+                options.verb = Some(*known);
             }
             "--device" => {
                 options.devices = match value.as_str() {

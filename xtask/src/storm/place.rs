@@ -194,7 +194,7 @@ impl Place {
 }
 
 /// Waits for a program until a moment; `true` if it has ended before.
-fn wait(child: &mut Child, moment: Option<Duration>) -> Result<bool, String> {
+pub fn wait(child: &mut Child, moment: Option<Duration>) -> Result<bool, String> {
     let begun = Instant::now();
     loop {
         if child
@@ -222,7 +222,8 @@ fn newest(run: &Path) -> Option<u64> {
         .max()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+/// The names in a folder; none of one that is not there.
+pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
