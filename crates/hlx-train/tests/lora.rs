@@ -174,7 +174,9 @@ fn an_adapter_is_written_as_peft_has_it_and_merged_into_a_model_folder() {
     let line = place.fails(&["lora", "tuned", "--out", "merged"]);
     let expected = "error: merged: was made by `hlx lora --merge`; name an empty or a new folder";
     assert_eq!(line, expected);
-    place.succeeds(&["lora", "tuned", "--out", "own", "--merge"]);
+    for folder in [&["own", "--merge"][..], &["adapter"]] {
+        place.succeeds(&[&["lora", "tuned", "--out"], folder].concat());
+    }
     assert_eq!(
         read("merged/model.safetensors"),
         read("own/model.safetensors")

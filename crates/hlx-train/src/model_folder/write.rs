@@ -66,8 +66,8 @@ impl FolderKind {
         [&COMPANIONS[..], &own].concat()
     }
 
-    /// Whether a folder without a mark is unmistakably one that an older version of the verb has written: it
-    /// holds no other files, and its configuration is one that nothing but HLX writes.
+    /// Whether a folder without a mark is unmistakably one that the verb has written, an adapter or a model of a
+    /// version without marks: it holds no other files, and its configuration is one that nothing but HLX writes.
     fn is_older(self, folder: &Path) -> bool {
         let names = self.names();
         let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -127,28 +127,38 @@ impl NewFolder {
     }
 
     /// Writes the folder's files together: the model's or the adapter's two, the last of which is its
-    /// configuration, the companions and the mark.
+    /// configuration, the companions, and the mark of a model.
     ///
     /// # Errors
     /// The system's message with the folder.
     pub fn write(&self, own: &[NamedFile; 2], companions: &[NamedFile]) -> Result<()> {
         let cannot = || format!("{}: cannot be written", self.path.display());
-        let mark = files::mark(self.kind.verb()).with_context(cannot)?;
-        let all = companions.iter().chain(own);
+        let mark = match self.kind {
+            // The library PEFT has two files, and its configuration is HLX's own.
+            FolderKind::Adapter => None,
+            kind => Some((
+                files::MARK_FILE,
+                files::mark(kind.verb()).with_context(cannot)?,
+            )),
+        };
+        let all = mark.iter().chain(companions).chain(own);
         let all = all.map(|(name, bytes)| (*name, &bytes[..]));
-        let all: Vec<_> = [(files::MARK_FILE, &mark[..])]
-            .into_iter()
-            .chain(all)
-            .collect();
+        let all: Vec<_> = all.collect();
         files::write_set(&self.path, &all, &self.kind.names()).with_context(cannot)
     }
 }
 
 /// The files of a folder, those of its folders left out.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files = entries_of(folder);
+    files.retain(|path| path.is_file());
+    files
+}
+
+/// The paths in a folder; none of what is no folder.
+fn entries_of(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.is_file()).collect()
+    entries.map(|entry| entry.path()).collect()
 }
 
 /// The folders that a model is read from: its own, or those of a run and of its checkpoint. The first is the
@@ -182,7 +192,10 @@ pub fn files_of(folders: &[PathBuf]) -> Vec<PathBuf> {
             name.starts_with("model") || name.starts_with("metrics") || name == STATE_FILE;
         is_part || COMPANIONS.contains(&&*name) || OTHERS.contains(&&*name)
     };
-    let files = folders.iter().flat_map(|folder| files_in(folder));
+    let checkpoints = folders.iter().map(|folder| folder.join("checkpoints"));
+    let checkpoints = checkpoints.flat_map(|folder| entries_of(&folder));
+    let folders = folders.iter().cloned().chain(checkpoints);
+    let files = folders.flat_map(|folder| files_in(&folder));
     files.filter(is_own).collect()
 }
 
