@@ -96,6 +96,15 @@ fn a_folder_of_other_files_is_refused() {
     }
     assert_eq!(contents(&place.join("run")).len(), 1);
     assert!(!RunFolder::is_unstarted(&place.join("run")));
+    // Files of a user under the names that a run gives to its own.
+    for name in ["lock", "lock-holder", ".notes.tmp"] {
+        fs::remove_dir_all(place.join("run")).expect("removed");
+        fs::create_dir(place.join("run")).expect("makes");
+        fs::write(place.join("run").join(name), "years of work").expect("writes");
+        let before = contents(&place.join("run"));
+        place.fails(&TRAIN);
+        assert_eq!(contents(&place.join("run")), before);
+    }
 }
 
 #[test]

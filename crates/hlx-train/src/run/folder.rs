@@ -61,7 +61,8 @@ impl RunFolder {
     }
 
     /// Whether a folder is there and holds nothing but what a process leaves that was killed
-    /// before it wrote its configuration: a lock, temporary files, no checkpoints.
+    /// before it wrote its configuration: a lock, temporary files, no checkpoints. The lock is empty, and its
+    /// holder's file names a process: files of these names that hold anything else are a user's.
     pub fn is_unstarted(path: &Path) -> bool {
         let Ok(mut entries) = fs::read_dir(path) else {
             return false;
@@ -70,8 +71,9 @@ impl RunFolder {
             entry.is_ok_and(|entry| {
                 let (path, name) = (entry.path(), entry.file_name());
                 let empty = || fs::read_dir(&path).is_ok_and(|mut inside| inside.next().is_none());
-                name == OsStr::new(LOCK_FILE)
-                    || name == OsStr::new(HOLDER_FILE)
+                let text = fs::read(&path).unwrap_or_default();
+                (name == OsStr::new(LOCK_FILE) && text.is_empty())
+                    || (name == OsStr::new(HOLDER_FILE) && names_process(&text))
                     || files::is_temporary(&path)
                     || (name == OsStr::new(CHECKPOINTS) && empty())
             })
@@ -292,6 +294,11 @@ impl RunFolder {
     fn manifest_path(&self) -> PathBuf {
         self.path.join("run.json")
     }
+}
+
+/// Whether the text of a lock's holder is one that [`RunLock`] writes, or none yet.
+fn names_process(text: &[u8]) -> bool {
+    text.is_empty() || text.starts_with(b"process ")
 }
 
 /// The run of a path `RUN/best`.
