@@ -383,7 +383,7 @@ fn writers(handle: &str) -> Vec<Writer> {
         new(
             "plot --out",
             "plot run",
-            &["run/metrics.jsonl", "run/config.toml"],
+            &["run/metrics.jsonl", "run/checkpoints/step-000001/state.bin"],
         ),
         new("store get --out", &get, &["objects/objects/OBJECT"]),
         new(

@@ -8,6 +8,8 @@ use hlx_core::{Context, DeviceInfo};
 use hlx_train::golden::{GoldenDigests, GoldenFile, GoldenRun};
 use serde_json::json;
 
+use crate::output::output;
+
 /// The options of `--golden`.
 pub struct Options<'a> {
     /// The requested devices; all of the machine if there are none.
@@ -39,6 +41,10 @@ struct Trained {
 
 /// Trains on every device, and reports each when it is done.
 pub fn run(options: &Options<'_>) -> Result<Verdict> {
+    if let Some(path) = options.write {
+        // Said before the training, which takes its time.
+        output(path, &[])?;
+    }
     let mut expected = match (options.against, options.write) {
         (Some(path), _) => Some(GoldenFile::read(path)?),
         (None, None) => Some(GoldenFile::expected()?),
