@@ -20,7 +20,7 @@ use hlx_kernels::{KernelError, Layout, Operand};
 
 use crate::Entry;
 use crate::run::{Run, Tensor};
-use crate::ways::MAPS;
+use crate::ways::{CUT, MAPS};
 
 /// Lengths with and without an end that is no whole vector.
 const LENGTHS: [usize; 2] = [37, 64];
@@ -345,6 +345,6 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("dropped elements", MAPS, dropped),
         Entry::new("activations", &[], activations),
         Entry::new("fills", &[], fills),
-        Entry::new("turns", &[], turns),
+        Entry::new("turns", CUT, turns),
     ]
 }

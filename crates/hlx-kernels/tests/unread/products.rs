@@ -14,7 +14,7 @@ use hlx_kernels::testing::{ids, normal};
 
 use crate::Entry;
 use crate::run::Run;
-use crate::ways::{CUT, FEW_ROWS, FUSED_TILES, PROCESSORS, PRODUCTS};
+use crate::ways::{FEW_ROWS, FUSED_TILES, PROCESSORS, PRODUCTS};
 
 /// Products in every layout, with gaps between the matrices of a batch.
 fn layouts(run: &mut Run<'_>) -> Result<(), KernelError> {
@@ -63,11 +63,12 @@ fn integers(run: &mut Run<'_>) -> Result<(), KernelError> {
     run.keep(&c)
 }
 
-/// A product whose tiles are ragged on both sides, with B as it is and stored `[N,K]`.
+/// A product whose tiles are ragged on both sides, with B stored `[N,K]`, and with A stored `[K,M]`.
 fn tiles(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (m, n, k) = (66, 35, 21);
-    for trans_b in [false, true] {
+    for [trans_a, trans_b] in [[false, false], [false, true], [true, false]] {
         let shape = MatMul {
+            trans_a,
             trans_b,
             ..MatMul::new(m, n, k)
         };
@@ -79,21 +80,37 @@ fn tiles(run: &mut Run<'_>) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// What follows a product, in its launch or in one behind it.
-fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
+/// An activation, and the addition of a residual, in a product's launch or in one behind it.
+fn fused(run: &mut Run<'_>) -> Result<(), KernelError> {
     let (m, n, k) = (34, 35, 21);
     let shape = MatMul::new(m, n, k);
     let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
     let (bias, residual) = (run.input(&normal(3, n))?, run.input(&normal(4, m * n))?);
-    let (c, out) = (run.output(m * n)?, run.output(m * n)?);
+    let outs = [run.output(m * n)?, run.output(m * n)?, run.output(m * n)?];
     let activation = Epilogue::Activation {
         kind: Activation::Relu,
-        out: &out,
+        out: &outs[1],
     };
-    matmul_with(run.ctx, &a, &b, Some(&bias), &c, &shape, activation)?;
-    run.keep_all([&c, &out])?;
+    matmul_with(run.ctx, &a, &b, Some(&bias), &outs[0], &shape, activation)?;
+    matmul_with(
+        run.ctx,
+        &a,
+        &b,
+        None,
+        &outs[2],
+        &shape,
+        Epilogue::Add(&residual),
+    )?;
+    run.keep_all(&outs)
+}
+
+/// The other epilogues.
+fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (m, n, k) = (34, 35, 21);
+    let shape = MatMul::new(m, n, k);
+    let (a, b) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
     let backward = Epilogue::ActivationBackward(Activation::Relu);
-    for epilogue in [Epilogue::Add(&residual), Epilogue::Scale(0.5), backward] {
+    for epilogue in [Epilogue::Scale(0.5), backward] {
         let c = run.input(&normal(5, m * n))?;
         matmul_with(run.ctx, &a, &b, None, &c, &shape, epilogue)?;
         run.keep(&c)?;
@@ -103,7 +120,7 @@ fn epilogues(run: &mut Run<'_>) -> Result<(), KernelError> {
 
 /// Few rows, with what comes before the product, and a right operand of halves.
 fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
-    for (m, n, k) in [(3, 37, 21), (12, 20, 40)] {
+    for (m, n, k) in [(3, 37, 24), (12, 20, 40)] {
         let shape = MatMul {
             trans_b: true,
             ..MatMul::new(m, n, k)
@@ -266,8 +283,8 @@ pub fn entries() -> Vec<Entry> {
     vec![
         Entry::new("products, layouts", &[], layouts),
         Entry::new("products, tiles", PRODUCTS, tiles),
-        Entry::new("products, cut", CUT, tiles),
-        Entry::new("products, epilogues", FUSED_TILES, epilogues),
+        Entry::new("products, fused", FUSED_TILES, fused),
+        Entry::new("products, epilogues", &FUSED_TILES[3..], epilogues),
         Entry::new("products, few rows", FEW_ROWS, few_rows),
         Entry::new("recurrent steps", &[], recurrent),
         Entry::new("products of recurrent steps", PROCESSORS, step_products),

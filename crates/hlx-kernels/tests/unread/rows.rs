@@ -228,7 +228,7 @@ fn reductions(run: &mut Run<'_>) -> Result<(), KernelError> {
 
 /// Sorted lines, short and long, and their first few.
 fn sorts(run: &mut Run<'_>) -> Result<(), KernelError> {
-    for shape in [[3, 37], [2, 600], [1, 4200]] {
+    for shape in [[3, 37], [2, 600], [1, 1100], [1, 4200]] {
         let n: usize = shape.iter().product();
         let x = Tensor::new(&run.input(&values(1, n))?, &shape)?;
         let (sorted, places) = (run.output(n)?, run.output_of(DType::U32, n)?);

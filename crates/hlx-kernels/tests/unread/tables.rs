@@ -100,7 +100,22 @@ fn indices(run: &mut Run<'_>) -> Result<(), KernelError> {
         None,
     )?;
     run.keep(&target)?;
+    lines(run)?;
     long_additions(run)
+}
+
+/// Long lines of few targets, a workgroup for each.
+fn lines(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let (lines, positions, targets) = (4, 300, 9);
+    let index = run.typed(&ids(1, lines * positions, targets))?;
+    let index = Tensor::new(&index, &[lines, positions])?;
+    let source = run.input(&normal(2, lines * positions))?;
+    let source = Tensor::new(&source, &[lines, positions])?;
+    let shape = [lines, targets as usize];
+    let target = run.input(&normal(3, lines * targets as usize))?;
+    let at = index.operand();
+    scatter_add(run.ctx, &target, &shape, 1, at, source.operand(), None)?;
+    run.keep(&target)
 }
 
 /// Additions of more than one piece, which are sorted first.
@@ -139,7 +154,7 @@ fn chosen(tokens: usize, per_token: usize, experts: u32) -> Vec<u32> {
 
 /// An expert that no token chose: its weight, in a window with the others and apart.
 fn experts(run: &mut Run<'_>) -> Result<(), KernelError> {
-    for (tokens, n, k) in [(10, 33, 20), (70, 64, 16)] {
+    for (tokens, n, k) in [(10, 33, 20), (100, 64, 16)] {
         let choices = Choices {
             tokens,
             per_token: 2,
