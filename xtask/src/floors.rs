@@ -17,6 +17,7 @@ const FLOORS: [&[&str]; 9] = [
         "files",
         "recording",
         "specification",
+        "test_report",
     ],
     &[
         "cpu",

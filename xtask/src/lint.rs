@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::command::{self, step};
 use crate::{
-    Outcome, activations, arrows, constants, digests, families, files, floors, libm, shaders, tidy,
-    writes,
+    Outcome, activations, arrows, constants, digests, families, files, floors, libm, shaders,
+    specializations, tidy, writes,
 };
 
 pub const HELP: &str = "\
@@ -18,7 +18,7 @@ constants; shader digests; SPIR-V rules), then formatting, then clippy and rustd
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors of hlx-core", floors::check),
@@ -33,6 +33,7 @@ const CHECKS: [Check; 8] = [
     ("the platform's mathematics", libm::check),
     ("files that are written", writes::check),
     ("shader digests", digests::check),
+    ("specialization constants", specializations::check),
     ("SPIR-V rules", lint_modules),
 ];
 

@@ -21,6 +21,7 @@ mod prove;
 mod setup;
 mod sha256;
 mod shaders;
+mod specializations;
 mod storm;
 mod summary;
 mod table;

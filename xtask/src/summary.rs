@@ -53,13 +53,15 @@ fn ignored(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The lines that tests appended to the file that `HLX_TEST_REPORT` names
-/// (`crates/hlx-core/src/testing.rs` writes them).
+/// (`crates/hlx-core/src/test_report.rs` writes them).
 #[derive(Debug, Default)]
 pub struct Report {
     /// The tests that ran on each device, by selector; with the device's name.
     devices: BTreeMap<String, (String, BTreeSet<String>)>,
     /// The tests that did without a device or a tool, by what it is and why.
     left_out: BTreeMap<(String, String), BTreeSet<String>>,
+    /// The pipelines that were made: a shader with its specialization constants.
+    pub pipelines: BTreeSet<String>,
 }
 
 impl Report {
@@ -82,6 +84,9 @@ impl Report {
                 "left out" => {
                     let tests = report.left_out.entry((subject, detail)).or_default();
                     tests.insert(test);
+                }
+                "pipeline" => {
+                    report.pipelines.insert(format!("{subject} {detail}"));
                 }
                 _ => return Err(format!("test report: `{line}` starts with no known word")),
             }
@@ -205,6 +210,15 @@ mod tests {
              \x20 nothing\n\
              5 passed, 0 failed, 0 skipped"
         );
+    }
+
+    #[test]
+    fn pipelines_are_kept_once() {
+        let text = "pipeline\tk-1\ta\tsoftmax/forward\t0=1 1000=1\n\
+                    pipeline\tk-1\tb\tsoftmax/forward\t0=1 1000=1\n";
+        let report = Report::parse(text).expect("reads");
+        let made: Vec<&String> = report.pipelines.iter().collect();
+        assert_eq!(made, ["softmax/forward 0=1 1000=1"]);
     }
 
     #[test]

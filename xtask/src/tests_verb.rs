@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use crate::command::{self, step};
 use crate::setup::Consent;
 use crate::summary::{Report, Results, summary};
-use crate::{Outcome, deep, files, setup};
+use crate::{Outcome, deep, files, setup, specializations};
 
 pub const HELP: &str = "\
-cargo xtask test [--yes | --no-install] [--device all|cpu|vulkan] [-- ARGUMENTS OF cargo test]
+cargo xtask test [--yes | --no-install] [--device all|cpu|vulkan] [--pipelines]
+                 [-- ARGUMENTS OF cargo test]
 cargo xtask test --deep
 
 Runs all tests and doc tests in release mode, on the CPU device and on every Vulkan device found,
@@ -28,12 +29,15 @@ goes on with what is here.
   --device D     the devices under test, as the environment variable HLX_TEST_DEVICES:
                  all (default); cpu: that device alone; vulkan: fail without a Vulkan device.
                  With CI=true the default is vulkan
+  --pipelines    add the specialization constants of the pipelines that were made to
+                 shaders/specializations.txt
   --deep         run Miri and ThreadSanitizer instead, over what they can run (needs rustup)";
 
 struct Options {
     consent: Consent,
     device: Option<String>,
     deep: bool,
+    pipelines: bool,
     rest: Vec<String>,
 }
 
@@ -81,6 +85,10 @@ pub fn run(args: &[String]) -> Outcome {
     }
     let report = Report::parse(&files::text(&report)?)?;
     println!("\n{}", summary(&results, &report, &left_out));
+    if options.pipelines {
+        let added = specializations::add(&command::root(), &report.pipelines)?;
+        println!("{added} pipelines added to shaders/specializations.txt");
+    }
     finish(
         status,
         messages,
@@ -135,6 +143,7 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
         consent: if ci { Consent::Given } else { Consent::Unknown },
         device: device.or_else(|| ci.then(|| "vulkan".to_string())),
         deep: false,
+        pipelines: false,
         rest: Vec::new(),
     };
     let mut args = args.iter();
@@ -143,6 +152,7 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
             "--yes" => options.consent = Consent::Given,
             "--no-install" => options.consent = Consent::Refused,
             "--deep" => options.deep = true,
+            "--pipelines" => options.pipelines = true,
             "--device" => options.device = Some(args.next().cloned().unwrap_or_default()),
             "--" => options.rest = args.by_ref().cloned().collect(),
             other => return Err(crate::unknown_argument("test", other)),
@@ -201,6 +211,7 @@ mod tests {
         assert_eq!(read("").device, None);
         assert_eq!(read("--yes").consent, Consent::Given);
         assert!(read("--deep").deep && !read("--yes").deep);
+        assert!(read("--pipelines").pipelines && !read("--yes").pipelines);
     }
 
     #[test]

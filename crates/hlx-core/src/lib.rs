@@ -32,6 +32,7 @@ mod probe_report;
 mod recording;
 mod shader;
 mod specification;
+mod test_report;
 pub mod testing;
 mod timing;
 mod tuning;

@@ -16,6 +16,7 @@ use vulkano::shader::ShaderStages;
 
 use super::{Pipeline, PipelineRequest};
 use crate::error::CoreError;
+use crate::test_report;
 use crate::vulkan::{VulkanDevice, check_raw};
 
 /// Checks that a pipeline's layout has every buffer and push-constant byte that its shader
@@ -42,6 +43,7 @@ pub(super) fn make(
     let name = request.shader.0.name();
     let words = request.shader.0.words();
     check_interface(name, &words, request.bindings, request.push_bytes)?;
+    test_report::pipeline_made(name, &request.specialization);
     let words = with_float_controls(&words, device.float_controls);
     let info = vk::ShaderModuleCreateInfo::default().code(&words);
     let (fns, handle) = (&device.device.fns().v1_0, device.device.handle());
