@@ -18,6 +18,7 @@ mod mpi;
 mod package;
 mod ports;
 mod prove;
+mod radv;
 mod setup;
 mod sha256;
 mod shaders;
@@ -40,7 +41,7 @@ cargo xtask VERB [OPTIONS]
 
   train       build hlx and train the ASCII specialist on the best device found
   test        run all tests, Vulkan under validation; say which ran on which device
-  ports       build hlx for other systems, run it under emulation: the same bits
+  ports       build hlx for other systems, run it under emulation: the same bits; compile for AMD
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
   shaders     compile GLSL to the crates' spv folders with the pinned compiler
   package     pack the library crates and build a project outside from the packages

@@ -16,7 +16,13 @@ on the CPU with nothing but the packages and crates.io. Takes some minutes, so C
   --no-build   pack and unpack only";
 
 /// Members of the workspace that are not packages for others.
-const UNPUBLISHED: [&str; 4] = ["xtask", "hlx-bench", "shader-compiler", "shader-lint"];
+const UNPUBLISHED: [&str; 5] = [
+    "xtask",
+    "hlx-bench",
+    "shader-compiler",
+    "shader-lint",
+    "radv",
+];
 
 /// The project's program.
 const PROGRAM: &str = include_str!("../outside/main.rs");

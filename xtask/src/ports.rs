@@ -5,18 +5,26 @@ use std::process::Command;
 
 use crate::Outcome;
 use crate::command::{self, step};
+use crate::radv;
 use crate::setup::{self, Consent};
 
 pub const HELP: &str = "\
-cargo xtask ports [--only aarch64|windows|macos] [--full] [--yes | --no-install]
+cargo xtask ports [--only aarch64|windows|macos|radv] [--full] [--mesa25] [--table] [--yes | --no-install]
 
 Trains two steps of the ASCII specialist, of 4 samples each, on this machine's CPU. Then builds `hlx` for AArch64 Linux
 and for Windows, and under qemu-user and Wine runs its probe (`hlx doctor`), trains the golden runs,
-and recomputes the steps: every digest must be equal. Type-checks `hlx` for macOS. What a missing
-tool leaves out is said in the last lines; with CI=true it is an error.
+and recomputes the steps: every digest must be equal. Type-checks `hlx` for macOS. Compiles every module
+with Mesa's RADV for AMD's chips, which need not be here, and searches the machine code for what HLX's
+arithmetic forbids: a third of the modules for each of three chips, with the first specialization
+constants of each in shaders/specializations.txt. What a missing tool leaves out is said in the last
+lines; with CI=true it is an error.
 
-  --only P       that system alone
-  --full         the specialist's first 12 steps, of 16 samples: many minutes under qemu-user
+  --only P       that system, or RADV, alone
+  --full         the specialist's first 12 steps, of 16 samples: many minutes under qemu-user; every module
+                 with all constants of the list, for every chip
+  --mesa25       RADV of Debian 13's Mesa 25 too, for four chips, in a Debian made by mmdebstrap (needs root,
+                 the network and 350 MB)
+  --table        every module for every chip; writes the table of docs/amd.md anew
   --yes          install missing packages without asking; CI=true does the same
   --no-install   install nothing";
 
@@ -24,42 +32,45 @@ tool leaves out is said in the last lines; with CI=true it is an error.
 struct Port {
     name: &'static str,
     target: &'static str,
-    check: fn(&Port) -> Result<Vec<String>, String>,
+    check: fn(&Port, &Options) -> Result<Vec<String>, String>,
 }
 
-const PORTS: [Port; 3] = [
+const PORTS: [Port; 4] = [
+    Port {
+        name: "radv",
+        target: "",
+        check: |_, options| radv::check(options.radv()),
+    },
     Port {
         name: "aarch64",
         target: "aarch64-unknown-linux-gnu",
-        check: aarch64,
+        check: |port, _| aarch64(port),
     },
     Port {
         name: "windows",
         target: "x86_64-pc-windows-gnu",
-        check: windows,
+        check: |port, _| windows(port),
     },
     Port {
         name: "macos",
         target: "aarch64-apple-darwin",
-        check: macos,
+        check: |port, _| macos(port),
     },
 ];
 
 pub fn run(args: &[String]) -> Outcome {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
-    let Options {
-        only,
-        full,
-        consent,
-    } = parse(args, ci)?;
-    setup::prepare(consent, &setup::PORTS)?;
-    let chosen = |port: &&Port| only.as_deref().is_none_or(|name| name == port.name);
-    if PORTS.iter().filter(chosen).any(|port| port.name != "macos") {
-        step("training on this machine", || train_here(full))?;
+    let options = parse(args, ci)?;
+    setup::prepare(options.consent, &setup::PORTS)?;
+    let only = options.only.as_deref();
+    let chosen = |port: &&Port| only.is_none_or(|name| name == port.name);
+    let recomputes = |port: &Port| ["aarch64", "windows"].contains(&port.name);
+    if PORTS.iter().filter(chosen).any(recomputes) {
+        step("training on this machine", || train_here(options.full))?;
     }
     let (mut lines, mut left_out) = (Vec::new(), 0);
     for port in PORTS.iter().filter(chosen) {
-        let missing = step(port.name, || (port.check)(port))?;
+        let missing = step(port.name, || (port.check)(port, &options))?;
         left_out += missing.len();
         if missing.is_empty() {
             lines.push(format!("{}: passed", port.name));
@@ -78,33 +89,48 @@ pub fn run(args: &[String]) -> Outcome {
 struct Options {
     only: Option<String>,
     full: bool,
+    mesa25: bool,
+    table: bool,
     consent: Consent,
 }
 
+impl Options {
+    fn radv(&self) -> radv::Extent {
+        radv::Extent {
+            full: self.full,
+            newer: self.mesa25,
+            table: self.table,
+        }
+    }
+}
+
 fn parse(args: &[String], ci: bool) -> Result<Options, String> {
-    let (mut only, mut full) = (None, false);
-    let mut consent = if ci { Consent::Given } else { Consent::Unknown };
+    let mut options = Options {
+        only: None,
+        full: false,
+        mesa25: false,
+        table: false,
+        consent: if ci { Consent::Given } else { Consent::Unknown },
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--full" => full = true,
-            "--yes" => consent = Consent::Given,
-            "--no-install" => consent = Consent::Refused,
+            "--full" => options.full = true,
+            "--mesa25" => options.mesa25 = true,
+            "--table" => options.table = true,
+            "--yes" => options.consent = Consent::Given,
+            "--no-install" => options.consent = Consent::Refused,
             "--only" => {
                 let name = args
                     .next()
                     .filter(|name| PORTS.iter().any(|p| p.name == *name));
-                let name = name.ok_or("ports: --only takes aarch64, windows or macos")?;
-                only = Some(name.clone());
+                let name = name.ok_or("ports: --only takes aarch64, windows, macos or radv")?;
+                options.only = Some(name.clone());
             }
             _ => return Err(crate::unknown_argument("ports", arg)),
         }
     }
-    Ok(Options {
-        only,
-        full,
-        consent,
-    })
+    Ok(options)
 }
 
 /// A folder or file below target/ports.
@@ -302,6 +328,8 @@ mod tests {
             Ok(Options {
                 only,
                 full,
+                mesa25: false,
+                table: false,
                 consent,
             })
         };
@@ -311,6 +339,8 @@ mod tests {
             read(&["--only", "windows", "--no-install"], true),
             options(Some("windows"), false, Consent::Refused)
         );
+        let radv = read(&["--only", "radv", "--mesa25", "--table"], false).map(|read| read.radv());
+        assert!(radv.is_ok_and(|radv| radv.newer && radv.table && !radv.full));
         assert!(read(&["--only", "amiga"], false).is_err());
         assert!(read(&["--fast"], false).is_err());
     }

@@ -61,7 +61,19 @@ pub const TESTS: [Need; 7] = [
 ];
 
 /// What `cargo xtask ports` uses.
-pub const PORTS: [Need; 6] = [
+pub const PORTS: [Need; 8] = [
+    Need {
+        what: "the Vulkan loader",
+        package: "libvulkan1",
+        without: "nothing is compiled for AMD's chips",
+        present: has_loader,
+    },
+    Need {
+        what: "Mesa's driver for AMD's chips",
+        package: "mesa-vulkan-drivers",
+        without: "nothing is compiled for AMD's chips",
+        present: || has_manifest("icd.d", "radeon_icd"),
+    },
     Need {
         what: "a linker for AArch64",
         package: "gcc-aarch64-linux-gnu",
