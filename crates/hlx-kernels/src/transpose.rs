@@ -87,6 +87,23 @@ mod tests {
         }
     }
 
+    /// A driver gave the second pipeline of a module that of the first, which knows no part but the first.
+    #[test]
+    fn a_launch_cut_into_parts_behind_a_whole_one_writes_every_part() {
+        let (rows, columns) = (33, 70);
+        let data = values(2, rows * columns);
+        let got = run_everywhere("transpose", |ctx, mem| {
+            let mut slow = ctx.tuning().clone();
+            (slow.bytes_per_second, slow.submission_ms) = (1e4, 200.0);
+            let x = mem.input(ctx, &data)?;
+            let (whole, parts) = (mem.output(ctx, data.len())?, mem.output(ctx, data.len())?);
+            transpose(ctx, &x, rows, columns, &whole)?;
+            transpose(&ctx.with_tuning(slow)?, &x, rows, columns, &parts)?;
+            Ok(vec![whole, parts])
+        });
+        assert_eq!(got[0], got[1]);
+    }
+
     #[test]
     fn a_wrong_length_is_named() {
         let ctx = hlx_core::testing::cpu().expect("the CPU device");

@@ -11,12 +11,14 @@
 //! panics. This crate knows no device; contracts' validator (`hlx-contract`) builds on it.
 
 pub mod arithmetic;
+mod entry;
 mod float_controls;
 mod interface;
 pub mod join;
 mod read;
 mod types;
 
+pub use entry::rename_entry;
 pub use float_controls::{FloatControls, with_float_controls};
 pub use interface::{Interface, PushConstant, PushScalar, interface, push_constants};
 pub use read::{

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use ash::vk;
-use hlx_spirv::{interface, with_float_controls};
+use hlx_spirv::{interface, rename_entry, with_float_controls};
 use vulkano::VulkanObject;
 use vulkano::descriptor_set::layout::{
     DescriptorSetLayout, DescriptorSetLayoutBinding, DescriptorSetLayoutCreateInfo, DescriptorType,
@@ -44,7 +44,14 @@ pub(super) fn make(
     let words = request.shader.0.words();
     check_interface(name, &words, request.bindings, request.push_bytes)?;
     test_report::pipeline_made(name, &request.specialization);
-    let words = with_float_controls(&words, device.float_controls);
+    let mut words = with_float_controls(&words, device.float_controls);
+    let entry = match request.based {
+        true => {
+            rename_entry(&mut words, b"part");
+            c"part"
+        }
+        false => c"main",
+    };
     let info = vk::ShaderModuleCreateInfo::default().code(&words);
     let (fns, handle) = (&device.device.fns().v1_0, device.device.handle());
     let mut module = vk::ShaderModule::null();
@@ -57,7 +64,7 @@ pub(super) fn make(
     let stage = Stage {
         name,
         module,
-        entry: c"main",
+        entry,
         constants: &request.specialization,
         robust: None,
         based: request.based,
@@ -120,8 +127,9 @@ pub(super) fn compile(
         robustness = robustness.storage_buffers(behavior);
         info = info.push_next(&mut robustness);
     }
-    // A cache read from disk gives NVIDIA's driver 580 the pipeline of the same module without these
-    // flags: a cut launch then wrote its first range alone (seen on an H200).
+    // NVIDIA's driver 580 gives the pipeline of the same module without these flags where it has one, from a
+    // cache read from disk (seen on an H200) or made before in the same process (on an H100): a cut launch then
+    // wrote its first range alone. So a base has an entry point of another name, and no cache.
     let cache = match stage.based || stage.robust.is_some() {
         true => vk::PipelineCache::null(),
         false => cache.handle(),
