@@ -44,6 +44,11 @@ void main() {
     if (head >= push.heads) return;
     uint row0 = hlx_group() % tiles * ROWS;
     uint key0 = row0 + 4u * ty;
+    // Before the loops: in the conditions of their loads each would be a division again.
+    uint queries_at = qkv_base(head, 0u);
+    uint keys_at = qkv_base(head, 1u);
+    uint values_at = qkv_base(head, 2u);
+    uint d_o_at = o_base(head);
 
     precise vec4 dk[8];
     precise vec4 dv[8];
@@ -54,11 +59,11 @@ void main() {
     for (uint query0 = row0; query0 < push.time; query0 += COLS) {
         precise vec4 near = vec4(0.0);
         precise vec4 far = vec4(0.0);
-        CONTRACT(near, far, qkv, qkv_base(head, 1u), QKV_STRIDE, row0, qkv, qkv_base(head, 0u),
+        CONTRACT(near, far, qkv, keys_at, QKV_STRIDE, row0, qkv, queries_at,
                  QKV_STRIDE, query0)
         precise vec4 d_near = vec4(0.0);
         precise vec4 d_far = vec4(0.0);
-        CONTRACT(d_near, d_far, qkv, qkv_base(head, 2u), QKV_STRIDE, row0, d_o, o_base(head),
+        CONTRACT(d_near, d_far, qkv, values_at, QKV_STRIDE, row0, d_o, d_o_at,
                  O_STRIDE, query0)
         precise vec4 p_near, p_far, ds_near, ds_far;
         weigh(head, query0 + tx, near, d_near, p_near, ds_near);
@@ -68,15 +73,15 @@ void main() {
 
         weights[tx][ty] = p_near;
         weights[tx + 16u][ty] = p_far;
-        ACCUMULATE(edge, SEES, dv, d_o, o_base(head), O_STRIDE, query0)
+        ACCUMULATE(edge, SEES, dv, d_o, d_o_at, O_STRIDE, query0)
         barrier();
         weights[tx][ty] = ds_near;
         weights[tx + 16u][ty] = ds_far;
-        ACCUMULATE(edge, SEES, dk, qkv, qkv_base(head, 0u), QKV_STRIDE, query0)
+        ACCUMULATE(edge, SEES, dk, qkv, queries_at, QKV_STRIDE, query0)
     }
 
 #define FINISH_K(x, k) hlx_mul(hlx_pos0(x), push.scale)
 #define FINISH_V(x, k) hlx_pos0(x)
-    STORE_ROWS(dqkv, qkv_base(head, 1u), QKV_STRIDE, row0, dk, FINISH_K)
-    STORE_ROWS(dqkv, qkv_base(head, 2u), QKV_STRIDE, row0, dv, FINISH_V)
+    STORE_ROWS(dqkv, keys_at, QKV_STRIDE, row0, dk, FINISH_K)
+    STORE_ROWS(dqkv, values_at, QKV_STRIDE, row0, dv, FINISH_V)
 }

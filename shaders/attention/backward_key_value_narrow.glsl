@@ -79,6 +79,8 @@ void main() {
     if (stored_head >= push.heads) return;
     uint head = push.first_head + stored_head;
     uint row0 = hlx_group() % tiles * ROWS;
+    // The first row of these 32 threads.
+    uint own_row0 = row0 + 4u * THREAD_ROWS * (thread_ty() >> 2);
 
 #ifdef ROWS_FROM_MEMORY
     uint rows_at[THREAD_ROWS];
@@ -97,7 +99,6 @@ void main() {
 #ifdef DROPPED
     uvec2 draws = HEAD_DRAW_KEY(step_and_base, head);
 #endif
-    if (gl_LocalInvocationIndex == 0u) awkward = 0u;
     uint first_query = row0 / COLS * COLS;
     for (uint query0 = first_query; query0 < push.time; query0 += COLS) {
         barrier();
@@ -117,7 +118,6 @@ void main() {
         }
         bool edge = query0 < row0 + ROWS || query0 + COLS > push.time;
 #define SEES(r, column) (row0 + ROW(r) <= query0 + (column) && query0 + (column) < push.time)
-        if (edge) NOTE_AWKWARD(columns, 0u, 2u * COLS)
 #ifdef DROPPED
         [[unroll]] for (uint i = 0u; i < ROWS / 4u * COLS / THREADS; ++i) {
             uint at = gl_LocalInvocationIndex + i * THREADS;
@@ -136,10 +136,6 @@ void main() {
                 EACH(c, 4u,
                     s[r][c] = hlx_mul(weight_exp(hlx_sub(hlx_mul(s[r][c], push.scale), a[c])), b[c]);
                 )
-                if (edge) {
-                    [[unroll]] for (uint c = 0u; c < 4u; ++c)
-                        if (!SEES(r, 4u * tx + c)) s[r][c] = 0.0;
-                }
                 STORE_WEIGHTS(r)
             )
         }
@@ -148,16 +144,14 @@ void main() {
             EACH(r, THREAD_ROWS,
                 vec4 p = P(r);
                 EACH(c, 4u, s[r][c] = hlx_mul(p[c], hlx_sub(DROP(r, c, s[r][c]), a[c]));)
-                if (edge) {
-                    [[unroll]] for (uint c = 0u; c < 4u; ++c)
-                        if (!SEES(r, 4u * tx + c)) s[r][c] = 0.0;
-                }
                 weights[ROWS * 8u + WEIGHT(ROW(r), tx)] = s[r];
                 stored_ds[stored_at(stored_head, query0 + 4u * tx, row0 + ROW(r))] = s[r];
             )
         }
         barrier();
-        ACCUMULATE(edge, weights, side * ROWS * 8u, columns, (1u - side) * COLS * UNITS)
+        uint first_j = (max(own_row0, query0) - query0) / 4u;
+        uint end_j = min(8u, (push.time - query0 + 3u) / 4u);
+        ACCUMULATE(edge, first_j, end_j, weights, side * ROWS * 8u, columns, (1u - side) * COLS * UNITS)
     }
 
     EACH(r, THREAD_ROWS,

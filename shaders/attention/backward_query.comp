@@ -28,12 +28,17 @@ void main() {
     if (head >= push.heads) return;
     uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
     uint query0 = row0 + 4u * ty;
+    // Before the loops: in the conditions of their loads each would be a division again.
+    uint queries_at = qkv_base(head, 0u);
+    uint keys_at = qkv_base(head, 1u);
+    uint values_at = qkv_base(head, 2u);
+    uint d_o_at = o_base(head);
 
     precise vec4 deltas = vec4(0.0);
     for (uint d0 = 0u; d0 < D; d0 += 32u) {
         barrier();
-        LOAD_WIDE(wide, d_o, o_base(head), O_STRIDE, row0, d0)
-        LOAD_WIDE(weights, o, o_base(head), O_STRIDE, row0, d0)
+        LOAD_WIDE(wide, d_o, d_o_at, O_STRIDE, row0, d0)
+        LOAD_WIDE(weights, o, d_o_at, O_STRIDE, row0, d0)
         barrier();
         uint depth = min(32u, D - d0);
         for (uint d = 0u; d < depth; ++d)
@@ -58,11 +63,11 @@ void main() {
     for (uint key0 = 0u; key0 < end; key0 += COLS) {
         precise vec4 near = vec4(0.0);
         precise vec4 far = vec4(0.0);
-        CONTRACT(near, far, qkv, qkv_base(head, 0u), QKV_STRIDE, row0, qkv, qkv_base(head, 1u),
+        CONTRACT(near, far, qkv, queries_at, QKV_STRIDE, row0, qkv, keys_at,
                  QKV_STRIDE, key0)
         precise vec4 d_near = vec4(0.0);
         precise vec4 d_far = vec4(0.0);
-        CONTRACT(d_near, d_far, d_o, o_base(head), O_STRIDE, row0, qkv, qkv_base(head, 2u),
+        CONTRACT(d_near, d_far, d_o, d_o_at, O_STRIDE, row0, qkv, values_at,
                  QKV_STRIDE, key0)
         for (uint k = 0u; k < 4u; ++k) {
             precise float p = hlx_mul(hlx_exp(hlx_sub(hlx_mul(near[k], push.scale), m[k])), inverse[k]);
@@ -73,9 +78,9 @@ void main() {
         weights[tx][ty] = near;
         weights[tx + 16u][ty] = far;
 #define SEES(k, column) (key0 + (column) <= query0 + (k))
-        ACCUMULATE(key0 + COLS > row0 + 1u, SEES, sums, qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
+        ACCUMULATE(key0 + COLS > row0 + 1u, SEES, sums, qkv, keys_at, QKV_STRIDE, key0)
     }
 
 #define FINISH(x, k) hlx_mul(hlx_pos0(x), push.scale)
-    STORE_ROWS(dqkv, qkv_base(head, 0u), QKV_STRIDE, row0, sums, FINISH)
+    STORE_ROWS(dqkv, queries_at, QKV_STRIDE, row0, sums, FINISH)
 }

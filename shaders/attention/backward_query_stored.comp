@@ -39,8 +39,10 @@ void main() {
     uint row0 = (tiles - 1u - tile) * ROWS;
     uint stored_head = hlx_group() % push.heads;
     uint head = push.first_head + stored_head;
-    // The last row of these 32 threads.
-    uint last_row = row0 + 8u * (ty | 3u) + 7u;
+    // The first row of this thread, and the first and the last of these 32 threads.
+    uint first_row = row0 + 8u * ty;
+    uint own_row0 = row0 + 8u * (ty & ~3u);
+    uint last_row = own_row0 + 31u;
 
     // Of each step, a thread loads four queries' ds of two keys, and a vector of one key.
     uint key_of_ds = gl_LocalInvocationIndex / QUERY_UNITS;
@@ -66,57 +68,46 @@ void main() {
     }                                                                            \
     if (key_of_unit < STEP)                                                      \
         next_key = fetch_qkv(keys_at + min((key0) + key_of_unit, push.time - 1u) * QKV_STRIDE, 4u * unit);
-#define KEEP(buffer_idx, key0)                                                   \
-    [[unroll]] for (uint i = 0u; i < 2u; ++i)                                    \
-        weights[(buffer_idx) * STEP * QUERY_UNITS + gl_LocalInvocationIndex + THREADS * i] = next_ds[i]; \
-    if (key_of_unit < STEP)                                                      \
-        keys[(buffer_idx) * STEP * UNITS + gl_LocalInvocationIndex] = next_key;  \
-    if ((key0) >= row0 && is_awkward(next_key)) atomicOr(awkward, 1u);
-// The terms of a step, where it holds a NaN or an infinity: of the keys that a row sees.
-#define ADD_SEEN                                                                 \
-    [[dont_unroll]] for (uint k = 0u; k < STEP; ++k) {                           \
+#define ALWAYS(r, k) true
+#define SEEN(r, k) (key0 + (k) <= first_row + (r))
+#define ADD_SEEN(sum, x, y, seen)                                                \
+    if (seen) sum = fma4(x, y, sum);
+// The terms of the keys key0 .. key0 + 7, of those that are SEES(row of the thread, key of the step).
+#define ADD_STEP(SEES)                                                           \
+    EACH(k, STEP,                                                                \
         vec4 near = weights[(current * STEP + k) * QUERY_UNITS + 2u * ty];       \
         vec4 far = weights[(current * STEP + k) * QUERY_UNITS + 2u * ty + 1u];   \
-        uint row = row0 + 8u * ty;                                               \
         EACH(v, 2u,                                                              \
             if (8u * v < UNITS) {                                                \
                 vec4 y = keys[(current * STEP + k) * UNITS + tx + 8u * v];       \
                 EACH(r, 4u,                                                      \
-                    if (key0 + k <= row + r) sums[r][v] = fma4(near[r], y, sums[r][v]); \
-                    if (key0 + k <= row + r + 4u) sums[r + 4u][v] = fma4(far[r], y, sums[r + 4u][v]); \
+                    ADD_SEEN(sums[r][v], near[r], y, SEES(r, k))                 \
+                    ADD_SEEN(sums[r + 4u][v], far[r], y, SEES(r + 4u, k))        \
                 )                                                                \
             }                                                                    \
         )                                                                        \
-    }
-    if (gl_LocalInvocationIndex == 0u) awkward = 0u;
-    barrier();
+    )
+#define KEEP(buffer_idx)                                                         \
+    [[unroll]] for (uint i = 0u; i < 2u; ++i)                                    \
+        weights[(buffer_idx) * STEP * QUERY_UNITS + gl_LocalInvocationIndex + THREADS * i] = next_ds[i]; \
+    if (key_of_unit < STEP)                                                      \
+        keys[(buffer_idx) * STEP * UNITS + gl_LocalInvocationIndex] = next_key;
     FETCH(0u)
-    KEEP(0u, 0u)
+    KEEP(0u)
     barrier();
 
     uint end = min(push.time, row0 + ROWS);
     uint current = 0u;
     for (uint key0 = 0u; key0 < end; key0 += STEP) {
         FETCH(key0 + STEP)
-        if (key0 >= row0 && awkward != 0u) {
-            ADD_SEEN
+        // What a query does not see is skipped: times a ds of 0, an infinity would be NaN.
+        if (key0 < own_row0) {
+            ADD_STEP(ALWAYS)
         } else if (key0 <= last_row) {
-            EACH(k, STEP,
-                vec4 near = weights[(current * STEP + k) * QUERY_UNITS + 2u * ty];
-                vec4 far = weights[(current * STEP + k) * QUERY_UNITS + 2u * ty + 1u];
-                EACH(v, 2u,
-                    if (8u * v < UNITS) {
-                        vec4 y = keys[(current * STEP + k) * UNITS + tx + 8u * v];
-                        EACH(r, 4u,
-                            sums[r][v] = fma4(near[r], y, sums[r][v]);
-                            sums[r + 4u][v] = fma4(far[r], y, sums[r + 4u][v]);
-                        )
-                    }
-                )
-            )
+            ADD_STEP(SEEN)
         }
         current ^= 1u;
-        KEEP(current, key0 + STEP)
+        KEEP(current)
         barrier();
     }
 

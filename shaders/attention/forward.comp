@@ -24,6 +24,10 @@ void main() {
     // The tiles with most keys go first, so that the last to finish are short.
     uint row0 = (tiles - 1u - hlx_group() % tiles) * ROWS;
     uint query0 = row0 + 4u * ty;
+    // Before the loops: in the conditions of their loads each would be a division again.
+    uint queries_at = qkv_base(head, 0u);
+    uint keys_at = qkv_base(head, 1u);
+    uint values_at = qkv_base(head, 2u);
 
     precise vec4 m = vec4(uintBitsToFloat(0xff800000u));
     precise vec4 l = vec4(0.0);
@@ -35,7 +39,7 @@ void main() {
     for (uint key0 = 0u; key0 < end; key0 += COLS) {
         precise vec4 near = vec4(0.0);
         precise vec4 far = vec4(0.0);
-        CONTRACT(near, far, qkv, qkv_base(head, 0u), QKV_STRIDE, row0, qkv, qkv_base(head, 1u),
+        CONTRACT(near, far, qkv, queries_at, QKV_STRIDE, row0, qkv, keys_at,
                  QKV_STRIDE, key0)
 
         // Each row's maximum over the block, through `wide`, which is free again.
@@ -66,7 +70,7 @@ void main() {
         [[unroll]] for (uint c = 0u; c < 8u; ++c)
             if (16u * c < D) sums[c] = mul4(sums[c], correction);
 
-        ACCUMULATE(key0 + COLS > row0 + 1u, SEES, sums, qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
+        ACCUMULATE(key0 + COLS > row0 + 1u, SEES, sums, qkv, values_at, QKV_STRIDE, key0)
         for (uint j = 0u; j < COLS; ++j)
             for (uint k = 0u; k < 4u; ++k) l[k] = hlx_add(l[k], weights[j][ty][k]);
     }

@@ -67,8 +67,9 @@ void main() {
     if (tile >= tiles) return;
     uint head = hlx_group() % push.heads;
     uint row0 = (tiles - 1u - tile) * ROWS;
-    // The last row of these 32 threads.
-    uint last_row = row0 + 4u * THREAD_ROWS * ((thread_ty() >> 2) + 1u) - 1u;
+    // The first and the last row of these 32 threads.
+    uint own_row0 = row0 + 4u * THREAD_ROWS * (thread_ty() >> 2);
+    uint last_row = own_row0 + 4u * THREAD_ROWS - 1u;
 
 #ifndef STAGED
     LOAD_TILE(queries, 0u, ROWS, NATURAL, fetch_qkv, qkv_base(head, 0u), QKV_STRIDE, row0)
@@ -88,11 +89,10 @@ void main() {
     uint own = tx % THREAD_ROWS;
     precise float l = 0.0;
 
-    if (gl_LocalInvocationIndex == 0u) awkward = 0u;
     uint end = min(push.time, row0 + ROWS);
     for (uint key0 = 0u; key0 < end; key0 += COLS) {
         bool busy = key0 <= last_row;
-        bool edge = key0 + COLS > row0;
+        bool edge = key0 + COLS > own_row0 + 1u;
 #define SEES(r, column) (key0 + (column) <= row0 + ROW(r))
         barrier();
         LOAD_TILE(KEYS, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 1u), QKV_STRIDE, key0)
@@ -100,7 +100,6 @@ void main() {
         LOAD_QUERIES(0u)
 #else
         LOAD_TILE(VALUES, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
-        if (edge) NOTE_AWKWARD(VALUES, 0u, COLS)
 #endif
         barrier();
         precise vec4 s[THREAD_ROWS];
@@ -120,7 +119,6 @@ void main() {
         }
         barrier();
         LOAD_TILE(VALUES, 0u, COLS, COLUMN_OF_SLOT, fetch_qkv, qkv_base(head, 2u), QKV_STRIDE, key0)
-        if (edge) NOTE_AWKWARD(VALUES, 0u, COLS)
 #endif
         if (busy) {
 #ifndef STAGED
@@ -183,7 +181,7 @@ void main() {
         barrier();
         if (busy) {
 #endif
-            ACCUMULATE(edge, WEIGHTS, 0u, VALUES, 0u)
+            ACCUMULATE(edge, 0u, min(8u, (last_row - key0) / 4u + 1u), WEIGHTS, 0u, VALUES, 0u)
         }
     }
 

@@ -97,28 +97,6 @@ uint stored_at(uint stored_head, uint query, uint key) {
         }                                                                        \
     }
 
-// What a row does not see has the weight 0, which changes no sum unless it is multiplied by a NaN or an infinity.
-// Only a workgroup that finds one in a block of which some row does not see every column skips it pair by pair.
-shared uint awkward;
-
-bool is_awkward(vec4 x) {
-    uvec4 bits = floatBitsToUint(x) & 0x7fffffffu;
-    return max(max(bits.x, bits.y), max(bits.z, bits.w)) >= 0x7f800000u;
-}
-
-// Notes whether this thread has loaded a NaN or an infinity with LOAD_TILE.
-#define NOTE_AWKWARD(tile, first, n)                                             \
-    {                                                                            \
-        bool found = false;                                                      \
-        [[unroll]] for (uint i = 0u; i < ((n) * UNITS + THREADS - 1u) / THREADS; ++i) { \
-            uint at = gl_LocalInvocationIndex + i * THREADS;                     \
-            uint slot = at / UNITS;                                              \
-            if (((n) * UNITS) % THREADS == 0u || at < (n) * UNITS)               \
-                found = found || is_awkward(tile[(first) + slot * UNITS + (at % UNITS ^ (slot & 7u))]); \
-        }                                                                        \
-        if (found) atomicOr(awkward, 1u);                                        \
-    }
-
 // The vectors u_first .. u_end - 1 of the chains, as far as D goes.
 #define CONTRACT_PART(s, ROW_VECTOR, columns, columns_first, u_first, u_end)     \
     if (NATIVE) {                                                                \
@@ -132,15 +110,21 @@ bool is_awkward(vec4 x) {
 #define CONTRACT(s, ROW_VECTOR, columns, columns_first)                          \
     CONTRACT_PART(s, ROW_VECTOR, columns, columns_first, 0u, UNITS)
 
-// sums[r][v] (vector tx + 8 v of row r) goes on over the block's columns; at an edge that holds something awkward
-// over those that row r sees: SEES(r, column), which the including file defines.
+// sums[r][v] (vector tx + 8 v of row r) goes on over the block's columns. At an edge, a block of which some row does
+// not see every column, it goes on over those that row r sees: SEES(r, column), which the including file defines,
+// among the columns from 4 first_j on and before 4 end_j. Times a weight of 0, an infinity would be NaN. (Measured on
+// an H100, 8 x 4 heads of 128 positions: 3 % more time forward. A loop of its own for columns that all rows see took
+// 7 % more; to look for infinities first 7 %, and 33 % more with many heads, whose workgroups it made fewer.)
 #define ADD_TO_SUMS(r, v, x, y, column) sums[r][v] = fma4(x, y, sums[r][v]);
 #define ADD_IF_SEEN(r, v, x, y, column)                                          \
     if (SEES(r, column)) { ADD_TO_SUMS(r, v, x, y, column) }
-#define ACCUMULATE(edge, weights, weights_first, columns, columns_first)         \
-    if ((edge) && awkward != 0u) {                                               \
-        [[dont_unroll]] for (uint j = 0u; j < 8u; ++j)                           \
+#define ACCUMULATE(edge, first_j, end_j, weights, weights_first, columns, columns_first) \
+    if (!(edge)) {                                                               \
+        ACCUMULATE_BY(ADD_TO_SUMS, weights, weights_first, columns, columns_first) \
+    } else if (NATIVE) {                                                         \
+        [[dont_unroll]] for (uint j = first_j; j < end_j; ++j)                   \
             ACCUMULATE_UNIT(ADD_IF_SEEN, weights, weights_first, columns, columns_first, j, [[unroll]]) \
     } else {                                                                     \
-        ACCUMULATE_BY(ADD_TO_SUMS, weights, weights_first, columns, columns_first) \
+        for (uint j = first_j; j < end_j; ++j)                                   \
+            ACCUMULATE_UNIT(ADD_IF_SEEN, weights, weights_first, columns, columns_first, j, ) \
     }

@@ -64,8 +64,8 @@ const fn variant(
 
 /// A kernel's variants, the one for most work first; the last runs every shape on every device.
 pub static FORWARD: [Variant; 3] = [
-    variant(&forward_64::SHADER, 64, 64, 16_388, true),
-    variant(&forward_32::SHADER, 32, 64, 29_700, false),
+    variant(&forward_64::SHADER, 64, 64, 16_384, true),
+    variant(&forward_32::SHADER, 32, 64, 29_696, false),
     variant(&wide_forward::SHADER, 64, 128, 30_208, false),
 ];
 /// The backward that computes s and dp for each of its two kernels.
@@ -74,19 +74,19 @@ pub static BACKWARD_KEY_VALUE: Variant =
     variant(&wide_backward_key_value::SHADER, 64, 128, 30_208, false);
 /// The backward that keeps ds: dK and dV, which store it, then dQ.
 pub static STORED_KEY_VALUE: [Variant; 3] = [
-    variant(&backward_key_value_cached::SHADER, 32, 64, 24_580, true),
-    variant(&backward_key_value_32::SHADER, 32, 64, 40_964, false),
-    variant(&backward_key_value_cached::SHADER, 32, 64, 24_580, false),
+    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, true),
+    variant(&backward_key_value_32::SHADER, 32, 64, 40_960, false),
+    variant(&backward_key_value_cached::SHADER, 32, 64, 24_576, false),
 ];
-pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_292, false);
+pub static STORED_QUERY: Variant = variant(&backward_query_stored::SHADER, 128, 64, 12_288, false);
 
 /// Where weights are dropped.
-pub static DROPPED_FORWARD: Variant = variant(&forward_64_dropped::SHADER, 64, 64, 16_388, false);
+pub static DROPPED_FORWARD: Variant = variant(&forward_64_dropped::SHADER, 64, 64, 16_384, false);
 pub static DROPPED_KEY_VALUE: Variant = variant(
     &backward_key_value_cached_dropped::SHADER,
     32,
     64,
-    25_604,
+    25_600,
     false,
 );
 
