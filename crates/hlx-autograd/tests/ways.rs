@@ -135,8 +135,11 @@ impl Block {
     }
 }
 
-/// Changes of a tuning that are looked at above the kernels, or that join launches.
-const WAYS: [(&str, fn(&mut Tuning)); 6] = [
+/// A change of a tuning and its name.
+type Way = (&'static str, fn(&mut Tuning));
+
+/// Changes that are looked at above the kernels, or that join launches.
+const WAYS: [Way; 6] = [
     ("the device's own", |_| {}),
     ("shards summed in one kernel, all at once", |t| {
         t.embedding_sum_from = 1;

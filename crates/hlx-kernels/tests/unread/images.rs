@@ -169,7 +169,7 @@ fn pixels_without_a_gradient(run: &mut Run<'_>) -> Result<(), KernelError> {
         ..PLAIN
     };
     let pixels = spec.input[0] * spec.input[1];
-    let no_gradient = |at: usize| at % pixels % 3 == 0;
+    let no_gradient = |at: usize| (at % pixels).is_multiple_of(3);
     let of = |seed, channels| -> Vec<f32> {
         let mut gradient = normal(seed, spec.batch * channels * pixels);
         let all = gradient.iter_mut().enumerate();

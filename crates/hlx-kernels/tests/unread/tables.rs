@@ -298,7 +298,7 @@ fn integer_norms(run: &mut Run<'_>) -> Result<(), KernelError> {
 fn gradients_of_weights(run: &mut Run<'_>) -> Result<(), KernelError> {
     for positions in [40, 300] {
         let (m, n) = (12, 20);
-        let padding = |position: usize| position % 5 == 0;
+        let padding = |position: usize| position.is_multiple_of(5);
         let mut gradient = normal(1, positions * m);
         for (position, row) in gradient.chunks_mut(m).enumerate() {
             if padding(position) {
