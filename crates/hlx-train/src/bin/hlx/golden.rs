@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use hlx_core::files::Output;
 use hlx_core::{Context, DeviceInfo};
 use hlx_train::golden::{GoldenDigests, GoldenFile, GoldenRun};
 use serde_json::json;
-
-use crate::output::output;
 
 /// The options of `--golden`.
 pub struct Options<'a> {
@@ -43,7 +42,7 @@ struct Trained {
 pub fn run(options: &Options<'_>) -> Result<Verdict> {
     if let Some(path) = options.write {
         // Said before the training, which takes its time.
-        output(path, &[])?;
+        Output::at(path).with_context(|| format!("{}: cannot be written", path.display()))?;
     }
     let mut expected = match (options.against, options.write) {
         (Some(path), _) => Some(GoldenFile::read(path)?),
