@@ -140,7 +140,7 @@ multiversion! {
         let row = |j: usize| &rows[j * stride..][..width];
         if (0..weights.len()).all(|j| is_finite(row(j))) {
             // A weight of 0 times a finite number changes no sum but the sign of a zero, which the end of
-            // every sum takes away: four times as fast as selections among sums.
+            // every sum takes away: cheaper than selections among sums.
             let mut masked = [[0.0; TILE]; TILE];
             for (j, (masked, weights)) in masked.iter_mut().zip(weights).enumerate() {
                 *masked = map_lanes(|lane| if seen.sees(j, lane) { weights[lane] } else { 0.0 });
