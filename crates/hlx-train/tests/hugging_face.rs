@@ -8,23 +8,13 @@ use std::fs;
 use common::Scratch;
 use hlx_autograd::Tensor;
 use hlx_io::{load_npy, load_safetensors, save_npy};
-use hlx_nn::{CausalConfig, CausalLm, ForwardContext, Model, Module, Result, export_hugging_face};
+use hlx_nn::{CausalLm, ForwardContext, Model, Module, Result, export_hugging_face};
 
 const IDS: [u32; 6] = [1, 2, 3, 30, 20, 10];
 
 /// A small GPT-2, whose files have other tensors than the module, written as a Hugging Face folder.
 fn exported(place: &Scratch) -> Result<Model<CausalLm>> {
-    let config = CausalConfig {
-        vocabulary: 31,
-        width: 12,
-        n_layers: 1,
-        n_heads: 3,
-        n_kv_heads: 3,
-        head_width: 4,
-        feed_forward_width: 20,
-        max_positions: 8,
-        ..CausalConfig::preset("gpt2").expect("a preset")
-    };
+    let config = common::small_gpt2();
     let model = Model::new(&hlx_core::testing::cpu()?, 5, |b| CausalLm::new(b, &config))?;
     export_hugging_face(model.weights(), &config, &place.join("hub"))?;
     fs::write(place.join("hub/tokenizer.json"), "{}").expect("written");

@@ -8,21 +8,11 @@ use std::path::Path;
 use common::{SMALL_MODEL, Scratch, contents};
 use hlx_autograd::Tensor;
 use hlx_io::save_npy;
-use hlx_nn::{CausalConfig, CausalLm, Model, export_hugging_face};
+use hlx_nn::{CausalLm, Model, export_hugging_face};
 
 /// A small GPT-2 as a Hugging Face folder, with ids to read.
 fn exported(place: &Scratch, folder: &str, seed: u64) {
-    let config = CausalConfig {
-        vocabulary: 31,
-        width: 12,
-        n_layers: 1,
-        n_heads: 3,
-        n_kv_heads: 3,
-        head_width: 4,
-        feed_forward_width: 20,
-        max_positions: 8,
-        ..CausalConfig::preset("gpt2").expect("a preset")
-    };
+    let config = common::small_gpt2();
     let ctx = hlx_core::testing::cpu().expect("the CPU device opens");
     let model = Model::new(&ctx, seed, |b| CausalLm::new(b, &config)).expect("makes");
     export_hugging_face(model.weights(), &config, &place.join(folder)).expect("written");

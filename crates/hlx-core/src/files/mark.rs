@@ -30,7 +30,7 @@ pub fn mark(verb: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fails unless a verb may write its files into a folder: one that is not there, is empty but for temporary
+/// Fails unless a verb may write its files into a folder: one that is not there, is empty except for temporary
 /// files that a kill has left, or that the same verb has made. `is_older` tells of a folder without a mark
 /// whether the verb has made it before there were marks. Nothing is touched.
 ///

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hlx_core::Context;
+use hlx_nn::CausalConfig;
 use hlx_train::config::{Config, Override};
 use hlx_train::run::Digests;
 use hlx_train::train::{Outcome, Silent, Start, TrainOptions, Trainer};
@@ -36,6 +37,21 @@ label_smoothing = 0.05
 log_every = 2
 checkpoint_every = 0
 "#;
+
+/// A GPT-2 of one block, whose Hugging Face files have other tensors than the module.
+pub fn small_gpt2() -> CausalConfig {
+    CausalConfig {
+        vocabulary: 31,
+        width: 12,
+        n_layers: 1,
+        n_heads: 3,
+        n_kv_heads: 3,
+        head_width: 4,
+        feed_forward_width: 20,
+        max_positions: 8,
+        ..CausalConfig::preset("gpt2").expect("a preset")
+    }
+}
 
 /// A small model of tokens, three steps of it on those of [`Scratch::prepare_tokens`].
 pub const SMALL_MODEL: &str = r#"seed = 7

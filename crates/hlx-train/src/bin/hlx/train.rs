@@ -60,8 +60,7 @@ pub struct Arguments {
     profile: Option<Option<PathBuf>>,
 }
 
-/// Trains; the status is 130 for a run that a signal has ended before its end, and 3 for one whose loss or parameters
-/// are NaN or infinite.
+/// Trains; the exit status is as [`Arguments`] says.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let joined = arguments.devices().and_then(|devices| {
         let n_ranks = devices.len();
