@@ -1,12 +1,15 @@
-//! Writing files so that a crash leaves the old one or the new one, never a part; where caches are.
+//! Files: reading regular ones of a bounded size; writing so that a crash leaves the old one or the new one, never
+//! a part; where caches are.
 //!
-//! All that HLX writes under a name passes through here: one file as an [`Output`], a folder that is made
+//! All that HLX reads as a whole passes through [`read`], [`read_settings`] and [`Source`]. All that HLX writes under a name passes through here: one file as an [`Output`], a folder that is made
 //! at once by [`write_folder_atomically`], and files that belong together by [`write_set`].
 //! `cargo xtask lint` finds code that writes past it.
 
 mod mark;
 mod output;
+mod reading;
 mod set;
+mod source;
 mod temporary;
 
 use std::fs::File;
@@ -15,7 +18,11 @@ use std::path::{Path, PathBuf};
 
 pub use mark::{MARK_FILE, check_free, mark};
 pub use output::{Output, folder_behind_links, is_one_of, write_atomically, write_with_folder};
+pub use reading::{
+    MAX_DATA, MAX_SETTINGS, open, read, read_at_most, read_settings, read_settings_text,
+};
 pub use set::{place, write_set};
+pub use source::Source;
 pub use temporary::{
     TemporaryFile, TemporaryFolder, is_temporary, remove_temporaries, temporary_beside,
     write_and_sync, write_folder_atomically,

@@ -19,7 +19,6 @@
 //! ```
 
 mod batch;
-mod bytes;
 mod chat;
 mod error;
 mod prepare;
@@ -27,7 +26,6 @@ mod shards;
 mod tokenizer;
 
 pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Windows};
-pub use bytes::SharedBytes;
 pub use chat::{ChatTemplate, Message};
 pub use error::TextError;
 pub use prepare::{

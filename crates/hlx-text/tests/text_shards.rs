@@ -105,7 +105,7 @@ fn shards_hold_what_was_written() -> Result<()> {
 fn a_digest_tells_tokens_starts_and_masks_apart() -> Result<()> {
     let digest = |documents: &[Document]| {
         Ok(TokenShards::from_documents(9, documents)?
-            .digest()
+            .digest()?
             .to_owned())
     };
     let base = Document::new(vec![1, 2, 3, 4]);

@@ -145,11 +145,11 @@ pub fn sample_losses(
 ) -> Result<Vec<SampleLoss>> {
     // Samples of similar length are computed together: less padding, less time.
     let mut places: Vec<usize> = (0..samples.len()).collect();
-    places.sort_by_key(|&place| data.sample(samples[place]).time());
+    places.sort_by_key(|&place| data.time(samples[place]));
     let mut losses = vec![SampleLoss::default(); samples.len()];
     for part in places.chunks(batch_size.max(1)) {
         let chosen: Vec<Option<usize>> = part.iter().map(|&place| Some(samples[place])).collect();
-        let rows = TokenRows::new(data, &chosen, model.max_positions());
+        let rows = TokenRows::new(data, &chosen, model.max_positions())?;
         let time = rows.time;
         let row_losses = row_losses(model, &rows.into())?;
         for ((&place, index), row) in part.iter().zip(&chosen).zip(row_losses.chunks(time)) {
@@ -172,8 +172,7 @@ pub(crate) fn row_losses(model: &LanguageModel, rows: &Rows) -> Result<Vec<f32>>
 }
 
 fn sample_loss(data: &Dataset, index: usize, row: &[f32]) -> SampleLoss {
-    let sample = data.sample(index);
-    let predicted = &row[sample.n_given - 1..sample.time()];
+    let predicted = &row[data.n_given(index) - 1..data.time(index)];
     let n_ends = usize::from(data.format().is_of_pairs());
     let (bytes, ends) = predicted.split_at(predicted.len() - n_ends);
     let total = |losses: &[f32]| losses.iter().map(|&loss| f64::from(loss)).sum();

@@ -79,7 +79,7 @@ fn there_are_182_distinct_pairs() {
     let inputs: HashSet<&[u8]> = (0..data.len()).map(|index| data.pair(index).0).collect();
     assert_eq!(inputs.len(), 182);
     for index in 0..data.len() {
-        assert!(data.sample(index).time() <= 96, "{:?}", data.pair(index));
+        assert!(data.time(index) <= 96, "{:?}", data.pair(index));
     }
 }
 

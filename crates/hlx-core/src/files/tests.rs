@@ -323,3 +323,86 @@ fn only_an_empty_folder_or_one_with_the_mark_is_free() -> Result<()> {
     assert_eq!(file.expect_err("a file").to_string(), "is no folder");
     Ok(())
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_a_device_and_a_folder_are_no_files() {
+    let folder = Folder::new("no-files");
+    let pipe = folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let fails = |path: &Path| {
+        let errors = [
+            open(path).err(),
+            read(path).err(),
+            read_settings_text(path).err(),
+            Source::open(path).err(),
+        ];
+        let lines = errors.map(|error| error.expect("refused").to_string());
+        assert!(lines.iter().all(|line| *line == lines[0]), "{lines:?}");
+        lines[0].clone()
+    };
+    assert_eq!(fails(&pipe), "is a named pipe, expected a regular file");
+    let zero = Path::new("/dev/zero");
+    assert_eq!(fails(zero), "is a device, expected a regular file");
+    assert_eq!(fails(&folder.0), "is a folder");
+    // By a link, too.
+    std::os::unix::fs::symlink(zero, folder.join("link")).expect("a link");
+    let line = fails(&folder.join("link"));
+    assert_eq!(line, "is a device, expected a regular file");
+}
+
+#[test]
+fn a_sparse_file_of_more_than_its_kind_holds_is_refused_unread() {
+    let folder = Folder::new("sparse");
+    let path = folder.join("config.json");
+    let file = fs::File::create(&path).expect("made");
+    file.set_len(MAX_SETTINGS + 1).expect("sparse");
+    let line = read_settings(&path).expect_err("too long").to_string();
+    let expected = format!("has {} bytes, more than the", MAX_SETTINGS + 1);
+    assert!(line.starts_with(&expected), "{line}");
+    assert_eq!(read_at_most(&path, 4).err().map(|_| ()), Some(()));
+    file.set_len(4).expect("cut");
+    assert_eq!(read_at_most(&path, 4).expect("read"), [0; 4]);
+}
+
+#[test]
+fn a_file_cut_short_while_it_is_in_use_is_an_error() {
+    let folder = Folder::new("cut-short");
+    let path = folder.join("corpus.txt");
+    fs::write(&path, vec![7; 3 << 20]).expect("written");
+    let source = Source::open(&path).expect("opens");
+    assert_eq!((source.len(), source.memory()), (3 << 20, None));
+    assert_eq!(source.read(5..9).expect("read"), [7; 4]);
+    let whole = crate::digest::sha256_hex(&vec![7; 3 << 20]);
+    assert_eq!(source.sha256_hex().expect("hashed"), whole);
+    assert!(source.read(5..(3 << 20) + 1).is_err());
+    assert!(source.read(u64::MAX - 1..u64::MAX).is_err());
+    let file = fs::OpenOptions::new().write(true).open(&path);
+    file.expect("opens").set_len(100).expect("cut");
+    assert_eq!(source.read(5..9).expect("still there"), [7; 4]);
+    let expected = "was cut short while it was in use: it had 3145728 bytes, now 100";
+    let read = source.read(98..102).expect_err("behind the end");
+    assert_eq!(read.to_string(), expected);
+    let hashed = source.sha256_hex().expect_err("behind the end");
+    assert_eq!(hashed.to_string(), expected);
+}
+
+#[test]
+fn files_behind_the_limit_of_open_ones_are_opened_for_each_read() {
+    let folder = Folder::new("many-open");
+    let sources: Vec<Source> = (0..600)
+        .map(|number| {
+            let path = folder.join(&number.to_string());
+            fs::write(&path, [number as u8, 1]).expect("written");
+            Source::open(&path).expect("opens")
+        })
+        .collect();
+    for (number, source) in sources.iter().enumerate() {
+        assert_eq!(source.read(0..2).expect("read"), [number as u8, 1]);
+    }
+    // The last is opened anew, and must be the file that was there.
+    fs::write(folder.join("599"), [1, 2, 3]).expect("written");
+    let changed = sources[599].read(0..2).expect_err("changed");
+    assert_eq!(changed.to_string(), "was changed while it was in use");
+}

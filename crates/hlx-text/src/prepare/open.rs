@@ -1,10 +1,10 @@
 //! Opening a file of text: plain, gzip or zstd, told by its first bytes.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
+use hlx_core::files;
 use ruzstd::decoding::StreamingDecoder;
 
 use crate::{Result, TextError};
@@ -12,10 +12,10 @@ use crate::{Result, TextError};
 /// The largest window of a zstd frame, as of `zstd --long=31`.
 const MAX_WINDOW: u64 = 2 << 30;
 
-/// Opens a file; what is compressed is decompressed while it is read.
+/// Opens a regular file; what is compressed is decompressed while it is read.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let failed = |error: io::Error| TextError::file(path, error);
-    let file = File::open(path).map_err(failed)?;
+    let file = files::open(path).map_err(failed)?;
     let mut file = BufReader::with_capacity(1 << 18, file);
     let start = file.fill_buf().map_err(failed)?;
     let is = |magic: &[u8]| start.starts_with(magic);

@@ -1,9 +1,10 @@
 //! The files of a corpus: folders and globs resolved, in an order that the machine does not change.
 
+use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
-use hlx_core::files::is_one_of;
+use hlx_core::files::{is_one_of, parent};
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, TextError};
@@ -31,7 +32,8 @@ pub(crate) struct Source {
 
 /// Resolves paths: files as they are, folders with everything below them but hidden files, globs. Each
 /// argument's files are sorted by their paths. The folder `out` below another one is left out: it is where the
-/// result is written.
+/// result is written. A link to a folder that it lies in is not followed, and a folder that several links lead to is
+/// read once.
 ///
 /// # Errors
 /// An argument that names no file, in one line.
@@ -40,19 +42,19 @@ pub(crate) fn resolve(
     format: Option<SourceFormat>,
     out: Option<&PathBuf>,
 ) -> Result<Vec<Source>> {
-    let out = out.map_or(&[][..], std::slice::from_ref);
     let mut sources = Vec::new();
     for argument in arguments {
-        let mut files = Vec::new();
-        if argument.exists() {
-            add(argument, out, &mut files)?;
-        } else {
-            add_glob(argument, out, &mut files)?;
+        let mut walk = Walk::new(out);
+        match argument.exists() {
+            true => walk.add(argument)?,
+            false => walk.add_glob(argument)?,
         }
+        let mut files = walk.files;
         if files.is_empty() {
             return Err(TextError::file(argument, "holds no file"));
         }
         files.sort();
+        files.dedup();
         for path in files {
             let found = fs::metadata(&path).map_err(|error| TextError::file(&path, error))?;
             sources.push(Source {
@@ -68,37 +70,122 @@ pub(crate) fn resolve(
     }
 }
 
-fn add(path: &Path, out: &[PathBuf], files: &mut Vec<PathBuf>) -> Result<()> {
-    if !path.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    let failed = |error: std::io::Error| TextError::file(path, error);
-    for entry in fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let (path, name) = (entry.path(), entry.file_name());
-        let is_hidden = name.to_string_lossy().starts_with('.');
-        let is_out = path.is_dir() && is_one_of(&path, out);
-        if !is_hidden && !is_out {
-            add(&path, out, files)?;
-        }
-    }
-    Ok(())
+/// The files of an argument, as they are found.
+struct Walk<'a> {
+    /// The folder of the result.
+    out: &'a [PathBuf],
+    files: Vec<PathBuf>,
+    /// The folders that were taken whole and those that a glob has searched, behind all links. Without them
+    /// links between folders would be followed as often as the system allows, and two such links 2^40 times.
+    taken: HashSet<PathBuf>,
+    searched: HashSet<PathBuf>,
 }
 
-fn add_glob(argument: &Path, out: &[PathBuf], files: &mut Vec<PathBuf>) -> Result<()> {
-    let text = argument.to_string_lossy();
-    if !text.contains(['*', '?', '[']) {
-        return Err(TextError::file(argument, "is not there"));
-    }
-    let found = glob::glob(&text).map_err(|error| TextError::file(argument, error))?;
-    for path in found {
-        let path = path.map_err(|error| TextError::file(argument, error))?;
-        if !(path.is_dir() && is_one_of(&path, out)) {
-            add(&path, out, files)?;
+impl<'a> Walk<'a> {
+    fn new(out: Option<&'a PathBuf>) -> Self {
+        Self {
+            out: out.map_or(&[], std::slice::from_ref),
+            files: Vec::new(),
+            taken: HashSet::new(),
+            searched: HashSet::new(),
         }
     }
-    Ok(())
+
+    /// Takes a file, or all of a folder.
+    fn add(&mut self, path: &Path) -> Result<()> {
+        if !path.is_dir() {
+            self.files.push(path.to_owned());
+            return Ok(());
+        }
+        if is_one_of(path, self.out) || !self.taken.insert(real(path)?) {
+            return Ok(());
+        }
+        for path in entries(path)? {
+            let name = path.file_name().unwrap_or_default();
+            if !name.to_string_lossy().starts_with('.') && !leads_up(&path) {
+                self.add(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_glob(&mut self, argument: &Path) -> Result<()> {
+        let text = argument.to_string_lossy();
+        if !text.contains(['*', '?', '[']) {
+            return Err(TextError::file(argument, "is not there"));
+        }
+        let failed = |error: &dyn std::fmt::Display| TextError::file(argument, error);
+        if let Some((before, _)) = text.split_once("**") {
+            let pattern = glob::Pattern::new(&text).map_err(|error| failed(&error))?;
+            // The folders before the first `**` may be patterns, too.
+            let before = match before.trim_end_matches(is_separator) {
+                "" if before.is_empty() => ".",
+                "" => "/",
+                before => before,
+            };
+            for folder in glob::glob(before).map_err(|error| failed(&error))? {
+                self.search(&folder.map_err(|error| failed(&error))?, &pattern)?;
+            }
+            return Ok(());
+        }
+        for path in glob::glob(&text).map_err(|error| failed(&error))? {
+            let path = path.map_err(|error| failed(&error))?;
+            if !leads_up(&path) {
+                self.add(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a pattern matches below a folder, at any depth.
+    fn search(&mut self, folder: &Path, pattern: &glob::Pattern) -> Result<()> {
+        if !folder.is_dir() || !self.searched.insert(real(folder)?) {
+            return Ok(());
+        }
+        let options = glob::MatchOptions {
+            require_literal_separator: true,
+            ..Default::default()
+        };
+        for path in entries(folder)? {
+            if leads_up(&path) {
+                continue;
+            }
+            let path = path.strip_prefix(".").unwrap_or(&path);
+            match pattern.matches_path_with(path, options) {
+                true => self.add(path)?,
+                false => self.search(path, pattern)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a path is a link to a folder that it lies in.
+fn leads_up(path: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    match path.is_symlink() {
+        true => {
+            let (link, target) = (real(parent(path)), real(path));
+            link.zip(target)
+                .is_some_and(|(link, target)| link.starts_with(target))
+        }
+        false => false,
+    }
+}
+
+/// A path behind all links.
+fn real(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).map_err(|error| TextError::file(path, error))
+}
+
+/// What a folder holds, by name.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error: std::io::Error| TextError::file(folder, error);
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    let entries = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    entries.sort();
+    Ok(entries)
 }
 
 /// The format that a name tells, endings of compression left out.
@@ -116,5 +203,46 @@ fn format_of(path: &Path) -> SourceFormat {
         SourceFormat::Tokens
     } else {
         SourceFormat::Text
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// The names that arguments resolve to, below a folder that has links to itself, twice.
+    fn names(arguments: &[&str]) -> Vec<String> {
+        let root = std::env::temp_dir().join(format!("hlx-loops-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("a/b")).expect("made");
+        for name in ["a/one.txt", "a/b/two.txt", "a/b/.hidden"] {
+            fs::write(root.join(name), "text").expect("written");
+        }
+        for link in ["a/b/up", "a/b/again", "a/loop"] {
+            symlink(&root, root.join(link)).expect("a link");
+        }
+        let arguments = arguments.iter().map(|argument| root.join(argument));
+        let found = resolve(&arguments.collect::<Vec<_>>(), None, None);
+        let found = found.map(|sources| {
+            let path = |source: Source| source.path.strip_prefix(&root).map(Path::to_owned);
+            let paths = sources.into_iter().flat_map(path);
+            paths.map(|path| path.display().to_string()).collect()
+        });
+        fs::remove_dir_all(&root).expect("removed");
+        found.unwrap_or_else(|error| vec![error.to_string()])
+    }
+
+    #[test]
+    fn a_folder_with_links_to_itself_is_read_once() {
+        let both = ["a/b/two.txt", "a/one.txt"];
+        assert_eq!(names(&["."]).len(), 2);
+        assert_eq!(names(&["a/b", "a/one.txt"]), both);
+        assert_eq!(names(&["a/*"]), both);
+        assert_eq!(names(&["**/*"]), both);
+        assert_eq!(names(&["a/**/two.*"]), ["a/b/two.txt"]);
+        assert_eq!(names(&["*/**/b"]), ["a/b/two.txt"]);
+        assert!(names(&["**/three"])[0].ends_with("holds no file"));
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hlx_core::digest::sha256_hex;
-use hlx_core::files::{folder_behind_links, is_temporary, remove_temporaries, write_atomically};
+use hlx_core::files::{
+    self, folder_behind_links, is_temporary, remove_temporaries, write_atomically,
+};
 use serde::{Deserialize, Serialize};
 
 use super::PrepareOptions;
@@ -143,7 +145,7 @@ impl State {
 impl Found {
     /// Looks at a folder and changes nothing; `named` is what the user calls it.
     fn look(folder: &Path, named: &Path) -> Result<Self> {
-        let read = |name: &str| match fs::read(folder.join(name)) {
+        let read = |name: &str| match files::read_settings(&folder.join(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => read
                 .map(Some)
@@ -212,7 +214,7 @@ fn remove_leftovers(folder: &Path) -> std::io::Result<()> {
 /// written is kept.
 fn remove_state(folder: &Path) -> std::io::Result<()> {
     let state = folder.join(STATE_FILE);
-    let is_state = fs::read(&state)
+    let is_state = files::read_settings(&state)
         .is_ok_and(|bytes| bytes.is_empty() || serde_json::from_slice::<Saved>(&bytes).is_ok());
     if is_state {
         fs::remove_file(state)?;

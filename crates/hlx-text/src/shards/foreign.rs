@@ -4,7 +4,7 @@
 use super::words::Width;
 
 /// Bytes of llm.c's header.
-const HEADER: usize = 256 * 4;
+pub(super) const HEADER: usize = 256 * 4;
 /// Magic number, version and width of llm.c's files of GPT-2 and of Llama 3 (`dev/data/data_common.py`).
 const KINDS: [(u32, u32, Width); 2] = [(20_240_520, 1, Width::U16), (20_240_801, 7, Width::U32)];
 /// The magic number of llm.c's multiple-choice examples.
@@ -17,13 +17,14 @@ pub(super) struct Layout {
     pub width: Width,
 }
 
-/// Tells the two formats apart by the magic number, and checks the length.
-pub(super) fn layout(bytes: &[u8]) -> Result<Layout, String> {
+/// Tells the two formats apart by the magic number at the start of a file, up to [`HEADER`] bytes of it, and checks
+/// the length.
+pub(super) fn layout(start: &[u8], len: u64) -> Result<Layout, String> {
     let words: Vec<u32> = {
-        let (words, _) = bytes[..bytes.len().min(HEADER)].as_chunks::<4>();
+        let (words, _) = start.as_chunks::<4>();
         words.iter().map(|&word| u32::from_le_bytes(word)).collect()
     };
-    if bytes.is_empty() {
+    if len == 0 {
         return Err("holds no tokens".to_owned());
     }
     if words.first() == Some(&EXAMPLES) {
@@ -33,21 +34,19 @@ pub(super) fn layout(bytes: &[u8]) -> Result<Layout, String> {
         .iter()
         .find(|(magic, ..)| words.first() == Some(magic));
     let Some(&(_, version, width)) = known else {
-        return match bytes.len() % 2 {
+        return match len % 2 {
             0 => Ok(Layout {
                 header: 0,
                 width: Width::U16,
             }),
             _ => Err(format!(
-                "has {} bytes, which are no whole number of u16 tokens",
-                bytes.len()
+                "has {len} bytes, which are no whole number of u16 tokens"
             )),
         };
     };
     if words.len() < HEADER / 4 {
         return Err(format!(
-            "is cut short: llm.c's header has {HEADER} bytes, the file {}",
-            bytes.len()
+            "is cut short: llm.c's header has {HEADER} bytes, the file {len}"
         ));
     }
     if words[1] != version {
@@ -58,10 +57,9 @@ pub(super) fn layout(bytes: &[u8]) -> Result<Layout, String> {
     }
     let stated = u64::from(words[2]);
     let expected = HEADER as u64 + stated * width.bytes() as u64;
-    if bytes.len() as u64 != expected {
+    if len != expected {
         return Err(format!(
-            "has {} bytes, the header states {stated} tokens, which take {expected}",
-            bytes.len()
+            "has {len} bytes, the header states {stated} tokens, which take {expected}"
         ));
     }
     if stated == 0 {

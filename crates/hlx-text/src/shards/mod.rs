@@ -15,17 +15,18 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use hlx_core::digest::{sha256_hex, to_hex};
+use hlx_core::files::{self, Source};
 use sha2::{Digest, Sha256};
 
 pub use writer::{ShardOptions, ShardWriter};
 
-use crate::{Result, SharedBytes, TextError};
+use crate::{Result, TextError};
 pub(crate) use index::{INDEX_FILE, Index, STATE_FILE, ShardEntry};
 use shard::Shard;
 use words::Width;
 
-/// Tokens with the starts of their documents, which clones share. What does not fit into memory
-/// stays on disk: files are mapped. They must not change while they are in use.
+/// Tokens with the starts of their documents, which clones share. They stay on disk and are read by their places, so
+/// that there may be more of them than memory has. A file that is cut short while it is in use is an error.
 #[derive(Clone, Debug)]
 pub struct TokenShards {
     inner: Arc<Inner>,
@@ -81,7 +82,7 @@ pub struct Part {
 }
 
 impl TokenShards {
-    /// Maps a folder of shards, a `.bin` of nanoGPT (plain u16), or one of llm.c (with its header).
+    /// Opens a folder of shards, a `.bin` of nanoGPT (plain u16), or one of llm.c (with its header).
     /// The files' sizes are compared with what the index or the header states; digests are compared
     /// by [`TokenShards::verify`]. A file of nanoGPT or llm.c is one document.
     ///
@@ -95,7 +96,7 @@ impl TokenShards {
             return Self::new(vec![shard], vocabulary_size, None, None);
         }
         let index_path = path.join(INDEX_FILE);
-        let bytes = std::fs::read(&index_path).map_err(|error| {
+        let bytes = files::read_settings(&index_path).map_err(|error| {
             if path.join(STATE_FILE).is_file() {
                 let reason = "is not whole: the same `hlx data prepare` goes on with it";
                 return TextError::file(path, reason);
@@ -126,7 +127,7 @@ impl TokenShards {
     /// # Errors
     /// As [`TokenShards::open`].
     pub fn from_bytes(bytes: Vec<u8>, name: &str) -> Result<Self> {
-        let shard = Shard::of_foreign(SharedBytes::from(bytes), Path::new(name))?;
+        let shard = Shard::of_foreign(Source::from(bytes), Path::new(name))?;
         let vocabulary_size = shard.vocabulary_size();
         Self::new(vec![shard], vocabulary_size, None, None)
     }
@@ -220,15 +221,24 @@ impl TokenShards {
 
     /// The identity of the tokens, as 64 hexadecimal digits: of a folder the SHA-256 of its index,
     /// which holds the digest of each file; of other files one over their bytes, computed once.
-    pub fn digest(&self) -> &str {
-        self.inner.digest.get_or_init(|| {
-            let mut hasher = Sha256::new();
-            for part in self.inner.shards.iter().flat_map(Shard::parts) {
-                hasher.update((part.map_or(0, <[u8]>::len) as u64).to_le_bytes());
-                hasher.update(part.unwrap_or_default());
+    ///
+    /// # Errors
+    /// [`TextError::File`] for a file that was cut short.
+    pub fn digest(&self) -> Result<&str> {
+        if let Some(digest) = self.inner.digest.get() {
+            return Ok(digest);
+        }
+        let mut hasher = Sha256::new();
+        for shard in &self.inner.shards {
+            for part in shard.parts() {
+                hasher.update(part.map_or(0, Source::len).to_le_bytes());
+                let Some(part) = part else { continue };
+                let read = part.each_piece(|piece| hasher.update(piece));
+                read.map_err(|error| TextError::file(shard.path(), error))?;
             }
-            to_hex(&hasher.finalize())
-        })
+        }
+        let digest = to_hex(&hasher.finalize());
+        Ok(self.inner.digest.get_or_init(|| digest))
     }
 
     /// Hashes every file of a folder of shards and compares it with the index.
@@ -243,7 +253,7 @@ impl TokenShards {
     ///
     /// # Errors
     /// [`TextError::Argument`] for a range behind the end; [`TextError::File`] for a token that the
-    /// vocabulary does not have.
+    /// vocabulary does not have, and a file that was cut short.
     pub fn read(&self, range: Range<u64>) -> Result<Vec<u32>> {
         self.check("read", &range)?;
         let mut tokens = Vec::with_capacity((range.end - range.start) as usize);
@@ -264,14 +274,11 @@ impl TokenShards {
     /// Reads whether the tokens of a range are trained on.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a range behind the end.
+    /// [`TextError::Argument`] for a range behind the end; [`TextError::File`] for a file that was cut short.
     pub fn trained(&self, range: Range<u64>) -> Result<Vec<bool>> {
         self.check("trained", &range)?;
         let mut flags = Vec::with_capacity((range.end - range.start) as usize);
-        self.by_shard(range, |shard, part| {
-            shard.trained(part, &mut flags);
-            Ok(())
-        })?;
+        self.by_shard(range, |shard, part| shard.trained(part, &mut flags))?;
         Ok(flags)
     }
 
@@ -299,7 +306,7 @@ impl TokenShards {
     pub fn document_at(&self, token: u64) -> Result<u64> {
         self.check("document_at", &(token..token.saturating_add(1)))?;
         let at = place(&self.inner.first_tokens, token);
-        let within = self.inner.shards[at].document_at(token - self.inner.first_tokens[at]);
+        let within = self.inner.shards[at].document_at(token - self.inner.first_tokens[at])?;
         Ok(self.inner.first_documents[at] + within)
     }
 

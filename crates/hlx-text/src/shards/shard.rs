@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use hlx_core::digest::sha256_hex;
+use hlx_core::files::Source;
 
 use super::foreign;
 use super::index::{Index, ShardEntry, shard_files};
 use super::words::Width;
-use crate::{Result, SharedBytes, TextError};
+use crate::{Result, TextError};
 
 /// Tokens read at once where all are checked.
 const CHECKED_AT_A_TIME: u64 = 1 << 20;
 
-/// The files of a shard, mapped; ranges and offsets count from its first token.
+/// The files of a shard, whose parts are read when they are needed; ranges and offsets count from its first token.
 #[derive(Clone, Debug)]
 pub(super) struct Shard {
     path: PathBuf,
@@ -21,44 +21,48 @@ pub(super) struct Shard {
     vocabulary_size: usize,
     /// Bytes before the first token.
     header: usize,
-    tokens: SharedBytes,
+    tokens: Source,
     /// Eight bytes a document: its first token. Without them the shard is one document.
-    starts: Option<SharedBytes>,
+    starts: Option<Source>,
     /// A bit a token, lowest first.
-    mask: Option<SharedBytes>,
+    mask: Option<Source>,
     digests: Option<ShardEntry>,
 }
 
 impl Shard {
-    /// Maps the files of shard `number` and compares their sizes with the index.
+    /// Opens the files of shard `number` and compares their sizes with the index.
     pub fn open(folder: &Path, number: usize, index: &Index) -> Result<Self> {
         let entry = &index.shards[number];
         let [tokens, starts, mask] = shard_files(folder, number);
         let words = entry.n_tokens.checked_mul(index.dtype.bytes() as u64);
         let mask = match entry.mask_sha256 {
-            Some(_) => Some(map(&mask, Some(entry.n_tokens.div_ceil(8)))?),
+            Some(_) => Some(open(&mask, Some(entry.n_tokens.div_ceil(8)))?),
             None => None,
         };
         Ok(Self {
             width: index.dtype,
             vocabulary_size: index.vocabulary_size,
             header: 0,
-            starts: Some(map(&starts, entry.n_documents.checked_mul(8))?),
+            starts: Some(open(&starts, entry.n_documents.checked_mul(8))?),
             mask,
             digests: Some(entry.clone()),
-            tokens: map(&tokens, words)?,
+            tokens: open(&tokens, words)?,
             path: tokens,
         })
     }
 
-    /// Maps a file of nanoGPT or llm.c, as one document.
+    /// Opens a file of nanoGPT or llm.c, as one document.
     pub fn open_foreign(path: &Path) -> Result<Self> {
-        Self::of_foreign(SharedBytes::map(path)?, path)
+        let file = Source::open(path).map_err(|error| TextError::file(path, error))?;
+        Self::of_foreign(file, path)
     }
 
     /// As [`Shard::open_foreign`], of bytes that are there.
-    pub fn of_foreign(bytes: SharedBytes, path: &Path) -> Result<Self> {
-        let layout = foreign::layout(&bytes).map_err(|reason| TextError::file(path, reason))?;
+    pub fn of_foreign(bytes: Source, path: &Path) -> Result<Self> {
+        let failed = |reason: String| TextError::file(path, reason);
+        let start = bytes.read(0..bytes.len().min(foreign::HEADER as u64));
+        let start = start.map_err(|error| failed(error.to_string()))?;
+        let layout = foreign::layout(&start, bytes.len()).map_err(failed)?;
         Ok(Self {
             path: path.to_owned(),
             width: layout.width,
@@ -85,20 +89,25 @@ impl Shard {
             header: 0,
             tokens: tokens.into(),
             starts: Some(starts.into()),
-            mask: mask.map(SharedBytes::from),
+            mask: mask.map(Source::from),
             digests: None,
         }
     }
 
+    /// The file of its tokens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Tokens.
     pub fn len(&self) -> u64 {
-        ((self.tokens.len() - self.header) / self.width.bytes()) as u64
+        (self.tokens.len() - self.header as u64) / self.width.bytes() as u64
     }
 
     /// Documents.
     pub fn n_documents(&self) -> u64 {
         match &self.starts {
-            Some(starts) => (starts.len() / 8) as u64,
+            Some(starts) => starts.len() / 8,
             None => u64::from(self.len() > 0),
         }
     }
@@ -116,13 +125,14 @@ impl Shard {
     /// Appends the tokens of a range within the shard.
     ///
     /// # Errors
-    /// A token that the vocabulary does not have.
+    /// A token that the vocabulary does not have; a file that was cut short.
     pub fn read(&self, range: Range<u64>, tokens: &mut Vec<u32>) -> Result<()> {
-        let size = self.width.bytes();
-        let place = |token: u64| self.header + token as usize * size;
+        let size = self.width.bytes() as u64;
+        let place = |token: u64| self.header as u64 + token * size;
         let first = tokens.len();
-        self.width
-            .read(&self.tokens[place(range.start)..place(range.end)], tokens);
+        let words = self.tokens.read(place(range.start)..place(range.end));
+        let words = words.map_err(|error| TextError::file(&self.path, error))?;
+        self.width.read(&words, tokens);
         let limit = self.vocabulary_size;
         match tokens[first..].iter().position(|&id| id as usize >= limit) {
             Some(at) => {
@@ -159,27 +169,34 @@ impl Shard {
     }
 
     /// Appends whether each token of a range is trained on.
-    pub fn trained(&self, range: Range<u64>, flags: &mut Vec<bool>) {
+    ///
+    /// # Errors
+    /// A file that was cut short.
+    pub fn trained(&self, range: Range<u64>, flags: &mut Vec<bool>) -> Result<()> {
         match &self.mask {
             Some(mask) => {
-                let bit = |token: u64| mask[(token / 8) as usize] >> (token % 8) & 1 == 1;
+                let first = range.start / 8;
+                let bytes = mask.read(first..range.end.div_ceil(8).max(first));
+                let bytes = bytes.map_err(|error| self.failed("mask", error))?;
+                let bit = |token: u64| bytes[(token / 8 - first) as usize] >> (token % 8) & 1 == 1;
                 flags.extend(range.map(bit));
             }
             None => flags.extend(range.map(|_| true)),
         }
+        Ok(())
     }
 
     /// The tokens of document `number` of this shard.
     ///
     /// # Errors
-    /// Starts that do not rise, or lie outside the shard.
+    /// Starts that do not rise, or lie outside the shard; a file that was cut short.
     pub fn document(&self, number: u64) -> Result<Range<u64>> {
         let Some(starts) = &self.starts else {
             return Ok(0..self.len());
         };
-        let start = start_of(starts, number);
+        let start = self.start_of(starts, number)?;
         let end = match number + 1 < self.n_documents() {
-            true => start_of(starts, number + 1),
+            true => self.start_of(starts, number + 1)?,
             false => self.len(),
         };
         let first_is_wrong = number == 0 && start != 0;
@@ -191,18 +208,23 @@ impl Shard {
     }
 
     /// The number of the document that holds a token.
-    pub fn document_at(&self, token: u64) -> u64 {
-        let Some(starts) = &self.starts else { return 0 };
+    ///
+    /// # Errors
+    /// A file that was cut short.
+    pub fn document_at(&self, token: u64) -> Result<u64> {
+        let Some(starts) = &self.starts else {
+            return Ok(0);
+        };
         // The first document that starts behind the token.
         let (mut low, mut high) = (0, self.n_documents());
         while low < high {
             let middle = low + (high - low) / 2;
-            match start_of(starts, middle) <= token {
+            match self.start_of(starts, middle)? <= token {
                 true => low = middle + 1,
                 false => high = middle,
             }
         }
-        low.saturating_sub(1)
+        Ok(low.saturating_sub(1))
     }
 
     /// Hashes the files and compares them with the index.
@@ -219,7 +241,8 @@ impl Shard {
             let (Some(bytes), Some(stated)) = (bytes, stated) else {
                 continue;
             };
-            let found = sha256_hex(bytes);
+            let found = bytes.sha256_hex();
+            let found = found.map_err(|error| self.failed(kind, error))?;
             if found != *stated {
                 let reason = format!("has the SHA-256 {found}, the index states {stated}");
                 return Err(TextError::file(&self.path.with_extension(kind), reason));
@@ -229,26 +252,31 @@ impl Shard {
     }
 
     /// The bytes that tell the shard from others: tokens, starts, mask.
-    pub fn parts(&self) -> [Option<&[u8]>; 3] {
-        [
-            Some(&self.tokens[..]),
-            self.starts.as_deref(),
-            self.mask.as_deref(),
-        ]
+    pub fn parts(&self) -> [Option<&Source>; 3] {
+        [Some(&self.tokens), self.starts.as_ref(), self.mask.as_ref()]
+    }
+
+    /// The first token of document `number`; 2^64 - 1 behind the last document.
+    fn start_of(&self, starts: &Source, number: u64) -> Result<u64> {
+        let mut word = [0; 8];
+        if number >= starts.len() / 8 {
+            return Ok(u64::MAX);
+        }
+        let read = starts.read_at(number * 8, &mut word);
+        read.map_err(|error| self.failed("starts", error))?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// The error of one of the shard's files, by its ending.
+    fn failed(&self, kind: &str, error: std::io::Error) -> TextError {
+        TextError::file(&self.path.with_extension(kind), error)
     }
 }
 
-fn start_of(starts: &[u8], number: u64) -> u64 {
-    let (words, _) = starts.as_chunks::<8>();
-    words
-        .get(number as usize)
-        .map_or(u64::MAX, |&word| u64::from_le_bytes(word))
-}
-
-/// Maps a file that must have `stated` bytes.
-fn map(path: &Path, stated: Option<u64>) -> Result<SharedBytes> {
-    let bytes = SharedBytes::map(path)?;
-    let found = bytes.len() as u64;
+/// Opens a file that must have `stated` bytes.
+fn open(path: &Path, stated: Option<u64>) -> Result<Source> {
+    let bytes = Source::open(path).map_err(|error| TextError::file(path, error))?;
+    let found = bytes.len();
     match stated {
         Some(stated) if stated == found => Ok(bytes),
         Some(stated) => {

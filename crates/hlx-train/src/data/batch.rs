@@ -1,5 +1,6 @@
 //! Batches: which samples one step sees, as rows of ids, positions and targets.
 
+use anyhow::Result;
 use hlx_autograd::IGNORE_INDEX;
 
 use super::{Dataset, Sample};
@@ -99,11 +100,13 @@ impl Batches {
 
 impl TokenRows {
     /// Lays samples of a corpus out as rows, padded on the right.
-    pub fn new(data: &Dataset, samples: &[Option<usize>], positions: usize) -> Self {
-        let samples = samples
-            .iter()
-            .map(|index| index.map(|index| data.sample(index)));
-        Self::of(&samples.collect::<Vec<_>>(), positions)
+    ///
+    /// # Errors
+    /// As [`Dataset::sample`].
+    pub fn new(data: &Dataset, samples: &[Option<usize>], positions: usize) -> Result<Self> {
+        let samples = samples.iter();
+        let samples = samples.map(|index| index.map(|index| data.sample(index)).transpose());
+        Ok(Self::of(&samples.collect::<Result<Vec<_>>>()?, positions))
     }
 
     /// As [`TokenRows::new`], of the samples themselves.
@@ -132,7 +135,7 @@ impl TokenRows {
             targets,
             lengths: samples
                 .iter()
-                .map(|sample| sample.map_or(0, |sample| sample.time() as u32))
+                .map(|sample| sample.as_ref().map_or(0, |sample| sample.time() as u32))
                 .collect(),
             n_empty: samples.iter().take_while(|sample| sample.is_none()).count(),
         }
@@ -179,17 +182,20 @@ mod tests {
 
     #[test]
     fn targets_follow_the_separator() {
-        let empty = TokenRows::new(&corpus(), &[None, None], 20);
+        let rows = |samples: &[Option<usize>], positions| {
+            TokenRows::new(&corpus(), samples, positions).expect("in memory")
+        };
+        let empty = rows(&[None, None], 20);
         assert!(empty.targets.iter().all(|&target| target == IGNORE_INDEX));
         assert_eq!((empty.batch, empty.n_empty), (2, 2));
-        let micro = TokenRows::new(&corpus(), &[Some(0), None], 20);
+        let micro = rows(&[Some(0), None], 20);
         assert_eq!((micro.batch, micro.time, micro.n_empty), (2, 8, 0));
         assert_eq!(micro.ids[..4], [u32::from(b'i'), 0x1e, u32::from(b'0'), 0]);
         assert_eq!(
             micro.targets[..4],
             [IGNORE_INDEX, u32::from(b'0'), 4, IGNORE_INDEX]
         );
-        let long = TokenRows::new(&corpus(), &[Some(9)], 13);
+        let long = rows(&[Some(9)], 13);
         assert_eq!(long.time, 13);
     }
 }

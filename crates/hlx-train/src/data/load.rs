@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use hlx_core::digest::sha256_hex;
-use hlx_text::SharedBytes;
+use hlx_core::digest::to_hex;
+use hlx_core::files::{self, Source};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
+use super::utf8::{NotUtf8, Utf8Check};
 use super::{Dataset, END, SEPARATOR, Span};
 use crate::config::Format;
 
@@ -28,12 +30,10 @@ impl Dataset {
     pub fn load(path: &Path, format: Format, positions: usize) -> Result<Self> {
         let name = path.display().to_string();
         let file = match format {
-            Format::Text => SharedBytes::map(path)?,
-            _ => {
-                let bytes = std::fs::read(path).with_context(|| name.clone())?;
-                SharedBytes::from(bytes)
-            }
+            Format::Text => Source::open(path),
+            _ => files::read(path).map(Source::from),
         };
+        let file = file.with_context(|| name.clone())?;
         Self::of_file(file, &name, format, positions)
     }
 
@@ -42,19 +42,21 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::load`].
     pub fn from_bytes(file: &[u8], name: &str, format: Format, positions: usize) -> Result<Self> {
-        Self::of_file(SharedBytes::Owned(file.into()), name, format, positions)
+        Self::of_file(Source::from(file), name, format, positions)
     }
 
     /// As [`Dataset::load`], of a text whose digest is known, and which was found to be UTF-8: its bytes are
     /// not read.
     ///
     /// # Errors
-    /// A file that cannot be mapped.
+    /// A file that cannot be opened.
     pub(crate) fn of_checked_text(path: &Path, positions: usize, digest: String) -> Result<Self> {
-        let bytes = SharedBytes::map(path)?;
+        let name = path.display().to_string();
+        let bytes = Source::open(path).with_context(|| name.clone())?;
         Ok(Self {
             format: Format::Text,
-            spans: cut_text(bytes.len(), &path.display().to_string(), positions)?,
+            spans: cut_text(bytes.len() as usize, &name, positions)?,
+            name,
             bytes,
             digest,
         })
@@ -81,31 +83,29 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::load`].
     pub(crate) fn of_file(
-        file: SharedBytes,
+        file: Source,
         name: &str,
         format: Format,
         positions: usize,
     ) -> Result<Self> {
-        let digest = sha256_hex(&file);
-        let blank = file.iter().all(u8::is_ascii_whitespace);
-        ensure!(!blank, "{name}: holds no data");
-        let (bytes, spans) = match format {
-            Format::Pairs | Format::AsciiPairs => {
-                let (bytes, spans) = read_pairs(as_text(&file, name)?, name, positions)?;
-                (SharedBytes::from(bytes), spans)
+        let digest = digest_of_text(&file, name)?;
+        let (bytes, spans) = match (format, file.memory()) {
+            (Format::Pairs | Format::AsciiPairs, Some(text)) => {
+                let text = std::str::from_utf8(text).with_context(|| name.to_owned())?;
+                let (bytes, spans) = read_pairs(text, name, positions)?;
+                (Source::from(bytes), spans)
             }
-            Format::Text => {
-                // Checked, and read as bytes from here on: no `str` of a mapped file is kept.
-                as_text(&file, name)?;
-                let spans = cut_text(file.len(), name, positions)?;
+            (Format::Text, _) => {
+                let spans = cut_text(file.len() as usize, name, positions)?;
                 (file, spans)
             }
-            Format::Shards | Format::Idx | Format::Digits => {
+            _ => {
                 bail!("{name}: tokens and images are no rows of bytes")
             }
         };
         Ok(Self {
             format,
+            name: name.to_owned(),
             bytes,
             spans,
             digest,
@@ -113,12 +113,22 @@ impl Dataset {
     }
 }
 
-fn as_text<'a>(file: &'a [u8], name: &str) -> Result<&'a str> {
-    std::str::from_utf8(file).map_err(|error| {
-        let at = error.valid_up_to();
-        let line = file[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
-        anyhow!("{name}:{line}: not UTF-8 at byte {at}")
-    })
+/// The SHA-256 of a file, in one pass that checks that it is UTF-8 and not blank.
+fn digest_of_text(file: &Source, name: &str) -> Result<String> {
+    let wrong = |NotUtf8 { line, at }| anyhow!("{name}:{line}: not UTF-8 at byte {at}");
+    let (mut hash, mut check, mut is_blank) = (Sha256::new(), Utf8Check::default(), true);
+    let mut fault = None;
+    let read = file.each_piece(|piece| {
+        hash.update(piece);
+        is_blank = is_blank && piece.iter().all(u8::is_ascii_whitespace);
+        fault = fault.or_else(|| check.add(piece).err());
+    });
+    read.with_context(|| name.to_owned())?;
+    ensure!(!is_blank, "{name}: holds no data");
+    match fault.or(check.finish().err()) {
+        Some(place) => Err(wrong(place)),
+        None => Ok(to_hex(&hash.finalize())),
+    }
 }
 
 /// Lays the pairs end to end as `input 0x1e output 0x04`; blank lines are skipped.
@@ -185,7 +195,6 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::data::Sample;
 
     fn fails(file: &[u8], format: Format) -> String {
         let error = Dataset::from_bytes(file, "d", format, 16).expect_err("must fail");
@@ -199,14 +208,9 @@ mod tests {
         let file = b"{\"input\": \"ab\", \"output\": \"c\"}\n\n";
         let data = Dataset::from_bytes(file, "d", Format::Pairs, 16).expect("loads");
         assert_eq!(data.len(), 1);
-        assert_eq!(
-            data.sample(0),
-            Sample {
-                tokens: b"ab\x1ec\x04",
-                n_given: 3
-            }
-        );
-        assert_eq!(data.sample(0).n_targets(), 2);
+        let sample = data.sample(0).expect("in memory");
+        assert_eq!((&*sample.tokens, sample.n_given), (&b"ab\x1ec\x04"[..], 3));
+        assert_eq!(sample.n_targets(), 2);
         assert_eq!(data.pair(0), (&b"ab"[..], &b"c"[..]));
     }
 
@@ -216,7 +220,7 @@ mod tests {
             let file = vec![b'x'; len];
             let data = Dataset::from_bytes(&file, "d", Format::Text, 16).expect("loads");
             let targets: usize = (0..data.len())
-                .map(|index| data.sample(index).n_targets())
+                .map(|index| data.sample(index).expect("read").n_targets())
                 .sum();
             assert_eq!(targets, len - 1, "{len}");
         }
@@ -254,17 +258,18 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_mapped_and_has_the_samples_and_the_digest_of_its_bytes() {
+    fn a_text_stays_on_disk_and_has_the_samples_and_the_digest_of_its_bytes() {
         let path = std::env::temp_dir().join(format!("hlx-corpus-{}", std::process::id()));
         let text = "the cat sat on the mat. ".repeat(9);
         std::fs::write(&path, &text).expect("writes");
-        let mapped = Dataset::load(&path, Format::Text, 16).expect("loads");
+        let opened = Dataset::load(&path, Format::Text, 16).expect("loads");
         let read = Dataset::from_bytes(text.as_bytes(), "d", Format::Text, 16).expect("loads");
-        assert!(matches!(mapped.bytes, SharedBytes::Mapped(_)));
-        assert_eq!(mapped.digest(), read.digest());
-        assert_eq!(mapped.len(), read.len());
+        assert!(opened.bytes.memory().is_none());
+        assert_eq!(opened.digest(), read.digest());
+        assert_eq!(opened.len(), read.len());
         for index in 0..read.len() {
-            assert_eq!(mapped.sample(index), read.sample(index));
+            let [opened, read] = [&opened, &read].map(|data| data.sample(index).expect("read"));
+            assert_eq!(opened, read);
         }
         std::fs::write(&path, "").expect("writes");
         let error = Dataset::load(&path, Format::Text, 16).expect_err("empty");
@@ -301,7 +306,7 @@ mod tests {
     fn drawn_pairs_that_are_too_long_are_left_out() {
         let data = Dataset::drawn_pairs(500, 3, 40).expect("draws");
         assert!((50..450).contains(&data.len()), "{}", data.len());
-        assert!((0..data.len()).all(|index| data.sample(index).time() <= 40));
+        assert!((0..data.len()).all(|index| data.time(index) <= 40));
         let error = Dataset::drawn_pairs(100, 3, 2).expect_err("nothing fits");
         assert_eq!(error.to_string(), "drawn pairs: holds no data");
     }

@@ -8,12 +8,15 @@
 
 mod batch;
 mod load;
+mod utf8;
 mod windows;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use anyhow::{Context as _, Result};
 pub use batch::{Batches, TokenRows};
-use hlx_text::SharedBytes;
+use hlx_core::files::Source;
 pub use windows::RandomWindows;
 
 use crate::config::Format;
@@ -26,11 +29,13 @@ pub const SEPARATOR: u8 = 0x1e;
 /// Ends the output of a pair.
 pub const END: u8 = 0x04;
 
-/// A corpus, cut into samples: pairs in memory, a text mapped from its file.
+/// A corpus, cut into samples: pairs in memory, a text in its file, of which samples are read.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     format: Format,
-    bytes: SharedBytes,
+    /// The file's name in messages.
+    name: String,
+    bytes: Source,
     spans: Vec<Span>,
     digest: String,
 }
@@ -45,10 +50,10 @@ struct Span {
 }
 
 /// One sample: the model reads `tokens` but the last, and predicts each from `n_given` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// The bytes.
-    pub tokens: &'a [u8],
+    pub tokens: Cow<'a, [u8]>,
     /// How many of them are given: the input and the separator, or the first byte of a window.
     pub n_given: usize,
 }
@@ -86,27 +91,55 @@ impl Dataset {
         &self.digest
     }
 
+    /// Positions that the model computes of a sample.
+    pub fn time(&self, index: usize) -> usize {
+        let Span { start, end, .. } = self.spans[index];
+        end - start - 1
+    }
+
+    /// How many bytes of a sample are given rather than predicted.
+    pub fn n_given(&self, index: usize) -> usize {
+        self.spans[index].n_given
+    }
+
     /// The sample of this number.
-    pub fn sample(&self, index: usize) -> Sample<'_> {
+    ///
+    /// # Errors
+    /// One line with the file: one that was cut short since it was opened.
+    pub fn sample(&self, index: usize) -> Result<Sample<'_>> {
         self.sample_of(self.spans[index])
     }
 
-    fn sample_of(&self, span: Span) -> Sample<'_> {
+    fn sample_of(&self, span: Span) -> Result<Sample<'_>> {
         let Span {
             start,
             end,
             n_given,
         } = span;
-        Sample {
-            tokens: &self.bytes[start..end],
-            n_given,
-        }
+        let tokens = match self.bytes.memory() {
+            Some(bytes) => Cow::Borrowed(&bytes[start..end]),
+            None => {
+                let read = self.bytes.read(start as u64..end as u64);
+                Cow::Owned(read.with_context(|| self.name.clone())?)
+            }
+        };
+        Ok(Sample { tokens, n_given })
     }
 
-    /// The input and the output of a pair, without separator and end.
+    /// The input and the output of a pair, without separator and end; both are empty of a text, which has no pairs.
     pub fn pair(&self, index: usize) -> (&[u8], &[u8]) {
-        let Sample { tokens, n_given } = self.sample(index);
-        (&tokens[..n_given - 1], &tokens[n_given..tokens.len() - 1])
+        let Span {
+            start,
+            end,
+            n_given,
+        } = self.spans[index];
+        match self.bytes.memory() {
+            Some(bytes) if self.format.is_of_pairs() => (
+                &bytes[start..start + n_given - 1],
+                &bytes[start + n_given..end - 1],
+            ),
+            _ => (&[], &[]),
+        }
     }
 
     /// Splits the samples into those to train on and those held out: `fraction` of them, one at

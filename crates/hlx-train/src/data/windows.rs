@@ -1,5 +1,7 @@
 //! Windows of a text at random places: what training reads where fixed windows would repeat.
 
+use anyhow::Result;
+
 use super::{Dataset, Sample, Span};
 use crate::random::{Purpose, words};
 
@@ -29,7 +31,10 @@ impl RandomWindows {
     }
 
     /// The window of this number in an epoch.
-    pub fn sample<'a>(&self, data: &'a Dataset, epoch: u64, number: usize) -> Sample<'a> {
+    ///
+    /// # Errors
+    /// As [`Dataset::sample`].
+    pub fn sample<'a>(&self, data: &'a Dataset, epoch: u64, number: usize) -> Result<Sample<'a>> {
         let start = self.start(epoch, number);
         data.sample_of(Span {
             start,
@@ -67,9 +72,10 @@ mod tests {
         for number in 0..5000 {
             let start = windows.start(0, number);
             counts[start] += 1;
-            let sample = windows.sample(&data, 0, number);
+            let sample = windows.sample(&data, 0, number).expect("read");
             assert_eq!((sample.time(), sample.n_targets()), (8, 8));
-            assert_eq!(sample.tokens, &data.bytes[start..start + 9]);
+            let expected = data.bytes.read(start as u64..start as u64 + 9);
+            assert_eq!(*sample.tokens, expected.expect("read"));
         }
         // 200 are expected of each place, with a deviation of 14.
         assert!(
@@ -94,7 +100,7 @@ mod tests {
     fn a_text_shorter_than_a_window_is_one_window() {
         let data = text(5);
         let windows = RandomWindows::new(&data, 1, 0);
-        let sample = windows.sample(&data, 7, 9);
-        assert_eq!(sample, data.sample(0));
+        let sample = windows.sample(&data, 7, 9).expect("read");
+        assert_eq!(sample, data.sample(0).expect("read"));
     }
 }

@@ -63,7 +63,7 @@ fn prepare(ctx: &Context, arithmetic: Arithmetic) -> Result<(Engine, Progress)> 
 fn logits(engine: &Engine) -> Result<String> {
     let task = engine.task.as_language().context("a language model")?;
     let samples: Vec<Option<usize>> = (0..task.data.len()).map(Some).collect();
-    let rows = TokenRows::new(&task.data, &samples, engine.config.positions());
+    let rows = TokenRows::new(&task.data, &samples, engine.config.positions())?;
     let rows = Rows::from(rows).to_tensors(&engine.ctx)?;
     let logits = no_grad(|| engine.task.forward(&rows, &ForwardContext::eval()))?;
     Ok(logits_digest(logits.shape(), &logits.to_vec()?))

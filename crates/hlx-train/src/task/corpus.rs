@@ -28,6 +28,8 @@ pub struct Tokens {
     pub shards: TokenShards,
     /// The tokenizer.
     pub tokenizer: Option<Tokenizer>,
+    /// The digest of the tokens.
+    pub digest: String,
 }
 
 /// Images with the digest of all of them.
@@ -80,7 +82,7 @@ impl Corpus {
     pub fn digest(&self) -> &str {
         match self {
             Self::Tokens(data) => data.digest(),
-            Self::Shards(data) => data.shards.digest(),
+            Self::Shards(data) => &data.digest,
             Self::Images(images) => &images.digest,
         }
     }

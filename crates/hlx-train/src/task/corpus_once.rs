@@ -1,15 +1,15 @@
 //! The data of a run of several ranks: a file that all of them see is read by rank 0 alone.
 //!
 //! A rank sees rank 0's file if its own has the same length, inode and times, which are the server's on a
-//! shared file system. Of a corpus in memory it gets rank 0's bytes, of a mapped one the digest, and then
-//! reads the pages of its own samples alone. A rank with a file of its own reads it, and
+//! shared file system. Of a corpus in memory it gets rank 0's bytes, of one on disk the digest, and then
+//! reads its own samples alone. A rank with a file of its own reads it, and
 //! [`check_identity`](crate::ranks::check_identity) compares the digests.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_core::files::{self, Source};
 use hlx_data::ImageSet;
-use hlx_text::SharedBytes;
 
 use super::{Corpus, Tokens};
 use crate::config::{Config, Format};
@@ -79,11 +79,11 @@ fn mark(_: &Path, _: &Config) -> String {
 }
 
 /// Reads the data, and returns besides what the ranks need that take them.
-fn read(path: &Path, config: &Config) -> Result<(Corpus, Vec<SharedBytes>)> {
+fn read(path: &Path, config: &Config) -> Result<(Corpus, Vec<Source>)> {
     if config.data.format == Format::Pairs {
         let name = path.display().to_string();
-        let file = std::fs::read(path).with_context(|| name.clone())?;
-        let file = SharedBytes::from(file);
+        let file = files::read(path).with_context(|| name.clone())?;
+        let file = Source::from(file);
         let data = Dataset::of_file(file.clone(), &name, Format::Pairs, config.positions())?;
         return Ok((Corpus::Tokens(data), vec![file]));
     }
@@ -97,7 +97,7 @@ fn read(path: &Path, config: &Config) -> Result<(Corpus, Vec<SharedBytes>)> {
         }
         Corpus::Tokens(_) | Corpus::Shards(_) => vec![corpus.digest().as_bytes().to_vec()],
     };
-    Ok((corpus, given.into_iter().map(SharedBytes::from).collect()))
+    Ok((corpus, given.into_iter().map(Source::from).collect()))
 }
 
 /// Makes the data of what rank 0 has read.
@@ -123,17 +123,14 @@ fn take(path: &Path, config: &Config, given: Vec<Vec<u8>>) -> Result<Corpus> {
             let digest = String::from_utf8(first)?;
             Corpus::Tokens(Dataset::of_checked_text(path, positions, digest)?)
         }
-        Format::Shards => {
-            let Tokens { shards, tokenizer } = Tokens::open(path)?;
-            let shards = shards.with_digest(String::from_utf8(first)?);
-            Corpus::Shards(Tokens { shards, tokenizer })
-        }
+        Format::Shards => Corpus::Shards(Tokens::open_with(path, Some(String::from_utf8(first)?))?),
         format => Corpus::Tokens(Dataset::of_file(first.into(), &name, format, positions)?),
     })
 }
 
 /// Brings rank 0's parts to all ranks, piece by piece; those that do not take them keep nothing.
-fn send(group: &Group, parts: &[SharedBytes], is_taker: bool) -> Result<Vec<Vec<u8>>> {
+fn send(group: &Group, parts: &[Source], is_taker: bool) -> Result<Vec<Vec<u8>>> {
+    let parts: Vec<&[u8]> = parts.iter().filter_map(Source::memory).collect();
     let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     let lengths = group.from_first(&serde_json::to_vec(&lengths)?)?;
     let lengths: Vec<usize> = serde_json::from_slice(&lengths)?;

@@ -29,7 +29,7 @@ impl LanguageTask {
     }
 
     /// The sample of a number in the corpus, or of random windows in the epoch.
-    fn sample(&self, index: usize, epoch: u64) -> Sample<'_> {
+    fn sample(&self, index: usize, epoch: u64) -> Result<Sample<'_>> {
         match &self.windows {
             Some(windows) => windows.sample(&self.data, epoch, index),
             None => self.data.sample(index),
@@ -74,9 +74,11 @@ impl Task for LanguageTask {
     /// little padding.
     fn batch(&self, samples: &[usize], epoch: u64, sizes: BatchSizes) -> Result<Batch> {
         let mut rows = vec![None; sizes.batch_size.saturating_sub(samples.len())];
-        rows.extend(samples.iter().map(|&index| Some(self.sample(index, epoch))));
+        for &index in samples {
+            rows.push(Some(self.sample(index, epoch)?));
+        }
         // Stable: samples of one length stay in the epoch's order.
-        rows.sort_by_key(|sample| sample.map_or(0, |sample| sample.time()));
+        rows.sort_by_key(|sample| sample.as_ref().map_or(0, Sample::time));
         let positions = self.model.max_positions();
         let rows = &rows[sizes.mine()];
         let micro_batches = rows

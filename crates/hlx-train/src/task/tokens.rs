@@ -82,7 +82,7 @@ impl Task for TokenTask {
     }
 
     fn digest(&self) -> &str {
-        self.rows.data.shards.digest()
+        &self.rows.data.digest
     }
 
     fn n_samples(&self) -> usize {
@@ -180,7 +180,18 @@ impl Tokens {
     /// # Errors
     /// One line with the file: shards that are damaged, a tokenizer that did not make them.
     pub fn open(path: &std::path::Path) -> Result<Self> {
-        let shards = TokenShards::open(path)?;
+        Self::open_with(path, None)
+    }
+
+    /// As [`Tokens::open`], with the digest of the tokens where another process has computed it.
+    ///
+    /// # Errors
+    /// As [`Tokens::open`].
+    pub fn open_with(path: &std::path::Path, digest: Option<String>) -> Result<Self> {
+        let mut shards = TokenShards::open(path)?;
+        if let Some(digest) = digest {
+            shards = shards.with_digest(digest);
+        }
         let file = path.join(hlx_text::TOKENIZER_FILE);
         let tokenizer = match file.is_file() {
             true => Some(Tokenizer::open(&file)?),
@@ -194,7 +205,12 @@ impl Tokens {
                 tokenizer.digest()
             );
         }
-        Ok(Self { shards, tokenizer })
+        let digest = shards.digest()?.to_owned();
+        Ok(Self {
+            shards,
+            tokenizer,
+            digest,
+        })
     }
 
     /// The number of different tokens, and whether they are those of a tokenizer: the words of other

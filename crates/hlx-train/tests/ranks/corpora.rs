@@ -1,5 +1,4 @@
-//! A corpus that several ranks see is read by rank 0 alone: counted where the system counts what a thread
-//! reads, and which pages of a mapped file are in memory.
+//! A corpus that several ranks see is read by rank 0 alone: counted where the system counts what a thread reads.
 
 use std::fs;
 
@@ -83,50 +82,15 @@ fn images_in_one_folder_are_read_once() {
     check(&place, &[], &[&[CPU; 4]]);
 }
 
-/// Of each mapping of a file in this process, how many bytes are in memory.
-fn resident(name: &str) -> Vec<u64> {
-    let maps = fs::read_to_string("/proc/self/smaps").expect("maps");
-    let mut found = Vec::new();
-    let mut lines = maps.lines();
-    while lines.by_ref().any(|line| line.ends_with(name)) {
-        let size = lines.by_ref().find_map(|line| line.strip_prefix("Rss:"));
-        let size = size.expect("a size").trim().trim_end_matches(" kB");
-        found.push(1024 * size.parse::<u64>().expect("a number"));
-    }
-    found
-}
-
-/// Fails unless rank 0 has read a mapped file from end to end, and the other ranks its first pages at most.
-fn mapped_once(run: &Run, name: &str, n_bytes: usize) {
-    let found = threads::each(4, |_, group| {
-        let corpus = Corpus::load_together(&group, &run.data_path, &run.config).expect("loads");
-        group.barrier().expect("all have theirs");
-        let found = group.is_first().then(|| resident(name));
-        group.barrier().expect("all keep theirs");
-        (found, corpus.digest().to_owned())
-    });
-    let alone = Corpus::load(&run.data_path, &run.config).expect("loads");
-    assert!(found.iter().all(|(_, digest)| digest == alone.digest()));
-    let mut pages = found[0].0.clone().expect("rank 0 has looked");
-    pages.sort_unstable();
-    assert_eq!(pages.len(), 4);
-    // Around a page that is read, such as a header, the system maps up to a huge page of what it holds.
-    assert!(pages[2] <= n_bytes as u64 / 8, "{pages:?}");
-    assert!(pages[3] >= n_bytes as u64, "{pages:?}");
-}
-
-/// The digest and the check of the characters read a text from end to end; the other ranks map it alone.
+/// The digest and the check of the characters read a text from end to end; the other ranks only open it.
 #[test]
-fn a_mapped_text_is_hashed_once() {
+fn a_text_is_hashed_once() {
     let place = Scratch::new("ranks-read-text");
     let text = "the cat sat on the mat. ".repeat(100_000);
-    place.write("mapped-once.txt", &text);
-    let sets = ["data.path=mapped-once.txt", "data.format=text"];
-    mapped_once(
-        &Run::new(&place, "run", &sets),
-        "mapped-once.txt",
-        text.len(),
-    );
+    place.write("once.txt", &text);
+    let sets = ["data.path=once.txt", "data.format=text"];
+    let runs = vec![Run::new(&place, "run", &sets); 4];
+    read_by(&[0], text.len(), &reads(&runs));
     check(
         &place,
         &[&sets[..], &["train.max_steps=2"]].concat(),
@@ -143,5 +107,6 @@ fn a_file_of_tokens_is_hashed_once() {
     fs::write(place.join("once.bin"), &tokens).expect("writes");
     let config = super::SMALL_MODEL.replace("path = \"tokens\"", "path = \"once.bin\"");
     place.write("config.toml", &config);
-    mapped_once(&Run::new(&place, "run", &[]), "once.bin", tokens.len());
+    let runs = vec![Run::new(&place, "run", &[]); 4];
+    read_by(&[0], tokens.len(), &reads(&runs));
 }

@@ -1,0 +1,118 @@
+//! Reading whole files: regular ones, of a size that is bounded before memory is taken.
+//!
+//! A path may come from a stranger's folder. A named pipe would wait for ever, a device such as `/dev/zero` has no
+//! end, a sparse file states more bytes than memory has. So a path must name a regular file, unless it names
+//! standard input, and no more is read than what its kind may hold.
+
+use std::fs::{self, File};
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::Path;
+
+/// The most bytes of settings, indexes and tokenizers: files that are parsed as a whole.
+pub const MAX_SETTINGS: u64 = 256 << 20;
+/// The most bytes of a file of data that is read as a whole: arrays, pairs, images, state.
+pub const MAX_DATA: u64 = 64 << 30;
+/// The name that asks for standard input.
+const STANDARD_INPUT: &str = "/dev/stdin";
+
+/// Opens a file for reading. Of names of standard input (`/dev/stdin`) everything is opened, else regular files
+/// alone, through links.
+///
+/// # Errors
+/// `is a folder`, `is a named pipe`, `is a device`, ..., or the system's.
+pub fn open(path: &Path) -> Result<File> {
+    if path == Path::new(STANDARD_INPUT) {
+        return File::open(path);
+    }
+    // Looked at before it is opened, as opening a pipe waits for a writer; and again behind, as another file may
+    // have come into its place.
+    check_regular(&fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads all of a file of data.
+///
+/// # Errors
+/// As [`open`]; more than [`MAX_DATA`] bytes, or than memory has.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    read_at_most(path, MAX_DATA)
+}
+
+/// Reads all of a file of settings.
+///
+/// # Errors
+/// As [`open`]; more than [`MAX_SETTINGS`] bytes.
+pub fn read_settings(path: &Path) -> Result<Vec<u8>> {
+    read_at_most(path, MAX_SETTINGS)
+}
+
+/// As [`read_settings`], of text.
+///
+/// # Errors
+/// As [`read_settings`]; bytes that are not UTF-8, with the place of the first.
+pub fn read_settings_text(path: &Path) -> Result<String> {
+    String::from_utf8(read_settings(path)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(ErrorKind::InvalidData, format!("not UTF-8 at byte {at}"))
+    })
+}
+
+/// Reads all of a file that may have `limit` bytes.
+///
+/// # Errors
+/// As [`open`]; a longer file.
+pub fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    let too_long = |found: &str| {
+        let reason = format!("has {found} bytes, more than the {limit} of such a file");
+        Error::new(ErrorKind::FileTooLarge, reason)
+    };
+    let stated = file.metadata()?.len();
+    if stated > limit {
+        return Err(too_long(&stated.to_string()));
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(stated as usize)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(too_long("too many"));
+    }
+    Ok(bytes)
+}
+
+fn check_regular(found: &fs::Metadata) -> Result<()> {
+    match kind(found) {
+        None => Ok(()),
+        Some("folder") => Err(Error::new(ErrorKind::IsADirectory, "is a folder")),
+        Some(kind) => {
+            let reason = format!("is a {kind}, expected a regular file");
+            Err(Error::new(ErrorKind::InvalidInput, reason))
+        }
+    }
+}
+
+/// What stands under a name, unless it is a regular file.
+#[cfg(unix)]
+fn kind(found: &fs::Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt;
+
+    let found = found.file_type();
+    match () {
+        () if found.is_file() => None,
+        () if found.is_dir() => Some("folder"),
+        () if found.is_fifo() => Some("named pipe"),
+        () if found.is_socket() => Some("socket"),
+        () => Some("device"),
+    }
+}
+
+#[cfg(not(unix))]
+fn kind(found: &fs::Metadata) -> Option<&'static str> {
+    match (found.is_file(), found.is_dir()) {
+        (true, _) => None,
+        (_, true) => Some("folder"),
+        _ => Some("device"),
+    }
+}
