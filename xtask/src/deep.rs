@@ -1,206 +1,115 @@
-//! `cargo xtask test --deep`: Miri and ThreadSanitizer over what they can run.
+//! `cargo xtask deep`: what looks for undefined behaviour, data races and hostile input for hours.
 
-use std::path::Path;
-use std::process::Command;
-use std::time::Instant;
+mod checks;
+mod fuzz;
 
-use crate::summary::Results;
-use crate::{Outcome, command, files, tests_verb};
+use crate::{Outcome, unknown_argument};
+use std::path::PathBuf;
 
-/// What checks a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checker {
-    /// Undefined behaviour, by interpretation.
-    Miri,
-    /// Data races, by instrumentation.
-    ThreadSanitizer,
+pub const HELP: &str = "\
+cargo xtask deep [--only miri|threads|fuzz] [--seconds S] [--jobs N] [--targets A,B] [--built FILE]
+
+Runs Miri and ThreadSanitizer over the tests that they can run, each once with overflow checks and once
+without, as users' builds are; then libFuzzer on each target of tools/fuzz-targets, with the arithmetic
+of users' builds. What a fuzzer finds lies in target/fuzz/TARGET, and fails the verb.
+
+Needs rustup's nightly: rustup component add miri rust-src --toolchain nightly; cargo install cargo-fuzz
+
+  --only WHAT     miri, threads (ThreadSanitizer) or fuzz alone
+  --seconds S     how long each target is fuzzed: 3600 if left out
+  --jobs N        targets that are fuzzed at a time; the number of cores if left out
+  --targets A,B   the targets; all if left out
+  --built FILE    a fuzzer that was built before, such as on another machine";
+
+/// What was requested.
+struct Options {
+    only: Option<String>,
+    fuzz: fuzz::Options,
 }
 
-/// Tests that one checker runs.
-struct Part {
-    checker: Checker,
-    about: &'static str,
-    /// What selects the tests for `cargo test`, and what follows `--`.
-    arguments: &'static [&'static str],
-}
-
-/// Miri runs some hundred times slower than the processor and has no Vulkan, so it gets the tests
-/// of the CPU device, without those that move megabytes or run hundreds of jobs.
-const PARTS: [Part; 4] = [
-    Part {
-        checker: Checker::Miri,
-        about: "memory plans, launches, digests and schedules",
-        arguments: &[
-            "-p", "hlx-core", "--lib", "--", "memory", "launch", "digest", "tuning", "hazards",
-            "schedule",
-        ],
-    },
-    Part {
-        checker: Checker::Miri,
-        about: "the CPU stream, its graphs, and who owns their memory",
-        arguments: &[
-            "-p",
-            "hlx-core",
-            "--test",
-            "ownership",
-            "--test",
-            "streams",
-            "--",
-            "--skip",
-            "transfers_larger",
-            "--skip",
-            "flush_subnormals",
-            "--skip",
-            "jobs_of_a_users_thread_pool",
-            "--skip",
-            "dependent_launches",
-            "--skip",
-            "more_memory",
-        ],
-    },
-    Part {
-        checker: Checker::Miri,
-        about: "layouts, and a kernel in small sizes",
-        arguments: &[
-            "-p",
-            "hlx-kernels",
-            "--lib",
-            "--",
-            "transpose::tests",
-            "layout::tests",
-        ],
-    },
-    Part {
-        checker: Checker::ThreadSanitizer,
-        about: "the streams' locks, contexts shared by threads",
-        arguments: &["-p", "hlx-core", "--test", "ownership", "--test", "streams"],
-    },
-];
-
-pub fn run() -> Outcome {
-    for tool in ["miri", "rust-src"] {
-        if !has_component(tool) {
-            return Err(format!(
-                "test: --deep needs {tool}: rustup component add miri rust-src --toolchain nightly"
-            ));
-        }
-    }
-    let mut results = Results::default();
-    let mut lines = Vec::new();
+pub fn run(args: &[String]) -> Outcome {
+    let options = read(args)?;
+    let wanted = |what: &str| options.only.as_deref().is_none_or(|only| only == what);
+    let checkers: Vec<_> = [
+        ("miri", checks::Checker::Miri),
+        ("threads", checks::Checker::ThreadSanitizer),
+    ]
+    .into_iter()
+    .filter(|(name, _)| wanted(name))
+    .map(|(_, checker)| checker)
+    .collect();
     let mut worst = 0;
-    for (number, part) in (1..).zip(&PARTS) {
-        eprintln!("xtask: {:?}: {} ...", part.checker, part.about);
-        let start = Instant::now();
-        let before = results.passed();
-        let log = tests_verb::output_file(&format!("deep-{number}.log"))?;
-        let messages =
-            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-        let status = tests_verb::run_tests(part.command().stderr(messages), &mut results)?;
-        if status != 0 {
-            worst = status;
-            show_end(&log)?;
-        }
-        lines.push(format!(
-            "  {:15} {:4} tests {:6.0} s  {}  {}",
-            format!("{:?}", part.checker),
-            results.passed() - before,
-            start.elapsed().as_secs_f64(),
-            if status == 0 { "clean " } else { "failed" },
-            part.about
-        ));
+    if !checkers.is_empty() {
+        worst = worst.max(checks::run(&checkers)?);
     }
-    println!("\nDeep checks (times include the build)");
-    lines.iter().for_each(|line| println!("{line}"));
-    println!("Left out");
-    println!("  Vulkan: Miri cannot load it, and its drivers are not instrumented");
-    println!("{}", results.last_line());
+    if wanted("fuzz") {
+        worst = worst.max(fuzz::run(&options.fuzz)?);
+    }
     Ok(worst)
 }
 
-/// Prints the end of what a checker wrote; Miri warns at length of every file it opens, so that
-/// a clean part's messages stay in their file.
-fn show_end(log: &Path) -> Result<(), String> {
-    const LINES: usize = 80;
-    let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
-    let lines: Vec<&str> = text.lines().collect();
-    let from = lines.len().saturating_sub(LINES);
-    eprintln!("{}", lines[from..].join("\n"));
-    eprintln!("xtask: all messages are in {}", log.display());
-    Ok(())
-}
-
-fn has_component(name: &str) -> bool {
-    let mut list = Command::new("rustup");
-    list.args(["component", "list", "--toolchain", "nightly", "--installed"]);
-    command::capture("rustup", &mut list).is_ok_and(|installed| installed.contains(name))
-}
-
-impl Part {
-    fn command(&self) -> Command {
-        // A `cargo` of rustup's: the one that runs us is of the stable toolchain.
-        let mut tests = Command::new("cargo");
-        tests.current_dir(command::root()).arg("+nightly");
-        for variable in [
-            "CARGO",
-            "CARGO_MANIFEST_DIR",
-            "CARGO_PKG_NAME",
-            "RUSTUP_TOOLCHAIN",
-        ] {
-            tests.env_remove(variable);
-        }
-        tests.env("HLX_TEST_DEVICES", "cpu").env("HLX_THREADS", "2");
-        match self.checker {
-            Checker::Miri => {
-                // crossbeam-epoch, below rayon, keeps the rules of Tree Borrows alone, turns
-                // integers into pointers, and leaves its threads' memory to the end.
-                let flags = "-Zmiri-tree-borrows -Zmiri-permissive-provenance \
-                             -Zmiri-ignore-leaks -Zmiri-disable-isolation";
-                tests.env("MIRIFLAGS", flags).args(["miri", "test"]);
-                // Printing a backtrace would take Miri a minute.
-                tests.env("RUST_BACKTRACE", "0");
-                // Else the CPU device reads its budget from /proc at each allocation.
-                tests.env("HLX_MEMORY_LIMIT", (1_u64 << 30).to_string());
+fn read(args: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        only: None,
+        fuzz: fuzz::Options {
+            seconds: 3600,
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            targets: Vec::new(),
+            built: None,
+        },
+    };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || {
+            let value = args.next().filter(|value| !value.is_empty());
+            value.ok_or_else(|| format!("deep: {arg} needs a value"))
+        };
+        let number = |text: &String| {
+            let number = text.parse().ok().filter(|&number: &usize| number > 0);
+            number.ok_or_else(|| format!("deep: {arg} is `{text}`, expected a number from 1 on"))
+        };
+        match arg.as_str() {
+            "--only" => {
+                let what = value()?;
+                if !["miri", "threads", "fuzz"].contains(&what.as_str()) {
+                    return Err(format!(
+                        "deep: --only is `{what}`, expected miri, threads or fuzz"
+                    ));
+                }
+                options.only = Some(what.clone());
             }
-            Checker::ThreadSanitizer => {
-                // The standard library is instrumented as well, or its locks would be unknown.
-                tests
-                    .env("RUSTFLAGS", "-Zsanitizer=thread")
-                    .env("RUSTDOCFLAGS", "-Zsanitizer=thread")
-                    .args(["test", "-Zbuild-std", "--target", host()])
-                    .args(["--target-dir", "target/thread-sanitizer"]);
-            }
+            "--seconds" => options.fuzz.seconds = number(value()?)?,
+            "--jobs" => options.fuzz.jobs = number(value()?)?,
+            "--targets" => options.fuzz.targets = value()?.split(',').map(str::to_owned).collect(),
+            "--built" => options.fuzz.built = Some(PathBuf::from(value()?)),
+            other => return Err(unknown_argument("deep", other)),
         }
-        tests.args(self.arguments);
-        tests
     }
-}
-
-/// The target that xtask was built for.
-fn host() -> &'static str {
-    match (std::env::consts::ARCH, std::env::consts::OS) {
-        ("aarch64", "linux") => "aarch64-unknown-linux-gnu",
-        ("aarch64", "macos") => "aarch64-apple-darwin",
-        _ => "x86_64-unknown-linux-gnu",
-    }
+    Ok(options)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Checker, PARTS};
+    use super::read;
 
     #[test]
-    fn every_part_runs_on_the_cpu_device_alone() {
-        for part in &PARTS {
-            let command = part.command();
-            let devices = command
-                .get_envs()
-                .find(|(name, _)| *name == "HLX_TEST_DEVICES");
-            let value = devices.and_then(|(_, value)| value).expect("set");
-            assert_eq!(value, "cpu", "{}", part.about);
-            let arguments: Vec<_> = command.get_args().collect();
-            assert_eq!(arguments[0], "+nightly");
-            let is_miri = arguments.iter().any(|argument| *argument == "miri");
-            assert_eq!(is_miri, part.checker == Checker::Miri);
+    fn options_are_read_and_nonsense_is_refused() {
+        let read = |line: &str| {
+            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            read(&args)
+        };
+        let options = read("--only fuzz --seconds 5 --targets npy,npz").expect("reads");
+        assert_eq!(options.only.as_deref(), Some("fuzz"));
+        assert_eq!(options.fuzz.seconds, 5);
+        assert_eq!(options.fuzz.targets, ["npy", "npz"]);
+        for line in [
+            "--only all",
+            "--seconds",
+            "--seconds 0",
+            "--jobs x",
+            "--other",
+        ] {
+            assert!(read(line).is_err(), "{line}");
         }
     }
 }

@@ -50,6 +50,7 @@ cargo xtask VERB [OPTIONS]
   exhaustive  compare every input of every function between a device and the CPU
   debian      train ranks under the MPI libraries of another Debian: the same digests
   storm       kill short runs at random moments, resume them, compare their digests
+  deep        Miri, ThreadSanitizer and libFuzzer: hours
   ci          lint, then test: what .ci/run does
 
 `cargo xtask VERB --help` says more.";
@@ -74,6 +75,7 @@ fn dispatch(args: &[String]) -> Outcome {
         "train" => (train::HELP, train::run),
         "debian" => (debian::HELP, debian::run),
         "storm" => (storm::HELP, storm::run),
+        "deep" => (deep::HELP, deep::run),
         "test" => (tests_verb::HELP, tests_verb::run),
         "ports" => (ports::HELP, ports::run),
         "lint" => (lint::HELP, lint::run),

@@ -8,12 +8,11 @@ use std::process::{Command, Stdio};
 use crate::command::{self, step};
 use crate::setup::Consent;
 use crate::summary::{Report, Results, summary};
-use crate::{Outcome, deep, files, setup, specializations};
+use crate::{Outcome, files, setup, specializations};
 
 pub const HELP: &str = "\
 cargo xtask test [--yes | --no-install] [--device all|cpu|vulkan] [--pipelines]
                  [-- ARGUMENTS OF cargo test]
-cargo xtask test --deep
 
 Runs all tests and doc tests in release mode, on the CPU device and on every Vulkan device found,
 under the Khronos validation layer with synchronization validation. One message of the layer fails
@@ -30,13 +29,11 @@ goes on with what is here.
                  all (default); cpu: that device alone; vulkan: fail without a Vulkan device.
                  With CI=true the default is vulkan
   --pipelines    add the specialization constants of the pipelines that were made to
-                 shaders/specializations.txt
-  --deep         run Miri and ThreadSanitizer instead, over what they can run (needs rustup)";
+                 shaders/specializations.txt";
 
 struct Options {
     consent: Consent,
     device: Option<String>,
-    deep: bool,
     pipelines: bool,
     rest: Vec<String>,
 }
@@ -45,9 +42,6 @@ pub fn run(args: &[String]) -> Outcome {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
     let device = std::env::var("HLX_TEST_DEVICES").ok();
     let options = parse(args, ci, device)?;
-    if options.deep {
-        return deep::run();
-    }
     let device = options.device.as_deref().unwrap_or("all");
     let mut left_out = match device {
         "cpu" => vec!["Vulkan: the CPU device alone is tested".to_string()],
@@ -142,7 +136,6 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
     let mut options = Options {
         consent: if ci { Consent::Given } else { Consent::Unknown },
         device: device.or_else(|| ci.then(|| "vulkan".to_string())),
-        deep: false,
         pipelines: false,
         rest: Vec::new(),
     };
@@ -151,7 +144,6 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
         match arg.as_str() {
             "--yes" => options.consent = Consent::Given,
             "--no-install" => options.consent = Consent::Refused,
-            "--deep" => options.deep = true,
             "--pipelines" => options.pipelines = true,
             "--device" => options.device = Some(args.next().cloned().unwrap_or_default()),
             "--" => options.rest = args.by_ref().cloned().collect(),
@@ -210,7 +202,6 @@ mod tests {
         assert_eq!(read("").consent, Consent::Unknown);
         assert_eq!(read("").device, None);
         assert_eq!(read("--yes").consent, Consent::Given);
-        assert!(read("--deep").deep && !read("--yes").deep);
         assert!(read("--pipelines").pipelines && !read("--yes").pipelines);
     }
 

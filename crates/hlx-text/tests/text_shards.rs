@@ -102,6 +102,36 @@ fn shards_hold_what_was_written() -> Result<()> {
 }
 
 #[test]
+fn a_shard_cut_short_while_it_is_in_use_is_an_error() -> Result<()> {
+    let folder = Folder::new("cut-in-use");
+    let written = documents(40, 1000);
+    let shards = write(&folder.0, 1000, &written)?;
+    let cut = |kind: &str| {
+        let path = folder.0.join(format!("shard-00000.{kind}"));
+        let file = fs::OpenOptions::new().write(true).open(path);
+        file.expect("opens").set_len(2).expect("cut");
+    };
+    let expect = |kind: &str, line: String| {
+        let file = format!("shard-00000.{kind}: was cut short while it was in use");
+        assert!(line.contains(&file), "{line}");
+    };
+    cut("starts");
+    expect("starts", fails(shards.document(3)));
+    expect("starts", fails(shards.document_at(20)));
+    expect("starts", fails(shards.split(0.95)));
+    cut("mask");
+    expect("mask", fails(shards.trained(30..40)));
+    assert_eq!(shards.read(0..3)?.len(), 3);
+    cut("bin");
+    expect("bin", fails(shards.read(0..3)));
+    expect("bin", fails(shards.check_below(1000)));
+    expect("bin", fails(shards.verify()));
+    // What is left of it still reads.
+    assert_eq!(shards.read(0..1)?, written[0].tokens);
+    Ok(())
+}
+
+#[test]
 fn a_digest_tells_tokens_starts_and_masks_apart() -> Result<()> {
     let digest = |documents: &[Document]| {
         Ok(TokenShards::from_documents(9, documents)?

@@ -280,6 +280,24 @@ mod tests {
     }
 
     #[test]
+    fn a_text_cut_short_while_it_is_in_use_is_an_error() {
+        let name = format!("hlx-corpus-cut-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, "the cat sat on the mat. ".repeat(9)).expect("writes");
+        let data = Dataset::load(&path, Format::Text, 16).expect("loads");
+        std::fs::write(&path, "the cat sat on the mat").expect("writes");
+        assert_eq!(
+            &*data.sample(0).expect("there").tokens,
+            b"the cat sat on th"
+        );
+        let error = data.sample(5).expect_err("behind the end");
+        let line = format!("{error:#}");
+        assert!(line.ends_with("it had 216 bytes, now 22"), "{line}");
+        assert!(line.starts_with(path.to_str().expect("UTF-8")), "{line}");
+        std::fs::remove_file(&path).expect("cleared");
+    }
+
+    #[test]
     fn no_output_of_drawn_pairs_is_trained_on_and_held_out() {
         let data = Dataset::drawn_pairs(4000, 3, 128).expect("draws");
         assert_eq!((data.len(), data.format()), (4000, Format::AsciiPairs));

@@ -1,0 +1,232 @@
+//! Miri and ThreadSanitizer over what they can run, with overflow checks and without.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::summary::Results;
+use crate::{Outcome, command, files, tests_verb};
+
+/// What checks a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checker {
+    /// Undefined behaviour, by interpretation.
+    Miri,
+    /// Data races, by instrumentation.
+    ThreadSanitizer,
+}
+
+/// Tests that one checker runs.
+struct Part {
+    checker: Checker,
+    about: &'static str,
+    /// What selects the tests for `cargo test`, and what follows `--`.
+    arguments: &'static [&'static str],
+}
+
+/// Miri runs some hundred times slower than the processor and has no Vulkan, so it gets the tests
+/// of the CPU device, without those that move megabytes or run hundreds of jobs.
+const PARTS: [Part; 4] = [
+    Part {
+        checker: Checker::Miri,
+        about: "memory plans, launches, digests and schedules",
+        arguments: &[
+            "-p", "hlx-core", "--lib", "--", "memory", "launch", "digest", "tuning", "hazards",
+            "schedule",
+        ],
+    },
+    Part {
+        checker: Checker::Miri,
+        about: "the CPU stream, its graphs, and who owns their memory",
+        arguments: &[
+            "-p",
+            "hlx-core",
+            "--test",
+            "ownership",
+            "--test",
+            "streams",
+            "--",
+            "--skip",
+            "transfers_larger",
+            "--skip",
+            "flush_subnormals",
+            "--skip",
+            "jobs_of_a_users_thread_pool",
+            "--skip",
+            "dependent_launches",
+            "--skip",
+            "more_memory",
+        ],
+    },
+    Part {
+        checker: Checker::Miri,
+        about: "layouts, and a kernel in small sizes",
+        arguments: &[
+            "-p",
+            "hlx-kernels",
+            "--lib",
+            "--",
+            "transpose::tests",
+            "layout::tests",
+        ],
+    },
+    Part {
+        checker: Checker::ThreadSanitizer,
+        about: "the streams' locks, contexts shared by threads",
+        arguments: &["-p", "hlx-core", "--test", "ownership", "--test", "streams"],
+    },
+];
+
+/// Whether numbers that wrap end a test, as in a developer's build, or go on, as in users' builds: a check
+/// that hides what unsafe code does with a wrapped size would hide the fault, too.
+const OVERFLOW_CHECKS: [bool; 2] = [true, false];
+
+pub fn run(checkers: &[Checker]) -> Outcome {
+    for tool in ["miri", "rust-src"] {
+        if !has_component(tool) {
+            return Err(format!(
+                "deep: needs {tool}: rustup component add miri rust-src --toolchain nightly"
+            ));
+        }
+    }
+    let mut results = Results::default();
+    let mut lines = Vec::new();
+    let mut worst = 0;
+    let parts = PARTS.iter().filter(|part| checkers.contains(&part.checker));
+    let parts = parts.flat_map(|part| OVERFLOW_CHECKS.map(|is_checked| (part, is_checked)));
+    for (number, (part, is_checked)) in (1..).zip(parts) {
+        let arithmetic = match is_checked {
+            true => "overflow checks",
+            false => "users' build",
+        };
+        eprintln!(
+            "xtask: {:?}, {arithmetic}: {} ...",
+            part.checker, part.about
+        );
+        let start = Instant::now();
+        let before = results.passed();
+        let log = tests_verb::output_file(&format!("deep-{number}.log"))?;
+        let messages =
+            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let status =
+            tests_verb::run_tests(part.command(is_checked).stderr(messages), &mut results)?;
+        if status != 0 {
+            worst = status;
+            show_end(&log)?;
+        }
+        lines.push(format!(
+            "  {:15} {arithmetic:15} {:4} tests {:6.0} s  {}  {}",
+            format!("{:?}", part.checker),
+            results.passed() - before,
+            start.elapsed().as_secs_f64(),
+            if status == 0 { "clean " } else { "failed" },
+            part.about
+        ));
+    }
+    println!("\nDeep checks (times include the build)");
+    lines.iter().for_each(|line| println!("{line}"));
+    println!("Left out");
+    println!("  Vulkan: Miri cannot load it, and its drivers are not instrumented");
+    println!("{}", results.last_line());
+    Ok(worst)
+}
+
+/// Prints the end of what a checker wrote; Miri warns at length of every file it opens, so that
+/// a clean part's messages stay in their file.
+fn show_end(log: &Path) -> Result<(), String> {
+    const LINES: usize = 80;
+    let text = String::from_utf8_lossy(&files::bytes(log)?).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(LINES);
+    eprintln!("{}", lines[from..].join("\n"));
+    eprintln!("xtask: all messages are in {}", log.display());
+    Ok(())
+}
+
+fn has_component(name: &str) -> bool {
+    let mut list = Command::new("rustup");
+    list.args(["component", "list", "--toolchain", "nightly", "--installed"]);
+    command::capture("rustup", &mut list).is_ok_and(|installed| installed.contains(name))
+}
+
+impl Part {
+    fn command(&self, is_checked: bool) -> Command {
+        let mut tests = nightly_cargo();
+        tests.env("HLX_TEST_DEVICES", "cpu").env("HLX_THREADS", "2");
+        if !is_checked {
+            tests
+                .env("CARGO_PROFILE_DEV_OVERFLOW_CHECKS", "false")
+                .env("CARGO_PROFILE_TEST_OVERFLOW_CHECKS", "false")
+                .env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false")
+                .env("CARGO_PROFILE_TEST_DEBUG_ASSERTIONS", "false");
+        }
+        match self.checker {
+            Checker::Miri => {
+                // crossbeam-epoch, below rayon, keeps the rules of Tree Borrows alone, turns
+                // integers into pointers, and leaves its threads' memory to the end.
+                let flags = "-Zmiri-tree-borrows -Zmiri-permissive-provenance \
+                             -Zmiri-ignore-leaks -Zmiri-disable-isolation";
+                tests.env("MIRIFLAGS", flags).args(["miri", "test"]);
+                // Printing a backtrace would take Miri a minute.
+                tests.env("RUST_BACKTRACE", "0");
+                // Else the CPU device reads its budget from /proc at each allocation.
+                tests.env("HLX_MEMORY_LIMIT", (1_u64 << 30).to_string());
+            }
+            Checker::ThreadSanitizer => {
+                // The standard library is instrumented as well, or its locks would be unknown.
+                tests
+                    .env("RUSTFLAGS", "-Zsanitizer=thread")
+                    .env("RUSTDOCFLAGS", "-Zsanitizer=thread")
+                    .args(["test", "-Zbuild-std", "--target", host()])
+                    .args(["--target-dir", "target/thread-sanitizer"]);
+            }
+        }
+        tests.args(self.arguments);
+        tests
+    }
+}
+
+/// A `cargo` of rustup's nightly: the one that runs us is of the stable toolchain.
+pub fn nightly_cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(command::root()).arg("+nightly");
+    for variable in [
+        "CARGO",
+        "CARGO_MANIFEST_DIR",
+        "CARGO_PKG_NAME",
+        "RUSTUP_TOOLCHAIN",
+    ] {
+        cargo.env_remove(variable);
+    }
+    cargo
+}
+
+/// The target that xtask was built for.
+pub fn host() -> &'static str {
+    match (std::env::consts::ARCH, std::env::consts::OS) {
+        ("aarch64", "linux") => "aarch64-unknown-linux-gnu",
+        ("aarch64", "macos") => "aarch64-apple-darwin",
+        _ => "x86_64-unknown-linux-gnu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checker, PARTS};
+
+    #[test]
+    fn every_part_runs_on_the_cpu_device_alone() {
+        for part in &PARTS {
+            let command = part.command(false);
+            let devices = command
+                .get_envs()
+                .find(|(name, _)| *name == "HLX_TEST_DEVICES");
+            let value = devices.and_then(|(_, value)| value).expect("set");
+            assert_eq!(value, "cpu", "{}", part.about);
+            let arguments: Vec<_> = command.get_args().collect();
+            assert_eq!(arguments[0], "+nightly");
+            let is_miri = arguments.iter().any(|argument| *argument == "miri");
+            assert_eq!(is_miri, part.checker == Checker::Miri);
+        }
+    }
+}
