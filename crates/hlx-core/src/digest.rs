@@ -1,12 +1,12 @@
 //! SHA-256 over tensors: how HLX proves that bits are equal.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use crate::bytes::little_endian;
+use crate::files;
 
 /// The bits that every NaN is read as: payloads differ between devices.
 pub const CANONICAL_NAN: u32 = 0x7fc0_0000;
@@ -70,12 +70,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes))
 }
 
-/// Returns the SHA-256 of a file as 64 hexadecimal digits; no more than a MiB of it is in memory.
+/// Returns the SHA-256 of a regular file as 64 hexadecimal digits; no more than a MiB of it is in memory.
 ///
 /// # Errors
-/// The system's.
+/// As [`files::open`]; the system's.
 pub fn sha256_of_file(path: &Path) -> io::Result<String> {
-    let (mut file, mut hash) = (File::open(path)?, Sha256::new());
+    let (mut file, mut hash) = (files::open(path)?, Sha256::new());
     let mut buffer = vec![0; 1 << 20];
     loop {
         match file.read(&mut buffer)? {

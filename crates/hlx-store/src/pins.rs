@@ -5,6 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use hlx_core::files;
+
 use super::write::flush_folder;
 use super::{Handle, Store, StoreError};
 
@@ -57,7 +59,7 @@ impl Store {
                 path: path.display().to_string(),
                 reason,
             };
-            let text = match fs::read_to_string(&path) {
+            let text = match files::read_settings_text(&path) {
                 Ok(text) => text,
                 // Removed since the folder was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,

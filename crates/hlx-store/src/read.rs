@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
 
+use hlx_core::files;
 use sha2::{Digest, Sha256};
 
 use super::object::FIXED_BYTES;
@@ -105,7 +106,7 @@ impl Store {
     /// Opens an object and reads its header. The header is not proved until all is read.
     pub(crate) fn open_object(&self, handle: &Handle) -> Result<Opened, StoreError> {
         let path = self.object_path(handle);
-        let opened = File::open(&path);
+        let opened = files::open(&path);
         let mut file = opened.map_err(|error| match error.kind() {
             ErrorKind::NotFound => self.unknown(handle),
             _ => StoreError::io("read an object", &path)(error),

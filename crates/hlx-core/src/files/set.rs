@@ -8,13 +8,15 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Result};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::output::wrong;
 use super::temporary::{is_temporary_of, remove_entries};
-use super::{Output, parent, sync_folder, write_atomically, write_folder_atomically};
+use super::{
+    Output, parent, read_settings, sync_folder, write_atomically, write_folder_atomically,
+};
 
 /// The folder inside of the set's that holds the files until they are moved to their places.
 pub(super) const PENDING: &str = "pending";
@@ -36,8 +38,9 @@ impl List {
     /// The list of the set that is pending in a folder.
     fn pending(folder: &Path) -> Option<Self> {
         let pending = folder.join(PENDING);
-        if let Ok(bytes) = fs::read(pending.join(LIST_FILE)) {
-            return serde_json::from_slice(&bytes).ok();
+        if let Ok(bytes) = read_settings(&pending.join(LIST_FILE)) {
+            let list = serde_json::from_slice(&bytes).ok();
+            return list.filter(Self::is_within);
         }
         let mut entries = fs::read_dir(pending).ok()?;
         let is_older = entries.all(|entry| {
@@ -46,6 +49,19 @@ impl List {
         is_older.then(|| Self {
             files: OLDER.map(str::to_owned).to_vec(),
             removed: Vec::new(),
+        })
+    }
+
+    /// Whether all names are those of files in the folder. A folder may come from a stranger, whose list must
+    /// not move or remove files elsewhere.
+    fn is_within(&self) -> bool {
+        let mut names = self.files.iter().chain(&self.removed);
+        names.all(|name| {
+            let mut parts = Path::new(name).components();
+            matches!(
+                (parts.next(), parts.next()),
+                (Some(Component::Normal(_)), None)
+            )
         })
     }
 }

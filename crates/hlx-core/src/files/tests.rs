@@ -271,6 +271,25 @@ fn a_kill_leaves_the_old_set_or_the_new_one() -> Result<()> {
 }
 
 #[test]
+fn a_pending_list_of_a_strangers_folder_touches_nothing_outside_of_it() -> Result<()> {
+    let outer = Folder::new("set-outside");
+    let folder = outer.join("model");
+    for name in ["../precious", "a/../../precious", "/tmp/precious", "..", ""] {
+        write_set(&folder, &OLD, &NAMES)?;
+        fs::write(outer.join("precious"), b"a user's")?;
+        fs::create_dir(folder.join(PENDING))?;
+        let list = format!("{{\"files\": [\"weights\"], \"removed\": [\"{name}\"]}}");
+        fs::write(folder.join(PENDING).join("set.json"), list)?;
+        fs::write(folder.join(PENDING).join("weights"), b"a stranger's")?;
+        assert!(write_set(&folder, &NEW, &NAMES).is_err(), "{name}");
+        assert_eq!(fs::read(place(&folder, "weights"))?, b"old", "{name}");
+        assert_eq!(fs::read(outer.join("precious"))?, b"a user's", "{name}");
+        fs::remove_dir_all(&folder)?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_set_that_is_refused_changes_nothing() -> Result<()> {
     let folder = Folder::new("set-refused");
     write_set(&folder.0, &OLD, &NAMES)?;

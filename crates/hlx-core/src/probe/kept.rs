@@ -44,7 +44,7 @@ fn kept_path(device: &VulkanDevice) -> Option<PathBuf> {
 
 /// Reads what an earlier probe found; nothing of a device that failed.
 pub(super) fn read(device: &VulkanDevice) -> Option<Kept> {
-    let bytes = std::fs::read(kept_path(device)?).ok()?;
+    let bytes = files::read_settings(&kept_path(device)?).ok()?;
     let kept: Kept = serde_json::from_slice(&bytes).ok()?;
     let hardware = device.info.kind == DeviceKind::VulkanGpu;
     let whole = !kept.report.checks.is_empty() && kept.peak.is_some() == hardware;

@@ -33,7 +33,7 @@ fn unseal_cache(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Reads the driver's data of a cache file; none of a file that is not there or damaged.
 fn read_cache(path: &Path) -> Vec<u8> {
-    let Ok(bytes) = std::fs::read(path) else {
+    let Ok(bytes) = files::read_settings(path) else {
         return Vec::new();
     };
     let data = unseal_cache(&bytes);
