@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::command::{self, step};
 use crate::{
-    Outcome, activations, arrows, constants, digests, families, files, floors, libm, shaders,
-    specializations, tidy, writes,
+    Outcome, activations, arrows, constants, digests, families, file_calls, files, floors, libm,
+    shaders, specializations, tidy,
 };
 
 pub const HELP: &str = "\
@@ -31,7 +31,7 @@ const CHECKS: [Check; 9] = [
         Ok(generated.into_iter().filter_map(Result::err).collect())
     }),
     ("the platform's mathematics", libm::check),
-    ("files that are written", writes::check),
+    ("files that are read and written", file_calls::check),
     ("shader digests", digests::check),
     ("specialization constants", specializations::check),
     ("SPIR-V rules", lint_modules),

@@ -10,6 +10,7 @@ mod deep;
 mod digests;
 mod exhaustive;
 mod families;
+mod file_calls;
 mod files;
 mod floors;
 mod libm;
@@ -29,7 +30,6 @@ mod table;
 mod tests_verb;
 mod tidy;
 mod train;
-mod writes;
 
 use std::process::ExitCode;
 
