@@ -3,13 +3,12 @@
 mod write;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
-use hlx_core::files::place;
+use hlx_core::files::{self, place};
 use hlx_core::{Arithmetic, Context};
 use hlx_nn::{
     CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
@@ -170,7 +169,7 @@ pub fn open_adapted(
     ensure_model(folder)?;
     let read = |name: &str| {
         let path = place(adapter, name);
-        fs::read(&path).with_context(|| path.display().to_string())
+        files::read(&path).with_context(|| path.display().to_string())
     };
     let base = load_language_model(&Context::cpu()?, folder)?;
     let LanguageModelConfig::Causal(config) = base.config() else {

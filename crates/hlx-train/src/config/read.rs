@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use hlx_core::files;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -70,7 +71,7 @@ impl Config {
     /// unknown or missing key, a value of the wrong type or out of its range.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Self> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+        let text = files::read_settings_text(path).with_context(|| name.clone())?;
         Self::parse(&text, &name, overrides)
     }
 

@@ -1,10 +1,9 @@
 //! What a model's folder says of generation: the tokens that end a text, and settings that no option stands for.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use hlx_core::files::place;
+use hlx_core::files::{self, place};
 use hlx_nn::CONFIG_FILE;
 use hlx_text::Tokenizer;
 use serde_json::Value;
@@ -55,7 +54,7 @@ fn read(folder: &Path, name: &str) -> Result<Option<Value>> {
         return Ok(None);
     }
     let file = || path.display().to_string();
-    let bytes = fs::read(&path).with_context(file)?;
+    let bytes = files::read_settings(&path).with_context(file)?;
     let value: Value = serde_json::from_slice(&bytes).with_context(file)?;
     match value.is_object() {
         true => Ok(Some(value)),

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use hlx_core::digest::TensorHasher;
-use hlx_core::{Arithmetic, Context};
+use hlx_core::{Arithmetic, Context, files};
 use serde::{Deserialize, Serialize};
 
 /// The digests that every device must give.
@@ -117,7 +117,7 @@ impl GoldenFile {
     /// The file and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
-        let bytes = std::fs::read(path).with_context(name)?;
+        let bytes = files::read_settings(path).with_context(name)?;
         Self::parse(&bytes).with_context(name)
     }
 
@@ -160,7 +160,7 @@ impl GoldenFile {
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self).context("golden digests")?;
         text.push(b'\n');
-        let written = hlx_core::files::write_atomically(path, &text);
+        let written = files::write_atomically(path, &text);
         written.with_context(|| format!("{}: cannot be written", path.display()))
     }
 }

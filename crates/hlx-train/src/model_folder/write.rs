@@ -77,7 +77,7 @@ impl FolderKind {
             is_named || files::is_temporary(&path)
         });
         let has = |name: &str, test: fn(&[u8]) -> bool| {
-            fs::read(files::place(folder, name)).is_ok_and(|bytes| test(&bytes))
+            files::read_settings(&files::place(folder, name)).is_ok_and(|bytes| test(&bytes))
         };
         let is_of_kind = || match self {
             Self::Exported => has(CONFIG_FILE, is_exported_config),
@@ -244,7 +244,7 @@ pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
     for name in COMPANIONS {
         let file = files::place(from, name);
         if file.is_file() {
-            let bytes = fs::read(&file);
+            let bytes = files::read_settings(&file);
             let bytes = bytes.with_context(|| format!("{}: cannot be read", file.display()))?;
             found.push((name, bytes));
         }

@@ -5,7 +5,7 @@
 //! no device and no time, so runs with the same bits have the same chain, byte for byte.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -234,7 +234,7 @@ impl Chain {
     /// # Errors
     /// As [`Chain::read`].
     pub fn read_until(path: &Path, step: u64) -> Result<Self> {
-        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        let bytes = files::read(path).with_context(|| path.display().to_string())?;
         Self::parse(path, &bytes, step)
     }
 

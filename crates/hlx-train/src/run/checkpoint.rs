@@ -301,7 +301,7 @@ fn newest_finite(listed: &[(u64, PathBuf)]) -> Option<u64> {
 
 /// What a checkpoint states that is finite; `None` of another, and of one that cannot be read.
 fn finite_digests(path: &Path) -> Option<Digests> {
-    let listing = fs::read(path.join(DIGESTS_FILE)).ok()?;
+    let listing = files::read_settings(&path.join(DIGESTS_FILE)).ok()?;
     let digests: Digests = serde_json::from_slice(&listing).ok()?;
     (!digests.non_finite).then_some(digests)
 }
@@ -313,7 +313,7 @@ fn finite_digests(path: &Path) -> Option<Digests> {
 /// The system's message.
 pub(crate) fn newest_with_finite_parameters(parent: &Path) -> Result<Option<(u64, PathBuf)>> {
     let is_finite = |(_, path): &(u64, PathBuf)| {
-        let model = fs::read(path.join(hlx_nn::MODEL_FILE)).ok();
+        let model = files::read(&path.join(hlx_nn::MODEL_FILE)).ok();
         let model = model.filter(|_| finite_digests(path).is_some());
         model.is_some_and(|model| hlx_nn::check_finite(&model).is_ok())
     };
@@ -356,7 +356,7 @@ fn folder_name(step: u64) -> String {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| path.display().to_string())
+    files::read(path).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl RunFolder {
             entry.is_ok_and(|entry| {
                 let (path, name) = (entry.path(), entry.file_name());
                 let empty = || fs::read_dir(&path).is_ok_and(|mut inside| inside.next().is_none());
-                let text = fs::read(&path).unwrap_or_default();
+                let text = files::read_settings(&path).unwrap_or_default();
                 (name == OsStr::new(LOCK_FILE) && text.is_empty())
                     || (name == OsStr::new(HOLDER_FILE) && names_process(&text))
                     || files::is_temporary(&path)
@@ -137,7 +137,7 @@ impl RunFolder {
 
     /// Who holds the lock, as the folder says; empty if nobody does.
     pub(crate) fn holder(&self) -> String {
-        fs::read_to_string(self.path.join(HOLDER_FILE)).unwrap_or_default()
+        files::read_settings_text(&self.path.join(HOLDER_FILE)).unwrap_or_default()
     }
 
     /// Opens a run and its newest checkpoint; of a path to one checkpoint that one, and of `RUN/best` the
@@ -241,7 +241,7 @@ impl RunFolder {
     /// A damaged file, named.
     pub fn manifest(&self) -> Result<Option<Manifest>> {
         let path = self.manifest_path();
-        let bytes = match fs::read(&path) {
+        let bytes = match files::read_settings(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.with_context(|| path.display().to_string())?,
         };

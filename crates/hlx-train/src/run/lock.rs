@@ -40,7 +40,7 @@ impl RunLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let who = fs::read_to_string(&holder);
+                let who = files::read_settings_text(&holder);
                 let who = who.unwrap_or_else(|_| "another process".to_owned());
                 bail!("{}: is in use by {}", folder.display(), who.trim());
             }

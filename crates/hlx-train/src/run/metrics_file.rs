@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use hlx_core::files;
 
 use super::folder::write;
 use super::{EvalSplit, Metric};
@@ -32,7 +33,7 @@ impl MetricsFile {
     pub fn open_after(path: &Path, step: u64) -> Result<Self> {
         let mut evaluations = Vec::new();
         if path.exists() {
-            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            let bytes = files::read(path).with_context(|| path.display().to_string())?;
             let lines = kept_after(lines(&bytes), step);
             warn_of_damage(path, &lines);
             let mut kept: Vec<u8> = Vec::with_capacity(bytes.len());
@@ -93,7 +94,7 @@ impl MetricsFile {
 /// # Errors
 /// The file and the system's message.
 pub fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
-    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let bytes = files::read(path).with_context(|| path.display().to_string())?;
     let mut lines = lines(&bytes);
     while lines.last().is_some_and(Line::is_unfinished) {
         lines.pop();

@@ -21,7 +21,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
 use hlx_core::Context;
-use hlx_core::files::{parent, place};
+use hlx_core::files::{self, parent, place};
 use hlx_nn::{
     CONFIG_FILE, CausalModel, Classifier, ForwardContext, LanguageModel, LanguageModelConfig,
     MODEL_FILE, Model, Module, ParameterBuilder, Weights, check_finite, load_language_model,
@@ -311,7 +311,7 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = place(parent(path), &name);
     let bytes = if file.is_file() {
-        std::fs::read(file).with_context(|| from.clone())?
+        files::read(&file).with_context(|| from.clone())?
     } else if is_model(path) && !path.join(DIGESTS_FILE).is_file() {
         let model = load_language_model(&Context::cpu()?, path).context("train.init_from")?;
         model.weights().to_safetensors()?

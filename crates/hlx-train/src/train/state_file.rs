@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_core::bytes::{f32_from_little_endian, little_endian};
 use hlx_core::digest::{TensorHasher, sha256_of_file};
-use hlx_core::files::TemporaryFolder;
+use hlx_core::files::{self, TemporaryFolder};
 use hlx_nn::OptimizerState;
 
 use super::Trainer;
@@ -150,7 +150,7 @@ fn digest_of_state(
     tensors: &[StatePlace],
     (optimizer, step): (&str, u64),
 ) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = files::open(path)?;
     let mut hasher = TensorHasher::new();
     let mut buffer = vec![0; 1 << 20];
     for tensor in tensors {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_contract::spirv::Reflection;
 use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product_example};
-use hlx_core::files::Output;
+use hlx_core::files::{self, Output};
 use hlx_store::Store;
 
 use crate::output::output_beside;
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             eprintln!("contract {}", pipeline.handle()?);
         }
         Verb::Shader { file, entry_point } => {
-            let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+            let bytes = files::read(file).with_context(|| file.display().to_string())?;
             let mut shader = Shader::compute(&bytes);
             shader.entry_point.clone_from(entry_point);
             let reflection = inspect(&shader).with_context(|| file.display().to_string())?;

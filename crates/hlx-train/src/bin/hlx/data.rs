@@ -1,12 +1,11 @@
 //! `hlx data`: text to token shards, their verification, and pairs drawn from a grammar.
 
-use std::fs;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use hlx_core::files::{parent, place};
+use hlx_core::files::{self, parent, place};
 use hlx_text::{
     Companion, PrepareOptions, PrepareProgress, SourceFormat, TokenShards, Tokenizer,
     characters_of_files, prepare,
@@ -163,7 +162,8 @@ impl PrepareArguments {
         let mut companions = Vec::new();
         for (from, name) in files {
             if from.is_file() && (is_file || self.chat_template.as_ref() == Some(&from)) {
-                let bytes = fs::read(&from).with_context(|| from.display().to_string())?;
+                let bytes =
+                    files::read_settings(&from).with_context(|| from.display().to_string())?;
                 let name = name.to_owned();
                 companions.push(Companion { name, bytes });
             }
@@ -190,7 +190,8 @@ impl PrepareArguments {
             options.pair_separator.clone_from(separator);
         }
         if let Some(path) = &self.chat_template {
-            let source = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let source =
+                files::read_settings_text(path).with_context(|| path.display().to_string())?;
             options.template = Some(source);
         }
         (options.begin, options.end) = (self.bos, !self.no_eos);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::Context;
+use hlx_core::{Context, files};
 use hlx_train::config::Format;
 use hlx_train::generate::{Generation, TextModel, TokenGeneration, generate_streaming};
 use hlx_train::model_folder::{Opened, Opening};
@@ -172,7 +172,7 @@ impl Arguments {
     fn all_prompts(&self) -> Result<Vec<String>> {
         let mut prompts = self.prompt.clone();
         if let Some(path) = &self.prompts {
-            let file = std::fs::read_to_string(path);
+            let file = files::read_settings_text(path);
             let file = file.with_context(|| path.display().to_string())?;
             let lines = file.lines().filter(|line| !line.trim().is_empty());
             prompts.extend(lines.map(str::to_owned));

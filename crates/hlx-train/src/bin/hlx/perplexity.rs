@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use hlx_core::files;
 use hlx_train::generate::TextModel;
 use hlx_train::perplexity::{perplexity, usual_length};
 use hlx_train::run::RunFolder;
@@ -36,7 +37,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let file = || arguments.data.display().to_string();
-    let text = std::fs::read(&arguments.data).with_context(file)?;
+    let text = files::read(&arguments.data).with_context(file)?;
     let ctx = arguments.device.open()?;
     let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;

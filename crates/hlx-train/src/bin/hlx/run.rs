@@ -1,7 +1,10 @@
 //! `hlx run`: executes a contract.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_contract::{Contract, Execute, Execution, Prepared};
+use hlx_core::files;
 use hlx_store::{Handle, Store};
 use serde_json::json;
 
@@ -33,13 +36,9 @@ pub fn read_contract(store: &Store, text: &str) -> Result<Contract> {
         return Contract::from_bytes(&bytes).with_context(|| text.to_owned());
     }
     let named = || text.to_owned();
-    let length = std::fs::metadata(text).with_context(named)?.len();
-    ensure!(
-        length <= MAX_BYTES,
-        "{text}: {length} bytes, expected at most {MAX_BYTES}"
-    );
-    let read = std::fs::read_to_string(text).with_context(named)?;
-    Contract::from_json(&read).with_context(named)
+    let read = files::read_at_most(Path::new(text), MAX_BYTES).with_context(named)?;
+    let read = std::str::from_utf8(&read).with_context(named)?;
+    Contract::from_json(read).with_context(named)
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {

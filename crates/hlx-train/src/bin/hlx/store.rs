@@ -1,11 +1,11 @@
 //! `hlx store`: bytes and tensors under their SHA-256, from the command line.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::files;
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
 
 use crate::output::output_beside;
@@ -133,7 +133,7 @@ fn put(store: &Store, path: &Path, dtype: Option<&str>, shape: &[usize]) -> Resu
         None => Content::Bytes,
     };
     let named = || path.display().to_string();
-    let mut file = File::open(path).with_context(named)?;
+    let mut file = files::open(path).with_context(named)?;
     let metadata = file.metadata().with_context(named)?;
     ensure!(metadata.is_file(), "{}: is no regular file", named());
     let handle = store
