@@ -4,7 +4,7 @@
 //! end, a sparse file states more bytes than memory has. So a path must name a regular file, unless it names
 //! standard input, and no more is read than what its kind may hold.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
@@ -21,15 +21,27 @@ const STANDARD_INPUT: &str = "/dev/stdin";
 /// # Errors
 /// `is a folder`, `is a named pipe`, `is a device`, ..., or the system's.
 pub fn open(path: &Path) -> Result<File> {
-    if path == Path::new(STANDARD_INPUT) {
-        return File::open(path);
-    }
     // Looked at before it is opened, as opening a pipe waits for a writer; and again behind, as another file may
     // have come into its place.
-    check_regular(&fs::metadata(path)?)?;
+    look(path)?;
     let file = File::open(path)?;
+    if path == Path::new(STANDARD_INPUT) {
+        return Ok(file);
+    }
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// What the system says of a file that [`open`] would open; nothing is opened.
+///
+/// # Errors
+/// As [`open`].
+pub fn look(path: &Path) -> Result<Metadata> {
+    let found = fs::metadata(path)?;
+    if path != Path::new(STANDARD_INPUT) {
+        check_regular(&found)?;
+    }
+    Ok(found)
 }
 
 /// Reads all of a file of data.
@@ -82,7 +94,7 @@ pub fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn check_regular(found: &fs::Metadata) -> Result<()> {
+fn check_regular(found: &Metadata) -> Result<()> {
     match kind(found) {
         None => Ok(()),
         Some("folder") => Err(Error::new(ErrorKind::IsADirectory, "is a folder")),
@@ -95,7 +107,7 @@ fn check_regular(found: &fs::Metadata) -> Result<()> {
 
 /// What stands under a name, unless it is a regular file.
 #[cfg(unix)]
-fn kind(found: &fs::Metadata) -> Option<&'static str> {
+fn kind(found: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt;
 
     let found = found.file_type();
@@ -109,7 +121,7 @@ fn kind(found: &fs::Metadata) -> Option<&'static str> {
 }
 
 #[cfg(not(unix))]
-fn kind(found: &fs::Metadata) -> Option<&'static str> {
+fn kind(found: &Metadata) -> Option<&'static str> {
     match (found.is_file(), found.is_dir()) {
         (true, _) => None,
         (_, true) => Some("folder"),

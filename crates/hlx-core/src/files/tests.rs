@@ -352,6 +352,7 @@ fn a_pipe_a_device_and_a_folder_are_no_files() {
     assert!(made.expect("mkfifo").success());
     let fails = |path: &Path| {
         let errors = [
+            look(path).err(),
             open(path).err(),
             read(path).err(),
             read_settings_text(path).err(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf, is_separator};
 
-use hlx_core::files::{is_one_of, parent};
+use hlx_core::files::{self, is_one_of, parent};
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, TextError};
@@ -49,14 +49,14 @@ pub(crate) fn resolve(
             true => walk.add(argument)?,
             false => walk.add_glob(argument)?,
         }
-        let mut files = walk.files;
-        if files.is_empty() {
+        let mut found = walk.files;
+        if found.is_empty() {
             return Err(TextError::file(argument, "holds no file"));
         }
-        files.sort();
-        files.dedup();
-        for path in files {
-            let found = fs::metadata(&path).map_err(|error| TextError::file(&path, error))?;
+        found.sort();
+        found.dedup();
+        for path in found {
+            let found = files::look(&path).map_err(|error| TextError::file(&path, error))?;
             sources.push(Source {
                 format: format.unwrap_or_else(|| format_of(&path)),
                 len: found.len(),
