@@ -21,6 +21,7 @@
 mod batch;
 mod chat;
 mod error;
+mod guard;
 mod prepare;
 mod shards;
 mod tokenizer;

@@ -1,18 +1,32 @@
 //! Chat templates: messages to text, as the Jinja templates of model folders lay them out.
+//!
+//! A template comes from strangers and is a program. It is bounded before it is parsed ([`bounds`]), its values are
+//! bounded while it is rendered ([`rewrite`], [`values`]), and it finds only what was read for how far values grow in
+//! it ([`library`]).
 
+mod bounds;
+mod generation;
+mod library;
+mod rewrite;
+mod values;
+
+use std::io::{self, Write};
 use std::ops::Range;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde::{Deserialize, Serialize};
 
+use crate::guard::guarded;
 use crate::{Result, TextError, Tokenizer};
+use generation::{MARKS, mark_generation, take_marks};
+use values::{MAX_TEXT_BYTES, Size};
 
-/// Surround the text of `{% generation %}` blocks while a template is rendered: two characters of
-/// Unicode's private use.
-const MARKS: [char; 2] = ['\u{10fffc}', '\u{10fffd}'];
-/// Steps that a template may take: more than thousands of messages take.
+/// Steps that a template may take: more than thousands of messages take. The engine counts 64 bytes that are made
+/// as one.
 const FUEL: u64 = 5_000_000;
+/// What the engine allows macros and blocks that call themselves: a macro counts as four.
+const MAX_RECURSION: usize = 200;
 /// The template's name in messages.
 const NAME: &str = "chat_template";
 
@@ -69,24 +83,12 @@ impl ChatTemplate {
     /// Compiles a template; `bos_token` and `eos_token` are what it finds under these names.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a template with a fault of syntax, in one line.
+    /// [`TextError::Argument`], in one line, for a template with a fault of syntax, or one that is longer or more
+    /// nested than the bounds allow.
     pub fn new(source: &str, bos_token: &str, eos_token: &str) -> Result<Self> {
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build()
-            .map_err(failed)?;
-        environment.set_syntax(syntax);
-        environment.set_fuel(Some(FUEL));
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", |message: String| {
-            Err::<Value, Error>(Error::new(ErrorKind::InvalidOperation, message))
-        });
         let (source, marks_generation) = mark_generation(source);
-        environment
-            .add_template_owned(NAME, source)
+        let environment = guarded(|| compiled(&source))
+            .unwrap_or_else(|panic| Err(broken(&panic)))
             .map_err(failed)?;
         Ok(Self {
             environment,
@@ -121,7 +123,8 @@ impl ChatTemplate {
     /// Lays messages out; `add_generation_prompt` puts the beginning of an answer behind them.
     ///
     /// # Errors
-    /// [`TextError::Argument`] with what the template raised, or what it does that templates cannot.
+    /// [`TextError::Argument`] with what the template raised, what it does that templates cannot, or which bound of
+    /// steps, elements or text it passes.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         let text = self.rendered(messages, add_generation_prompt)?;
         Ok(match self.marks_generation {
@@ -131,15 +134,16 @@ impl ChatTemplate {
     }
 
     fn rendered(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
-        let template = self.environment.get_template(NAME).map_err(failed)?;
         let messages: Value = messages.iter().map(|message| message.0.clone()).collect();
-        let rendered = template.render(context! {
+        let values = context! {
             messages => messages,
             add_generation_prompt => add_generation_prompt,
             bos_token => self.bos_token.as_str(),
             eos_token => self.eos_token.as_str(),
-        });
-        rendered.map_err(failed)
+        };
+        let text = guarded(|| written(&self.environment, values));
+        text.unwrap_or_else(|panic| Err(broken(&panic)))
+            .map_err(failed)
     }
 
     /// Lays messages out and returns the byte ranges that a model is to be trained on: the template's
@@ -177,6 +181,67 @@ impl ChatTemplate {
     }
 }
 
+/// The environment of one template, with its bounds in it.
+fn compiled(source: &str) -> Result<Environment<'static>, Error> {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build()?;
+    environment.set_syntax(syntax.clone());
+    environment.set_fuel(Some(FUEL));
+    environment.set_recursion_limit(MAX_RECURSION);
+    // Else a debug build would print all variables into its errors.
+    environment.set_debug(false);
+    library::install(&mut environment);
+    let source = rewrite::rewritten(source, &syntax, &mut environment)?;
+    environment.add_template_owned(NAME, source)?;
+    Ok(environment)
+}
+
+/// What a template writes.
+fn written(environment: &Environment<'static>, values: Value) -> Result<String, Error> {
+    Size::of(&values)?;
+    let template = environment.get_template(NAME)?;
+    let mut text = Text::default();
+    let done = template.render_captured_to(values, &mut text);
+    if text.is_full {
+        return Err(bounds::beyond(format!(
+            "the template writes more than {MAX_TEXT_BYTES} bytes"
+        )));
+    }
+    done?;
+    // Whole texts are written one after the other.
+    Ok(String::from_utf8_lossy(&text.bytes).into_owned())
+}
+
+/// A text of bounded length.
+#[derive(Default)]
+struct Text {
+    bytes: Vec<u8>,
+    is_full: bool,
+}
+
+impl Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.is_full |= self.bytes.len() + bytes.len() > MAX_TEXT_BYTES;
+        if self.is_full {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A template that the engine cannot carry out.
+fn broken(panic: &str) -> Error {
+    bounds::beyond(format!("the template engine failed: {panic}"))
+}
+
 /// An error of the template, in one line.
 fn failed(error: Error) -> TextError {
     let place = error.line().map(|line| format!("line {line}: "));
@@ -186,53 +251,4 @@ fn failed(error: Error) -> TextError {
         (kind, None) => kind.to_string(),
     };
     TextError::argument(NAME, place.unwrap_or_default() + &what)
-}
-
-/// Replaces `{% generation %}` and `{% endgeneration %}`, which Jinja does not know, by conditions that
-/// print marks; signs of trimming are kept.
-fn mark_generation(source: &str) -> (String, bool) {
-    let (mut marked, mut found) = (String::with_capacity(source.len()), false);
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start + 2..].find("%}") else {
-            break;
-        };
-        let end = start + 2 + length + 2;
-        let inner = &rest[start + 2..end - 2];
-        let mark = match inner.trim_matches(['-', '+']).trim() {
-            "generation" => Some(MARKS[0]),
-            "endgeneration" => Some(MARKS[1]),
-            _ => None,
-        };
-        match mark {
-            Some(mark) => {
-                let sign = |char: Option<char>| char.filter(|char| ['-', '+'].contains(char));
-                let sign = |char| sign(char).map_or(String::new(), String::from);
-                let (left, right) = (sign(inner.chars().next()), sign(inner.chars().next_back()));
-                marked.push_str(&rest[..start]);
-                marked += &format!("{{%{left} if true %}}{mark}{{% endif {right}%}}");
-                found = true;
-            }
-            None => marked.push_str(&rest[..end]),
-        }
-        rest = &rest[end..];
-    }
-    marked.push_str(rest);
-    (marked, found)
-}
-
-/// Takes the marks out of a text, and returns what was between them.
-fn take_marks(marked: &str) -> (String, Vec<Range<usize>>) {
-    let (mut text, mut ranges) = (String::with_capacity(marked.len()), Vec::new());
-    let mut start = None;
-    for char in marked.chars() {
-        if char == MARKS[0] {
-            start.get_or_insert(text.len());
-        } else if char == MARKS[1] {
-            ranges.extend(start.take().map(|start| start..text.len()));
-        } else {
-            text.push(char);
-        }
-    }
-    (text, ranges)
 }
