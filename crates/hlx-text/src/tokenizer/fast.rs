@@ -13,6 +13,8 @@ use super::split::{Pattern, words};
 
 /// A longer word is left to the `tokenizers` crate, whose time does not grow with its square.
 const MAX_WORD: usize = 512;
+/// Added tokens that begin with one byte: all of them are looked for at each such byte of a text.
+const MAX_ADDED: usize = 8192;
 /// Bytes of words and tokens that a cache holds before it is cleared.
 const CACHE_BYTES: usize = 32 << 20;
 
@@ -81,6 +83,10 @@ impl FastBpe {
         if !plain || model.byte_fallback || model.dropout.is_some_and(|dropout| dropout > 0.0) {
             return None;
         }
+        let added = by_first_byte(added);
+        if added.iter().any(|texts| texts.len() > MAX_ADDED) {
+            return None;
+        }
         let alphabet = alphabet();
         let mut bytes = [0; 256];
         for (byte, char) in alphabet.iter().enumerate() {
@@ -92,7 +98,7 @@ impl FastBpe {
             bytes,
             merges: merges(&model)?,
             whole: model.ignore_merges.then(|| whole(&model, &alphabet)),
-            added: by_first_byte(added),
+            added,
             caches: Mutex::default(),
         })
     }

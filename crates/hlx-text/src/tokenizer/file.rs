@@ -8,7 +8,10 @@ use serde_json::Value;
 use tokenizers::Tokenizer;
 
 use super::SpecialTokens;
+use super::check::{MAX_TOKENS, check};
+use super::encode::Steps;
 use super::fast::FastBpe;
+use crate::guard::guarded;
 use crate::{Result, TextError};
 
 /// Names of tokens that end a document, where no configuration states one.
@@ -24,6 +27,7 @@ const END_NAMES: [&str; 6] = [
 /// A tokenizer of a file.
 pub(super) struct TokenizerFile {
     inner: Tokenizer,
+    steps: Steps,
     fast: Option<FastBpe>,
     vocabulary_size: usize,
     chat_template: Option<String>,
@@ -78,6 +82,12 @@ impl TokenizerFile {
     /// Reads the text of a file.
     pub fn parse(text: &str, beside: &Beside) -> Result<(Self, SpecialTokens), String> {
         let json: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        check(&json)?;
+        guarded(|| Self::checked(text, &json, beside)).unwrap_or_else(|panic| Err(broken(&panic)))
+    }
+
+    /// Reads a file that [`check`] lets pass.
+    fn checked(text: &str, json: &Value, beside: &Beside) -> Result<(Self, SpecialTokens), String> {
         let mut inner: Tokenizer = text
             .parse()
             .map_err(|error: tokenizers::Error| error.to_string())?;
@@ -90,6 +100,11 @@ impl TokenizerFile {
         let vocabulary_size = vocab.values().max().map_or(0, |&id| id as usize + 1);
         if vocabulary_size == 0 {
             return Err("the vocabulary is empty".to_owned());
+        }
+        if vocabulary_size as u64 > MAX_TOKENS {
+            return Err(format!(
+                "the vocabulary has {vocabulary_size} tokens; at most {MAX_TOKENS} are allowed"
+            ));
         }
         let added = inner.get_added_tokens_decoder();
         let mut all: Vec<u32> = added
@@ -107,8 +122,21 @@ impl TokenizerFile {
             separator: None,
             all,
         };
-        let fast = FastBpe::new(&json, added.values().map(|token| token.content.clone()));
+        let fast = FastBpe::new(json, added.values().map(|token| token.content.clone()));
+        let steps = Steps::of(&inner)?;
+        let surrounded = steps
+            .encode(&inner, "", true)
+            .map_err(|error| error.to_string())?;
+        if let Some(id) = surrounded
+            .iter()
+            .find(|&&id| id as usize >= vocabulary_size)
+        {
+            return Err(format!(
+                "the post-processor puts the token {id} around a text: the vocabulary has {vocabulary_size}"
+            ));
+        }
         let file = Self {
+            steps,
             fast,
             vocabulary_size,
             chat_template: beside.template(),
@@ -123,13 +151,14 @@ impl TokenizerFile {
         if let Some(tokens) = fast.and_then(|fast| fast.encode(text)) {
             return Ok(tokens);
         }
-        let encoded = self.inner.encode_fast(text, specials);
-        let encoding = encoded.map_err(|error| TextError::argument("encode", error))?;
-        Ok(encoding.get_ids().to_vec())
+        let encoded = guarded(|| self.steps.encode(&self.inner, text, specials));
+        let encoded = encoded.unwrap_or_else(|panic| Err(broken(&panic).into()));
+        encoded.map_err(|error| TextError::argument("encode", error))
     }
 
     pub fn decode(&self, tokens: &[u32], skip_specials: bool) -> Result<String> {
-        let decoded = self.inner.decode(tokens, skip_specials);
+        let decoded = guarded(|| self.inner.decode(tokens, skip_specials));
+        let decoded = decoded.unwrap_or_else(|panic| Err(broken(&panic).into()));
         decoded.map_err(|error| TextError::argument("decode", error))
     }
 
@@ -148,6 +177,11 @@ impl TokenizerFile {
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
+}
+
+/// What cannot be carried out, in words.
+fn broken(panic: &str) -> String {
+    format!("the tokenizer's file asks for what cannot be done ({panic})")
 }
 
 impl fmt::Debug for TokenizerFile {

@@ -2,6 +2,8 @@
 
 mod byte_level;
 mod characters;
+mod check;
+mod encode;
 mod fast;
 mod file;
 mod split;
@@ -175,7 +177,8 @@ impl Tokenizer {
     /// Encodes a text. Nothing is added to it; special tokens that it names become these tokens.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a character that the vocabulary does not have.
+    /// [`TextError::Argument`] for a character that the vocabulary does not have, and for a text on which an
+    /// expression of the tokenizer meets its limit of steps.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.inner.kind {
             Kind::Bytes => Ok(text.bytes().map(u32::from).collect()),

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 /// GPT-2's expression, which the pre-tokenizer `ByteLevel` has built in.
-#[cfg(test)]
 pub(super) const GPT2: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// The expression of Llama 3: numbers in groups of up to three digits.
