@@ -36,6 +36,28 @@ pub enum RankError {
         /// The bytes that the call expects.
         expected: usize,
     },
+    /// A message that is longer than any of its kind: the ranks are not at the same call, or a bit has changed.
+    #[error("rank {rank} on {host}: a message of {found} bytes, expected at most {most}")]
+    TooLong {
+        /// The rank that it came from.
+        rank: usize,
+        /// Its host.
+        host: String,
+        /// Its bytes, as it says.
+        found: u64,
+        /// The most bytes of this kind.
+        most: u64,
+    },
+    /// A message that says something else than the call expects.
+    #[error("rank {rank} on {host}: {what}")]
+    Confused {
+        /// The rank that it came from.
+        rank: usize,
+        /// Its host.
+        host: String,
+        /// What is wrong.
+        what: String,
+    },
 }
 
 impl RankError {

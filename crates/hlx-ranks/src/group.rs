@@ -2,8 +2,18 @@
 
 use std::sync::Arc;
 
+use crate::links::cut;
+use crate::text::one_line;
 use crate::transport::{Transport, host_name};
 use crate::{RankError, Result};
+
+/// The most bytes that a rank gives to a gather: a length beyond is an error, and not memory.
+pub const GATHERED: usize = 1 << 31;
+/// The most bytes of an answer that ranks agree on: a configuration, digests. A refusal is a line.
+const AGREED: usize = 1 << 26;
+const LINE: usize = 1 << 14;
+/// Bytes that are allocated and swapped at once.
+const PIECE: usize = 1 << 24;
 
 /// The ranks of a run, as one of them sees them. Clones are the same rank.
 #[derive(Clone, Default)]
@@ -78,13 +88,41 @@ impl Group {
         }
     }
 
-    /// Swaps messages whose lengths the other rank does not know.
-    fn swap_any(&self, peer: usize, out: &[u8]) -> Result<Vec<u8>> {
+    /// Swaps messages whose lengths the other rank does not know, of at most so many bytes. Memory is allocated as
+    /// the bytes come.
+    fn swap_any(&self, peer: usize, out: &[u8], most: usize) -> Result<Vec<u8>> {
         let mut length = [0; 8];
         self.swap(peer, &(out.len() as u64).to_le_bytes(), &mut length)?;
-        let mut into = vec![0; u64::from_le_bytes(length) as usize];
-        self.swap(peer, out, &mut into)?;
-        Ok(into)
+        let found = u64::from_le_bytes(length);
+        let n = usize::try_from(found).ok().filter(|&n| n <= most);
+        let n = n.ok_or_else(|| RankError::TooLong {
+            rank: peer,
+            host: self.host(peer),
+            found,
+            most: most as u64,
+        })?;
+        let mut into = Vec::new();
+        let mut out = out.chunks(PIECE);
+        // Both ranks know both lengths, so that they make the same pieces.
+        loop {
+            let here = into.len();
+            let theirs = (n - here).min(PIECE);
+            let mine = out.next().unwrap_or_default();
+            if (mine.len(), theirs) == (0, 0) {
+                return Ok(into);
+            }
+            into.resize(here + theirs, 0);
+            self.swap(peer, mine, &mut into[here..])?;
+        }
+    }
+
+    /// The blocks of a message from a rank, of which there must be so many.
+    fn blocks(&self, from: usize, bytes: &[u8], n: usize) -> Result<Vec<Vec<u8>>> {
+        unpack(bytes, n).ok_or_else(|| RankError::Confused {
+            rank: from,
+            host: self.host(from),
+            what: format!("a message of other parts than those of {n} ranks"),
+        })
     }
 
     /// Returns the bytes that each rank gives, in the order of the ranks; lengths may differ.
@@ -92,16 +130,21 @@ impl Group {
     /// Of a power of two of ranks by recursive doubling, neighbours first; else through rank 0.
     ///
     /// # Errors
-    /// Those of the transport.
+    /// Those of the transport; a rank that gives more than [`GATHERED`] bytes.
     pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.gather_up_to(GATHERED, bytes)
+    }
+
+    fn gather_up_to(&self, most: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let (rank, n_ranks) = (self.rank(), self.n_ranks());
         if !n_ranks.is_power_of_two() {
-            return self.gather_through_first(bytes);
+            return self.gather_through_first(most, bytes);
         }
         let mut blocks = vec![bytes.to_vec()];
         for bit in (0..n_ranks.ilog2()).map(|level| 1 << level) {
-            let theirs = self.swap_any(rank ^ bit, &pack(&blocks))?;
-            let theirs = unpack(&theirs);
+            let n = blocks.len();
+            let theirs = self.swap_any(rank ^ bit, &pack(&blocks), packed(most, n))?;
+            let theirs = self.blocks(rank ^ bit, &theirs, n)?;
             blocks = match rank & bit {
                 0 => [blocks, theirs].concat(),
                 _ => [theirs, blocks].concat(),
@@ -110,18 +153,20 @@ impl Group {
         Ok(blocks)
     }
 
-    fn gather_through_first(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn gather_through_first(&self, most: usize, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let n_ranks = self.n_ranks();
         if !self.is_first() {
-            self.swap_any(0, bytes)?;
-            return Ok(unpack(&self.swap_any(0, &[])?));
+            self.swap_any(0, bytes, 0)?;
+            let all = self.swap_any(0, &[], packed(most, n_ranks))?;
+            return self.blocks(0, &all, n_ranks);
         }
         let mut blocks = vec![bytes.to_vec()];
-        for rank in 1..self.n_ranks() {
-            blocks.push(self.swap_any(rank, &[])?);
+        for rank in 1..n_ranks {
+            blocks.push(self.swap_any(rank, &[], most)?);
         }
         let all = pack(&blocks);
-        for rank in 1..self.n_ranks() {
-            self.swap_any(rank, &all)?;
+        for rank in 1..n_ranks {
+            self.swap_any(rank, &all, 0)?;
         }
         Ok(blocks)
     }
@@ -152,13 +197,13 @@ impl Group {
     pub fn agree(&self, answer: Result<&[u8], String>) -> Result<Result<Vec<Vec<u8>>, Refusal>> {
         let bytes = match &answer {
             Ok(bytes) => [&[0], *bytes].concat(),
-            Err(line) => [&[1], line.as_bytes()].concat(),
+            Err(line) => [&[1], cut(line, LINE).as_bytes()].concat(),
         };
-        let answers = self.gather(&bytes)?;
+        let answers = self.gather_up_to(AGREED, &bytes)?;
         let failed = |answer: &Vec<u8>| answer.first() != Some(&0);
         if let Some(rank) = answers.iter().position(failed) {
             let line = answers[rank].get(1..).unwrap_or_default();
-            let line = String::from_utf8_lossy(line).into_owned();
+            let line = one_line(&String::from_utf8_lossy(line));
             return Ok(Err(Refusal { rank, line }));
         }
         let of = |mut answer: Vec<u8>| answer.split_off(1);
@@ -210,18 +255,22 @@ fn pack(blocks: &[Vec<u8>]) -> Vec<u8> {
     blocks.iter().flat_map(with_length).collect()
 }
 
-/// The blocks that [`pack`] joined; what is cut short is left out.
-fn unpack(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+/// The most bytes of so many blocks behind each other.
+fn packed(most: usize, n: usize) -> usize {
+    n.saturating_mul(most.saturating_add(8))
+}
+
+/// The blocks that [`pack`] joined; `None` for anything but so many whole ones.
+pub(crate) fn unpack(mut bytes: &[u8], n: usize) -> Option<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
-    while let Some((length, rest)) = bytes.split_first_chunk::<8>() {
-        let length = u64::from_le_bytes(*length) as usize;
-        let Some((block, rest)) = rest.split_at_checked(length) else {
-            break;
-        };
+    for _ in 0..n {
+        let (length, rest) = bytes.split_first_chunk::<8>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (block, rest) = rest.split_at_checked(length)?;
         blocks.push(block.to_vec());
         bytes = rest;
     }
-    blocks
+    bytes.is_empty().then_some(blocks)
 }
 
 impl std::fmt::Debug for Group {
@@ -234,8 +283,14 @@ impl RankError {
     /// The rank that the error is about, if it is about one.
     pub fn rank(&self) -> Option<usize> {
         match self {
-            Self::Lost { rank, .. } | Self::Length { rank, .. } => Some(*rank),
+            Self::Lost { rank, .. }
+            | Self::Length { rank, .. }
+            | Self::TooLong { rank, .. }
+            | Self::Confused { rank, .. } => Some(*rank),
             Self::Start { .. } => None,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

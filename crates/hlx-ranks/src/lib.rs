@@ -16,22 +16,26 @@ mod nccl;
 mod pause;
 #[cfg(target_os = "linux")]
 mod peers;
+mod secret;
+mod secure;
 mod shared;
 mod sockets;
 pub mod testing;
+mod text;
 mod transport;
 mod watch;
 
 pub use error::RankError;
 #[cfg(target_os = "linux")]
 pub use gpu::{CudaMemory, CudaTimeline, Gpu, Moment, Uuid};
-pub use group::{Group, Refusal};
+pub use group::{GATHERED, Group, Refusal};
 #[cfg(unix)]
 pub use mpi::Mpi;
 #[cfg(target_os = "linux")]
 pub use nccl::{Nccl, NcclLibrary, Window};
 #[cfg(target_os = "linux")]
 pub use peers::{Lines, PeerWindow, Peers};
+pub use secret::Secret;
 pub use shared::SharedMemory;
 pub use sockets::Sockets;
 pub use transport::{Transport, host_name};

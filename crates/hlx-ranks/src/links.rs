@@ -12,18 +12,18 @@ pub(crate) mod place;
 mod signs;
 mod wire;
 
-use std::net::TcpStream;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::hello::{Hello, Kind, Token};
+use self::hello::{Hello, Kind, Line, WELCOME};
 use self::listener::Listener;
 use self::place::Place;
 use self::signs::Signs;
 use self::wire::{Link, Message};
 use crate::watch::{Cause, Life};
-use crate::{RankError, Result};
+use crate::{RankError, Result, Secret};
 
 /// How long ranks may take to link.
 const START: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ const LINGER: Duration = Duration::from_millis(200);
 pub(crate) struct Links {
     rank: usize,
     places: Vec<Place>,
-    token: Token,
+    secret: Secret,
     state: Mutex<State>,
     noticed: AtomicBool,
     ended: AtomicBool,
@@ -44,7 +44,7 @@ struct State {
     listener: Listener,
     signs: Signs,
     /// Connections for data that other ranks have opened, until they are taken.
-    data: Vec<Option<TcpStream>>,
+    data: Vec<Option<Line>>,
 }
 
 /// Whether two ranks are linked.
@@ -53,7 +53,7 @@ fn are_linked(one: usize, other: usize) -> bool {
 }
 
 /// The first bytes of a text, at most so many, without a part of a character.
-fn cut(text: &str, most: usize) -> &str {
+pub(crate) fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -62,8 +62,8 @@ fn cut(text: &str, most: usize) -> &str {
 }
 
 impl Links {
-    /// Links a rank with others: all do it at once. `places` are those of all ranks, in order. The caller
-    /// starts to watch the links at once: this rank's beats have begun.
+    /// Links a rank with others: all do it at once. `places` are those of all ranks, in order; `secret` is this run's
+    /// alone. The caller starts to watch the links at once: this rank's beats have begun.
     ///
     /// # Errors
     /// [`RankError::Lost`] for a rank that cannot be reached, or does not come, within 60 s.
@@ -71,16 +71,16 @@ impl Links {
         rank: usize,
         listener: Listener,
         places: Vec<Place>,
-        token: Token,
+        secret: Secret,
     ) -> Result<Self> {
-        Self::connect_within(START, rank, listener, (places, token))
+        Self::connect_within(START, rank, listener, (places, secret))
     }
 
     fn connect_within(
         limit: Duration,
         rank: usize,
         listener: Listener,
-        (places, token): (Vec<Place>, Token),
+        (places, secret): (Vec<Place>, Secret),
     ) -> Result<Self> {
         let n_ranks = places.len();
         let state = State {
@@ -91,7 +91,7 @@ impl Links {
         let links = Self {
             rank,
             places,
-            token,
+            secret,
             state: Mutex::new(state),
             noticed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -130,16 +130,11 @@ impl Links {
     }
 
     /// Connects to a rank. Meanwhile this one takes the connections of others and gives signs of life.
-    fn open(&self, to: usize, kind: Kind, until: Instant) -> Result<TcpStream> {
-        let (token, from) = (self.token.clone(), self.rank);
-        let hello = Hello {
-            token,
-            from,
-            to,
-            kind,
-        };
+    fn open(&self, to: usize, kind: Kind, until: Instant) -> Result<Line> {
+        let from = self.rank;
+        let hello = Hello { from, to, kind };
         let places = (&self.places[from], &self.places[to]);
-        let opened = hello.connect(places, until, || self.check().is_ok());
+        let opened = hello.connect(places, &self.secret, until, || self.check().is_ok());
         opened.map_err(|error| {
             let unreached = || self.lost_for(to, format!("cannot be reached: {error}"));
             self.check().err().unwrap_or_else(unreached)
@@ -151,9 +146,10 @@ impl Links {
     ///
     /// # Errors
     /// [`RankError::Lost`].
-    pub fn data(&self, other: usize) -> Result<TcpStream> {
+    pub fn data(&self, other: usize) -> Result<Line> {
         if other < self.rank {
-            return self.open(other, Kind::Data, Instant::now() + START);
+            let line = self.open(other, Kind::Data, Instant::now() + START)?;
+            return Ok(line.with_limit(usize::MAX));
         }
         loop {
             if let Some(stream) = self.lock().data[other].take() {
@@ -168,6 +164,18 @@ impl Links {
     pub fn lost_for(&self, rank: usize, reason: String) -> RankError {
         let host = self.host(rank);
         RankError::Lost { rank, host, reason }
+    }
+
+    /// The addresses that this rank listens at.
+    #[cfg(test)]
+    pub fn own_addresses(&self) -> Vec<std::net::IpAddr> {
+        let state = self.lock();
+        state
+            .listener
+            .addresses()
+            .iter()
+            .map(|one| one.ip())
+            .collect()
     }
 
     pub fn host(&self, rank: usize) -> String {
@@ -239,13 +247,13 @@ impl Links {
 
     /// Lets those in that have connected and are ranks of this run.
     fn admit(&self, state: &mut State) {
-        for (line, stream) in state.listener.first_lines() {
+        for (line, stream) in state.listener.arrivals(&self.secret) {
             self.greet(state, &line, stream);
         }
     }
 
-    fn greet(&self, state: &mut State, line: &str, mut stream: TcpStream) {
-        let Some(hello) = Hello::of(line, &self.token, self.rank) else {
+    fn greet(&self, state: &mut State, line: &str, mut stream: Line) {
+        let Some(hello) = Hello::of(line, self.rank) else {
             return;
         };
         let from = hello.from;
@@ -254,10 +262,10 @@ impl Links {
             Kind::Life => is_after && are_linked(from, self.rank) && !state.signs.is_linked(from),
             Kind::Data => is_after && state.data[from].is_none(),
         };
-        if is_free && hello.accept(&mut stream).is_ok() {
+        if is_free && stream.write_all(WELCOME.as_bytes()).is_ok() {
             match hello.kind {
                 Kind::Life => state.signs.link(from, Link::new(stream)),
-                Kind::Data => state.data[from] = Some(stream),
+                Kind::Data => state.data[from] = Some(stream.with_limit(usize::MAX)),
             }
         }
     }

@@ -11,12 +11,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::interface::{Interface, Pending};
 use crate::links::Links;
-use crate::links::hello::Token;
-use crate::links::place::Place;
+use crate::links::place::{Place, Reach};
 use crate::pause::Pause;
-use crate::transport::Transport;
+use crate::transport::{Transport, host_name};
 use crate::watch::Watch;
-use crate::{Group, RankError, Refusal, Result};
+use crate::{Group, RankError, Refusal, Result, Secret};
 
 /// The variable that names the library to open.
 const LIBRARY: &str = "HLX_MPI";
@@ -116,12 +115,20 @@ impl Mpi {
         group: &Group,
         when_lost: impl Fn(&RankError) + Send + 'static,
     ) -> Result<Result<(), Refusal>> {
-        let token = group.from_first(Token::random().0.as_bytes())?;
-        let token = Token(String::from_utf8_lossy(&token).into_owned());
-        let (listener, mine) = Place::listen().map_or_else(
-            |error| (Err(error.to_string()), Err(error.to_string())),
-            |(listener, place)| (Ok(listener), Ok(place.to_line())),
-        );
+        // What MPI itself carries is as safe as its network: it carries the secret of the life signs, too.
+        let secret = group.from_first(Secret::random()?.to_text().as_bytes())?;
+        let secret = Secret::from_text(&String::from_utf8_lossy(&secret));
+        let hosts = group.gather(host_identity().as_bytes())?;
+        let reach = match hosts.iter().all(|host| *host == hosts[0]) {
+            true => Reach::Loopback,
+            false => Reach::Everywhere,
+        };
+        let (listener, mine) = Place::listen(&reach)
+            .map_err(|error| error.to_string())
+            .map_or_else(
+                |line| (Err(line.clone()), Err(line)),
+                |(listener, place)| (Ok(listener), Ok(place.to_line())),
+            );
         let lines = match group.agree(mine.as_ref().map(String::as_bytes).map_err(String::clone))? {
             Ok(lines) => lines,
             Err(refusal) => return Ok(Err(refusal)),
@@ -132,7 +139,8 @@ impl Mpi {
         let places: Option<Vec<Place>> = places.collect();
         let linked = listener.and_then(|listener| {
             let places = places.ok_or("ranks: a place that is none")?;
-            let linked = Links::connect(self.rank, listener, places, token);
+            let secret = secret.ok_or("ranks: a secret that is none")?;
+            let linked = Links::connect(self.rank, listener, places, secret);
             let links = Arc::new(linked.map_err(|error| error.to_string())?);
             Ok((links.clone(), Watch::start(links, when_lost)))
         });
@@ -184,6 +192,17 @@ impl Mpi {
             }
         }
         Ok(())
+    }
+}
+
+/// What only the processes with one loopback have in common: the machine's start and its network, beside its name. Where
+/// the system does not tell them, no two hosts are taken for one.
+fn host_identity() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let network = std::fs::read_link("/proc/self/ns/net");
+    match (boot, network) {
+        (Ok(boot), Ok(network)) => format!("{} {} {}", host_name(), boot.trim(), network.display()),
+        _ => format!("process {}", std::process::id()),
     }
 }
 

@@ -1,31 +1,32 @@
 //! The transport between the ranks of one machine: a file that all of them map.
 //!
-//! A folder in `/dev/shm`, or where temporary files lie, holds the mapped file and one lock file a rank,
+//! A folder in `/dev/shm`, or where temporary files lie, that no other user can open, holds the mapped file and one lock file a rank,
 //! which the rank holds as long as it lives: the system releases it when the process ends in any way, so
 //! that others notice. Once all ranks are connected the folder is removed; a crash leaves nothing behind.
 
 mod memory;
+mod stale;
 mod watch;
 
 use std::fs::{self, File};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::memory::{Chunk, Memory, SLOTS, State};
 use self::watch::Liveness;
 use crate::pause::Pause;
+use crate::secret::private;
 use crate::transport::{Transport, host_name};
 use crate::watch::{Cause, Watch};
-use crate::{RankError, Result};
+use crate::{RankError, Result, Secret};
 
 const MEMORY: &str = "memory";
+/// What the names of lock files begin with.
+const RANK: &str = "rank-";
 /// What the folders' names begin with.
 const PREFIX: &str = "hlx-ranks-";
-/// From what age on a folder whose rank 0 is gone was left by a crash.
-const STALE: Duration = Duration::from_secs(60);
 /// How long ranks may take to start.
 const START: Duration = Duration::from_secs(120);
 /// Bytes each way from which on two threads copy.
@@ -37,6 +38,7 @@ pub struct SharedMemory {
     host: String,
     memory: Arc<Memory>,
     liveness: Arc<Liveness>,
+    secret: Secret,
     /// Chunks exchanged so far.
     counts: Mutex<Counts>,
     watch: Watch,
@@ -46,31 +48,27 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Makes the folder of `n_ranks` ranks, each of which opens it.
+    /// Makes the folder of `n_ranks` ranks that know a secret, each of which opens it. No other user can.
     ///
     /// # Errors
     /// [`RankError::Start`] with the system's message, such as a full `/dev/shm`.
-    pub fn create(n_ranks: usize) -> Result<PathBuf> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    pub fn create(n_ranks: usize, secret: &Secret) -> Result<PathBuf> {
         let shm = Path::new("/dev/shm");
         let parent = match shm.is_dir() {
             true => shm.to_owned(),
             false => std::env::temp_dir(),
         };
-        remove_stale(&parent);
-        let folder = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        stale::remove(&parent);
+        let failed = |error: std::io::Error| RankError::start(parent.display(), error);
+        let word = private::random_word().map_err(failed)?;
+        let folder = parent.join(format!("{PREFIX}{}-{word}", std::process::id()));
         let failed = |error: std::io::Error| RankError::start(folder.display(), error);
-        if folder.exists() {
-            // Of a killed process of the same number.
-            fs::remove_dir_all(&folder).map_err(failed)?;
-        }
-        fs::create_dir(&folder).map_err(failed)?;
+        private::create(&folder).map_err(failed)?;
         let made = || -> std::io::Result<()> {
             for rank in 0..n_ranks {
-                File::create_new(lock_path(&folder, rank))?;
+                memory::create_private(&lock_path(&folder, rank))?;
             }
-            Memory::create(&folder.join(MEMORY), n_ranks)
+            Memory::create(&folder.join(MEMORY), n_ranks, secret)
         };
         made()
             .inspect_err(|_| _ = fs::remove_dir_all(&folder))
@@ -82,14 +80,18 @@ impl SharedMemory {
     /// and this one has not noticed it in a call for 10 s: a process ends itself there.
     ///
     /// # Errors
-    /// [`RankError::Start`]: no such folder, a rank that another process is.
+    /// [`RankError::Start`]: no such folder, one of another user or that others can open, another secret, a rank that
+    /// another process is.
     pub fn open(
         folder: &Path,
         rank: usize,
+        secret: &Secret,
         when_lost: impl Fn(&RankError) + Send + 'static,
     ) -> Result<Self> {
         let failed = |error: std::io::Error| RankError::start(folder.display(), error);
-        let memory = Arc::new(Memory::open(&folder.join(MEMORY)).map_err(failed)?);
+        private::check(folder).map_err(failed)?;
+        let memory = Memory::open(&folder.join(MEMORY), secret).map_err(failed)?;
+        let memory = Arc::new(memory);
         if rank >= memory.n_ranks() {
             let reason = format!("rank {rank}, expected less than {}", memory.n_ranks());
             return Err(RankError::start(folder.display(), reason));
@@ -105,6 +107,7 @@ impl SharedMemory {
             .map_err(failed)?;
         let host = host_name();
         let liveness = Arc::new(Liveness::new(rank, &host, Arc::clone(&memory), locks));
+        memory.prove(rank, secret);
         memory.set_state(rank, State::Connected);
         let n_ranks = memory.n_ranks();
         let counts = Counts {
@@ -117,6 +120,7 @@ impl SharedMemory {
             host,
             memory,
             liveness,
+            secret: secret.clone(),
             counts: Mutex::new(counts),
             _lock: lock,
             folder: folder.to_owned(),
@@ -142,14 +146,24 @@ impl SharedMemory {
                 self.liveness.check()?;
                 std::thread::sleep(Duration::from_millis(2));
             }
+            if !self.memory.has_proved(rank, &self.secret) {
+                let host = self.host.clone();
+                let reason = "does not know the secret of this run".to_owned();
+                return Err(RankError::Lost { rank, host, reason });
+            }
         }
         Ok(())
     }
 
     /// Removes the folder's names, once a call has shown that all ranks are connected.
     pub fn remove_folder(&self) {
+        Self::remove(&self.folder);
+    }
+
+    /// Removes a folder that [`SharedMemory::create`] has made.
+    pub fn remove(folder: &Path) {
         // Windows removes no open file: what is left there goes with the temporary files.
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_dir_all(folder);
     }
 
     /// Publishes the next chunk of a message, if a slot is free; returns the bytes taken.
@@ -218,22 +232,6 @@ impl SharedMemory {
     }
 }
 
-/// Removes the folders that processes have left which were killed before all ranks were connected.
-fn remove_stale(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let age = entry.metadata().and_then(|found| found.modified());
-        let age = age.ok().and_then(|since| since.elapsed().ok());
-        let is_held = || {
-            let lock = File::open(lock_path(&entry.path(), 0));
-            lock.is_ok_and(|lock| lock.try_lock().is_err())
-        };
-        if is_ours && age.is_some_and(|age| age > STALE) && !is_held() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 /// Chunks that a rank has exchanged.
 struct Counts {
     sent: Sent,
@@ -257,7 +255,7 @@ impl Sent {
 }
 
 fn lock_path(folder: &Path, rank: usize) -> PathBuf {
-    folder.join(format!("rank-{rank}"))
+    folder.join(format!("{RANK}{rank}"))
 }
 
 impl Transport for SharedMemory {

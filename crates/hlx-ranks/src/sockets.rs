@@ -7,12 +7,11 @@ mod launch;
 mod rendezvous;
 
 use std::io::{Error, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::launch::Launch;
 use crate::links::Links;
-use crate::links::hello::Token;
+use crate::links::hello::Line;
 use crate::links::place::Place;
 use crate::pause::Pause;
 use crate::transport::Transport;
@@ -30,7 +29,7 @@ pub struct Sockets {
     links: Arc<Links>,
     _watch: Watch,
     /// By rank, as far as they are open.
-    streams: Mutex<Vec<Option<TcpStream>>>,
+    streams: Mutex<Vec<Option<Line>>>,
 }
 
 impl Sockets {
@@ -52,16 +51,16 @@ impl Sockets {
     /// [`RankError::Start`]: a variable that is no number, a port in use, ranks that do not come;
     /// [`RankError::Lost`] for a rank that cannot be reached.
     pub fn start(when_lost: impl Fn(&RankError) + Send + 'static) -> Result<Self> {
-        Self::launched(Launch::of(|name| std::env::var(name).ok())?, when_lost)
+        Self::launched(Launch::of(|name| std::env::var_os(name))?, when_lost)
     }
 
     fn launched(launch: Launch, when_lost: impl Fn(&RankError) + Send + 'static) -> Result<Self> {
-        let (listener, place) = Place::listen()?;
-        let (places, token) = match launch.n_ranks {
-            1 => (vec![place], Token::random()),
+        let (listener, place) = Place::listen(&launch.reach()?)?;
+        let (places, secret) = match launch.n_ranks {
+            1 => (vec![place], launch.secret),
             _ => launch.meet(&place)?,
         };
-        let links = Arc::new(Links::connect(launch.rank, listener, places, token)?);
+        let links = Arc::new(Links::connect(launch.rank, listener, places, secret)?);
         Ok(Self {
             rank: launch.rank,
             n_ranks: launch.n_ranks,
@@ -113,6 +112,7 @@ impl<'a> Swap<'a> {
         }
     }
 
+    /// Whether both messages are through, but for what the connection has taken and not sent yet.
     fn is_done(&self) -> bool {
         self.sent == HEAD + self.out.len() && self.received == HEAD + self.into.len()
     }
@@ -124,15 +124,14 @@ impl<'a> Swap<'a> {
     }
 
     /// Writes what the connection takes and reads what is there; returns the bytes.
-    fn advance(&mut self, stream: &mut TcpStream) -> Result<usize, Error> {
+    fn advance(&mut self, stream: &mut Line) -> Result<usize, Error> {
         let left = match self.sent {
             0..HEAD => &self.out_head[self.sent..],
             _ => &self.out[self.sent - HEAD..],
         };
-        let n_out = if left.is_empty() {
-            0
-        } else {
-            some(stream.write(left))?
+        let n_out = match left {
+            [] => some(stream.flush().map(|()| 1)).map(|_| 0)?,
+            left => some(stream.write(left))?,
         };
         let room = match self.received {
             0..HEAD => &mut self.in_head[self.received..],
@@ -180,7 +179,7 @@ impl Transport for Sockets {
             none => none.insert(self.links.data(peer)?),
         };
         let (mut swap, mut pause) = (Swap::new(out, into), Pause::default());
-        while !swap.is_done() {
+        while !swap.is_done() || !stream.is_sent() {
             let n = swap
                 .advance(stream)
                 .map_err(|error| self.failed(peer, &error))?;

@@ -11,7 +11,7 @@ use hlx_core::{Context, DeviceKind, SPECIFICATION};
 use hlx_nn::ShardPlan;
 #[cfg(unix)]
 pub use hlx_ranks::Mpi;
-pub use hlx_ranks::{Group, RankError, SharedMemory, Sockets};
+pub use hlx_ranks::{Group, RankError, Secret, SharedMemory, Sockets};
 use serde::{Deserialize, Serialize};
 
 pub use self::medium::{Medium, find_medium};

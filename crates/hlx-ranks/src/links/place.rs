@@ -4,14 +4,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 
 use super::cut;
 use super::listener::Listener;
+use crate::secret::Trust;
 use crate::transport::host_name;
 use crate::{RankError, Result};
 
 /// The variable that names the one address of this rank that others use.
 const ADDRESS: &str = "HLX_ADDRESS";
-/// The most addresses of a rank, and bytes of a host's name.
+/// The most addresses of a rank beside the loopback's, and bytes of a host's name.
 const ADDRESSES: usize = 16;
 const HOST: usize = 255;
+
+/// From where a rank can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// From this host alone.
+    Loopback,
+    /// At the address that this host has towards one of these.
+    Towards(Vec<SocketAddr>),
+    /// At all addresses of this host, where nobody has said which one others use.
+    Everywhere,
+}
 
 /// Where a rank is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,22 +33,41 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Listens at a free port, at all addresses of this host or at that of `HLX_ADDRESS`.
+    /// Listens at a free port: at the address of `HLX_ADDRESS`, else as `reach` says.
     ///
     /// # Errors
-    /// [`RankError::Start`] with the system's message.
-    pub fn listen() -> Result<(Listener, Self)> {
+    /// [`RankError::Start`] with the system's message, and for an address of `HLX_ADDRESS` that others reach where
+    /// only the loopback may be used.
+    pub fn listen(reach: &Reach) -> Result<(Listener, Self)> {
         let named = std::env::var(ADDRESS).ok().filter(|name| !name.is_empty());
-        let (listener, here) = match named {
-            Some(name) => {
-                let wrong = |error| RankError::start(format!("{ADDRESS} {name}"), error);
+        Self::listen_at(named.as_deref(), reach)
+    }
+
+    fn listen_at(named: Option<&str>, reach: &Reach) -> Result<(Listener, Self)> {
+        let at = |own: IpAddr| Listener::at(&[(own, 0).into()]).map(|one| (one, vec![own]));
+        let listening = match (named, reach) {
+            (Some(name), _) => {
+                let wrong = |error| RankError::start(format!("{ADDRESS} {name:?}"), error);
                 let address: IpAddr = name.parse().map_err(|error| wrong(format!("{error}")))?;
-                (Listener::at(&[(address, 0).into()]), vec![address])
+                if *reach == Reach::Loopback && !address.is_loopback() {
+                    return Err(wrong(Trust::advice()));
+                }
+                at(address)
             }
-            None => (Listener::everywhere(0), own_addresses()),
+            (None, Reach::Towards(others)) => {
+                at(towards(others).unwrap_or(Ipv4Addr::LOCALHOST.into()))
+            }
+            (None, Reach::Loopback) => {
+                let [four, six] = loopbacks();
+                at(four).or_else(|_| at(six))
+            }
+            (None, Reach::Everywhere) => {
+                let own = own_addresses().into_iter().chain(loopbacks()).collect();
+                Listener::everywhere(0).map(|one| (one, own))
+            }
         };
         let failed = |error| RankError::start("a port for life signs", error);
-        let listener = listener.map_err(failed)?;
+        let (listener, here) = listening.map_err(failed)?;
         let port = listener.port().map_err(failed)?;
         let host = plain(&host_name());
         let addresses = here.into_iter().map(|one| (one, port).into()).collect();
@@ -57,32 +88,30 @@ impl Place {
             .filter(|host| !host.is_empty() && host.len() <= HOST && host.chars().all(is_plain))?;
         let addresses = words.map(|word| word.parse().ok());
         let addresses = addresses.collect::<Option<Vec<SocketAddr>>>()?;
-        (1..=ADDRESSES).contains(&addresses.len()).then(|| Self {
-            host: host.to_owned(),
-            addresses,
-        })
+        (1..=ADDRESSES + 2)
+            .contains(&addresses.len())
+            .then(|| Self {
+                host: host.to_owned(),
+                addresses,
+            })
     }
 
     /// The addresses in the order in which another rank tries them: on the same host the loopback first,
     /// then those that share the most leading bits with an address of its own. Last are those that are its
-    /// own, such as that of the bridge that container engines make on every host: there it finds itself.
+    /// own, such as that of the bridge that container engines make on every host: there it finds itself. So would
+    /// another host at its loopback.
     pub fn towards(&self, from: &Self) -> Vec<SocketAddr> {
-        let mut addresses = self.addresses.clone();
+        let is_local = |address: &SocketAddr| address.ip().is_loopback();
+        let (loopbacks, mut addresses): (Vec<SocketAddr>, _) =
+            self.addresses.iter().partition(|address| is_local(address));
         let nearest = |address: &SocketAddr| {
             let own = from.addresses.iter().map(SocketAddr::ip);
             let bits = own.map(|own| common_bits(own, address.ip())).max();
             bits.filter(|&bits| bits < 128)
         };
         addresses.sort_by_key(|address| std::cmp::Reverse(nearest(address)));
-        if self.host == from.host {
-            let port = addresses.first().map_or(0, SocketAddr::port);
-            let has = |is_kind: fn(&SocketAddr) -> bool| self.addresses.iter().any(is_kind);
-            let loopbacks: [(bool, IpAddr); 2] = [
-                (has(SocketAddr::is_ipv4), Ipv4Addr::LOCALHOST.into()),
-                (has(SocketAddr::is_ipv6), Ipv6Addr::LOCALHOST.into()),
-            ];
-            let there = loopbacks.into_iter().filter(|(is_there, _)| *is_there);
-            addresses.splice(0..0, there.map(|(_, loopback)| (loopback, port).into()));
+        if self.host == from.host || addresses.is_empty() {
+            addresses.splice(0..0, loopbacks);
         }
         addresses
     }
@@ -113,8 +142,8 @@ fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
     }
 }
 
-/// The addresses of this host but the loopback's: those of its default routes, those of the system's tables,
-/// where there are none those that its name resolves to; else the loopback's.
+/// The addresses of this host except the loopback's: those of its default routes, those of the system's tables,
+/// where there are none those that its name resolves to.
 fn own_addresses() -> Vec<IpAddr> {
     let table = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
     let mut tables: Vec<IpAddr> = in_table(&table).into_iter().map(IpAddr::V4).collect();
@@ -124,11 +153,30 @@ fn own_addresses() -> Vec<IpAddr> {
         let named = (host_name(), 0).to_socket_addrs().into_iter().flatten();
         tables.extend(named.map(|address| address.ip()));
     }
-    let found = chosen(routed().into_iter().chain(tables));
-    match found.is_empty() {
-        true => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
-        false => found,
-    }
+    chosen(routed().into_iter().chain(tables))
+}
+
+fn loopbacks() -> [IpAddr; 2] {
+    [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+}
+
+/// The address that this host sends from to the first of these that it has a route to.
+fn towards(others: &[SocketAddr]) -> Option<IpAddr> {
+    let own = |other: &SocketAddr| {
+        let any: IpAddr = match other {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        source(any, *other)
+    };
+    others.iter().find_map(own)
+}
+
+/// The address that this host sends from to another. Sends nothing: the system chooses a route.
+fn source(any: IpAddr, far: SocketAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(far).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// The first addresses that other hosts may reach, each once.
@@ -150,12 +198,7 @@ fn chosen(addresses: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
 /// The addresses that this host sends from by its default routes. A host of many containers has more bridges
 /// than a place has addresses: these are the ones that must be among them.
 fn routed() -> Vec<IpAddr> {
-    let own = |any: IpAddr, far: IpAddr| {
-        let socket = UdpSocket::bind((any, 0)).ok()?;
-        // Sends nothing: the system chooses a route.
-        socket.connect((far, 9)).ok()?;
-        Some(socket.local_addr().ok()?.ip())
-    };
+    let own = |any: IpAddr, far: IpAddr| source(any, (far, 9).into());
     // Addresses for documentation, which no host has: RFC 5737 and RFC 3849.
     let far = (
         Ipv4Addr::new(192, 0, 2, 1),
@@ -204,7 +247,7 @@ mod tests {
         let line = "node-7 10.0.0.7:4000 [fd00::7]:4000";
         let place = Place::from_line(line).expect("a place");
         assert_eq!((place.to_line().as_str(), place.addresses.len()), (line, 2));
-        let many = format!("host{}", " 1.2.3.4:5".repeat(ADDRESSES + 1));
+        let many = format!("host{}", " 1.2.3.4:5".repeat(ADDRESSES + 3));
         let long = format!("{} 1.2.3.4:5", "h".repeat(HOST + 1));
         for wrong in [
             "",
@@ -225,9 +268,15 @@ mod tests {
         let to = place("b 172.17.0.1:9 10.0.1.2:9 [fd00::2]:9");
         let order = to.towards(&place("a 10.0.1.1:8 192.168.0.1:8"));
         assert_eq!(order[0], to.addresses[1]);
+        let to = place("b 172.17.0.1:9 10.0.1.2:9 [fd00::2]:9 127.0.0.1:9 [::1]:9");
         let order = to.towards(&place("b 10.0.1.2:8"));
-        let loopbacks: Vec<String> = order[..2].iter().map(ToString::to_string).collect();
-        assert_eq!(loopbacks, ["127.0.0.1:9", "[::1]:9"]);
+        let first: Vec<String> = order[..2].iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (first.join(" "), order.len()),
+            ("127.0.0.1:9 [::1]:9".to_owned(), 5)
+        );
+        let order = to.towards(&place("a 10.0.1.1:8"));
+        assert!(order.iter().all(|address| !address.ip().is_loopback()));
     }
 
     /// Container engines give every host the same address, where a rank would find its own host.

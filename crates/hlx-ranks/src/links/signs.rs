@@ -113,11 +113,12 @@ impl Signs {
         let mut lost = Vec::new();
         for (rank, link) in self.linked().filter(|(_, link)| !link.has_left) {
             let is_silent = link.pass(passed) > SILENT;
-            let cause = match link.is_closed {
-                true => Some(Cause::Ended),
-                false => is_silent.then_some(Cause::Silent),
+            let (cause, line) = match (&link.broken, link.is_closed) {
+                (Some(why), _) => (Some(Cause::Failed), why.clone()),
+                (None, true) => (Some(Cause::Ended), String::new()),
+                (None, false) => (is_silent.then_some(Cause::Silent), String::new()),
             };
-            lost.extend(cause.map(|cause| Message::Lost(rank, cause, String::new())));
+            lost.extend(cause.map(|cause| Message::Lost(rank, cause, line)));
         }
         lost.into_iter().for_each(|lost| self.note(lost));
         let since = self.silent_since;

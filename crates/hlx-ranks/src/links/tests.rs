@@ -1,8 +1,11 @@
 //! Links of ranks that are threads of one process; a rank that hangs is one that beats no more.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 
+use super::hello::Call;
+use super::place::Reach;
 use super::*;
 use crate::watch::Watch;
 
@@ -12,6 +15,11 @@ struct Rank {
     watch: Watch,
 }
 
+fn listen(n: usize) -> Vec<(Listener, Place)> {
+    let listen = |_| Place::listen(&Reach::Everywhere).expect("listens");
+    (0..n).map(listen).collect()
+}
+
 /// Links `n` ranks on this host.
 fn linked(n: usize) -> Vec<Rank> {
     linked_by(n, Place::clone)
@@ -19,13 +27,13 @@ fn linked(n: usize) -> Vec<Rank> {
 
 /// Links `n` ranks whose places others know as `known` has them.
 fn linked_by(n: usize, known: impl Fn(&Place) -> Place) -> Vec<Rank> {
-    let listening: Vec<_> = (0..n).map(|_| Place::listen().expect("listens")).collect();
+    let listening = listen(n);
     let places: Vec<Place> = listening.iter().map(|(_, place)| known(place)).collect();
-    let token = Token::random();
+    let secret = Secret::random().expect("random numbers");
     let connect = |(rank, (listener, _)): (usize, (Listener, Place))| {
-        let (places, token) = (places.clone(), token.clone());
+        let (places, secret) = (places.clone(), secret.clone());
         std::thread::spawn(move || {
-            let links = Arc::new(Links::connect(rank, listener, places, token).expect("links"));
+            let links = Arc::new(Links::connect(rank, listener, places, secret).expect("links"));
             let watch = Watch::start(links.clone(), |_| {});
             Rank { links, watch }
         })
@@ -93,11 +101,11 @@ fn an_address_that_never_answers_does_not_use_up_the_time() {
 /// Rank 1 is not linked with rank 2: it named the one that gave up first, whose process had then ended.
 #[test]
 fn all_ranks_name_the_one_that_does_not_come() {
-    let listening: Vec<_> = (0..4).map(|_| Place::listen().expect("listens")).collect();
+    let listening = listen(4);
     let places: Vec<Place> = listening.iter().map(|(_, place)| place.clone()).collect();
-    let token = Token::random();
+    let secret = Secret::random().expect("random numbers");
     let name_of_lost = |rank, listener| {
-        let known = (places.clone(), token.clone());
+        let known = (places.clone(), secret.clone());
         match Links::connect_within(Duration::from_secs(1), rank, listener, known) {
             Ok(links) => {
                 let links = Arc::new(links);
@@ -168,21 +176,17 @@ fn ranks_that_leave_are_not_lost() {
     assert!(ranks.iter().all(|rank| rank.links.lost().is_none()));
 }
 
-/// Whoever connects without the token, with a taken place, or with anything else is sent away; the ranks
+/// Whoever connects without the secret, with a taken place, or with anything else is sent away; the ranks
 /// go on.
 #[test]
 fn strangers_change_nothing() {
     let ranks = linked(2);
     let address = ranks[0].links.places[0].addresses[0];
-    let token = ranks[0].links.token.0.clone();
     let long = vec![b'x'; 100_000];
-    let taken = format!("hlx-rank-1 {token} 1 0 Life\n");
-    let number = format!("hlx-rank-1 {token} 99999999999999999999 0 Data\n");
-    let lines: [&[u8]; 7] = [
+    let lines: [&[u8]; 6] = [
         b"GET / HTTP/1.1\r\n\r\n",
         b"hlx-rank-1 0123 1 0 Life\n",
-        taken.as_bytes(),
-        number.as_bytes(),
+        b"HLXRANK2 and then something else, as long as a proof is.",
         &[0xff; 64],
         &long,
         b"\n\n",
@@ -199,6 +203,30 @@ fn strangers_change_nothing() {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
         assert_eq!(answer, b"");
+    }
+    assert!(ranks.iter().all(|rank| rank.links.lost().is_none()));
+}
+
+/// A second process that knows the secret and says that it is a rank which is linked, or one that does not exist.
+#[test]
+fn a_place_that_is_taken_or_is_none_is_not_given_away() {
+    let ranks = linked(2);
+    let address = ranks[0].links.places[0].addresses[0];
+    for line in [
+        "Life 1 0",
+        "Life 0 0",
+        "Life 99999999999999999999 0",
+        "Data 7 0",
+        "Life 1 1",
+        "",
+    ] {
+        let call = Call {
+            secret: &ranks[0].links.secret,
+            line,
+            limits: (Duration::from_secs(5), Duration::from_secs(5)),
+            until: Instant::now() + Duration::from_secs(2),
+        };
+        assert!(call.at(address, || true).is_err(), "{line}");
     }
     assert!(ranks.iter().all(|rank| rank.links.lost().is_none()));
 }

@@ -1,10 +1,11 @@
 //! A link: the life signs between two ranks, as messages over one connection.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use super::cut;
+use super::hello::Line;
+use crate::text::one_line;
 use crate::watch::Cause;
 
 /// The longest line that a rank fails with; a longer one is cut.
@@ -56,8 +57,10 @@ impl Message {
                 let rank = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
                 Ok(rest.get(..n).map(|line| {
                     let line = String::from_utf8_lossy(line);
-                    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-                    (Self::Lost(rank, Cause::of(*cause), line), LOST_HEAD + n)
+                    (
+                        Self::Lost(rank, Cause::of(*cause), one_line(&line)),
+                        LOST_HEAD + n,
+                    )
                 }))
             }
             [LOST, ..] => Ok(None),
@@ -68,7 +71,7 @@ impl Message {
 
 /// The connection to a rank.
 pub(super) struct Link {
-    stream: TcpStream,
+    stream: Line,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
     /// For how long nothing has come.
@@ -78,12 +81,14 @@ pub(super) struct Link {
     has_failed: bool,
     /// Whether its process has closed the connection.
     pub is_closed: bool,
+    /// Why what comes is not what the rank has sent.
+    pub broken: Option<String>,
     /// Whether the rank has said that it ends.
     pub has_left: bool,
 }
 
 impl Link {
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: Line) -> Self {
         Self {
             stream,
             incoming: Vec::new(),
@@ -91,6 +96,7 @@ impl Link {
             silent: Duration::ZERO,
             has_failed: false,
             is_closed: false,
+            broken: None,
             has_left: false,
         }
     }
@@ -103,7 +109,7 @@ impl Link {
 
     /// Whether nothing waits to be written that still can be.
     pub fn is_sent(&self) -> bool {
-        self.outgoing.is_empty() || self.is_closed
+        (self.outgoing.is_empty() && self.stream.is_sent()) || self.is_closed
     }
 
     /// Queues a message; a beat only where few bytes wait.
@@ -117,13 +123,16 @@ impl Link {
     /// Writes what the connection takes.
     pub fn flush(&mut self) {
         while !self.is_sent() {
-            match self.stream.write(&self.outgoing) {
-                Ok(n) if n > 0 => _ = self.outgoing.drain(..n),
+            let written = match &self.outgoing[..] {
+                [] => self.stream.flush().map(|()| 0),
+                waiting => self.stream.write(waiting),
+            };
+            match written {
+                Ok(n) => _ = self.outgoing.drain(..n),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // A closed one is noticed by reading, behind all that was sent before.
-                done => {
-                    let kind = done.err().map(|error| error.kind());
-                    self.has_failed |= kind.is_some_and(is_of_network);
+                Err(error) => {
+                    self.has_failed |= is_of_network(error.kind());
                     return;
                 }
             }
@@ -148,6 +157,13 @@ impl Link {
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
                     ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => self.is_closed = true,
+                    // Within a message.
+                    ErrorKind::UnexpectedEof if self.has_failed => break,
+                    ErrorKind::UnexpectedEof => self.is_closed = true,
+                    ErrorKind::InvalidData => {
+                        self.broken = Some(error.to_string());
+                        self.is_closed = true;
+                    }
                     kind => {
                         self.has_failed |= is_of_network(kind);
                         break;
@@ -214,11 +230,10 @@ mod tests {
     /// The end of a connection that the network broke was taken for that of the process.
     #[test]
     fn an_end_after_an_error_of_the_network_is_no_end_of_the_process() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listens");
-        let address = listener.local_addr().expect("an address");
-        let mut link = Link::new(TcpStream::connect(address).expect("connects"));
-        let (mut other, _) = listener.accept().expect("a connection");
-        other.write_all(&[BEAT]).expect("writes");
+        let (ours, theirs) = crate::secure::tests::lines();
+        let mut link = Link::new(ours);
+        let mut other = Link::new(theirs);
+        other.send(&Message::Beat);
         drop(other);
         link.has_failed = true;
         assert_eq!(link.receive(), [Message::Beat]);
@@ -226,6 +241,22 @@ mod tests {
         (link.is_closed, link.has_failed) = (false, true);
         assert_eq!(link.receive(), []);
         assert!(!link.is_closed);
+    }
+
+    /// Somebody who changes the packets of a connection was able to say anything.
+    #[test]
+    fn a_message_that_the_network_has_changed_is_none() {
+        let (ours, mut theirs) = crate::secure::tests::lines();
+        let mut link = Link::new(ours);
+        theirs.write_all(&[LEFT]).expect("writes");
+        let mut raw = theirs.stream();
+        raw.write_all(&[17, 0]).expect("writes");
+        raw.write_all(&[LEFT; 17]).expect("writes");
+        drop(theirs);
+        assert_eq!(link.receive(), [Message::Left]);
+        assert!(link.is_closed);
+        let why = link.broken.expect("is broken");
+        assert!(why.contains("fails its check"), "{why}");
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! Connections between all pairs of the ranks of one host, which carry short messages and descriptors of memory.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
@@ -17,6 +15,7 @@ use rustix::net::{
 };
 
 use crate::group::Refusal;
+use crate::secret::private;
 use crate::{Group, RankError, Result};
 
 /// How long all may take to connect, once all are known to listen.
@@ -42,17 +41,16 @@ struct Place {
 
 impl Place {
     fn new() -> io::Result<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("hlx-lines-{}-{number}", std::process::id());
+        let name = format!(
+            "hlx-lines-{}-{}",
+            std::process::id(),
+            private::random_word()?
+        );
         let folder = std::env::temp_dir().join(name);
-        if folder.exists() {
-            // Of a killed process of the same number.
-            fs::remove_dir_all(&folder)?;
-        }
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        let listener = UnixListener::bind(Self::socket(&folder))?;
-        listener.set_nonblocking(true)?;
+        private::create(&folder)?;
+        let listening = UnixListener::bind(Self::socket(&folder))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        let listener = listening.inspect_err(|_| _ = fs::remove_dir_all(&folder))?;
         Ok(Self { folder, listener })
     }
 
@@ -195,18 +193,25 @@ fn connect(rank: usize, place: &Place, folders: &[Vec<u8>]) -> io::Result<Vec<Op
     streams.resize_with(folders.len(), || None);
     for (other, folder) in folders.iter().enumerate().take(rank) {
         let folder = String::from_utf8_lossy(folder);
+        private::check(Path::new(&*folder))?;
         let mut stream = UnixStream::connect(Place::socket(Path::new(&*folder)))?;
         stream.write_all(&(rank as u64).to_le_bytes())?;
         streams[other] = Some(stream);
     }
-    for _ in rank + 1..folders.len() {
+    while streams[rank + 1..].iter().any(Option::is_none) {
         let mut stream = place.accept(until)?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(START))?;
         let mut number = [0; 8];
-        stream.read_exact(&mut number)?;
-        let slot = streams.get_mut(u64::from_le_bytes(number) as usize);
-        *slot.ok_or(io::ErrorKind::InvalidData)? = Some(stream);
+        // No other user can open the folder; a process of this one that is no rank is left alone.
+        if stream.read_exact(&mut number).is_err() {
+            continue;
+        }
+        let number = usize::try_from(u64::from_le_bytes(number)).unwrap_or(usize::MAX);
+        match streams.get_mut(number) {
+            Some(free @ None) if number > rank => *free = Some(stream),
+            _ => continue,
+        }
     }
     for stream in streams.iter().flatten() {
         stream.set_read_timeout(Some(LOOK))?;

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::Secret;
+use crate::text::one_line;
 use crate::watch::Cause;
 
 /// Slots of a rank: the next chunk is written while the one before is read.
@@ -24,6 +26,8 @@ const AT_MAGIC: usize = 0;
 const AT_RANKS: usize = 1;
 const AT_SLOT: usize = 2;
 const AT_BLAMED: usize = 3;
+/// Where, on a page, the four words are by which the ranks know each other.
+const AT_PROOF: usize = 32;
 
 /// The control words of a rank, then those of its slots, then the line that it failed with.
 const AT_BEAT: usize = 0;
@@ -62,6 +66,23 @@ impl Chunk {
     }
 }
 
+/// What the first page's proof is of.
+const MEMORY: &str = "memory";
+
+/// A proof as it lies in the memory.
+fn words(proof: [u8; 32]) -> [u64; 4] {
+    let chunks = proof.as_chunks::<8>().0;
+    [0, 1, 2, 3].map(|at| u64::from_ne_bytes(chunks[at]))
+}
+
+/// Creates a file that its user alone can open.
+pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create_new(true).open(path)
+}
+
 /// The mapping.
 pub(super) struct Memory {
     map: MmapRaw,
@@ -71,9 +92,9 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Writes the file, so that a lack of memory is an error here and no fault later.
-    pub fn create(path: &Path, n_ranks: usize) -> io::Result<()> {
+    pub fn create(path: &Path, n_ranks: usize, secret: &Secret) -> io::Result<()> {
         let slot = (ALL_SLOTS / SLOTS / n_ranks.max(1) / PAGE * PAGE).clamp(PAGE, MAX_SLOT);
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let mut file = create_private(path)?;
         let mut first = vec![0; PAGE];
         for (at, word) in [
             (AT_MAGIC, MAGIC),
@@ -82,12 +103,13 @@ impl Memory {
         ] {
             first[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
         }
+        first[8 * AT_PROOF..8 * AT_PROOF + 32].copy_from_slice(&secret.proof(MEMORY));
         file.write_all(&first)?;
         let zeros = vec![0; PAGE + SLOTS * slot];
         (0..n_ranks).try_for_each(|_| file.write_all(&zeros))
     }
 
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path, secret: &Secret) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let wrong = || Error::new(ErrorKind::InvalidData, "is no memory of ranks");
         let bytes = File::metadata(&file)?.len() as usize;
@@ -103,14 +125,41 @@ impl Memory {
         let header =
             [AT_MAGIC, AT_RANKS, AT_SLOT].map(|at| memory.first(at).load(Ordering::Acquire));
         let [magic, n_ranks, slot] = header.map(u64::from_le);
+        let slots = (PAGE as u64..=MAX_SLOT as u64).contains(&slot) && slot % PAGE as u64 == 0;
+        if magic != MAGIC || !slots || n_ranks == 0 {
+            return Err(wrong());
+        }
         let expected = (n_ranks as usize)
-            .checked_mul(PAGE + SLOTS * (slot as usize).min(MAX_SLOT))
+            .checked_mul(PAGE + SLOTS * slot as usize)
             .and_then(|ranks| ranks.checked_add(PAGE));
-        if magic != MAGIC || slot as usize > MAX_SLOT || expected != Some(bytes) {
+        if expected != Some(bytes) {
             return Err(wrong());
         }
         (memory.n_ranks, memory.slot_bytes) = (n_ranks as usize, slot as usize);
+        let proof = [0, 1, 2, 3].map(|at| memory.first(AT_PROOF + at).load(Ordering::Acquire));
+        if proof != words(secret.proof(MEMORY)) {
+            let what = "is the memory of ranks with another secret";
+            return Err(Error::new(ErrorKind::PermissionDenied, what));
+        }
         Ok(memory)
+    }
+
+    /// Shows that this rank knows the secret.
+    pub fn prove(&self, rank: usize, secret: &Secret) {
+        for (at, word) in words(secret.proof(&rank.to_string()))
+            .into_iter()
+            .enumerate()
+        {
+            self.of_rank(rank, AT_PROOF + at)
+                .store(word, Ordering::Release);
+        }
+    }
+
+    /// Whether a rank has shown that it knows the secret.
+    pub fn has_proved(&self, rank: usize, secret: &Secret) -> bool {
+        let shown =
+            [0, 1, 2, 3].map(|at| self.of_rank(rank, AT_PROOF + at).load(Ordering::Acquire));
+        shown == words(secret.proof(&rank.to_string()))
     }
 
     pub fn n_ranks(&self) -> usize {
@@ -198,7 +247,7 @@ impl Memory {
             return Ok(0);
         };
         let n = self.of_slot(from, slot, LEN).load(Ordering::Relaxed) as usize;
-        let Some(target) = into.get_mut(..n) else {
+        let Some(target) = into.get_mut(..n).filter(|_| n <= self.slot_bytes) else {
             return Err(n);
         };
         self.read(self.bytes_of(from, slot), target);
@@ -240,7 +289,7 @@ impl Memory {
         let n = self.of_rank(rank, AT_LINE_LEN).load(Ordering::Acquire) as usize;
         let mut bytes = vec![0; n.min(PAGE - AT_LINE)];
         self.read(self.page_of(rank) + AT_LINE, &mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
+        one_line(&String::from_utf8_lossy(&bytes))
     }
 
     /// Notes that a rank is lost, unless another was noted before: those that end because of it are not

@@ -1,16 +1,22 @@
 //! Ranks as threads of one process: each has handles of its own, as processes do.
 
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::sync::Arc;
 
 use super::*;
 use crate::{Group, Refusal};
 
+fn secret() -> Secret {
+    Secret::random().expect("random numbers")
+}
+
 /// Runs a body as each of `n` ranks, and returns what they return.
 pub(crate) fn ranks<R: Send>(n: usize, body: impl Fn(&SharedMemory, Group) -> R + Sync) -> Vec<R> {
-    let folder = SharedMemory::create(n).expect("a folder");
-    let (folder, body) = (&folder, &body);
+    let secret = secret();
+    let folder = SharedMemory::create(n, &secret).expect("a folder");
+    let (folder, secret, body) = (&folder, &secret, &body);
     let rank = |rank| {
-        let shared = Arc::new(SharedMemory::open(folder, rank, |_| {}).expect("opens"));
+        let shared = Arc::new(SharedMemory::open(folder, rank, secret, |_| {}).expect("opens"));
         shared.connect(|| None).expect("connects");
         let group = Group::new(shared.clone());
         if group.barrier().is_ok() && rank == 0 {
@@ -143,10 +149,11 @@ fn a_rank_that_is_gone_is_noticed() {
 
 #[test]
 fn a_second_process_of_a_rank_and_a_rank_too_many_are_refused() {
-    let folder = SharedMemory::create(2).expect("a folder");
-    let first = SharedMemory::open(&folder, 1, |_| {}).expect("opens");
+    let secret = secret();
+    let folder = SharedMemory::create(2, &secret).expect("a folder");
+    let first = SharedMemory::open(&folder, 1, &secret, |_| {}).expect("opens");
     let error = |rank| {
-        let opened = SharedMemory::open(&folder, rank, |_| {});
+        let opened = SharedMemory::open(&folder, rank, &secret, |_| {});
         opened
             .err()
             .map(|error| error.to_string())
@@ -168,14 +175,180 @@ fn a_second_process_of_a_rank_and_a_rank_too_many_are_refused() {
 
 #[test]
 fn a_file_that_is_no_memory_is_refused() {
-    let folder = SharedMemory::create(2).expect("a folder");
+    let secret = secret();
+    let folder = SharedMemory::create(2, &secret).expect("a folder");
     let path = folder.join(MEMORY);
     let bytes = fs::read(&path).expect("reads");
     for wrong in [&bytes[..100], &bytes[..bytes.len() - 1], &[1; 8192][..]] {
         fs::write(&path, wrong).expect("writes");
-        let error = SharedMemory::open(&folder, 0, |_| {}).err();
+        let error = SharedMemory::open(&folder, 0, &secret, |_| {}).err();
         let text = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(text.ends_with("is no memory of ranks"), "{text}");
     }
+    // The numbers of ranks and of bytes in a slot.
+    for (at, word) in [
+        (1, 0),
+        (1, 3),
+        (1, 1 << 61),
+        (2, 0),
+        (2, 4097),
+        (2, 1 << 63),
+        (2, u64::MAX),
+    ] {
+        let mut wrong = bytes.clone();
+        wrong[8 * at..8 * at + 8].copy_from_slice(&word.to_le_bytes());
+        fs::write(&path, wrong).expect("writes");
+        assert!(
+            SharedMemory::open(&folder, 0, &secret, |_| {}).is_err(),
+            "{at} {word}"
+        );
+    }
     fs::remove_dir_all(folder).expect("removes");
+}
+
+/// A length in the memory that is longer than a slot was read beyond it, and ended the process.
+#[test]
+fn a_chunk_longer_than_its_slot_is_an_error() {
+    let secret = secret();
+    let folder = SharedMemory::create(2, &secret).expect("a folder");
+    let path = folder.join(MEMORY);
+    let bytes = fs::read(&path).expect("reads");
+    let slot = u64::from_le_bytes(*bytes[16..].first_chunk().expect("a word")) as usize;
+    let first = SharedMemory::open(&folder, 0, &secret, |_| {}).expect("opens");
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("opens");
+    let of_second = 4096 + (4096 + 2 * slot) as u64;
+    for (at, word) in [(2, 2 * slot as u64 + 8), (0, 1 << 16)] {
+        file.seek(SeekFrom::Start(of_second + 8 * (8 + 8 + at)))
+            .expect("seeks");
+        file.write_all(&word.to_le_bytes()).expect("writes");
+    }
+    let error = first
+        .swap(1, &[], &mut vec![0; 3 * slot])
+        .expect_err("is refused");
+    let expected = format!("a message of {} bytes, expected {}", 2 * slot + 8, 3 * slot);
+    assert!(error.to_string().ends_with(&expected), "{error}");
+    first.remove_folder();
+}
+
+#[test]
+#[cfg(unix)]
+fn no_other_user_can_open_the_memory_and_its_locks() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = SharedMemory::create(2, &secret()).expect("a folder");
+    let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    for name in [MEMORY, "rank-0", "rank-1"] {
+        assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+    }
+    fs::remove_dir_all(folder).expect("removes");
+}
+
+/// A folder that somebody else has made under a name that a rank opens was opened.
+#[test]
+#[cfg(unix)]
+fn folders_that_others_can_open_links_and_those_of_others_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let secret = secret();
+    let folder = SharedMemory::create(2, &secret).expect("a folder");
+    let error = |path: &Path| {
+        let opened = SharedMemory::open(path, 1, &secret, |_| {}).map(drop);
+        opened.expect_err("is refused").to_string()
+    };
+    let link = folder.with_extension("link");
+    std::os::unix::fs::symlink(&folder, &link).expect("a link");
+    assert!(error(&link).contains("is no folder"));
+    fs::remove_file(&link).expect("removes");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).expect("set");
+    assert!(error(&folder).ends_with("other users can open it"));
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("set");
+    if private::user() == 0 {
+        std::os::unix::fs::chown(&folder, Some(12_345), None).expect("root may");
+        assert!(error(&folder).ends_with("belongs to another user"));
+    }
+    fs::remove_dir_all(folder).expect("removes");
+}
+
+/// Who knows the folder but not the secret is no rank, takes the place of none, and ends no start.
+#[test]
+fn a_process_without_the_secret_is_no_rank() {
+    let (ours, other) = (secret(), secret());
+    let folder = SharedMemory::create(2, &ours).expect("a folder");
+    let refused = SharedMemory::open(&folder, 1, &other, |_| {}).map(drop);
+    let error = refused.expect_err("is refused").to_string();
+    assert!(
+        error.ends_with("is the memory of ranks with another secret"),
+        "{error}"
+    );
+    let both = [0, 1].map(|rank| SharedMemory::open(&folder, rank, &ours, |_| {}).expect("opens"));
+    assert_eq!(both[0].connect(|| None), Ok(()));
+    // One that says that it is connected, and does not show that it knows the secret.
+    both[0].memory.prove(1, &other);
+    let error = both[0].connect(|| None).expect_err("is refused");
+    assert!(
+        error
+            .to_string()
+            .ends_with("does not know the secret of this run"),
+        "{error}"
+    );
+    both[0].remove_folder();
+}
+
+/// Folders of other users, links, and folders of the user's own whose names begin alike were removed.
+#[test]
+#[cfg(unix)]
+fn only_what_ranks_of_this_user_have_left_is_removed() {
+    let parent = std::env::temp_dir().join(format!("hlx-stale-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&parent);
+    let folder = |name: &str, files: &[&str]| {
+        fs::create_dir_all(parent.join(name)).expect("made");
+        for file in files {
+            fs::write(parent.join(name).join(file), "x").expect("writes");
+        }
+    };
+    folder(
+        "hlx-ranks-12-0123456789abcdef",
+        &[MEMORY, "rank-0", "rank-1"],
+    );
+    folder("hlx-ranks-13-0", &["rank-0"]);
+    folder("hlx-ranks-notes", &["rank-0"]);
+    folder("hlx-ranks-14-0", &["rank-0", "thesis.tex"]);
+    folder("hlx-ranks-15-0/rank-0", &[]);
+    folder("hlx-ranks-16-0", &[MEMORY, "rank-0"]);
+    folder("theirs", &["rank-0"]);
+    std::os::unix::fs::symlink(parent.join("theirs"), parent.join("hlx-ranks-17-0"))
+        .expect("a link");
+    folder("hlx-ranks-18-0", &[]);
+    let elsewhere = parent.join("theirs/rank-0");
+    std::os::unix::fs::symlink(elsewhere, parent.join("hlx-ranks-18-0/rank-0")).expect("a link");
+    let mut stays = vec![
+        "hlx-ranks-14-0",
+        "hlx-ranks-15-0",
+        "hlx-ranks-16-0",
+        "hlx-ranks-17-0",
+        "hlx-ranks-18-0",
+        "hlx-ranks-notes",
+        "theirs",
+    ];
+    if private::user() == 0 {
+        folder("hlx-ranks-19-0", &["rank-0"]);
+        std::os::unix::fs::chown(parent.join("hlx-ranks-19-0"), Some(12_345), None).expect("may");
+        stays.insert(5, "hlx-ranks-19-0");
+    }
+    let held = File::open(parent.join("hlx-ranks-16-0/rank-0")).expect("opens");
+    held.try_lock().expect("locks");
+    stale::remove_older(&parent, Duration::from_secs(60));
+    let names = || {
+        let entries = fs::read_dir(&parent).expect("reads").flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names().len(), stays.len() + 2, "they are young");
+    stale::remove_older(&parent, Duration::ZERO);
+    assert_eq!(names(), stays);
+    fs::remove_dir_all(parent).expect("removes");
 }

@@ -1,8 +1,13 @@
 //! What the launcher says by its variables: which rank this is, and where all of them find each other.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
-use crate::{RankError, Result};
+use crate::links::place::Reach;
+use crate::secret::Trust;
+use crate::text::one_line;
+use crate::{RankError, Result, Secret};
 
 /// The variables that all launchers of PyTorch's kind set.
 const VARIABLES: [&str; 5] = [
@@ -15,6 +20,8 @@ const VARIABLES: [&str; 5] = [
 /// Set by `torchrun`, whose own process then listens at `MASTER_PORT`.
 const AGENT_LISTENS: &str = "TORCHELASTIC_USE_AGENT_STORE";
 const RUN_ID: &str = "TORCHELASTIC_RUN_ID";
+/// Set by `torchrun`: the ranks of this host.
+const LOCAL_SIZE: &str = "LOCAL_WORLD_SIZE";
 /// The variable that names another port than the launcher's.
 pub(super) const PORT: &str = "HLX_PORT";
 /// The most ranks.
@@ -32,6 +39,25 @@ pub(super) fn has_agent() -> bool {
     std::env::var_os(RUN_ID).is_some()
 }
 
+/// How long ranks wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// How long rank 0 may take to listen.
+    pub first: Duration,
+    /// How long all ranks may take to come.
+    pub all: Duration,
+    /// How long what listens at the port may take to show that it is rank 0.
+    pub answer: Duration,
+}
+
+impl Limits {
+    pub const USUAL: Self = Self {
+        first: Duration::from_secs(60),
+        all: Duration::from_secs(120),
+        answer: Duration::from_secs(10),
+    };
+}
+
 /// What the launcher has said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Launch {
@@ -42,8 +68,13 @@ pub(super) struct Launch {
     pub port: u16,
     /// The name of the variable that the port is of, for messages.
     port_name: String,
-    /// The name of the run, which another at the same port does not have.
-    pub run: String,
+    /// Whether all ranks are known to be of this host.
+    pub is_one_host: bool,
+    /// What the ranks of this run prove to each other before anything else is said.
+    pub secret: Secret,
+    /// Whether addresses of other hosts may be used.
+    pub leaves_host: bool,
+    pub limits: Limits,
 }
 
 impl Launch {
@@ -51,14 +82,17 @@ impl Launch {
     ///
     /// # Errors
     /// [`RankError::Start`] with the variable and its value.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let text = |name: &str| variable(name).unwrap_or_default();
+    pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let text = |name: &str| {
+            let value = variable(name).unwrap_or_default();
+            value.to_string_lossy().into_owned()
+        };
         let number = |name: &str, below: usize| {
             let value = text(name);
             let number = value.trim().parse().ok().filter(|&number| number < below);
             let expected = || {
                 RankError::start(
-                    format!("{name} {value}"),
+                    format!("{name} {}", one_line(&value)),
                     format!("expected a number less than {below}"),
                 )
             };
@@ -66,7 +100,7 @@ impl Launch {
         };
         let n_ranks = number("WORLD_SIZE", RANKS)?;
         let agent_listens = matches!(text(AGENT_LISTENS).as_str(), "True" | "true" | "1");
-        let own = variable(PORT).is_some_and(|port| !port.is_empty());
+        let own = !text(PORT).is_empty();
         let (name, port) = match (own, agent_listens) {
             (true, _) => (PORT.to_owned(), number(PORT, 1 << 16)?),
             (false, false) => ("MASTER_PORT".to_owned(), number("MASTER_PORT", 1 << 16)?),
@@ -75,37 +109,71 @@ impl Launch {
                 number("MASTER_PORT", (1 << 16) - 1)? + 1,
             ),
         };
+        let run = text(RUN_ID);
+        let (secret, leaves_host) = match n_ranks {
+            1 => (Secret::random()?, false),
+            _ => Trust::of(&variable)?.settle()?,
+        };
         Ok(Self {
+            secret: secret.of_run(run.trim()),
+            leaves_host,
+            is_one_host: text(LOCAL_SIZE).trim().parse() == Ok(n_ranks),
+            limits: Limits::USUAL,
             rank: number("RANK", n_ranks)?,
             n_ranks,
             local_rank: number("LOCAL_RANK", n_ranks)?,
             master: text("MASTER_ADDR"),
             port: port as u16,
             port_name: name,
-            run: variable(RUN_ID).map_or("-".to_owned(), |run| run.split_whitespace().collect()),
         })
     }
 
     /// An error about the place where ranks find each other.
     pub fn failed(&self, reason: impl ToString) -> RankError {
-        let (name, port, master) = (&self.port_name, self.port, &self.master);
+        let (name, port, master) = (&self.port_name, self.port, one_line(&self.master));
         RankError::start(format!("{name} {port} on {master}"), reason)
     }
 
     /// The addresses of `MASTER_ADDR`.
     ///
     /// # Errors
-    /// [`RankError::Start`] with the resolver's message.
+    /// [`RankError::Start`] with the resolver's message, and for an address of another host where none may be used.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
         let found = (self.master.as_str(), self.port).to_socket_addrs();
-        let failed = |error| RankError::start(format!("MASTER_ADDR {}", self.master), error);
-        Ok(found.map_err(failed)?.collect())
+        let wrong = |reason: String| {
+            RankError::start(format!("MASTER_ADDR {}", one_line(&self.master)), reason)
+        };
+        let found: Vec<SocketAddr> = found.map_err(|error| wrong(error.to_string()))?.collect();
+        match self.leaves_host || found.iter().all(|one| one.ip().is_loopback()) {
+            true => Ok(found),
+            false => Err(wrong(Trust::advice())),
+        }
     }
 
-    /// Whether `MASTER_ADDR` is a host's name. What the host itself takes it for says little of what others
-    /// do: Debian resolves it to 127.0.1.1 there.
-    pub fn names_a_host(&self) -> bool {
-        self.master != "localhost" && self.master.parse::<IpAddr>().is_err()
+    /// From where the others can reach this rank.
+    ///
+    /// # Errors
+    /// Those of [`Launch::addresses`]; a name that is not known yet is none.
+    pub fn reach(&self) -> Result<Reach> {
+        if self.n_ranks == 1 || (self.leaves_host && self.is_one_host) {
+            let loopback = (Ipv4Addr::LOCALHOST, self.port).into();
+            return Ok(Reach::Towards(vec![loopback]));
+        }
+        if !self.leaves_host {
+            return self.addresses().map(|_| Reach::Loopback);
+        }
+        let known = self.addresses();
+        Ok(match known {
+            Ok(known) if !self.is_own_name(&known) => Reach::Towards(known),
+            _ => Reach::Everywhere,
+        })
+    }
+
+    /// Whether `MASTER_ADDR` is the name of this host that it resolves to its loopback, as Debian does: what others
+    /// resolve it to is not known.
+    pub fn is_own_name(&self, addresses: &[SocketAddr]) -> bool {
+        let names_a_host = self.master != "localhost" && self.master.parse::<IpAddr>().is_err();
+        names_a_host && addresses.iter().all(|one| one.ip().is_loopback())
     }
 }
 
@@ -120,11 +188,12 @@ mod tests {
             ("LOCAL_RANK", "1"),
             ("MASTER_ADDR", "node"),
             ("MASTER_PORT", "29500"),
+            ("HLX_SECRET", "a secret of some length"),
         ];
         let found = |name: &str| {
             let mut all = changes.iter().chain(&usual);
             all.find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
+                .map(|(_, value)| (*value).into())
         };
         Launch::of(found)
     }
@@ -139,17 +208,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_of_a_host_unless_it_is_an_address() {
-        let names_a_host =
-            |master| launch(&[("MASTER_ADDR", master)]).map(|one| one.names_a_host());
-        for (master, expected) in [
-            ("node-1", true),
-            ("node-1.cluster.local", true),
-            ("localhost", false),
-            ("10.0.0.1", false),
-            ("fd00::1", false),
+    fn only_a_name_that_is_known_here_as_the_loopback_may_be_another_address_elsewhere() {
+        let local: SocketAddr = "127.0.1.1:1".parse().expect("an address");
+        let other: SocketAddr = "10.0.0.1:1".parse().expect("an address");
+        for (master, known, expected) in [
+            ("node-1", local, true),
+            ("node-1", other, false),
+            ("node-1.cluster.local", local, true),
+            ("localhost", local, false),
+            ("127.0.1.1", local, false),
+            ("::1", local, false),
         ] {
-            assert_eq!(names_a_host(master), Ok(expected), "{master}");
+            let launch = launch(&[("MASTER_ADDR", master)]).expect("reads");
+            assert_eq!(launch.is_own_name(&[known]), expected, "{master} {known}");
         }
     }
 

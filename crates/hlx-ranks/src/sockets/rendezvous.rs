@@ -1,45 +1,44 @@
-//! How the ranks of `torchrun` find each other: rank 0 listens at `MASTER_ADDR`, the others connect and say
-//! where they are, and each is told where all are.
+//! How the ranks of `torchrun` find each other: rank 0 listens at `MASTER_ADDR`, the others connect, prove the secret
+//! and say where they are, and each is told where all are, and a secret of this run alone.
 
 use std::io::{Error, ErrorKind, Write};
-use std::net::TcpStream;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::launch::{Launch, PORT};
-use crate::links::hello::{Token, read_line};
+use crate::links::hello::{Call, FIRST_LINE, Line, WELCOME, next_line};
 use crate::links::listener::Listener;
 use crate::links::place::Place;
-use crate::{RankError, Result};
+use crate::text::one_line;
+use crate::{RankError, Result, Secret};
 
-const MAGIC: &str = "hlx-meet-1";
 const REFUSED: &str = "refused ";
-/// How long rank 0 may take to listen, and all ranks to come.
-const FIRST: Duration = Duration::from_secs(60);
-const ALL: Duration = Duration::from_secs(120);
-/// How long what listens at the port may take to show that it is rank 0.
-const ANSWER: Duration = Duration::from_secs(10);
 /// How long one address of rank 0 is tried.
 const TRY: Duration = Duration::from_secs(5);
+/// How long a rank that has come may take to read where all are.
+const TAKE: Duration = Duration::from_secs(10);
 
 impl Launch {
-    /// Returns the places of all ranks, in order, and their token.
+    /// Returns the places of all ranks, in order, and their secret.
     ///
     /// # Errors
     /// [`RankError::Start`].
-    pub fn meet(&self, place: &Place) -> Result<(Vec<Place>, Token)> {
+    pub fn meet(&self, place: &Place) -> Result<(Vec<Place>, Secret)> {
         match self.rank {
             0 => self.host(self.listen()?, place),
             _ => self.visit(place),
         }
     }
 
-    /// Listens at the address; at all addresses of the host where it is a name, or none of the host's own.
+    /// Listens at the addresses of `MASTER_ADDR`; at all addresses of the host where none of them is the host's own, or
+    /// where it is the host's own name and resolved to its loopback, while ranks are on other hosts.
     fn listen(&self) -> Result<Listener> {
         let addresses = self.addresses()?;
-        let listener = match self.names_a_host() {
+        let may_be_all = self.leaves_host && !self.is_one_host;
+        let listener = match may_be_all && self.is_own_name(&addresses) {
             true => Listener::everywhere(self.port),
             false => Listener::at(&addresses).or_else(|error| match error.kind() {
-                ErrorKind::AddrNotAvailable => Listener::everywhere(self.port),
+                ErrorKind::AddrNotAvailable if may_be_all => Listener::everywhere(self.port),
                 _ => Err(error),
             }),
         };
@@ -50,146 +49,210 @@ impl Launch {
     }
 
     /// Rank 0: waits for all others, and tells each where all are.
-    fn host(&self, mut listener: Listener, place: &Place) -> Result<(Vec<Place>, Token)> {
-        let mut ranks: Vec<Option<(Place, TcpStream)>> = (0..self.n_ranks).map(|_| None).collect();
-        let until = Instant::now() + ALL;
-        while let Some(missing) = (1..self.n_ranks).find(|&rank| ranks[rank].is_none()) {
+    fn host(&self, mut listener: Listener, place: &Place) -> Result<(Vec<Place>, Secret)> {
+        let mut ranks: Vec<Option<(Place, Line)>> = (0..self.n_ranks).map(|_| None).collect();
+        let until = Instant::now() + self.limits.all;
+        while let Some(missing) = missing(&mut ranks) {
             if Instant::now() > until {
-                let reason = format!("rank {missing} has not come within {} s", ALL.as_secs());
+                let strangers = match listener.n_refused() {
+                    0 => String::new(),
+                    n => format!("; {n} connections without this run's secret were refused"),
+                };
+                let seconds = self.limits.all.as_secs();
+                let reason = format!("rank {missing} has not come within {seconds} s{strangers}");
                 return Err(self.refuse(ranks, &reason));
             }
-            for (line, stream) in listener.first_lines() {
-                if let Err(reason) = self.admit(&mut ranks, &line, stream) {
+            for (line, connection) in listener.arrivals(&self.secret) {
+                if let Err(reason) = self.admit(&mut ranks, &line, connection) {
                     return Err(self.refuse(ranks, &reason));
                 }
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        let (theirs, streams): (Vec<Place>, Vec<TcpStream>) = ranks.into_iter().flatten().unzip();
+        let (theirs, connections): (Vec<Place>, Vec<Line>) = ranks.into_iter().flatten().unzip();
         let places = [vec![place.clone()], theirs].concat();
-        let token = Token::random();
-        let lines = places.iter().map(|place| place.to_line() + "\n");
-        let answer = format!("{}\n{}", token.0, lines.collect::<String>());
-        for mut stream in streams {
+        let secret = Secret::random()?;
+        for mut connection in connections {
             // Who does not take it is missed when ranks are linked.
-            let _ = stream.write_all(answer.as_bytes());
+            let _ = tell_all(&mut connection, &secret, &places);
         }
-        Ok((places, token))
+        Ok((places, secret))
     }
 
-    /// Takes a rank in; a stranger is sent away, and a rank that cannot belong here ends the start.
+    /// Takes in a rank, which has proved the secret; one that cannot belong here ends the start.
     fn admit(
         &self,
-        ranks: &mut [Option<(Place, TcpStream)>],
+        ranks: &mut [Option<(Place, Line)>],
         line: &str,
-        mut stream: TcpStream,
+        mut connection: Line,
     ) -> Result<(), String> {
-        let Some((run, n_ranks, rank, place)) = said(line) else {
+        let Some((n_ranks, rank, place)) = said(line) else {
             return Ok(());
         };
-        if run != self.run {
-            return Ok(());
-        }
-        let accepted = stream
-            .set_nonblocking(false)
-            .and_then(|()| stream.set_write_timeout(Some(ANSWER)))
-            .and_then(|()| stream.write_all(format!("{MAGIC}\n").as_bytes()));
-        if accepted.is_err() {
-            return Ok(());
-        }
-        let host = place.host.clone();
         let here = self.n_ranks;
+        let named = format!("rank {rank} on {}", place.host);
+        let is_free =
+            |one: &Option<(Place, Line)>| one.as_ref().is_none_or(|(_, one)| is_gone(one));
         let reason = match ranks.get_mut(rank) {
             _ if n_ranks != here => {
-                format!("rank {rank} on {host}: WORLD_SIZE is {n_ranks} there and {here} on rank 0")
+                format!("{named}: WORLD_SIZE is {n_ranks} there and {here} on rank 0")
             }
-            Some(free @ None) if rank > 0 => {
-                *free = Some((place, stream));
+            Some(free) if rank > 0 && is_free(free) => {
+                if say(&mut connection, WELCOME).is_ok() {
+                    *free = Some((place, connection));
+                }
                 return Ok(());
             }
-            _ => format!("rank {rank} on {host}: another process has this RANK"),
+            _ => format!("{named}: another process has this RANK"),
         };
-        let _ = stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
+        let _ = say(&mut connection, &format!("{REFUSED}{reason}"));
         Err(reason)
     }
 
     /// Tells all that have come why the run does not begin.
-    fn refuse(&self, ranks: Vec<Option<(Place, TcpStream)>>, reason: &str) -> RankError {
-        for (_, mut stream) in ranks.into_iter().flatten() {
-            let _ = stream.write_all(format!("{REFUSED}{reason}\n").as_bytes());
+    fn refuse(&self, ranks: Vec<Option<(Place, Line)>>, reason: &str) -> RankError {
+        for (_, mut connection) in ranks.into_iter().flatten() {
+            let _ = say(&mut connection, &format!("{REFUSED}{reason}"));
         }
         self.failed(reason)
     }
 
-    /// A rank but 0: connects, and waits until all have come.
-    fn visit(&self, place: &Place) -> Result<(Vec<Place>, Token)> {
-        let mut stream = self.reach()?;
-        let (run, n, rank) = (&self.run, self.n_ranks, self.rank);
-        let line = format!("{MAGIC} {run} {n} {rank} {}\n", place.to_line());
-        let read = |stream: &mut TcpStream, until| read_line(stream, until, || true);
-        let answer = stream
-            .write_all(line.as_bytes())
-            .and_then(|()| stream.set_nonblocking(true))
-            .and_then(|()| read(&mut stream, Instant::now() + ANSWER));
-        if !answer.is_ok_and(|line| line == MAGIC) {
-            return Err(self.failed(format!(
-                "what listens there is not rank 0 of this run; {PORT} names another port"
-            )));
+    /// A rank other than 0: connects, and waits until all have come.
+    fn visit(&self, place: &Place) -> Result<(Vec<Place>, Secret)> {
+        let (mut connection, answer) = self.reach_first(place)?;
+        if let Some(reason) = answer.strip_prefix(REFUSED) {
+            return Err(self.failed(one_line(reason)));
         }
-        let until = Instant::now() + ALL + ANSWER;
+        let until = Instant::now() + self.limits.all + self.limits.answer;
+        let wait = || {
+            if Instant::now() >= until {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(())
+        };
         let mut next = || {
             let ended = |_| self.failed("rank 0 has ended before all ranks have come");
-            read(&mut stream, until).map_err(ended)
+            next_line(&mut connection, wait).map_err(ended)
         };
+        let wrong = || self.failed("rank 0 says other words than expected");
         let first = next()?;
         if let Some(reason) = first.strip_prefix(REFUSED) {
-            return Err(self.failed(reason));
+            return Err(self.failed(one_line(reason)));
         }
-        let places = (0..n).map(|_| {
-            let place = Place::from_line(&next()?);
-            place.ok_or_else(|| {
-                self.failed("rank 0 says where a rank is in other words than expected")
-            })
-        });
-        Ok((places.collect::<Result<_>>()?, Token(first)))
+        let secret = Secret::from_text(&first).ok_or_else(wrong)?;
+        let places = (0..self.n_ranks).map(|_| Place::from_line(&next()?).ok_or_else(wrong));
+        Ok((places.collect::<Result<_>>()?, secret))
     }
 
-    /// Connects to rank 0, which may start a little later.
-    fn reach(&self) -> Result<TcpStream> {
-        let until = Instant::now() + FIRST;
+    /// Connects to rank 0, which may start a little later, and proves the secret.
+    fn reach_first(&self, place: &Place) -> Result<(Line, String)> {
+        let line = format!("{} {} {}", self.n_ranks, self.rank, place.to_line());
+        let until = Instant::now() + self.limits.first;
+        // Until when what listens there may show that it is rank 0, which may send a guest away.
+        let mut proved: Option<Instant> = None;
         loop {
             let addresses = self.addresses();
-            let tried = addresses.and_then(|addresses| {
-                let connect = |address| TcpStream::connect_timeout(address, TRY);
-                let mut tried = addresses.iter().map(connect);
-                let first = tried
-                    .next()
-                    .unwrap_or_else(|| Err(ErrorKind::AddrNotAvailable.into()));
-                let any = first.or_else(|error| tried.find_map(Result::ok).ok_or(error));
-                any.map_err(|error| {
-                    self.failed(format!(
-                        "cannot be reached for {} s: {error}",
-                        FIRST.as_secs()
-                    ))
-                })
-            });
-            match tried {
-                Ok(stream) => return Ok(stream),
-                Err(error) if Instant::now() > until => return Err(error),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            let mut failure = match &addresses {
+                Ok(_) => ErrorKind::AddrNotAvailable.into(),
+                // A name may become known.
+                Err(error) => Error::other(error.to_string()),
+            };
+            for address in addresses.unwrap_or_default() {
+                match self.call(address, &line) {
+                    Ok(found) => return Ok(found),
+                    Err(error) => failure = error,
+                }
             }
+            let now = Instant::now();
+            if is_connected(&failure) {
+                let proved = *proved.get_or_insert(now + self.limits.answer);
+                if now >= proved || failure.kind() == ErrorKind::InvalidData {
+                    return Err(self.failed(format!(
+                        "what listens there is not rank 0 of this run, or has another HLX_SECRET; {PORT} names \
+                         another port"
+                    )));
+                }
+            } else if now >= until {
+                let seconds = self.limits.first.as_secs();
+                let reason = format!("cannot be reached for {seconds} s: {failure}");
+                return Err(self.failed(reason));
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    fn call(&self, address: SocketAddr, line: &str) -> Result<(Line, String), Error> {
+        let call = Call {
+            secret: &self.secret,
+            line,
+            limits: (TRY, self.limits.answer),
+            until: Instant::now() + TRY + self.limits.answer,
+        };
+        call.at(address, || true)
     }
 }
 
-/// What a rank says: the run, how many ranks there are, which it is and where.
-fn said(line: &str) -> Option<(&str, usize, usize, Place)> {
-    let mut words = line.splitn(5, ' ');
-    if words.next() != Some(MAGIC) {
-        return None;
+/// Whether a call has failed after something had taken the connection.
+fn is_connected(error: &Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, UnexpectedEof};
+    let kind = error.kind();
+    matches!(
+        kind,
+        BrokenPipe | ConnectionReset | InvalidData | UnexpectedEof
+    )
+}
+
+/// The first rank that has not come, or has gone again. Those that have come are looked at once none is missing.
+fn missing(ranks: &mut [Option<(Place, Line)>]) -> Option<usize> {
+    let find =
+        |ranks: &[Option<(Place, Line)>]| (1..ranks.len()).find(|&rank| ranks[rank].is_none());
+    find(ranks).or_else(|| {
+        ranks
+            .iter_mut()
+            .filter(|one| is_free(one))
+            .for_each(|one| *one = None);
+        find(ranks)
+    })
+}
+
+/// Whether nobody has a rank's place.
+fn is_free(place: &Option<(Place, Line)>) -> bool {
+    place
+        .as_ref()
+        .is_none_or(|(_, connection)| is_gone(connection))
+}
+
+/// Whether the other side has closed the connection.
+fn is_gone(connection: &Line) -> bool {
+    connection.stream().peek(&mut [0]).is_ok_and(|n| n == 0)
+}
+
+/// Sends a line that the connection takes at once, as a new one does.
+fn say(connection: &mut Line, line: &str) -> Result<(), Error> {
+    let mut end = line.len().min(FIRST_LINE);
+    while !line.is_char_boundary(end) {
+        end -= 1;
     }
-    let run = words.next()?;
+    connection.write_all(&line.as_bytes()[..end])?;
+    connection.flush()
+}
+
+/// Tells a rank where all are.
+fn tell_all(connection: &mut Line, secret: &Secret, places: &[Place]) -> Result<(), Error> {
+    connection.stream().set_nonblocking(false)?;
+    connection.stream().set_write_timeout(Some(TAKE))?;
+    connection.write_all(secret.to_text().as_bytes())?;
+    for place in places {
+        connection.write_all(place.to_line().as_bytes())?;
+    }
+    connection.flush()
+}
+
+/// What a rank says: how many ranks there are, which it is and where.
+pub(crate) fn said(line: &str) -> Option<(usize, usize, Place)> {
+    let mut words = line.splitn(3, ' ');
     let n_ranks = words.next()?.parse().ok()?;
     let rank = words.next()?.parse().ok()?;
-    Some((run, n_ranks, rank, Place::from_line(words.next()?)?))
+    Some((n_ranks, rank, Place::from_line(words.next()?)?))
 }

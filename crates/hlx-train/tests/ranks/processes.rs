@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use hlx_train::ranks::SharedMemory;
+use hlx_train::ranks::{Secret, SharedMemory};
 
 use crate::common::{Scratch, proof, text};
 
@@ -104,13 +104,15 @@ fn what_ranks_cannot_begin_with_is_one_line_and_status_2() {
 
 /// Starts two ranks by hand, each with a program and arguments of its own.
 fn by_hand(place: &Scratch, ranks: [(&std::path::Path, &[&str]); 2]) -> [Output; 2] {
-    let folder = SharedMemory::create(2).expect("a folder");
+    let secret = Secret::random().expect("random numbers");
+    let folder = SharedMemory::create(2, &secret).expect("a folder");
     let start = |(rank, (program, arguments)): (usize, (&std::path::Path, &[&str]))| {
         let mut command = Command::new(program);
         command.current_dir(&place.path).args(arguments);
         command
             .env("HLX_RANK", rank.to_string())
-            .env("HLX_RANK_FOLDER", &folder);
+            .env("HLX_RANK_FOLDER", &folder)
+            .env("HLX_RANK_SECRET", secret.to_text());
         command
             .env("HLX_DEVICE", "cpu")
             .stdout(Stdio::piped())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use hlx_core::Context;
 use hlx_train::config::Config;
-use hlx_train::ranks::{Group, SharedMemory};
+use hlx_train::ranks::{Group, Secret, SharedMemory};
 use hlx_train::train::{Observer, Outcome, Silent, Start, TrainOptions, Trainer};
 
 use crate::common::{Scratch, overrides};
@@ -81,10 +81,11 @@ impl Run {
 
 /// Calls a body as each of `n` ranks.
 pub fn each<R: Send>(n: usize, body: impl Fn(usize, Group) -> R + Sync) -> Vec<R> {
-    let folder = SharedMemory::create(n).expect("a folder");
-    let (folder, body) = (&folder, &body);
+    let secret = Secret::random().expect("random numbers");
+    let folder = SharedMemory::create(n, &secret).expect("a folder");
+    let (folder, secret, body) = (&folder, &secret, &body);
     let rank = |rank: usize| {
-        let shared = Arc::new(SharedMemory::open(folder, rank, |_| {}).expect("opens"));
+        let shared = Arc::new(SharedMemory::open(folder, rank, secret, |_| {}).expect("opens"));
         shared.connect(|| None).expect("connects");
         let group = Group::new(shared.clone());
         group.barrier().expect("all are there");

@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_train::ranks::{Group, Refused, SharedMemory, Sockets, one_line};
+use hlx_train::ranks::{Group, Refused, Secret, SharedMemory, Sockets, one_line};
 use hlx_train::train::{NotFinite, Outcome};
 
 use crate::interrupt::{STATUS, exit_now};
 
-/// The number of a rank that rank 0 has started, and the folder of their shared memory.
+/// The number of a rank that rank 0 has started, the folder of their shared memory, and the secret that rank 0 has
+/// drawn for them.
 const RANK: &str = "HLX_RANK";
 const FOLDER: &str = "HLX_RANK_FOLDER";
+const SECRET: &str = "HLX_RANK_SECRET";
 /// The exit status of ranks that cannot begin together.
 const REFUSED: u8 = 2;
 /// The exit status of a run whose loss or parameters are NaN or infinite.
@@ -50,7 +52,12 @@ impl Crew {
         if let Some(rank) = std::env::var_os(RANK) {
             let folder = PathBuf::from(std::env::var_os(FOLDER).context(FOLDER)?);
             let rank = rank.to_string_lossy().parse().context(RANK)?;
-            let shared = SharedMemory::open(&folder, rank, end)?;
+            let secret = std::env::var(SECRET).ok();
+            let secret = secret.and_then(|text| Secret::from_text(&text));
+            let secret = secret.with_context(|| {
+                format!("{SECRET}: expected what `hlx train --devices` sets beside {RANK}")
+            })?;
+            let shared = SharedMemory::open(&folder, rank, &secret, end)?;
             return Self::connected(shared, Vec::new());
         }
         if Sockets::is_innermost() {
@@ -66,13 +73,16 @@ impl Crew {
         if n_ranks < 2 {
             return Ok(Self::of(Group::alone()));
         }
-        let folder = SharedMemory::create(n_ranks)?;
-        let shared = SharedMemory::open(&folder, 0, end)?;
+        let secret = Secret::random()?;
+        let folder = SharedMemory::create(n_ranks, &secret)?;
+        let shared = SharedMemory::open(&folder, 0, &secret, end)
+            .inspect_err(|_| SharedMemory::remove(&folder))?;
         let start = |rank: usize| -> Result<Child> {
             let program = std::env::current_exe()?;
             let mut command = Command::new(&program);
             command.args(std::env::args_os().skip(1));
             command.env(RANK, rank.to_string()).env(FOLDER, &folder);
+            command.env(SECRET, secret.to_text());
             command.stdin(Stdio::null()).stdout(Stdio::null());
             let started = command.spawn();
             started.with_context(|| format!("{}: cannot be started", program.display()))
