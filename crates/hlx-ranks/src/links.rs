@@ -10,7 +10,7 @@ pub(crate) mod hello;
 pub(crate) mod listener;
 pub(crate) mod place;
 mod signs;
-mod wire;
+pub(crate) mod wire;
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

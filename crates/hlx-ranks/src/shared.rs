@@ -4,7 +4,7 @@
 //! which the rank holds as long as it lives: the system releases it when the process ends in any way, so
 //! that others notice. Once all ranks are connected the folder is removed; a crash leaves nothing behind.
 
-mod memory;
+pub(crate) mod memory;
 mod stale;
 mod watch;
 

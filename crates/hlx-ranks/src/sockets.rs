@@ -3,8 +3,8 @@
 //! It carries what ranks agree on and their life signs. Each pair that swaps has a connection of its own,
 //! opened at its first message; a message is its length, then its bytes.
 
-mod launch;
-mod rendezvous;
+pub(crate) mod launch;
+pub(crate) mod rendezvous;
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};

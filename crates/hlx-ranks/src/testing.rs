@@ -1,6 +1,10 @@
 //! What tests of several crates need.
 
+mod readers;
+
 use std::sync::atomic::{AtomicU16, Ordering};
+
+pub use self::readers::{memory_bytes, read_memory, read_wire};
 
 use crate::links::listener::Listener;
 

@@ -8,6 +8,7 @@ mod contracts;
 mod files;
 mod folders;
 mod models;
+mod ranks;
 mod text;
 mod tokens;
 
@@ -16,12 +17,13 @@ use std::path::PathBuf;
 pub use files::model_sizes;
 pub use folders::{lora, stopped_preparation, written_adapter};
 pub use models::causal_sizes;
+pub use ranks::memory_seeds;
 
 /// A target: its name, which is also its folder in `fuzz/corpus`, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 31] = [
+pub const TARGETS: [Target; 33] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -53,6 +55,8 @@ pub const TARGETS: [Target; 31] = [
     ("sizes", folders::sizes),
     ("prepare_state", folders::prepare_state),
     ("adapter_folder", folders::adapter_folder),
+    ("ranks_wire", ranks::wire),
+    ("ranks_memory", ranks::memory),
 ];
 
 /// Returns the target of this name.

@@ -212,14 +212,7 @@ fn strangers_change_nothing() {
 fn a_place_that_is_taken_or_is_none_is_not_given_away() {
     let ranks = linked(2);
     let address = ranks[0].links.places[0].addresses[0];
-    for line in [
-        "Life 1 0",
-        "Life 0 0",
-        "Life 99999999999999999999 0",
-        "Data 7 0",
-        "Life 1 1",
-        "",
-    ] {
+    for line in ["Life 1 0", "Data 7 0", "Life 1 1"] {
         let call = Call {
             secret: &ranks[0].links.secret,
             line,

@@ -20,7 +20,7 @@ const LOST_HEAD: usize = 8;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// The sender lives.
     Beat,
     /// The sender ends as it should.
@@ -44,7 +44,7 @@ impl Message {
     }
 
     /// The first message of the bytes and its length; `Ok(None)` if it is not whole.
-    fn of(bytes: &[u8]) -> Result<Option<(Self, usize)>, ()> {
+    pub fn of(bytes: &[u8]) -> Result<Option<(Self, usize)>, ()> {
         match bytes {
             [] => Ok(None),
             [BEAT, ..] => Ok(Some((Self::Beat, 1))),

@@ -44,7 +44,7 @@ const LEN: usize = 2;
 
 /// How far a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     Starting = 0,
     Connected = 1,
     Left = 2,
@@ -53,7 +53,7 @@ pub(super) enum State {
 /// Which of a rank's chunks: the receiver looks for the very one that comes next, by one word, so that no
 /// later one in the other slot is taken for it.
 #[derive(Clone, Copy)]
-pub(super) struct Chunk {
+pub(crate) struct Chunk {
     /// The rank that it is for.
     pub to: usize,
     /// Its number among those between the two ranks, from 1.
@@ -84,7 +84,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// The mapping.
-pub(super) struct Memory {
+pub(crate) struct Memory {
     map: MmapRaw,
     n_ranks: usize,
     slot_bytes: usize,

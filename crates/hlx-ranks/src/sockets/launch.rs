@@ -41,7 +41,7 @@ pub(super) fn has_agent() -> bool {
 
 /// How long ranks wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// How long rank 0 may take to listen.
     pub first: Duration,
     /// How long all ranks may take to come.
@@ -60,7 +60,7 @@ impl Limits {
 
 /// What the launcher has said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     pub rank: usize,
     pub n_ranks: usize,
     pub local_rank: usize,

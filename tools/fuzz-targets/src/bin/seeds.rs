@@ -39,6 +39,49 @@ fn main() -> Result<(), Box<dyn Error>> {
     run_files(&root, &seed)?;
     texts(&seed)?;
     models(&seed)?;
+    ranks(&seed)?;
+    Ok(())
+}
+
+/// What strangers and other processes send to a rank: the first byte is the reader.
+fn ranks(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
+    let length = |length: u64| [&[5, 0], &length.to_le_bytes()[..]].concat();
+    let block = [
+        &[5, 0],
+        &12_u64.to_le_bytes()[..],
+        &4_u64.to_le_bytes(),
+        b"four",
+    ]
+    .concat();
+    let inputs: [(&str, &[u8]); 17] = [
+        ("answer_short", b"\x00220 ready\r\n"),
+        ("answer_long", &[0; 80]),
+        ("first_unchanged", b"\x01"),
+        ("first_of_version_1", b"\x01hlx-meet-1 - 3 1 host 1.2.3.4:5 and more until it is long enough\n"),
+        ("first_of_version_2", b"\x01HLXRANK2 and then anything else, until it is as long as a proof"),
+        ("record_longest", b"\x02\xff\xff and more"),
+        ("record_shortest", b"\x02\x00\x00\x10\x000123456789abcdef"),
+        ("lines", b"\x034 2 host 1.2.3.4:5 [::1]:6\nLife 1 3\nData 18446744073709551616 3\nhost 1.2.3.4:5"),
+        ("places", b"\x03 1.2.3.4:5\nho\x1b[2Jst 1.2.3.4:5\nhost 1.2.3.4:99999\nhost"),
+        ("life_signs", b"\x04\x01\x01\x03\x01\x02\x00\x00\x00\x09\x00the \x1b[2Jend\x02\x01"),
+        ("life_sign_long", b"\x04\x03\x01\x02\x00\x00\x00\xff\xff"),
+        ("length_2_63", &length(1 << 63)),
+        ("length_2_40", &length(1 << 40)),
+        ("length_2_24", &length(1 << 24)),
+        ("gathered", &block),
+        ("blocks", b"\x06\x02\x01\x00\x00\x00\x00\x00\x00\x00a\xff\xff\xff\xff\xff\xff\xff\xff"),
+        (
+            "variables",
+            b"\x07RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nMASTER_ADDR=no\x1bde\nMASTER_PORT=65535\n\
+              TORCHELASTIC_USE_AGENT_STORE=True",
+        ),
+    ];
+    for (name, bytes) in inputs {
+        seed("ranks_wire", name, bytes)?;
+    }
+    for (name, bytes) in fuzz_targets::memory_seeds() {
+        seed("ranks_memory", name, &bytes)?;
+    }
     Ok(())
 }
 
