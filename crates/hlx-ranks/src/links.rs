@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::hello::{Hello, Kind, Line, WELCOME};
+use self::hello::{Hello, Kind, Line, WELCOME, is_gone};
 use self::listener::Listener;
 use self::place::Place;
 use self::signs::Signs;
@@ -41,10 +41,40 @@ pub(crate) struct Links {
 }
 
 struct State {
-    listener: Listener,
+    /// `None` once all have connected: nobody else has a reason to.
+    listener: Option<Listener>,
     signs: Signs,
-    /// Connections for data that other ranks have opened, until they are taken.
-    data: Vec<Option<Line>>,
+    /// Of each rank after this one, the connection for data that it has opened.
+    data: Vec<Data>,
+}
+
+/// A connection for data that another rank opens.
+enum Data {
+    None,
+    Waits(Line),
+    Taken,
+}
+
+impl Data {
+    /// Takes the connection, if it waits.
+    fn take(&mut self) -> Option<Line> {
+        match std::mem::replace(self, Self::Taken) {
+            Self::Waits(line) => Some(line),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Whether a rank may open it: also once more, where it has given up the one that waits.
+    fn is_free(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Waits(line) => is_gone(line),
+            Self::Taken => false,
+        }
+    }
 }
 
 /// Whether two ranks are linked.
@@ -84,9 +114,9 @@ impl Links {
     ) -> Result<Self> {
         let n_ranks = places.len();
         let state = State {
-            listener,
+            listener: Some(listener),
             signs: Signs::new(n_ranks),
-            data: (0..n_ranks).map(|_| None).collect(),
+            data: (0..n_ranks).map(|_| Data::None).collect(),
         };
         let links = Self {
             rank,
@@ -170,12 +200,9 @@ impl Links {
     #[cfg(test)]
     pub fn own_addresses(&self) -> Vec<std::net::IpAddr> {
         let state = self.lock();
-        state
-            .listener
-            .addresses()
-            .iter()
-            .map(|one| one.ip())
-            .collect()
+        let addresses = state.listener.as_ref().map(Listener::addresses);
+        let addresses = addresses.unwrap_or_default();
+        addresses.iter().map(|one| one.ip()).collect()
     }
 
     pub fn host(&self, rank: usize) -> String {
@@ -247,9 +274,23 @@ impl Links {
 
     /// Lets those in that have connected and are ranks of this run.
     fn admit(&self, state: &mut State) {
-        for (line, stream) in state.listener.arrivals(&self.secret) {
+        let Some(listener) = &mut state.listener else {
+            return;
+        };
+        for (line, stream) in listener.arrivals(&self.secret) {
             self.greet(state, &line, stream);
         }
+        let mut after =
+            (self.rank + 1..self.places.len()).filter(|&one| are_linked(one, self.rank));
+        let has_come = |one| state.signs.is_linked(one) && matches!(state.data[one], Data::Taken);
+        if after.all(has_come) {
+            state.listener = None;
+        }
+    }
+
+    /// Closes the port, where no rank opens a connection for data: all are linked.
+    pub fn stop_listening(&self) {
+        self.lock().listener = None;
     }
 
     fn greet(&self, state: &mut State, line: &str, mut stream: Line) {
@@ -260,12 +301,12 @@ impl Links {
         let is_after = (self.rank + 1..self.places.len()).contains(&from);
         let is_free = match hello.kind {
             Kind::Life => is_after && are_linked(from, self.rank) && !state.signs.is_linked(from),
-            Kind::Data => is_after && state.data[from].is_none(),
+            Kind::Data => is_after && state.data[from].is_free(),
         };
         if is_free && stream.write_all(WELCOME.as_bytes()).is_ok() {
             match hello.kind {
                 Kind::Life => state.signs.link(from, Link::new(stream)),
-                Kind::Data => state.data[from] = Some(stream.with_limit(usize::MAX)),
+                Kind::Data => state.data[from] = Data::Waits(stream.with_limit(usize::MAX)),
             }
         }
     }

@@ -149,6 +149,7 @@ impl Mpi {
             Err(line) => group.agree(Err(line.clone()))?,
         };
         if let (Ok(_), Ok(linked)) = (&agreed, linked) {
+            linked.0.stop_listening();
             let _ = self.links.set(linked);
         }
         Ok(agreed.map(drop))

@@ -154,3 +154,8 @@ pub(crate) fn next_line(line: &mut Line, mut wait: impl FnMut() -> Result<()>) -
         }
     }
 }
+
+/// Whether the other side has closed a connection.
+pub(crate) fn is_gone(line: &Line) -> bool {
+    line.stream().peek(&mut [0]).is_ok_and(|n| n == 0)
+}

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::launch::{Launch, PORT};
-use crate::links::hello::{Call, FIRST_LINE, Line, WELCOME, next_line};
+use crate::links::hello::{Call, FIRST_LINE, Line, WELCOME, is_gone, next_line};
 use crate::links::listener::Listener;
 use crate::links::place::Place;
 use crate::text::one_line;
@@ -221,11 +221,6 @@ fn is_free(place: &Option<(Place, Line)>) -> bool {
     place
         .as_ref()
         .is_none_or(|(_, connection)| is_gone(connection))
-}
-
-/// Whether the other side has closed the connection.
-fn is_gone(connection: &Line) -> bool {
-    connection.stream().peek(&mut [0]).is_ok_and(|n| n == 0)
 }
 
 /// Sends a line that the connection takes at once, as a new one does.

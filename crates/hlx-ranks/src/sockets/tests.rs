@@ -344,7 +344,7 @@ fn addresses_of_other_hosts_are_not_used_without_a_secret() {
     }
 }
 
-/// Life signs listened at all addresses of the host.
+/// Life signs listened at all addresses of the host, and as long as the run.
 #[test]
 fn life_signs_listen_where_the_ranks_meet() {
     let port = free_port().expect("a free port");
@@ -356,16 +356,20 @@ fn life_signs_listen_where_the_ranks_meet() {
         let places = each(&all, |sockets| {
             let sockets = sockets.expect("starts");
             let own = sockets.links.own_addresses();
-            Group::new(sockets).leave().expect("leaves");
-            own
+            let group = Group::new(sockets.clone());
+            group.barrier().expect("all are there");
+            // All that may come have come.
+            let _ = sockets.links.check();
+            let later = sockets.links.own_addresses();
+            group.leave().expect("leaves");
+            (own, later)
         });
         let is_local = |ip: &IpAddr| ip.is_loopback();
-        for addresses in places {
-            assert!(
-                !addresses.is_empty() && addresses.iter().all(is_local),
-                "{addresses:?}"
-            );
+        for (addresses, later) in &places {
+            assert!(addresses.iter().all(is_local), "{addresses:?}");
+            assert!(later.is_empty(), "{later:?}");
         }
+        assert!(!places[0].0.is_empty(), "rank 1 may connect for data");
     }
 }
 
