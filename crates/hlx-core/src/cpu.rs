@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::environment;
 use crate::error::CoreError;
 
 /// The vector instructions that the CPU kernels use.
@@ -224,11 +225,7 @@ pub fn share_threads(n: usize) {
 pub fn thread_count() -> usize {
     let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
     let share = || (available() / SHARERS.load(Ordering::Relaxed)).max(1);
-    std::env::var("HLX_THREADS")
-        .ok()
-        .and_then(|text| text.parse::<usize>().ok())
-        .filter(|&count| count > 0)
-        .unwrap_or_else(share)
+    environment::number("HLX_THREADS").unwrap_or_else(share)
 }
 
 /// Builds the pool whose workers flush subnormals.
@@ -244,10 +241,7 @@ pub(crate) fn worker_pool(threads: usize) -> Result<ThreadPool, CoreError> {
 /// The machine's memory in bytes that the CPU device may use: `HLX_MEMORY_LIMIT` (bytes), else
 /// what the system says it has, else no limit.
 pub(crate) fn memory_budget() -> u64 {
-    if let Some(limit) = std::env::var("HLX_MEMORY_LIMIT")
-        .ok()
-        .and_then(|text| text.parse().ok())
-    {
+    if let Some(limit) = environment::number("HLX_MEMORY_LIMIT") {
         return limit;
     }
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

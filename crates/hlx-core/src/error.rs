@@ -88,6 +88,16 @@ pub enum CoreError {
         /// What was expected and what was found.
         reason: String,
     },
+    /// An environment variable has a value that means nothing.
+    #[error("{name}={found}: expected {expected}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        expected: String,
+    },
     /// A file could not be read or written.
     #[error("{path}: {reason}")]
     Io {

@@ -18,6 +18,7 @@ mod device;
 pub mod digest;
 mod dispatch;
 mod dtype;
+pub mod environment;
 mod error;
 pub mod files;
 pub mod fusion;
@@ -27,6 +28,7 @@ mod memory;
 mod multiversion;
 mod open;
 mod peak;
+mod printable;
 mod probe;
 mod probe_report;
 mod recording;
@@ -62,6 +64,7 @@ pub use memory::{
 };
 #[doc(hidden)]
 pub use peak::MULTIPLY_ADD;
+pub use printable::{PrintableStream, printable, printable_lines};
 pub use probe_report::{ProbeCheck, ProbeReport};
 pub use shader::Shader;
 pub use specification::{FINITE_SINCE, SPECIFICATION};

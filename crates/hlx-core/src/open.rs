@@ -6,6 +6,7 @@ use crate::arithmetic::IntegerPath;
 use crate::context::{Context, Stream};
 use crate::cpu_stream::CpuStream;
 use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
+use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
 use crate::probe;
@@ -20,8 +21,8 @@ impl Context {
     /// driver.
     ///
     /// # Errors
-    /// [`CoreError::UnknownDevice`], [`CoreError::NoSuchDevice`], [`CoreError::ProbeFailed`], or
-    /// the driver's error.
+    /// [`CoreError::UnknownDevice`], [`CoreError::NoSuchDevice`], [`CoreError::ProbeFailed`],
+    /// [`CoreError::Variable`], or the driver's error.
     pub fn open(selector: &str) -> Result<Self, CoreError> {
         let selected = Selector::parse(selector)?;
         if selected == Selector::Cpu {
@@ -49,9 +50,9 @@ impl Context {
     /// # Errors
     /// As [`Context::open`].
     pub fn open_from_env(selector: &str) -> Result<Self, CoreError> {
-        match std::env::var("HLX_DEVICE") {
-            Ok(text) if !text.is_empty() => Self::open(&text),
-            _ => Self::open(selector),
+        match environment::text("HLX_DEVICE")? {
+            Some(named) => Self::open(&named),
+            None => Self::open(selector),
         }
     }
 
@@ -71,8 +72,10 @@ impl Context {
     /// Opens the CPU device.
     ///
     /// # Errors
-    /// [`CoreError::ProbeFailed`] if the processor's arithmetic is not HLX's.
+    /// [`CoreError::ProbeFailed`] if the processor's arithmetic is not HLX's; [`CoreError::Variable`] for an
+    /// environment variable whose value means nothing.
     pub fn cpu() -> Result<Self, CoreError> {
+        environment::check()?;
         let threads = crate::cpu::worker_pool(crate::cpu::thread_count())?;
         let info = cpu_info();
         let report = threads.install(probe::run_cpu);
@@ -90,6 +93,7 @@ impl Context {
 
     /// Opens the Vulkan device of this index in [`Context::devices`]'s order.
     fn vulkan(index: usize) -> Result<Self, CoreError> {
+        environment::check()?;
         let device = VulkanDevice::open(index)?;
         let info = device.info.clone();
         let allocator = Arc::clone(&device) as Arc<dyn BlockAllocator>;

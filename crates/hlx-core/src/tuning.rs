@@ -2,6 +2,7 @@
 
 use crate::arithmetic::IntegerPath;
 use crate::device::{DeviceInfo, DeviceKind};
+use crate::environment;
 use crate::error::CoreError;
 
 /// How kernels are cut for a device, and how fast it is about.
@@ -306,9 +307,7 @@ impl Tuning {
 /// drivers have none.
 fn submission_ms(kind: DeviceKind) -> f64 {
     const NO_LIMIT: f64 = 1e12;
-    let text = std::env::var("HLX_SUBMISSION_MS").ok();
-    let value = text.and_then(|text| text.parse::<f64>().ok());
-    let given = value.filter(|ms| ms.is_finite() && *ms > 0.0);
+    let given = environment::number::<f64>("HLX_SUBMISSION_MS");
     given.unwrap_or(match kind {
         DeviceKind::VulkanGpu => 200.0,
         DeviceKind::VulkanSoftware | DeviceKind::Cpu => NO_LIMIT,

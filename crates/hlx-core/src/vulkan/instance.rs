@@ -13,6 +13,7 @@ use vulkano::instance::debug::{
 use vulkano::instance::{Instance, InstanceCreateFlags, InstanceCreateInfo, InstanceExtensions};
 use vulkano::{Version, VulkanLibrary, VulkanObject};
 
+use crate::environment;
 use crate::error::CoreError;
 
 const VALIDATION_LAYER: &str = "VK_LAYER_KHRONOS_validation";
@@ -60,7 +61,7 @@ fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
 
 fn create() -> Result<Shared, CoreError> {
     let library = VulkanLibrary::new().map_err(|error| vulkan_error("load Vulkan", error))?;
-    let validate = std::env::var("HLX_VALIDATION").is_ok_and(|value| value == "1");
+    let validate = environment::text("HLX_VALIDATION")?.is_some_and(|value| value == "1");
     let mut info = InstanceCreateInfo {
         flags: InstanceCreateFlags::ENUMERATE_PORTABILITY,
         application_name: Some("HLX".to_owned()),

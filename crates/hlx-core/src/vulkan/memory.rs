@@ -15,6 +15,7 @@ use vulkano::memory::{
 
 use super::{VulkanDevice, translate_validated};
 use crate::device::DeviceInfo;
+use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockMemory};
 
@@ -153,10 +154,7 @@ impl BlockAllocator for VulkanDevice {
     /// The bytes that HLX holds and those that the driver still grants. `HLX_MEMORY_LIMIT`
     /// (bytes) replaces them.
     fn budget_bytes(&self, held_bytes: u64) -> u64 {
-        let limit = std::env::var("HLX_MEMORY_LIMIT")
-            .ok()
-            .and_then(|text| text.parse().ok());
-        if let Some(limit) = limit {
+        if let Some(limit) = environment::number("HLX_MEMORY_LIMIT") {
             return limit;
         }
         if !self.device.enabled_extensions().ext_memory_budget {
