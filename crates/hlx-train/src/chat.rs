@@ -47,14 +47,14 @@ impl<'a> Conversation<'a> {
     /// error neither is.
     ///
     /// # Errors
-    /// A conversation that leaves no position for an answer, a template that raises, and what the device
-    /// reports.
+    /// A conversation that leaves no position for an answer, a template that raises, what the device reports,
+    /// and that of `tell`, which ends the answer.
     pub fn say(
         &mut self,
         text: &str,
         options: &TokenGeneration,
         stop: &[String],
-        tell: &mut dyn FnMut(&str),
+        tell: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<String> {
         self.messages.push(Message::new("user", text));
         let answer = self.answer(options, stop, tell);
@@ -69,7 +69,7 @@ impl<'a> Conversation<'a> {
         &mut self,
         options: &TokenGeneration,
         stop: &[String],
-        tell: &mut dyn FnMut(&str),
+        tell: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<String> {
         let text = self.template.render(&self.messages, true)?;
         let ids = self.model.tokenizer.encode(&text)?;

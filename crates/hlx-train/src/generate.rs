@@ -64,19 +64,19 @@ pub fn generate(
     prompts: &[&[u8]],
     generation: &Generation,
 ) -> Result<Vec<Vec<u8>>> {
-    generate_streaming(model, prompts, generation, &mut |_, _| {})
+    generate_streaming(model, prompts, generation, &mut |_, _| Ok(()))
 }
 
 /// As [`generate`], and hands every text over while it grows: `tell(number, bytes)` gets the next bytes
 /// of the result of that number. Bytes that a stop text may begin with are held back until it is clear.
 ///
 /// # Errors
-/// As [`generate`].
+/// As [`generate`], and that of `tell`, which ends all texts.
 pub fn generate_streaming(
     model: &LanguageModel,
     prompts: &[&[u8]],
     generation: &Generation,
-    tell: &mut dyn FnMut(usize, &[u8]),
+    tell: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<Vec<Vec<u8>>> {
     let (pairs, positions) = (generation.format.is_of_pairs(), model.max_positions());
     let ids = prompts.iter().map(|prompt| begin(prompt, pairs, positions));
@@ -95,11 +95,11 @@ pub fn generate_streaming(
     texts.resize_with(prompts.len() * generation.n_texts, Growing::default);
     generate_tokens(model, &ids, &options, &mut |number, token| {
         let byte = u8::try_from(token).context("an id above the bytes")?;
-        Ok(texts[number].grow(&[byte], &stops, &mut |new| tell(number, new)))
+        texts[number].grow(&[byte], &stops, &mut |new| tell(number, new))
     })?;
     let texts = texts.into_iter().enumerate();
     let finished = texts.map(|(number, text)| text.finish(&mut |new| tell(number, new)));
-    Ok(finished.collect())
+    finished.collect()
 }
 
 /// The ids of a prompt, of pairs with the separator.

@@ -114,7 +114,7 @@ fn a_conversation_with_an_adapter_is_that_of_the_run() {
         let text = TextModel::open(ctx, &place.join(model), opening).expect("opens");
         let mut conversation = Conversation::new(&text, None).expect("a template");
         let options = TokenGeneration::new(8, Sampling::default(), Vec::new());
-        let said = conversation.say("the river", &options, &[], &mut |_| {});
+        let said = conversation.say("the river", &options, &[], &mut |_| Ok(()));
         said.expect("says")
     };
     let adapter = place.join("adapter");

@@ -99,7 +99,10 @@ fn check_streaming(
     expected: &[Vec<u8>],
 ) {
     let mut told = vec![Vec::new(); prompts.len()];
-    let mut tell = |number: usize, bytes: &[u8]| told[number].extend_from_slice(bytes);
+    let mut tell = |number: usize, bytes: &[u8]| {
+        told[number].extend_from_slice(bytes);
+        Ok(())
+    };
     let texts = generate_streaming(model, prompts, generation, &mut tell).expect("generates");
     assert_eq!((&texts[..], &told[..]), (expected, expected));
     let several = Generation {
@@ -123,7 +126,10 @@ fn check_streaming(
         ..generation.clone()
     };
     let mut told = Vec::new();
-    let mut tell = |_: usize, bytes: &[u8]| told.extend_from_slice(bytes);
+    let mut tell = |_: usize, bytes: &[u8]| {
+        told.extend_from_slice(bytes);
+        Ok(())
+    };
     let texts = generate_streaming(model, &prompts[..1], &stopped, &mut tell).expect("generates");
     assert_eq!((&texts[0][..], &told[..]), (&first[..end], &first[..end]));
 }

@@ -61,11 +61,15 @@ fn a_prompt_has_one_text_on_every_device_in_every_batch_from_run_and_folder() {
                 ..TokenGeneration::new(12, drawing(), text.end_tokens.clone())
             };
             let mut told = vec![String::new(); 6];
-            let mut tell = |number: usize, new: &str| told[number] += new;
+            let mut tell = |number: usize, new: &str| {
+                told[number] += new;
+                Ok(())
+            };
             let together = text.write(&ids, &options, &[], &mut tell).expect("writes");
             assert_eq!(told, together);
             for (number, ids) in ids.iter().enumerate() {
-                let alone = text.write(std::slice::from_ref(ids), &options, &[], &mut |_, _| {});
+                let alone =
+                    text.write(std::slice::from_ref(ids), &options, &[], &mut |_, _| Ok(()));
                 let expected = &together[2 * number..2 * number + 2];
                 assert_eq!(alone.expect("writes"), expected, "{}", prompts[number]);
             }
@@ -105,7 +109,10 @@ fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
     let middle = whole[0].char_indices().nth(5).expect("long enough").0;
     let stop: String = whole[0][middle..].chars().take(3).collect();
     let mut told = String::new();
-    let mut tell = |_: usize, new: &str| told += new;
+    let mut tell = |_: usize, new: &str| {
+        told += new;
+        Ok(())
+    };
     let stopped = text.write(&ids, &options, std::slice::from_ref(&stop), &mut tell);
     let end = whole[0].find(&stop).expect("it is there");
     assert_eq!(
@@ -145,7 +152,10 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     let mut conversation = Conversation::new(&text, Some("be kind")).expect("begins");
     let options = TokenGeneration::new(4, Sampling::default(), text.end_tokens.clone());
     let mut told = String::new();
-    let mut tell = |new: &str| told += new;
+    let mut tell = |new: &str| {
+        told += new;
+        Ok(())
+    };
     let answer = conversation
         .say("light", &options, &[], &mut tell)
         .expect("answers");
@@ -155,7 +165,7 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
         .encode("system: be kind\nuser: light\nassistant:")
         .expect("encodes");
     let alone = text
-        .write(&[ids], &options, &[], &mut |_, _| {})
+        .write(&[ids], &options, &[], &mut |_, _| Ok(()))
         .expect("writes");
     assert_eq!(answer, alone[0]);
     let roles: Vec<String> = conversation
@@ -168,7 +178,7 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     // A prompt that does not fit is not remembered.
     let long = "one two three ".repeat(40);
     let error = conversation
-        .say(&long, &options, &[], &mut |_| {})
+        .say(&long, &options, &[], &mut |_| Ok(()))
         .expect_err("too long");
     assert!(
         error
@@ -188,8 +198,8 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
         let template = ChatTemplate::of(&text.tokenizer).expect("a template");
         let prompt = template.render(&messages, true).expect("renders");
         let ids = text.tokenizer.encode(&prompt).expect("encodes");
-        let alone = text.write(&[ids], &options, &[], &mut |_, _| {});
-        let answer = conversation.say(said, &options, &[], &mut |_| {});
+        let alone = text.write(&[ids], &options, &[], &mut |_, _| Ok(()));
+        let answer = conversation.say(said, &options, &[], &mut |_| Ok(()));
         assert_eq!(answer.expect("answers"), alone.expect("writes")[0]);
     }
 
@@ -200,7 +210,7 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     );
     let raising = open(&place, &ctx, "hub");
     let mut conversation = Conversation::new(&raising, None).expect("begins");
-    let error = conversation.say("light", &options, &[], &mut |_| {});
+    let error = conversation.say("light", &options, &[], &mut |_| Ok(()));
     let error = error.expect_err("it raises").to_string();
     assert_eq!(error, "chat_template: line 2: roles must alternate");
     assert!(conversation.messages().is_empty());

@@ -1,5 +1,7 @@
 //! A text while it grows: where it ends, and how much of it can be shown.
 
+use anyhow::Result;
+
 use super::stop::Stops;
 
 /// A text that grows by pieces.
@@ -14,7 +16,15 @@ pub(super) struct Growing {
 impl Growing {
     /// Adds a piece up to the first stop, hands over what is clear now, and returns whether the text has
     /// ended.
-    pub fn grow(&mut self, piece: &[u8], stops: &Stops<'_>, tell: &mut dyn FnMut(&[u8])) -> bool {
+    ///
+    /// # Errors
+    /// That of `tell`.
+    pub fn grow(
+        &mut self,
+        piece: &[u8],
+        stops: &Stops<'_>,
+        tell: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
         for &byte in piece {
             if self.has_ended {
                 break;
@@ -29,8 +39,8 @@ impl Growing {
             true => 0,
             false => stops.held(&self.bytes),
         };
-        self.tell(held, tell);
-        self.has_ended
+        self.tell(held, tell)?;
+        Ok(self.has_ended)
     }
 
     /// Whether a stop has ended it.
@@ -39,17 +49,21 @@ impl Growing {
     }
 
     /// Hands over the rest, and returns the text.
-    pub fn finish(mut self, tell: &mut dyn FnMut(&[u8])) -> Vec<u8> {
-        self.tell(0, tell);
-        self.bytes
+    ///
+    /// # Errors
+    /// That of `tell`.
+    pub fn finish(mut self, tell: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Vec<u8>> {
+        self.tell(0, tell)?;
+        Ok(self.bytes)
     }
 
     /// Hands over what is new but the last `held` bytes.
-    fn tell(&mut self, held: usize, tell: &mut dyn FnMut(&[u8])) {
+    fn tell(&mut self, held: usize, tell: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let known = self.bytes.len() - held;
         if known > self.n_told {
-            tell(&self.bytes[self.n_told..known]);
+            tell(&self.bytes[self.n_told..known])?;
             self.n_told = known;
         }
+        Ok(())
     }
 }

@@ -104,13 +104,13 @@ impl TextModel {
     /// number; those that a stop may begin with are held back until it is clear.
     ///
     /// # Errors
-    /// As [`generate_tokens`].
+    /// As [`generate_tokens`], and that of `tell`, which ends all texts.
     pub fn write(
         &self,
         prompts: &[Vec<u32>],
         options: &TokenGeneration,
         stop: &[String],
-        tell: &mut dyn FnMut(usize, &str),
+        tell: &mut dyn FnMut(usize, &str) -> Result<()>,
     ) -> Result<Vec<String>> {
         write_texts((&self.model, &self.tokenizer), prompts, options, stop, tell)
     }
@@ -125,7 +125,7 @@ impl TextModel {
         prompt: &[u32],
         options: &TokenGeneration,
         stop: &[String],
-        tell: &mut dyn FnMut(&str),
+        tell: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<String> {
         let mut tell = |_: usize, new: &str| tell(new);
         let texts = grown(&self.tokenizer, 1, stop, &mut tell, |take| {
@@ -144,7 +144,7 @@ pub fn write_texts(
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],
-    tell: &mut dyn FnMut(usize, &str),
+    tell: &mut dyn FnMut(usize, &str) -> Result<()>,
 ) -> Result<Vec<String>> {
     let n_texts = prompts.len() * options.n_texts;
     grown(tokenizer, n_texts, stop, tell, |take| {
@@ -157,7 +157,7 @@ fn grown(
     tokenizer: &Tokenizer,
     n_texts: usize,
     stop: &[String],
-    tell: &mut dyn FnMut(usize, &str),
+    tell: &mut dyn FnMut(usize, &str) -> Result<()>,
     generate: impl FnOnce(&mut dyn FnMut(usize, u32) -> Result<bool>) -> Result<()>,
 ) -> Result<Vec<String>> {
     let stop: Vec<Vec<u8>> = stop.iter().map(|text| text.clone().into_bytes()).collect();
@@ -169,15 +169,15 @@ fn grown(
     generate(&mut |number, token| {
         let (stream, text) = &mut texts[number];
         let piece = stream.push(token)?.unwrap_or_default();
-        Ok(text.grow(piece.as_bytes(), &stops, &mut |new| tell(number, new)))
+        text.grow(piece.as_bytes(), &stops, &mut |new| tell(number, new))
     })?;
     let texts = texts.into_iter().enumerate();
     let finished = texts.map(|(number, (stream, mut text))| {
         let mut tell = |new: &[u8]| tell(number, new);
         if !text.has_ended() {
-            text.grow(stream.finish()?.as_bytes(), &stops, &mut tell);
+            text.grow(stream.finish()?.as_bytes(), &stops, &mut tell)?;
         }
-        Ok(String::from_utf8_lossy(&text.finish(&mut tell)).into_owned())
+        Ok(String::from_utf8_lossy(&text.finish(&mut tell)?).into_owned())
     });
     finished.collect()
 }

@@ -166,7 +166,7 @@ impl Task for TokenTask {
         let ends = tokenizer.specials().eos.into_iter().collect();
         let options = TokenGeneration::new(section.max_tokens(), section.sampling(seed), ends);
         let parts = (self.model.module(), tokenizer);
-        write_texts(parts, &prompts, &options, &[], &mut |_, _| {})
+        write_texts(parts, &prompts, &options, &[], &mut |_, _| Ok(()))
     }
 
     fn as_tokens(&self) -> Option<&TokenTask> {
