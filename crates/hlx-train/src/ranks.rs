@@ -91,10 +91,11 @@ pub fn agreed_on<T>(group: &Group, made: Result<T>) -> Result<T> {
     }
 }
 
-/// An error as one line.
+/// An error as one line, with the control characters of names and messages escaped.
 pub fn one_line(error: &anyhow::Error) -> String {
     let line = format!("{error:#}");
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    hlx_core::printable(&line).into_owned()
 }
 
 /// Which of the ranks on its host this one is, and how many there are.

@@ -1,6 +1,6 @@
 //! `hlx chat`: a conversation with a model on the terminal.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
@@ -8,8 +8,9 @@ use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration};
 
 use crate::generate::DrawingArguments;
+use crate::print::Streamed;
 use crate::weights::WeightsArguments;
-use crate::{DeviceArgument, print_error};
+use crate::{DeviceArgument, print};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -51,14 +52,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut conversation = conversation.with_context(folder)?;
     let ends = model.end_tokens.clone();
     let options = TokenGeneration::new(arguments.max_tokens, sampling, ends);
-    println!("/exit ends the conversation, /clear forgets it");
+    print::say!("/exit ends the conversation, /clear forgets it")?;
     let mut line = String::new();
     loop {
-        write_now("> ")?;
+        print::text("> ")?;
         line.clear();
         let n_read = stdin.lock().read_line(&mut line);
         if n_read.context("standard input")? == 0 {
-            println!();
+            print::say!("")?;
             return Ok(());
         }
         match line.trim() {
@@ -66,24 +67,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "/exit" => return Ok(()),
             "/clear" => conversation.clear(),
             text => {
-                let mut printed = Ok(());
-                let mut tell = |new: &str| {
-                    if printed.is_ok() {
-                        printed = write_now(new);
-                    }
-                };
+                let mut shown = Streamed::default();
+                let mut tell = |new: &str| shown.print(new.as_bytes());
                 match conversation.say(text, &options, &arguments.stop, &mut tell) {
-                    Ok(_) => write_now("\n")?,
-                    Err(error) => print_error(&error),
+                    Ok(_) => print::text("\n")?,
+                    Err(error) if print::is_of_output(&error) => return Err(error),
+                    Err(error) => print::error(&error),
                 }
-                printed?;
             }
         }
     }
-}
-
-fn write_now(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("standard output")
 }

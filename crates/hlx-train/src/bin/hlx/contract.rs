@@ -6,9 +6,10 @@ use anyhow::{Context as _, Result};
 use hlx_contract::spirv::Reflection;
 use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product_example};
 use hlx_core::files::{self, Output};
-use hlx_store::Store;
+use hlx_store::{Handle, Store};
 
 use crate::output::output_beside;
+use crate::print::{self, say};
 use crate::run::read_contract;
 use crate::store::StoreArgument;
 
@@ -67,27 +68,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let out = place(out.as_deref(), &store)?;
             let kernel = product_example(&store, *size as usize)?;
             write(out, &kernel.to_json()?)?;
-            eprintln!("contract {}", kernel.handle()?);
+            say_handle(&kernel.handle()?);
         }
         Verb::Pipeline { size, out } => {
             let out = place(out.as_deref(), &store)?;
             let pipeline = pipeline_example(&store, *size as usize)?;
             write(out, &pipeline.to_json()?)?;
-            eprintln!("contract {}", pipeline.handle()?);
+            say_handle(&pipeline.handle()?);
         }
         Verb::Shader { file, entry_point } => {
             let bytes = files::read(file).with_context(|| file.display().to_string())?;
             let mut shader = Shader::compute(&bytes);
             shader.entry_point.clone_from(entry_point);
             let reflection = inspect(&shader).with_context(|| file.display().to_string())?;
-            println!("{}", shader.put(&store)?);
-            describe(&reflection);
+            say!("{}", shader.put(&store)?)?;
+            describe(&reflection)?;
         }
-        Verb::Put { file } => println!("{}", read_contract(&store, file)?.put(&store)?),
+        Verb::Put { file } => say!("{}", read_contract(&store, file)?.put(&store)?)?,
         Verb::Show { contract } => {
             let contract: Contract = read_contract(&store, contract)?;
-            print!("{}", contract.to_json()?);
-            eprintln!("contract {}", contract.handle()?);
+            print::text(&contract.to_json()?)?;
+            say_handle(&contract.handle()?);
         }
     }
     Ok(())
@@ -114,14 +115,16 @@ fn write(place: Option<Place<'_>>, text: &str) -> Result<()> {
             let written = output.write(text.as_bytes());
             written.with_context(|| path.display().to_string())
         }
-        None => {
-            print!("{text}");
-            Ok(())
-        }
+        None => print::text(text),
     }
 }
 
-fn describe(reflection: &Reflection) {
+/// Prints the handle of a contract beside the contract itself.
+fn say_handle(handle: &Handle) {
+    print::on_stderr(&format!("contract {handle}\n"));
+}
+
+fn describe(reflection: &Reflection) -> Result<()> {
     for info in reflection.bindings.values() {
         let kinds: Vec<&str> = info.elements.iter().map(|kind| kind.name()).collect();
         let access = match (info.reads, info.writes) {
@@ -130,16 +133,16 @@ fn describe(reflection: &Reflection) {
             (false, true) => "written",
             (false, false) => "unused",
         };
-        println!(
+        say!(
             "binding {} `{}`: {}, {access}",
             info.binding,
             info.name,
             kinds.join(" or ")
-        );
+        )?;
     }
     for (id, constant) in &reflection.constants {
         let (name, kind, default) = (&constant.name, constant.kind.name(), constant.default);
-        println!("constant {id} `{name}`: {kind}, {default:#x} if left out");
+        say!("constant {id} `{name}`: {kind}, {default:#x} if left out")?;
     }
     let kind = |word: &Option<_>| {
         word.map_or("padding", |kind: hlx_contract::spirv::ScalarKind| {
@@ -147,8 +150,9 @@ fn describe(reflection: &Reflection) {
         })
     };
     let words: Vec<&str> = reflection.push_constants.iter().map(kind).collect();
-    println!("push constants: [{}]", words.join(", "));
+    say!("push constants: [{}]", words.join(", "))?;
     if let Ok(size) = reflection.workgroup_size(&[]) {
-        println!("workgroup size, without constants: {size:?}");
+        say!("workgroup size, without constants: {size:?}")?;
     }
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! The ranks of a run: with `hlx train --devices` the process that the user starts is rank 0 and starts
 //! the others; under `mpirun`, `srun` or `torchrun` all have been started.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -167,12 +166,14 @@ impl Crew {
         &self.group
     }
 
-    /// Ends after a run, with the status that says how it has ended: the same on all ranks.
-    pub fn end(&self, outcome: &Outcome) -> ExitCode {
+    /// Ends after a run, with the status that says how it has ended: the same on all ranks, unless standard
+    /// output was full.
+    pub fn end(&self, outcome: &Outcome, is_printed: bool) -> ExitCode {
         self.wait();
         match &outcome.not_finite {
             _ if outcome.interrupted => ExitCode::from(STATUS),
             Some(_) => ExitCode::from(NOT_FINITE),
+            None if !is_printed => ExitCode::FAILURE,
             None => ExitCode::SUCCESS,
         }
     }
@@ -182,7 +183,7 @@ impl Crew {
     pub fn fail(self, error: &anyhow::Error) -> ExitCode {
         let not_finite = error.downcast_ref::<NotFinite>().is_some();
         if self.group.is_alone() {
-            crate::print_error(error);
+            crate::print::error(error);
             return match not_finite {
                 true => ExitCode::from(NOT_FINITE),
                 false => ExitCode::FAILURE,
@@ -190,7 +191,7 @@ impl Crew {
         }
         if not_finite {
             if self.group.is_first() {
-                crate::print_error(error);
+                crate::print::error(error);
             }
             // All ranks end here after the same step: none is to be taken for lost by one that is a little behind.
             let left = self.group.leave();
@@ -199,18 +200,18 @@ impl Crew {
         }
         if error.downcast_ref::<Refused>().is_some() {
             if self.group.is_first() {
-                crate::print_error(error);
+                crate::print::error(error);
             }
             self.group.quit();
             self.wait();
             return ExitCode::from(REFUSED);
         }
         match self.group.lost() {
-            Some(lost) => crate::print_error(&lost.into()),
+            Some(lost) => crate::print::error(&lost.into()),
             None => {
                 // Printed first: a launcher may end this process once others end.
                 let name = self.group.name(self.group.rank());
-                crate::print_error(&anyhow::anyhow!("{name}: {}", one_line(error)));
+                crate::print::error(&anyhow::anyhow!("{name}: {}", one_line(error)));
                 self.group.fail(&one_line(error));
             }
         }
@@ -218,7 +219,7 @@ impl Crew {
         if self.ends_at_once {
             // A launcher ends the others as soon as one ends: they print their line first.
             std::thread::sleep(LAST_WORDS);
-            flush_and_exit(1);
+            exit_now(1);
         }
         ExitCode::FAILURE
     }
@@ -242,14 +243,8 @@ impl Crew {
 
 /// Ends a rank that computes on although another is lost, which no call of its own has noticed.
 fn end(lost: &hlx_train::ranks::RankError) {
-    crate::print_error(&lost.clone().into());
-    flush_and_exit(1);
-}
-
-/// Ends the process without exit handlers.
-fn flush_and_exit(status: i32) -> ! {
-    let _ = std::io::stdout().flush();
-    exit_now(status)
+    crate::print::error(&lost.clone().into());
+    exit_now(1);
 }
 
 /// The devices of `--devices`, one a rank.

@@ -1,6 +1,5 @@
 //! `hlx data`: text to token shards, their verification, and pairs drawn from a grammar.
 
-use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use hlx_text::{
 use hlx_train::model_folder::{CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE};
 
 use crate::output::output;
+use crate::print::{self, say};
 use crate::progress::{ShareBar, speed};
 use crate::tokenizer::Inputs;
 
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Verb::Verify { folder } => {
             let shards = TokenShards::open(folder)?;
             shards.verify()?;
-            println!("{} is whole: {}", folder.display(), describe(&shards));
+            say!("{} is whole: {}", folder.display(), describe(&shards))?;
             Ok(())
         }
         Verb::AsciiPairs(arguments) => arguments.run(),
@@ -109,13 +109,9 @@ impl AsciiPairsArguments {
             Some((file, out)) if !out.is_stdout() => {
                 let written = out.write(&lines);
                 written.with_context(|| file.display().to_string())?;
-                println!("{}: {} pairs", file.display(), pairs.len());
+                say!("{}: {} pairs", file.display(), pairs.len())?;
             }
-            _ => match std::io::stdout().write_all(&lines) {
-                // The reader has as many pairs as it wants.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-                written => written.context("standard output")?,
-            },
+            _ => print::bytes(&lines)?,
         }
         Ok(())
     }
@@ -134,12 +130,12 @@ impl PrepareArguments {
             ControlFlow::Continue(())
         })?;
         let time = bar.finish();
-        println!(
+        say!(
             "{}: {}; {}",
             self.out.display(),
             describe(&shards),
             speed(last.n_bytes, time)
-        );
+        )?;
         Ok(())
     }
 

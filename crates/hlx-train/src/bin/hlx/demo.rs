@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::DeviceArgument;
+use crate::print::say;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -25,21 +26,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn scalar(device: &DeviceArgument) -> Result<()> {
     let ctx = device.open()?;
-    println!("{}", ctx.info());
+    say!("{}", ctx.info())?;
+    let mut printed = Ok(());
     let last = hlx_train::demo::scalar(&ctx, |epoch| {
         let loss = shortened(epoch.loss);
-        println!(
+        let next = say!(
             "epoch {:>3}  loss {loss:>12}  w {:.6}",
-            epoch.number, epoch.weight
+            epoch.number,
+            epoch.weight
         );
+        if printed.is_ok() {
+            printed = next;
+        }
     })?;
-    println!(
+    printed?;
+    say!(
         "w = {:.6} after {} epochs, bits {:#010x}",
         last.weight,
         last.number,
         last.weight.to_bits()
-    );
-    Ok(())
+    )
 }
 
 /// Three decimals, or as many as a small loss needs.

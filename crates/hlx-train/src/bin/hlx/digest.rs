@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use hlx_train::run::RunFolder;
 
+use crate::print::say;
+
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The run folder, or one of its checkpoints.
@@ -19,11 +21,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     hlx_train::trained::prove(&checkpoint)?;
     let digests = &checkpoint.digests;
     if arguments.json {
-        println!("{}", serde_json::to_string(digests)?);
+        say!("{}", serde_json::to_string(digests)?)?;
         return Ok(());
     }
-    println!("step       {}", digests.step);
-    println!("parameters {}", digests.parameters);
-    println!("optimizer  {}", digests.optimizer);
-    Ok(())
+    say!("step       {}", digests.step)?;
+    say!("parameters {}", digests.parameters)?;
+    say!("optimizer  {}", digests.optimizer)
 }

@@ -9,6 +9,8 @@ use hlx_kernels::integer::{
 };
 use hlx_kernels::matmul::Epilogue;
 
+use crate::print::say;
+
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print JSON instead of text.
@@ -36,32 +38,31 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 Err(error) => Ok(serde_json::json!({ "info": info, "error": error.to_string() })),
             })
             .collect::<Result<_>>()?;
-        println!("{}", serde_json::to_string_pretty(&devices)?);
+        say!("{}", serde_json::to_string_pretty(&devices)?)?;
         return Ok(());
     }
-    println!("hlx {}", env!("CARGO_PKG_VERSION"));
-    println!("shaders {}", hlx_train::run::shaders_digest());
+    say!("hlx {}", env!("CARGO_PKG_VERSION"))?;
+    say!("shaders {}", hlx_train::run::shaders_digest())?;
     for (info, context) in &opened {
-        print_device(info);
+        print_device(info)?;
         match context {
-            Err(error) => println!("  refused     {error}"),
+            Err(error) => say!("  refused     {error}")?,
             Ok(context) => {
                 let rate = integer_rate(context)?;
-                println!(
+                say!(
                     "  integers    by {}: {}",
                     instructions(context),
                     written(rate)
-                );
+                )?;
                 for check in &context.probe().checks {
                     let mark = if check.passed { "ok" } else { "FAILED" };
-                    println!("  probe       {}: {} ({mark})", check.name, check.finding);
+                    say!("  probe       {}: {} ({mark})", check.name, check.finding)?;
                 }
             }
         }
     }
     let chosen = Context::open_from_env("auto")?;
-    println!("\nwithout --device, programs run on {}", chosen.info());
-    Ok(())
+    say!("\nwithout --device, programs run on {}", chosen.info())
 }
 
 /// The rate of products over integers, their operands prepared: operations of f32 a second, the best of a few runs.
@@ -99,32 +100,32 @@ fn written(flops_per_second: f64) -> String {
     }
 }
 
-fn print_device(info: &DeviceInfo) {
+fn print_device(info: &DeviceInfo) -> Result<()> {
     let kind = match info.kind {
         DeviceKind::Cpu => "CPU device",
         DeviceKind::VulkanGpu => "GPU",
         DeviceKind::VulkanSoftware => "software Vulkan driver",
     };
-    println!("\n{} [{}]", info.name, info.selector);
-    println!("  kind        {kind}");
-    println!("  driver      {}", info.driver);
-    println!(
+    say!("\n{} [{}]", info.name, info.selector)?;
+    say!("  kind        {kind}")?;
+    say!("  driver      {}", info.driver)?;
+    say!(
         "  memory      {:.1} GiB",
         info.memory_bytes as f64 / f64::from(1 << 30)
-    );
-    println!(
+    )?;
+    say!(
         "  binding     at most {:.1} GiB",
         info.max_binding_words as f64 * 4.0 / f64::from(1 << 30)
-    );
+    )?;
     if info.kind != DeviceKind::Cpu {
-        println!(
+        say!(
             "  workgroup   at most {} invocations",
             info.max_workgroup_invocations
-        );
-        println!(
+        )?;
+        say!(
             "  shared      {} KiB for a workgroup",
             info.shared_memory_bytes / 1024
-        );
+        )?;
     }
-    println!("  subgroup    {}", info.subgroup_size);
+    say!("  subgroup    {}", info.subgroup_size)
 }

@@ -19,6 +19,7 @@ use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
 use crate::output::output;
+use crate::print::say;
 use crate::report::print_matrix;
 use crate::weights::WeightsArguments;
 
@@ -136,17 +137,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "exact_answers": exact.map(|(n_exact, _)| n_exact), "answers": exact.map(|(_, n)| n),
             "misread": images.map(|report| report.misread.len()),
         });
-        println!("{line}");
+        say!("{line}")?;
         return Ok(());
     }
-    print_loss(&found);
+    print_loss(&found)?;
     if let Some(loss) = found.loss_with_end.filter(|_| pairs.is_some()) {
-        println!("           {loss:.5} with the end bytes");
+        say!("           {loss:.5} with the end bytes")?;
     }
-    println!("samples    {}", found.n_samples);
-    print_exact(exact);
+    say!("samples    {}", found.n_samples)?;
+    print_exact(exact)?;
     if let Some(report) = images {
-        print_matrix(&report);
+        print_matrix(&report)?;
     }
     Ok(())
 }
@@ -158,14 +159,15 @@ fn files_below(path: &Path) -> Vec<PathBuf> {
     files.chain([path.to_owned()]).collect()
 }
 
-fn print_loss(found: &Evaluation) {
+fn print_loss(found: &Evaluation) -> Result<()> {
     let (over, more) = (found.over(), found.right() + &found.perplexity_text());
-    println!("loss       {:.5} over {over}{more}", found.loss);
+    say!("loss       {:.5} over {over}{more}", found.loss)
 }
 
-fn print_exact(exact: Option<(usize, usize)>) {
-    if let Some((n_exact, n)) = exact {
-        println!("exact      {n_exact} of {n} answers (greedy decoding)");
+fn print_exact(exact: Option<(usize, usize)>) -> Result<()> {
+    match exact {
+        Some((n_exact, n)) => say!("exact      {n_exact} of {n} answers (greedy decoding)"),
+        None => Ok(()),
     }
 }
 
@@ -211,13 +213,12 @@ impl Arguments {
                 "length": length, "evaluation": found,
                 "exact_answers": exact.map(|(n_exact, _)| n_exact), "answers": exact.map(|(_, n)| n),
             });
-            println!("{line}");
+            say!("{line}")?;
             return Ok(());
         }
-        print_loss(&found);
-        println!("rows       {n_rows} of at most {length} tokens");
-        print_exact(exact);
-        Ok(())
+        print_loss(&found)?;
+        say!("rows       {n_rows} of at most {length} tokens")?;
+        print_exact(exact)
     }
 
     /// The data's tokens must be the model's: those of its tokenizer, where one lies beside it.

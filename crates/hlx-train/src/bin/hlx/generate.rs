@@ -1,6 +1,5 @@
 //! `hlx generate`: text from a trained model; the same seed gives the same text on every device.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
@@ -13,6 +12,7 @@ use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 
 use crate::DeviceArgument;
+use crate::print::{self, Streamed, say};
 use crate::weights::WeightsArguments;
 
 /// How tokens are drawn.
@@ -78,22 +78,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.weights.opening(),
         &sampling,
     )?;
-    let mut out = std::io::stdout().lock();
     if prompts.len() == 1 && arguments.samples == 1 && !arguments.json {
-        // The bytes as they are: a cut through a character is the terminal's to show. A closed pipe
-        // shows at the end.
-        let mut printed = Ok(());
-        let mut tell = |_: usize, bytes: &[u8]| {
-            if printed.is_ok() {
-                printed = out.write_all(bytes).and_then(|()| out.flush());
-            }
-        };
+        let mut shown = Streamed::default();
+        let mut tell = |_: usize, bytes: &[u8]| shown.print(bytes);
         source.write(&prompts, arguments, sampling, &mut tell)?;
-        return printed
-            .and_then(|()| out.write_all(b"\n"))
-            .context("standard output");
+        return print::text("\n");
     }
-    let texts = source.write(&prompts, arguments, sampling, &mut |_, _| {})?;
+    let texts = source.write(&prompts, arguments, sampling, &mut |_, _| Ok(()))?;
     let of_texts = prompts
         .iter()
         .flat_map(|prompt| std::iter::repeat_n(prompt, arguments.samples as usize));
@@ -102,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             true => serde_json::json!({"prompt": prompt, "text": text}).to_string(),
             false => format!("> {prompt}\n{text}\n"),
         };
-        writeln!(out, "{line}").context("standard output")?;
+        say!("{line}")?;
     }
     Ok(())
 }
@@ -136,7 +127,7 @@ impl Source {
         prompts: &[String],
         arguments: &Arguments,
         sampling: Sampling,
-        tell: &mut dyn FnMut(usize, &[u8]),
+        tell: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<Vec<String>> {
         let n_texts = arguments.samples as usize;
         match self {
@@ -161,7 +152,7 @@ impl Source {
                 let prompts = prompts.iter().map(|prompt| text.encode(prompt));
                 let prompts = prompts.collect::<Result<Vec<_>>>()?;
                 text.write(&prompts, &options, &arguments.stop, &mut |number, new| {
-                    tell(number, new.as_bytes());
+                    tell(number, new.as_bytes())
                 })
             }
         }

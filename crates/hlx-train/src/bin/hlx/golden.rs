@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use hlx_core::files::Output;
-use hlx_core::{Context, DeviceInfo};
+use hlx_core::{Context, DeviceInfo, environment};
 use hlx_train::golden::{GoldenDigests, GoldenFile, GoldenRun};
 use serde_json::json;
+
+use crate::print::{self, say};
 
 /// The options of `--golden`.
 pub struct Options<'a> {
@@ -50,21 +52,23 @@ pub fn run(options: &Options<'_>) -> Result<Verdict> {
         (None, Some(_)) => None,
     };
     let (mut lines, mut n_differ, mut n_failed) = (Vec::new(), 0, 0);
-    for selector in selectors(options.devices) {
+    // Whoever reads no further still wants to know the verdict, which is the exit status.
+    let mut printed = Ok(());
+    for selector in selectors(options.devices)? {
         match train(&selector) {
             Ok(trained) => {
                 // Without a file to compare with, the first device is the reference.
                 let file = expected.get_or_insert_with(|| GoldenFile::new(trained.digests.clone()));
                 n_differ += trained.differences(file).len();
-                if !options.json {
-                    trained.print(file);
+                if !options.json && printed.is_ok() {
+                    printed = trained.print(file);
                 }
                 lines.push(trained.to_json(file));
             }
             Err(error) => {
                 n_failed += 1;
                 lines.push(json!({ "selector": selector, "error": format!("{error:#}") }));
-                crate::print_error(&error.context(selector));
+                crate::print::error(&error.context(selector));
             }
         }
     }
@@ -75,40 +79,38 @@ pub fn run(options: &Options<'_>) -> Result<Verdict> {
     };
     if options.json {
         let equal = matches!(verdict, Verdict::Equal);
-        println!(
+        printed = say!(
             "{}",
             json!({ "kind": "golden", "equal": equal, "devices": lines })
         );
     }
     match (options.write, expected, &verdict) {
-        (Some(path), Some(file), Verdict::Equal) => write(&file, path, options.json)?,
+        (Some(path), Some(file), Verdict::Equal) => {
+            file.write(path)?;
+            if !options.json && printed.is_ok() {
+                printed = say!("written    {}", path.display());
+            }
+        }
         (Some(path), ..) => bail!(
             "{}: is not written, the devices do not agree",
             path.display()
         ),
         _ => {}
     }
+    print::or_closed(printed)?;
     Ok(verdict)
 }
 
-fn write(file: &GoldenFile, path: &Path, json: bool) -> Result<()> {
-    file.write(path)?;
-    if !json {
-        println!("written    {}", path.display());
-    }
-    Ok(())
-}
-
 /// The requested devices: the environment's first of all, then the arguments', else all.
-fn selectors(devices: &[String]) -> Vec<String> {
-    match std::env::var("HLX_DEVICE") {
-        Ok(selector) if !selector.is_empty() => vec![selector],
-        _ if devices.is_empty() => Context::devices()
+fn selectors(devices: &[String]) -> Result<Vec<String>> {
+    Ok(match environment::text("HLX_DEVICE")? {
+        Some(selector) => vec![selector],
+        None if devices.is_empty() => Context::devices()
             .into_iter()
             .map(|info| info.selector)
             .collect(),
-        _ => devices.to_vec(),
-    }
+        None => devices.to_vec(),
+    })
 }
 
 fn train(selector: &str) -> Result<Trained> {
@@ -147,8 +149,8 @@ impl Trained {
         differences
     }
 
-    fn print(&self, file: &GoldenFile) {
-        println!("{}, {}", self.info, self.info.driver);
+    fn print(&self, file: &GoldenFile) -> Result<()> {
+        say!("{}, {}", self.info, self.info.driver)?;
         let differences = self.differences(file);
         for (run, seconds) in GoldenRun::ALL.into_iter().zip(self.seconds) {
             let mut own = differences
@@ -160,12 +162,13 @@ impl Trained {
             } else {
                 "equal"
             };
-            println!("  {:<12} {verdict:<8} {seconds:.2} s", run.name());
+            say!("  {:<12} {verdict:<8} {seconds:.2} s", run.name())?;
             for (_, name, expected, found) in own {
-                println!("    {name:<10} expected {expected}");
-                println!("    {:<10} found    {found}", "");
+                say!("    {name:<10} expected {expected}")?;
+                say!("    {:<10} found    {found}", "")?;
             }
         }
+        Ok(())
     }
 
     fn to_json(&self, file: &GoldenFile) -> serde_json::Value {

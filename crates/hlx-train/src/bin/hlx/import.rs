@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use hlx_train::model_folder;
 
+use crate::print::say;
+
 #[derive(clap::Args)]
 pub struct Import {
     /// The Hugging Face folder: config.json, model.safetensors or its parts, tokenizer.json.
@@ -32,12 +34,10 @@ pub fn import(arguments: &Import) -> Result<()> {
         }
     };
     let n_parameters = model_folder::import(&arguments.folder, &out)?;
-    println!("{n_parameters} parameters in {}", out.display());
-    Ok(())
+    say!("{n_parameters} parameters in {}", out.display())
 }
 
 pub fn export(arguments: &Export) -> Result<()> {
     model_folder::export(&arguments.model, &arguments.folder)?;
-    println!("{}", arguments.folder.display());
-    Ok(())
+    say!("{}", arguments.folder.display())
 }

@@ -9,6 +9,7 @@ use hlx_train::model_folder::{self, Opening};
 
 use crate::DeviceArgument;
 use crate::output::output;
+use crate::print::say;
 use crate::weights::{AdapterArgument, ArithmeticArgument, DtypeArgument};
 
 #[derive(clap::Args)]
@@ -72,8 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let found = model_folder::gradients(&model, &ids, &targets)?;
     save_npy(&arguments.out, &found.logits)?;
     save_safetensors(out, &found.by_name)?;
-    println!("loss {}", found.loss);
-    Ok(())
+    say!("loss {}", found.loss)
 }
 
 impl Arguments {

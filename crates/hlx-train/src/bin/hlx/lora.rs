@@ -15,6 +15,8 @@ use hlx_train::model_folder::{
 use hlx_train::task::Sizes;
 use hlx_train::trained::Trained;
 
+use crate::print::say;
+
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The run folder, one of its checkpoints, or RUN/best; with --adapter, the folder of the model that it
@@ -64,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     new.write(&own, &companions)?;
     for (name, _) in own {
-        println!("{}", arguments.out.join(name).display());
+        say!("{}", arguments.out.join(name).display())?;
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
 //! `hlx`: trains, evaluates and runs HLX's models from the command line.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod chat;
 mod contract;
@@ -13,28 +12,28 @@ mod generate;
 mod golden;
 mod import;
 mod interrupt;
+mod log;
 mod logits;
 mod lora;
 mod output;
 mod perplexity;
 mod plot;
+mod print;
 mod progress;
 mod report;
 mod run;
 mod store;
 mod tokenizer;
 mod train;
+mod usage;
 mod verify;
 mod weights;
 
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use hlx_core::Context;
-use hlx_train::ranks::one_line;
-use tracing_subscriber::EnvFilter;
 
 /// Neural networks with the same bits on any Vulkan GPU and on the CPU.
 #[derive(Parser)]
@@ -101,13 +100,16 @@ impl DeviceArgument {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    log::start();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage::print(error),
+    };
+    if let Err(error) = hlx_core::environment::check() {
+        print::error(&error.into());
+        return ExitCode::from(usage::STATUS);
+    }
+    log::warn_of_unknown_variables();
     let done = match arguments.verb {
         Verb::Train(arguments) => return train::run(&arguments),
         Verb::Eval(arguments) => eval::run(&arguments),
@@ -131,16 +133,10 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if print::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            print_error(&error);
+            print::error(&error);
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints an error in one line, by one write: several ranks may print at once.
-fn print_error(error: &anyhow::Error) {
-    let line = format!("error: {}\n", one_line(error));
-    // Nobody is left to be told of a closed pipe.
-    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -9,6 +9,7 @@ use hlx_train::perplexity::{perplexity, usual_length};
 use hlx_train::run::RunFolder;
 
 use crate::DeviceArgument;
+use crate::print::say;
 use crate::weights::WeightsArguments;
 
 #[derive(clap::Args)]
@@ -53,16 +54,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "step": run.map(|(_, checkpoint)| checkpoint.digests.step),
             "length": length, "stride": stride, "perplexity": found,
         });
-        println!("{line}");
+        say!("{line}")?;
         return Ok(());
     }
     let n = found.n_tokens.unwrap_or(found.n_bytes);
-    println!("perplexity {:.4} over {n} {what}", found.perplexity);
-    println!(
+    say!("perplexity {:.4} over {n} {what}", found.perplexity)?;
+    say!(
         "loss       {:.5}, {:.5} bits a byte",
-        found.loss, found.bits_per_byte
-    );
-    println!("windows    of {length} {what}, {stride} apart");
+        found.loss,
+        found.bits_per_byte
+    )?;
+    say!("windows    of {length} {what}, {stride} apart")?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use hlx_train::model_folder::files_of;
 use hlx_train::run::{RunFolder, read_metrics};
 
 use crate::output::output;
+use crate::print::say;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -46,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let written = out.write(svg.as_bytes());
     written.with_context(|| arguments.out.display().to_string())?;
     if !out.is_stdout() {
-        println!("{}", arguments.out.display());
+        say!("{}", arguments.out.display())?;
     }
     Ok(())
 }

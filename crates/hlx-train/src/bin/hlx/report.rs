@@ -7,6 +7,8 @@ use hlx_train::image_report::{report_images, reported, write_report};
 use hlx_train::run::Checkpoint;
 use hlx_train::train::{Outcome, Trainer};
 
+use crate::print::say;
+
 /// Pairs answered at most; a larger corpus is sampled evenly.
 const MAX_ANSWERS: usize = 512;
 /// Translations shown.
@@ -47,22 +49,21 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
             "parameters": outcome.digests.parameters, "optimizer": outcome.digests.optimizer,
             "run": trainer.folder().path(),
         });
-        println!("{end}");
+        say!("{end}")?;
         return Ok(());
     }
-    print_losses(outcome);
+    print_losses(outcome)?;
     print_best(trainer)?;
-    print_answers(&answers, n_exact);
+    print_answers(&answers, n_exact)?;
     if !answers.is_empty() && trainer.split().eval.is_empty() {
-        println!("\n{ALL_TRAINED_ON}");
+        say!("\n{ALL_TRAINED_ON}")?;
     }
     if let Some(report) = images {
-        print_matrix(&report);
+        print_matrix(&report)?;
     }
-    println!("\nparameters {}", outcome.digests.parameters);
-    println!("optimizer  {}", outcome.digests.optimizer);
-    println!("run        {}", trainer.folder().path().display());
-    Ok(())
+    say!("\nparameters {}", outcome.digests.parameters)?;
+    say!("optimizer  {}", outcome.digests.optimizer)?;
+    say!("run        {}", trainer.folder().path().display())
 }
 
 /// Of a classifier: the confusion matrix over the images held out, or else over those trained on; it
@@ -77,49 +78,51 @@ fn images_of(trainer: &Trainer) -> Result<Option<ImageReport>> {
 }
 
 /// Prints the matrix, and how many images were misread.
-pub fn print_matrix(report: &ImageReport) {
-    println!("\n{}", report.matrix);
-    println!("misread    {} images", report.misread.len());
+pub fn print_matrix(report: &ImageReport) -> Result<()> {
+    say!("\n{}", report.matrix)?;
+    say!("misread    {} images", report.misread.len())
 }
 
-fn print_losses(outcome: &Outcome) {
+fn print_losses(outcome: &Outcome) -> Result<()> {
     let ended_by = match (outcome.reached_target, outcome.stopped_early) {
         (true, _) => ", the target is reached",
         (false, true) => ", stopped early: the held-out loss no longer improves",
         (false, false) => "",
     };
-    println!(
+    say!(
         "\n{} steps, {:.2} epochs{ended_by}",
-        outcome.step, outcome.epochs
-    );
+        outcome.step,
+        outcome.epochs
+    )?;
     if outcome.skipped > 0 {
-        println!(
+        say!(
             "skipped    {} steps whose loss or norm was not finite",
             outcome.skipped
-        );
+        )?;
     }
     if let Some(step) = outcome.first_non_finite {
-        println!("not finite the loss was NaN or infinite first at step {step}");
+        say!("not finite the loss was NaN or infinite first at step {step}")?;
     }
     match (outcome.train, outcome.last_loss) {
-        (Some(train), _) => println!(
+        (Some(train), _) => say!(
             "loss       {:.5} over the {} of the corpus{}",
             train.loss,
             train.over(),
             train.right()
-        ),
-        (None, Some(loss)) => println!("loss       {loss:.5} in the last log period"),
+        )?,
+        (None, Some(loss)) => say!("loss       {loss:.5} in the last log period")?,
         (None, None) => {}
     }
     if let Some(held_out) = outcome.held_out {
-        println!(
+        say!(
             "           {:.5} over {} held out{}{}",
             held_out.loss,
             held_out.over(),
             held_out.right(),
             held_out.perplexity_text()
-        );
+        )?;
     }
+    Ok(())
 }
 
 /// Names the checkpoint with the lowest loss where it is not the last.
@@ -129,23 +132,23 @@ fn print_best(trainer: &Trainer) -> Result<()> {
     };
     let digests = Checkpoint::stated(&path)?;
     if let Some(loss) = digests.loss.filter(|_| digests.step != trainer.step()) {
-        println!(
+        say!(
             "best       {loss:.5} at step {}: {}",
             digests.step,
             path.display()
-        );
+        )?;
     }
     Ok(())
 }
 
-fn print_answers(answers: &[Answer], n_exact: usize) {
+fn print_answers(answers: &[Answer], n_exact: usize) -> Result<()> {
     if answers.is_empty() {
-        return;
+        return Ok(());
     }
-    println!(
+    say!(
         "exact      {n_exact} of {} answers (greedy decoding)\n",
         answers.len()
-    );
+    )?;
     let shown: Vec<&Answer> = evenly_of(answers, SHOWN);
     let width = shown
         .iter()
@@ -153,7 +156,7 @@ fn print_answers(answers: &[Answer], n_exact: usize) {
         .max()
         .unwrap_or(0);
     for Answer { input, found, .. } in &shown {
-        println!("  {input:width$}  ->  {found}");
+        say!("  {input:width$}  ->  {found}")?;
     }
     let wrong: Vec<&Answer> = answers.iter().filter(|answer| !answer.is_exact()).collect();
     for Answer {
@@ -162,8 +165,9 @@ fn print_answers(answers: &[Answer], n_exact: usize) {
         found,
     } in wrong.iter().take(SHOWN)
     {
-        println!("  {input}: answered {found}, expected {expected}");
+        say!("  {input}: answered {found}, expected {expected}")?;
     }
+    Ok(())
 }
 
 /// At most `count` of the values, evenly spread.

@@ -9,6 +9,7 @@ use hlx_store::{Handle, Store};
 use serde_json::json;
 
 use crate::DeviceArgument;
+use crate::print::say;
 use crate::store::StoreArgument;
 
 #[derive(clap::Args)]
@@ -56,25 +57,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let execution = repeat(&prepared, &store, arguments.repeat)?;
     let handle = contract.handle()?;
     if arguments.json {
-        println!("{}", as_json(&contract, &handle, ctx.info(), &execution));
+        say!("{}", as_json(&contract, &handle, ctx.info(), &execution))?;
         return Ok(());
     }
-    println!("contract  {handle} {}", contract.name());
-    println!("device    {}", ctx.info());
+    say!("contract  {handle} {}", contract.name())?;
+    say!("device    {}", ctx.info())?;
     for output in &execution.outputs {
         let (port, dtype, shape) = (&output.port, output.dtype, &output.shape);
-        println!(
+        say!(
             "output    {} {} of {port}, {dtype} {shape:?}",
-            output.handle, port.name
-        );
+            output.handle,
+            port.name
+        )?;
     }
-    println!("result    {}", execution.handle);
+    say!("result    {}", execution.handle)?;
     match arguments.repeat {
-        1 => println!("run       {:.3} ms", execution.run_ms),
-        n => println!(
+        1 => say!("run       {:.3} ms", execution.run_ms)?,
+        n => say!(
             "run       {:.3} ms, the fastest of {n} with this result",
             execution.run_ms
-        ),
+        )?,
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `hlx store`: bytes and tensors under their SHA-256, from the command line.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use hlx_core::files;
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
 
 use crate::output::output_beside;
+use crate::print::{self, say};
 
 /// The option that selects the store.
 #[derive(clap::Args)]
@@ -99,11 +100,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             handle: Some(handle),
         } => {
             let info = store.verify(&handle.parse()?)?;
-            println!(
+            say!(
                 "{handle} is whole: {}",
                 describe(&info.content, info.length)
-            );
-            Ok(())
+            )
         }
         Verb::Verify { handle: None } => verify_all(&store),
         Verb::List => list(&store),
@@ -139,16 +139,13 @@ fn put(store: &Store, path: &Path, dtype: Option<&str>, shape: &[usize]) -> Resu
     let handle = store
         .put_reader(content, metadata.len(), &mut file)
         .with_context(named)?;
-    println!("{handle}");
-    Ok(())
+    say!("{handle}")
 }
 
 fn get(store: &Store, handle: &Handle, out: Option<&Path>) -> Result<()> {
     let Some(path) = out else {
         store.verify(handle)?;
-        let mut stdout = io::stdout().lock();
-        store.copy_to(handle, &mut stdout)?;
-        return stdout.flush().context("the standard output");
+        return print::through(|out| Ok(store.copy_to(handle, out).map(drop)?));
     };
     let out = output_beside(path, store)?;
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -161,39 +158,38 @@ fn get(store: &Store, handle: &Handle, out: Option<&Path>) -> Result<()> {
         false => error,
     })?;
     if !out.is_stdout() {
-        println!(
+        say!(
             "{}: {}",
             path.display(),
             describe(&info.content, info.length)
-        );
+        )?;
     }
     Ok(())
 }
 
 fn verify_all(store: &Store) -> Result<()> {
     let report = store.verify_all(|_, _| ())?;
-    for fault in &report.faults {
-        println!("{fault}");
-    }
+    let mut faults = report.faults.iter();
+    let printed = faults.try_for_each(|fault| say!("{fault}"));
     let (n_objects, n_faults) = (report.n_objects, report.faults.len());
     if n_faults > 0 {
         let store = store.path().display();
         bail!("{store}: {n_faults} faults among {n_objects} objects");
     }
+    printed?;
     let bytes = report.whole_bytes;
-    println!("{n_objects} objects are whole, {bytes} bytes");
-    Ok(())
+    say!("{n_objects} objects are whole, {bytes} bytes")
 }
 
 fn list(store: &Store) -> Result<()> {
     for entry in store.list()? {
         match entry.content {
-            Ok((content, length)) => println!("{} {}", entry.handle, describe(&content, length)),
-            Err(error) => println!("{error}"),
+            Ok((content, length)) => say!("{} {}", entry.handle, describe(&content, length))?,
+            Err(error) => say!("{error}")?,
         }
     }
     for (name, handle) in store.pins()? {
-        println!("pin {name} {handle}");
+        say!("pin {name} {handle}")?;
     }
     Ok(())
 }
@@ -201,9 +197,9 @@ fn list(store: &Store) -> Result<()> {
 fn collect(store: &Store, keep: &[Handle], options: GcOptions) -> Result<()> {
     let report = store.gc_with(keep, options)?;
     for handle in &report.removed {
-        println!("{handle}");
+        say!("{handle}")?;
     }
-    println!(
+    say!(
         "{} {} objects and {} leftover files, {} bytes; {} kept by name, {} too young",
         if options.dry_run {
             "would remove"
@@ -215,7 +211,7 @@ fn collect(store: &Store, keep: &[Handle], options: GcOptions) -> Result<()> {
         report.freed_bytes,
         report.n_kept,
         report.n_young
-    );
+    )?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use hlx_text::{BpeTrainer, ScanOptions, SourceFormat, TOKENIZER_FILE, count_words};
 
 use crate::output::output;
+use crate::print::say;
 use crate::progress::{ShareBar, speed};
 
 #[derive(clap::Args)]
@@ -120,9 +121,8 @@ fn train(arguments: &TrainArguments) -> Result<()> {
         return Ok(());
     }
     let (path, n) = (path.display(), tokenizer.vocabulary_size());
-    println!(
+    say!(
         "{path}: {n} tokens from {n_words} different words; {}",
         speed(n_bytes, time)
-    );
-    Ok(())
+    )
 }

@@ -1,6 +1,6 @@
 //! `hlx train`: a run from its configuration, with a log line a period and a closing report.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::DeviceArgument;
 use crate::crew::{self, Crew};
 use crate::interrupt::{self, Interrupt};
+use crate::print::{self, say};
 use crate::report::report;
 
 /// Where runs without `--out` lie, in the folder that the program is started in.
@@ -69,15 +70,27 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let (crew, devices) = match joined {
         Ok(joined) => joined,
         Err(error) => {
-            crate::print_error(&error);
+            print::error(&error);
             return ExitCode::from(2);
         }
     };
     let trained = crew.check();
     match trained.and_then(|()| arguments.train(crew.group(), &devices)) {
-        Ok(outcome) => crew.end(&outcome),
+        Ok(Ended { outcome, unprinted }) => {
+            if let Some(error) = &unprinted {
+                print::error(error);
+            }
+            crew.end(&outcome, unprinted.is_none())
+        }
         Err(error) => crew.fail(&error),
     }
+}
+
+/// How a run has ended.
+struct Ended {
+    outcome: Outcome,
+    /// Why standard output took not all that was printed, unless its reader was gone.
+    unprinted: Option<anyhow::Error>,
 }
 
 impl Arguments {
@@ -118,7 +131,7 @@ impl Arguments {
     }
 
     /// Trains, and returns how the run ended.
-    fn train(&self, group: &Group, devices: &[String]) -> Result<Outcome> {
+    fn train(&self, group: &Group, devices: &[String]) -> Result<Ended> {
         check_program(group)?;
         let config = agreed_on(group, self.configuration())?;
         agreed_on(group, check_count(group, &config))?;
@@ -147,29 +160,37 @@ impl Arguments {
             let interrupt = Interrupt::catch()?;
             let outcome = trainer.run(&mut Quiet(interrupt))?;
             group.leave()?;
-            return Ok(outcome);
+            return Ok(Ended {
+                outcome,
+                unprinted: None,
+            });
         }
         let mut screen = Screen::new(self.json, &trainer)?;
-        screen.head(&trainer)?;
+        let head = screen.head(&trainer);
+        screen.keep(head)?;
         let outcome = trainer.run(&mut screen)?;
         group.leave()?;
         screen.bar.finish_and_clear();
         let timing = timer.map(RunTimer::end).transpose()?;
         match &outcome.not_finite {
-            _ if outcome.interrupted => self.say_how_to_go_on(&trainer, &screen),
+            _ if outcome.interrupted => {
+                let said = self.say_how_to_go_on(&trainer, &screen);
+                screen.keep(said)?;
+            }
             Some(reason) if !reason.at_end => {}
-            _ => report(&trainer, &outcome, self.json)?,
+            _ => screen.keep(report(&trainer, &outcome, self.json))?,
         }
         if let Some(reason) = outcome.not_finite.clone() {
-            crate::print_error(&reason.into());
+            print::error(&reason.into());
         }
         if let Some(timing) = timing {
-            self.show_timing(
-                &timing.with_exchange(trainer.exchange_times()),
-                trainer.folder().path(),
-            )?;
+            let timing = timing.with_exchange(trainer.exchange_times());
+            screen.keep(self.show_timing(&timing, trainer.folder().path()))?;
         }
-        Ok(outcome)
+        Ok(Ended {
+            outcome,
+            unprinted: screen.unprinted,
+        })
     }
 
     /// Reads the configuration; `--data` stands for its `data.path`.
@@ -182,7 +203,7 @@ impl Arguments {
     }
 
     /// Says where the run was interrupted, and the command that goes on with it.
-    fn say_how_to_go_on(&self, trainer: &Trainer, screen: &Screen) {
+    fn say_how_to_go_on(&self, trainer: &Trainer, screen: &Screen) -> Result<()> {
         let run = trainer.folder().path();
         let (step, total) = (trainer.step(), trainer.total_steps());
         let resume = self.resume_command(run);
@@ -198,8 +219,7 @@ impl Arguments {
                 run.display()
             )
         };
-        // A closed pipe is no error: the checkpoint is saved.
-        let _ = screen.line(&text);
+        screen.line(&text)
     }
 
     /// The command line that goes on with this run.
@@ -235,12 +255,10 @@ impl Arguments {
         let path = named.unwrap_or_else(|| run.join("profile.json"));
         timing.write_trace(&path)?;
         if self.json {
-            println!("{}", timing.to_json());
-        } else {
-            println!("\n{}", timing.table());
-            println!("trace      {} (opens in ui.perfetto.dev)", path.display());
+            return say!("{}", timing.to_json());
         }
-        Ok(())
+        say!("\n{}", timing.table())?;
+        say!("trace      {} (opens in ui.perfetto.dev)", path.display())
     }
 
     fn start(&self) -> Result<Start> {
@@ -284,11 +302,13 @@ impl Observer for Quiet {
     }
 }
 
-/// The progress of the run on the screen: a bar on a terminal, lines everywhere.
+/// The progress of the run on the screen: a bar on a terminal, lines everywhere. A run goes on without
+/// standard output: its metrics are in its folder, too.
 struct Screen {
     json: bool,
     bar: ProgressBar,
     interrupt: Interrupt,
+    unprinted: Option<anyhow::Error>,
 }
 
 impl Screen {
@@ -312,6 +332,7 @@ impl Screen {
             json,
             bar,
             interrupt,
+            unprinted: None,
         })
     }
 
@@ -377,8 +398,19 @@ impl Screen {
 
     /// Prints a line above the bar.
     fn line(&self, text: &str) -> Result<()> {
-        let printed = self.bar.suspend(|| writeln!(std::io::stdout(), "{text}"));
-        printed.context("standard output")
+        self.bar.suspend(|| say!("{text}"))
+    }
+
+    /// Keeps the first error of a standard output that is full, which the program ends with, and forgets that
+    /// of a closed one.
+    fn keep(&mut self, printed: Result<()>) -> Result<()> {
+        match print::or_closed(printed) {
+            Err(error) if print::is_of_output(&error) => {
+                self.unprinted.get_or_insert(error);
+                Ok(())
+            }
+            printed => printed,
+        }
     }
 }
 
@@ -393,8 +425,9 @@ impl Observer for Screen {
         } else {
             line_of(metric)
         };
-        // A closed pipe does not stop the run.
-        let _ = self.line(&text);
+        let printed = self.line(&text);
+        // Nothing but standard output fails here.
+        let _ = self.keep(printed);
     }
 
     fn must_stop(&self) -> bool {

@@ -12,13 +12,14 @@ use hlx_train::verify::{Difference, Report, Source, Verification, VerifyOptions}
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::golden::{self, Options, Verdict};
+use crate::print::{self, say};
 
 /// The exit status of what differs.
 const DIFFERS: u8 = 1;
 /// The exit status of what cannot be checked.
 const CANNOT_CHECK: u8 = 2;
 
-/// Exit status: 0 equal, 1 differs, 2 cannot be checked.
+/// Exit status: 0 equal, 1 differs, 2 cannot be checked, or standard output is full.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The run folder.
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(Verdict::Differs) => ExitCode::from(DIFFERS),
         Ok(Verdict::CannotCheck) => ExitCode::from(CANNOT_CHECK),
         Err(error) => {
-            crate::print_error(&error);
+            crate::print::error(&error);
             ExitCode::from(CANNOT_CHECK)
         }
     }
@@ -101,17 +102,21 @@ impl Arguments {
             micro_batch_size: self.micro_batch_size,
         };
         let verification = Verification::new(&ctx, run, &options)?;
-        if !self.json {
-            head(&verification, &ctx.info().to_string());
-        }
+        // Whoever reads no further still wants to know the verdict, which is the exit status.
+        let mut printed = match self.json {
+            true => Ok(()),
+            false => head(&verification, &ctx.info().to_string()),
+        };
         let bar = progress_bar(verification.steps(), self.json);
         let report = verification.run(&mut |step| bar.set_position(step))?;
         bar.finish_and_clear();
-        if self.json {
-            println!("{}", to_json(&report)?);
-        } else {
-            print(&report);
+        if printed.is_ok() {
+            printed = match self.json {
+                true => say!("{}", to_json(&report)?),
+                false => print_report(&report),
+            };
         }
+        print::or_closed(printed)?;
         Ok(match report.difference {
             None => Verdict::Equal,
             Some(_) => Verdict::Differs,
@@ -120,17 +125,18 @@ impl Arguments {
 }
 
 /// Says what is about to run.
-fn head(verification: &Verification, device: &str) {
+fn head(verification: &Verification, device: &str) -> Result<()> {
     let (from, to) = verification.steps();
-    println!("device     {device}");
+    say!("device     {device}")?;
     match verification.base() {
-        Some(base) => println!("from       step {from}, {}", base.display()),
-        None => println!("from       the initial parameters"),
+        Some(base) => say!("from       step {from}, {}", base.display())?,
+        None => say!("from       the initial parameters")?,
     }
-    println!("to         step {to}");
+    say!("to         step {to}")?;
     if verification.is_torn() {
-        println!("chain      its last line is cut short and left out");
+        say!("chain      its last line is cut short and left out")?;
     }
+    Ok(())
 }
 
 fn progress_bar((from, to): (u64, u64), json: bool) -> ProgressBar {
@@ -159,55 +165,57 @@ fn to_json(report: &Report) -> Result<serde_json::Value> {
     Ok(value)
 }
 
-fn print(report: &Report) {
+fn print_report(report: &Report) -> Result<()> {
     let Report {
         records,
         checkpoints,
         digest,
         ..
     } = report;
-    println!("compared   {records} records, {checkpoints} checkpoints");
+    say!("compared   {records} records, {checkpoints} checkpoints")?;
     match &report.difference {
-        None => println!("equal      up to step {}, record {digest}", report.to),
+        None => say!("equal      up to step {}, record {digest}", report.to)?,
         Some(difference) => {
-            print_difference(difference);
+            print_difference(difference)?;
             if report.specification < SPECIFICATION {
-                println!(
+                say!(
                     "note       the run follows specification {}, this HLX {SPECIFICATION}: they differ where a \
                      value is not finite",
                     report.specification
-                );
+                )?;
             }
         }
     }
+    Ok(())
 }
 
-fn print_difference(difference: &Difference) {
+fn print_difference(difference: &Difference) -> Result<()> {
     let source = match difference.source {
         Source::Chain => "record",
         Source::Checkpoint => "checkpoint",
     };
     let Difference { record, step, .. } = difference;
-    println!("differs    at step {step}, in the {source} of step {record}");
+    say!("differs    at step {step}, in the {source} of step {record}")?;
     match difference.equal_to {
-        Some(step) => println!("equal      up to the record of step {step}"),
-        None => println!("equal      nothing before it"),
+        Some(step) => say!("equal      up to the record of step {step}")?,
+        None => say!("equal      nothing before it")?,
     }
     if let Some(tensor) = &difference.tensor {
-        println!("tensor     {}", tensor.name);
+        say!("tensor     {}", tensor.name)?;
         if let Some(element) = &tensor.element {
-            println!("  element  {}", element.index);
-            println!("    recorded   {}", with_value(&element.recorded));
-            println!("    recomputed {}", with_value(&element.recomputed));
+            say!("  element  {}", element.index)?;
+            say!("    recorded   {}", with_value(&element.recorded))?;
+            say!("    recomputed {}", with_value(&element.recomputed))?;
         }
-        println!("  recorded   {}", tensor.recorded);
-        println!("  recomputed {}", tensor.recomputed);
+        say!("  recorded   {}", tensor.recorded)?;
+        say!("  recomputed {}", tensor.recomputed)?;
     }
     for mismatch in &difference.mismatches {
-        println!("{}", mismatch.what);
-        println!("  recorded   {}", mismatch.recorded);
-        println!("  recomputed {}", mismatch.recomputed);
+        say!("{}", mismatch.what)?;
+        say!("  recorded   {}", mismatch.recorded)?;
+        say!("  recomputed {}", mismatch.recomputed)?;
     }
+    Ok(())
 }
 
 /// The bits of an f32 with the number that they are.

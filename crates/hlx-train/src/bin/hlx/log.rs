@@ -1,0 +1,62 @@
+//! The log of the library's crates, and panics, as lines on standard error whose control characters are
+//! escaped.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::env;
+use std::io::{self, IsTerminal};
+
+use hlx_core::{environment, printable};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::debug_fn;
+
+use crate::print;
+
+/// The variable that selects what is logged.
+const FILTER: &str = "RUST_LOG";
+
+/// Starts the log; what `RUST_LOG` selects, else warnings and errors.
+pub fn start() {
+    std::panic::set_hook(Box::new(|panic| {
+        print::on_stderr(&format!("{panic}\n"));
+        let trace = Backtrace::capture();
+        if trace.status() == BacktraceStatus::Captured {
+            print::on_stderr(&format!("{trace}\n"));
+        }
+    }));
+    let usual = || EnvFilter::new("warn");
+    let named = env::var_os(FILTER).filter(|filter| !filter.is_empty());
+    let filter = named.as_ref().map(|_| EnvFilter::try_from_default_env());
+    let (filter, wrong) = match filter {
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (usual(), Some(error)),
+        None => (usual(), None),
+    };
+    let fields = debug_fn(|writer, field, value| {
+        let value = format!("{value:?}");
+        match field.name() {
+            "message" => writer.write_str(&printable(&value)),
+            name => write!(writer, "{name}={}", printable(&value)),
+        }
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .fmt_fields(fields.delimited(" "))
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        // Standard error that is closed is no reason to panic.
+        .log_internal_errors(false)
+        .init();
+    if let Some(error) = wrong {
+        tracing::warn!("{FILTER}: {error}; warnings and errors are logged");
+    }
+}
+
+/// Names the variables that begin with `HLX_` and that nothing reads: one may be misspelt.
+pub fn warn_of_unknown_variables() {
+    let unknown = environment::unknown();
+    if !unknown.is_empty() {
+        let names = unknown.join(", ");
+        tracing::warn!("{names}: no environment variable of HLX, and not read");
+    }
+}
