@@ -5,11 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::NnError;
 use crate::layers::{BatchNorm2d, Conv2d, Dropout, Linear};
+use crate::limits::check_parameters;
 use crate::{ForwardContext, Members, Module, ParameterBuilder, Result};
 
-/// The largest size or number of layers' widths: far above what any device holds, and far below what
-/// overflows a product of sizes.
+/// The largest size: far above what any device holds.
 const LARGEST: usize = 1 << 16;
+
+/// The most convolutions, and the most hidden layers.
+const MAX_CLASSIFIER_LAYERS: usize = 1 << 10;
 
 /// What a classifier is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +46,21 @@ pub struct ClassifierConfig {
 }
 
 impl ClassifierConfig {
+    /// Fails for more weights than a model may have.
+    fn check_count(&self) -> Result<(), String> {
+        let [channels, height, width] = self.input;
+        let filters = [&[channels], &self.channels[..]].concat();
+        let pixels = |n_halvings: usize| (height >> n_halvings) * (width >> n_halvings);
+        let last = filters.last().copied().unwrap_or(1);
+        let row = last * pixels(self.channels.len());
+        let widths = [&[row], &self.hidden[..], &[self.classes]].concat();
+        let convolutions = filters.windows(2).map(|pair| vec![9, pair[0], pair[1]]);
+        let layers = widths.windows(2).map(<[usize]>::to_vec);
+        let products: Vec<Vec<usize>> = convolutions.chain(layers).collect();
+        let products: Vec<&[usize]> = products.iter().map(Vec::as_slice).collect();
+        check_parameters(&products)
+    }
+
     /// Checks that such a model can be made.
     ///
     /// # Errors
@@ -61,6 +79,12 @@ impl ClassifierConfig {
             ("hidden", &self.hidden),
         ];
         for (name, sizes) in named {
+            let n = sizes.len();
+            if n > MAX_CLASSIFIER_LAYERS {
+                return fail(format!(
+                    "{name} holds {n} sizes, expected at most {MAX_CLASSIFIER_LAYERS}"
+                ));
+            }
             if let Some(size) = sizes.iter().find(|size| !(1..=LARGEST).contains(*size)) {
                 return fail(format!("{name} holds {size}, expected 1 to {LARGEST}"));
             }
@@ -80,6 +104,9 @@ impl ClassifierConfig {
                 "{n} convolutions halve an image of {height} by {width} below one pixel, \
                  expected at most {halvings}"
             ));
+        }
+        if let Err(reason) = self.check_count() {
+            return fail(reason);
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return fail(format!(

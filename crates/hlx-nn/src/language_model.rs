@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::NnError;
-use crate::model_file::{read_config, read_weights};
+use crate::model_file::{check_room, read_config, read_weights};
 use crate::{
     Architecture, CONFIG_FILE, CacheStep, CausalConfig, CausalInput, CausalLm, CausalModel,
     ForwardContext, InferenceModel, KvCache, Members, Model, ModelConfig, Module, ParameterBuilder,
@@ -27,6 +27,17 @@ pub enum LanguageModelConfig {
 }
 
 impl LanguageModelConfig {
+    /// Checks that such a model can be made.
+    ///
+    /// # Errors
+    /// [`NnError::Config`] with the value that cannot be.
+    pub fn validate(&self) -> Result<()> {
+        match self {
+            Self::Transformer(config) => config.validate(),
+            Self::Causal(config) => config.validate(),
+        }
+    }
+
     /// The family whose names the model's files have; [`Architecture::Custom`] of a [`Transformer`].
     pub fn architecture(&self) -> Architecture {
         match self {
@@ -109,12 +120,14 @@ impl LanguageModel {
 pub fn read_language_model_config(folder: &Path) -> Result<LanguageModelConfig> {
     let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
     let value: Value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
-    match is_hugging_face(&value) {
-        true => Ok(LanguageModelConfig::Causal(Box::new(
-            read_hugging_face_config(folder)?,
-        ))),
-        false => serde_json::from_value(value).map_err(fail),
+    if is_hugging_face(&value) {
+        let config = read_hugging_face_config(folder)?;
+        return Ok(LanguageModelConfig::Causal(Box::new(config)));
     }
+    let config: LanguageModelConfig = serde_json::from_value(value).map_err(fail)?;
+    let checked = config.validate();
+    checked.map_err(|error| NnError::file(&folder.join(CONFIG_FILE), error))?;
+    Ok(config)
 }
 
 /// Whether a `config.json` is of Hugging Face's form.
@@ -136,7 +149,11 @@ pub fn load_language_model(ctx: &Context, folder: &Path) -> Result<Model<Languag
         );
     }
     let config = read_language_model_config(folder)?;
-    let model = Model::zeroed(ctx, |b| LanguageModel::new(b, &config))?;
+    let model = Model::zeroed(ctx, |b| {
+        let model = LanguageModel::new(b, &config)?;
+        check_room(folder, b)?;
+        Ok(model)
+    })?;
     read_weights(folder, model.weights())?;
     Ok(model)
 }

@@ -36,6 +36,7 @@ mod hugging_face;
 mod init;
 mod language_model;
 mod layers;
+mod limits;
 mod lora;
 mod loss;
 mod model;

@@ -6,7 +6,9 @@ use std::path::Path;
 use hlx_core::{Context, files};
 
 use crate::error::NnError;
-use crate::{Model, Result, Transformer, TransformerConfig, Weights, check_finite};
+use crate::{
+    Model, ParameterBuilder, Result, Transformer, TransformerConfig, Weights, check_finite,
+};
 
 /// The file of the weights.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -69,7 +71,13 @@ pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
     let text = read(&config_path)?;
     let config: TransformerConfig =
         serde_json::from_slice(&text).map_err(|error| NnError::file(&config_path, error))?;
-    let model = Model::zeroed(ctx, |b| Transformer::new(b, &config))?;
+    let checked = config.validate();
+    checked.map_err(|error| NnError::file(&config_path, error))?;
+    let model = Model::zeroed(ctx, |b| {
+        let model = Transformer::new(b, &config)?;
+        check_room(folder, b)?;
+        Ok(model)
+    })?;
     read_weights(folder, model.weights())?;
     Ok(model)
 }
@@ -77,6 +85,29 @@ pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
 /// Reads the bytes of `config.json` of a folder that [`save_model`] wrote.
 pub(crate) fn read_config(folder: &Path) -> Result<Vec<u8>> {
     read(&files::place(folder, CONFIG_FILE))
+}
+
+/// Fails for more parameters than the file of a folder can hold, before they have memory.
+pub(crate) fn check_room(folder: &Path, declared: &ParameterBuilder) -> Result<()> {
+    let path = files::place(folder, MODEL_FILE);
+    let Ok(found) = fs::metadata(&path) else {
+        // The file's reader says what is wrong with it.
+        return Ok(());
+    };
+    let parameters = declared.declared_parameters();
+    let elements = parameters.iter().map(|one| {
+        let extents = one.shape().iter().map(|&extent| extent as u128);
+        extents.product::<u128>()
+    });
+    let (count, length) = (elements.sum::<u128>(), found.len());
+    // No type of a parameter is less than a byte.
+    match u128::from(length) < count {
+        true => Err(NnError::file(
+            &path,
+            format!("has {length} bytes, too few for the {count} parameters of {CONFIG_FILE}"),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Reads the weights of a folder that [`save_model`] wrote.

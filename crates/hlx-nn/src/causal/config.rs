@@ -5,15 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::rotary::Rotary;
 use crate::Result;
 use crate::error::NnError;
+use crate::limits::{MAX_EXPERTS, MAX_HEADS, MAX_LAYERS, MAX_SIZE, check_parameters, check_sizes};
 
 /// The widest head that the attention kernels take.
 const MAX_HEAD_WIDTH: usize = 256;
 
-/// More layers than any model has; a number past it comes from a damaged file.
-pub(crate) const MAX_LAYERS: usize = 1 << 14;
-
-/// Of the other sizes: far above what any device holds, and far below what overflows a product of them.
-const MAX_SIZE: usize = 1 << 24;
+/// The most numbers of a table that is made when a model is declared.
+const MAX_TABLE: usize = 1 << 28;
 
 /// The family whose files a model reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,38 +219,41 @@ impl CausalConfig {
     /// [`NnError::Config`] with the value that cannot be.
     pub fn validate(&self) -> Result<()> {
         self.validate_sizes().map_err(refused)?;
+        self.validate_experts().map_err(refused)?;
+        self.validate_count().map_err(refused)?;
         self.validate_heads().map_err(refused)?;
         self.validate_numbers().map_err(refused)
     }
 
     fn validate_sizes(&self) -> Result<(), String> {
-        for (name, size) in [
-            ("vocabulary", self.vocabulary),
-            ("width", self.width),
-            ("n_layers", self.n_layers),
-            ("n_heads", self.n_heads),
-            ("n_kv_heads", self.n_kv_heads),
-            ("head_width", self.head_width),
-            ("feed_forward_width", self.feed_forward_width),
-            ("max_positions", self.max_positions),
-            ("window", self.window.unwrap_or(1)),
-        ] {
-            if size == 0 {
-                return Err(format!("{name} is 0, expected at least 1"));
-            }
-        }
-        for (name, size, most) in [
+        check_sizes(&[
             ("vocabulary", self.vocabulary, MAX_SIZE),
             ("width", self.width, MAX_SIZE),
             ("n_layers", self.n_layers, MAX_LAYERS),
-            ("n_heads", self.n_heads, MAX_SIZE),
+            ("n_heads", self.n_heads, MAX_HEADS),
+            ("n_kv_heads", self.n_kv_heads, MAX_HEADS),
+            ("head_width", self.head_width, MAX_HEAD_WIDTH),
             ("feed_forward_width", self.feed_forward_width, MAX_SIZE),
             ("max_positions", self.max_positions, MAX_SIZE),
+            // A window of more positions than there are hides none.
+            ("window", self.window.unwrap_or(1), usize::MAX),
+        ])?;
+        for (name, layers) in [
+            ("full_layers", &self.full_layers[..]),
+            ("dense_layers", self.dense_layers()),
         ] {
-            if size > most {
-                return Err(format!("{name} is {size}, expected at most {most}"));
+            let (found, most) = (layers.len(), self.n_layers);
+            if found > most {
+                return Err(format!("{name} names {found} layers, and there are {most}"));
+            }
+            if let Some(layer) = layers.iter().find(|&&layer| layer >= most) {
+                return Err(format!("layer {layer} is named, and there are {most}"));
             }
         }
+        Ok(())
+    }
+
+    fn validate_experts(&self) -> Result<(), String> {
         let Some(experts) = &self.experts else {
             return Ok(());
         };
@@ -268,10 +269,16 @@ impl CausalConfig {
                 "balance_coefficient is {coefficient}, expected 0 or more"
             ));
         }
-        let largest = width.max(n_experts);
-        if largest > MAX_SIZE {
+        if width > MAX_SIZE {
             return Err(format!(
                 "experts: {n_experts} of width {width}, expected at most {MAX_SIZE}"
+            ));
+        }
+        let most = MAX_EXPERTS / self.n_layers;
+        if n_experts > most {
+            return Err(format!(
+                "experts: {n_experts} in each of {} layers, expected at most {most}",
+                self.n_layers
             ));
         }
         if width == 0 || per_token == 0 || per_token > n_experts {
@@ -282,6 +289,29 @@ impl CausalConfig {
         Ok(())
     }
 
+    /// What a device would hold of it, roughly: norms and biases are left out.
+    fn validate_count(&self) -> Result<(), String> {
+        let (c, layers) = (self.width, self.n_layers);
+        let rows = self.vocabulary + self.max_positions;
+        let (heads, d) = (self.n_heads + self.n_kv_heads, self.head_width);
+        let (experts, inner) = self
+            .experts
+            .as_ref()
+            .map_or((0, 0), |experts| (experts.n_experts, experts.width));
+        let table = self.max_positions.saturating_mul(c);
+        if self.positions == Positions::Sinusoidal && table > MAX_TABLE {
+            return Err(format!(
+                "the table of sinusoidal positions has {table} numbers, expected at most {MAX_TABLE}"
+            ));
+        }
+        check_parameters(&[
+            &[2, rows, c],
+            &[2, layers, c, heads, d],
+            &[3, layers, c, self.feed_forward_width],
+            &[3, layers, c, experts, inner],
+        ])
+    }
+
     fn validate_heads(&self) -> Result<(), String> {
         let (heads, shared) = (self.n_heads, self.n_kv_heads);
         if !heads.is_multiple_of(shared) {
@@ -289,24 +319,13 @@ impl CausalConfig {
                 "n_kv_heads is {shared}, expected a divisor of the {heads} query heads"
             ));
         }
-        if self.head_width > MAX_HEAD_WIDTH {
-            let found = self.head_width;
-            return Err(format!(
-                "head_width is {found}, expected at most {MAX_HEAD_WIDTH}"
-            ));
-        }
-        let rotaries = (0..self.n_layers).filter_map(|layer_idx| self.rotary_of(layer_idx));
-        for rotary in rotaries {
-            rotary.check(self.head_width)?;
-        }
-        let last = self.full_layers.iter().chain(self.dense_layers()).max();
-        match last {
-            Some(&layer) if layer >= self.n_layers => Err(format!(
-                "layer {layer} is named, and there are {}",
-                self.n_layers
-            )),
-            _ => Ok(()),
-        }
+        let Positions::Rotary(rotary) = &self.positions else {
+            return Ok(());
+        };
+        [Some(rotary), self.window_rotary.as_ref()]
+            .into_iter()
+            .flatten()
+            .try_for_each(|rotary| rotary.check(self.head_width))
     }
 
     fn dense_layers(&self) -> &[usize] {

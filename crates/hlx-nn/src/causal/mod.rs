@@ -18,7 +18,6 @@ mod token_step;
 use hlx_autograd::Tensor;
 
 pub use cache::{CacheStep, KvCache};
-pub(crate) use config::MAX_LAYERS;
 pub use config::{Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, NormKind, Positions};
 pub use lm::CausalLm;
 pub use rotary::{RopeScaling, Rotary};

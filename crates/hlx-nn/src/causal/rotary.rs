@@ -5,6 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::{MAX_SIZE, check_sizes};
+
+/// The largest base of the frequencies; models have 10,000 to 10 million.
+const MAX_THETA: f64 = 1e15;
+
 /// Rotary positions: element i of a head makes a pair with element i + width / 2, and is turned by
 /// position theta^(-2 i / width).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,6 +137,43 @@ impl Rotary {
         }
     }
 
+    /// Checks the positions that a scaling was made of, and the numbers that go with them.
+    fn check_original(&self) -> Result<(), String> {
+        let (original, numbers) = match &self.scaling {
+            Some(RopeScaling::Llama3 { original, .. }) => (*original, Vec::new()),
+            Some(RopeScaling::Yarn {
+                original,
+                beta_fast,
+                beta_slow,
+                attention_factor,
+                ..
+            }) => (
+                *original,
+                vec![
+                    ("beta_fast", *beta_fast),
+                    ("beta_slow", *beta_slow),
+                    ("attention_factor", *attention_factor),
+                ],
+            ),
+            Some(RopeScaling::LongRope {
+                original,
+                attention_factor,
+                ..
+            }) => (*original, vec![("attention_factor", *attention_factor)]),
+            _ => return Ok(()),
+        };
+        check_sizes(&[("rotary original", original, MAX_SIZE)])?;
+        match numbers
+            .iter()
+            .find(|(_, number)| !number.is_finite() || *number <= 0.0)
+        {
+            Some((name, found)) => Err(format!(
+                "rotary {name} is {found}, expected more than 0 and finite"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the numbers.
     pub(super) fn check(&self, head_width: usize) -> Result<(), String> {
         let width = self.width.unwrap_or(head_width);
@@ -145,6 +187,13 @@ impl Rotary {
             false => Err(format!("rotary {name} is {value}, expected at least 1")),
         };
         at_least_one("theta", self.theta)?;
+        if self.theta > MAX_THETA {
+            let found = self.theta;
+            return Err(format!(
+                "rotary theta is {found:e}, expected at most {MAX_THETA:e}"
+            ));
+        }
+        self.check_original()?;
         match &self.scaling {
             None => Ok(()),
             Some(
@@ -158,7 +207,7 @@ impl Rotary {
                 ..
             }) => {
                 let pairs = width / 2;
-                let is_unfit = |factor: &f64| factor.is_nan() || *factor <= 0.0;
+                let is_unfit = |factor: &f64| !factor.is_finite() || *factor <= 0.0;
                 for (name, factors) in
                     [("short_factor", short_factor), ("long_factor", long_factor)]
                 {
@@ -178,7 +227,10 @@ impl Rotary {
                 ..
             }) => {
                 at_least_one("factor", *factor)?;
-                match *low_freq_factor > 0.0 && high_freq_factor > low_freq_factor {
+                match *low_freq_factor > 0.0
+                    && high_freq_factor.is_finite()
+                    && high_freq_factor > low_freq_factor
+                {
                     true => Ok(()),
                     false => Err(format!(
                         "rotary high_freq_factor is {high_freq_factor}, expected more than \

@@ -1,9 +1,11 @@
 //! From Hugging Face's `config.json` to a [`CausalConfig`].
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::keys::Keys;
-use crate::causal::MAX_LAYERS;
+use crate::limits::MAX_LAYERS;
 use crate::{
     Architecture, CausalConfig, ExpertsConfig, FeedForwardKind, Positions, RopeScaling, Rotary,
 };
@@ -311,6 +313,7 @@ fn experts_of(keys: &Keys, architecture: Architecture) -> Result<Option<ExpertsC
         }));
     }
     let named = keys.counts("mlp_only_layers")?.unwrap_or_default();
+    let named: BTreeSet<usize> = named.into_iter().collect();
     let step = keys.count("decoder_sparse_step")?.unwrap_or(1).max(1);
     let dense = |layer: &usize| named.contains(layer) || !(layer + 1).is_multiple_of(step);
     Ok(Some(ExpertsConfig {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::error::NnError;
+use crate::limits::{MAX_HEADS, MAX_LAYERS, MAX_SIZE, check_parameters, check_sizes};
 
 /// Not saved where it is 0: files of models without it keep their bytes.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -75,6 +76,24 @@ impl TransformerConfig {
         (2 * self.vocabulary + self.positions + 2) * c + self.n_layers * block
     }
 
+    fn check_sizes(&self) -> Result<(), String> {
+        let (c, layers) = (self.width, self.n_layers);
+        check_sizes(&[
+            ("vocabulary", self.vocabulary, MAX_SIZE),
+            ("width", self.width, MAX_SIZE),
+            ("n_layers", self.n_layers, MAX_LAYERS),
+            ("n_heads", self.n_heads, MAX_HEADS),
+            ("feed_forward_width", self.feed_forward_width, MAX_SIZE),
+            ("positions", self.positions, MAX_SIZE),
+        ])?;
+        check_parameters(&[
+            &[2, self.vocabulary, c],
+            &[self.positions, c],
+            &[4, layers, c, c],
+            &[2, layers, c, self.feed_forward_width],
+        ])
+    }
+
     /// Checks that such a model can be made.
     ///
     /// # Errors
@@ -86,16 +105,8 @@ impl TransformerConfig {
                 reason,
             })
         };
-        let sizes = [
-            ("vocabulary", self.vocabulary),
-            ("width", self.width),
-            ("n_layers", self.n_layers),
-            ("n_heads", self.n_heads),
-            ("feed_forward_width", self.feed_forward_width),
-            ("positions", self.positions),
-        ];
-        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
-            return fail(format!("{name} is 0, expected at least 1"));
+        if let Err(reason) = self.check_sizes() {
+            return fail(reason);
         }
         let (width, n_heads) = (self.width, self.n_heads);
         if !width.is_multiple_of(n_heads) {
