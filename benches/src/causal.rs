@@ -21,6 +21,7 @@ use crate::side::{Measured, Session, Side, known};
 use crate::statistics::median;
 use crate::step::{Training, tokens};
 use crate::table::digits;
+use crate::{note, print, say};
 
 /// The baseline that the time of whole trainings is stated for: pairs of text, and how often each is seen.
 const BASELINE: [usize; 2] = [182, 250];
@@ -193,7 +194,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ctx = Context::open_from_env(&arguments.device)?;
     let ctx = ctx.with_arithmetic(arguments.arithmetic);
     let mut facts = facts(&ctx);
-    println!("{}, {}", ctx.info(), ctx.info().driver);
+    say!("{}, {}", ctx.info(), ctx.info().driver);
     let peak = measure(&ctx)?;
     let mut peer = match arguments.peers {
         true => Some(Session::serve(&peer_side(arguments, ctx.is_cpu()))?),
@@ -209,7 +210,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         training.step()?;
         training.loss()?
     };
-    println!(
+    say!(
         "{}: {} million parameters, {} rows of {} tokens, {} launches, recorded in {recorded:.1} s",
         case.name,
         digits(case.weights() * 1e-6),
@@ -219,16 +220,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     let row = in_turns(&ctx, &mut training, peer.as_mut(), &case, arguments.rounds)?;
     let loss = training.loss()?;
-    println!("loss of the repeated batch: {first_loss:.4} at first, {loss:.4} at last");
+    say!("loss of the repeated batch: {first_loss:.4} at first, {loss:.4} at last");
     report(&row, &case, peak);
     if let Some(peer) = peer {
         peer.end()?;
     }
     drop(training);
-    print!("{}", profile_text(&profile(&ctx, &case)?));
+    print::on_stdout(format_args!("{}", profile_text(&profile(&ctx, &case)?)));
     if let Some(out) = &arguments.out {
         CausalTable::add(out, facts, row)?;
-        println!("wrote {}", out.join("causal.csv").display());
+        say!("wrote {}", out.join("causal.csv").display());
     }
     Ok(())
 }
@@ -273,7 +274,7 @@ fn in_turns(
         (0..steps).try_for_each(|_| training.step())?;
         ctx.sync()?;
         let ms = start.elapsed().as_secs_f64() * 1e3 / steps as f64;
-        eprintln!("round {round}: HLX {} ms", digits(ms));
+        note!("round {round}: HLX {} ms", digits(ms));
         if let Some(peer) = peer.as_deref_mut() {
             for (request, measured) in &mut theirs {
                 measured.measure(peer, request, None)?;
@@ -312,7 +313,7 @@ fn report(row: &CausalRow, case: &Case, peak: Peak) {
         let [pairs, epochs] = BASELINE;
         let steps = pairs.div_ceil(case.batch) * epochs;
         let hours = steps as f64 * ms / 3.6e6;
-        println!(
+        say!(
             "{what:<14} {:>9} ms  {:>9} tokens/s  {memory:>6} GB  {epochs} epochs of {pairs} samples: \
              {} h (extrapolated)",
             digits(ms),
@@ -326,7 +327,7 @@ fn report(row: &CausalRow, case: &Case, peak: Peak) {
             line(mode.heading, ms, step.bytes);
         }
     }
-    println!(
+    say!(
         "{} TFLOP/s of products and attention, {share:.1}% of the peak of {}",
         digits(row.tflops),
         digits(peak.flops * 1e-12)

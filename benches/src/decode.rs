@@ -26,6 +26,7 @@ use hlx_proof::peak::measure;
 use crate::measure::{Ready, in_a_row, keeping_unread};
 use crate::profile::profile_text;
 use crate::work::Maker;
+use crate::{print, say};
 
 /// What is measured.
 #[derive(clap::Args)]
@@ -342,8 +343,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let peak = measure(&ctx)?;
     let (term, launch) = (term_ns(&ctx, seconds, dtype)?, launch_us(&ctx, seconds)?);
     let generation = Generation::new(&ctx, shape.clone(), dtype)?;
-    println!("{}, {}", ctx.info(), ctx.info().driver);
-    println!(
+    say!("{}, {}", ctx.info(), ctx.info().driver);
+    say!(
         "{} layers, {} MB of weights in {dtype}, {} rows, {} tokens in the cache, {}",
         shape.config.n_layers,
         generation.model.n_bytes() / 1_000_000,
@@ -370,7 +371,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let products_ms = timed(&ctx, seconds, &products)?;
     drop(products);
     let (step_ms, n_launches) = generation.step_ms(seconds)?;
-    let line = |what: &str, ms: f64, detail: String| println!("{what:<10} {ms:8.3} ms  {detail}");
+    let line = |what: &str, ms: f64, detail: String| say!("{what:<10} {ms:8.3} ms  {detail}");
     line(
         "chains",
         chains_ms,
@@ -411,7 +412,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         format!("{:.0} tokens/s of the prompt", prompt / first_ms * 1e3),
     );
     for (what, first) in [("A step", false), ("The first token", true)] {
-        print!("\n{what}:{}", profile_text(&generation.profile(first)?));
+        print::on_stdout(format_args!(
+            "\n{what}:{}",
+            profile_text(&generation.profile(first)?)
+        ));
     }
     Ok(())
 }

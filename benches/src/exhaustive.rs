@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use crate::say;
 use anyhow::{Context as _, Result};
 use hlx_core::Context;
 use hlx_proof::exhaustive::{Comparison, FUNCTIONS, Function, PairRun, Progress, Run};
@@ -46,14 +47,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let device = Context::open_from_env(&arguments.device)?;
     let cpu = Context::cpu()?;
     let info = device.info();
-    println!("device    {info}, {}", info.driver);
-    println!("compared  with {}, {}", cpu.info(), cpu.info().driver);
+    say!("device    {info}, {}", info.driver);
+    say!("compared  with {}, {}", cpu.info(), cpu.info().driver);
     if device.is_cpu() {
-        println!("          the bits with themselves; only the errors say something");
+        say!("          the bits with themselves; only the errors say something");
     }
-    println!(
+    say!(
         "\n{:<10} {:>13}  {:<16} {:>8}  at",
-        "function", "inputs", "bits", "ulp"
+        "function",
+        "inputs",
+        "bits",
+        "ulp"
     );
     let all: Vec<&Function> = FUNCTIONS.iter().collect();
     let functions = match (&arguments.functions[..], arguments.pairs) {
@@ -84,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if differing == 0 {
         ExitCode::SUCCESS
     } else {
-        println!("\n{differing} results differ");
+        say!("\n{differing} results differ");
         ExitCode::FAILURE
     })
 }
@@ -128,11 +132,11 @@ fn print(name: &str, arguments: usize, found: &Comparison) -> u64 {
         None => ("-".to_owned(), String::new()),
     };
     let row = format!("{name:<10} {:>13}  {bits:<16} {ulp:>8}  {at}", found.inputs);
-    println!("{}", row.trim_end());
+    say!("{}", row.trim_end());
     if let Some(first) = found.first {
         let inputs = first.inputs[..arguments].iter();
         let inputs: Vec<String> = inputs.map(|word| format!("{word:#010x}")).collect();
-        println!(
+        say!(
             "           first {name}({}): {:#010x}, the CPU has {:#010x}",
             inputs.join(", "),
             first.found,

@@ -1,6 +1,5 @@
 //! What the program `hlx-bench` and the criterion benchmark share: the cases, their preparation
 //! and timing, and the tables and plots of the results.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod axes;
 pub mod cases;
@@ -19,6 +18,7 @@ pub mod peers;
 mod picture;
 pub mod plot;
 pub mod power;
+pub mod print;
 pub mod profile;
 pub mod prove;
 pub mod rank_table;

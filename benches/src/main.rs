@@ -1,5 +1,4 @@
 //! `hlx-bench`: how fast HLX's kernels and training steps are, alone and beside PyTorch.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +10,7 @@ use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{causal, decode, exhaustive, facts, peers, prove, report, serve, table, versus};
+use hlx_bench::{note, say};
 use hlx_core::{Arithmetic, Context};
 use hlx_proof::peak::{Peak, measure};
 
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            note!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -138,7 +138,7 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     let all = cases::cases(scale_of(&ctx, arguments.quick));
     let chosen = cases::select(all, arguments.kernel.as_deref())?;
     if arguments.list {
-        chosen.iter().for_each(|case| println!("{}", case.name()));
+        chosen.iter().for_each(|case| say!("{}", case.name()));
         return Ok(ExitCode::SUCCESS);
     }
     let runs = if arguments.quick {
@@ -150,43 +150,43 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.csv {
         hlx_core::files::write_atomically(path, run.to_csv().as_bytes())
             .with_context(|| path.display().to_string())?;
-        eprintln!("wrote {}", path.display());
+        note!("wrote {}", path.display());
     }
     let Some(old) = old else {
         return Ok(ExitCode::SUCCESS);
     };
     if run.fact("device") != old.fact("device") {
         let device = old.fact("device").unwrap_or("an unknown device");
-        eprintln!("note: the older run was on {device}");
+        note!("note: the older run was on {device}");
     }
     let (lines, slower) = run.compare(&old)?;
-    println!("\nmedian rates, before and now:\n{}", lines.join("\n"));
+    say!("\nmedian rates, before and now:\n{}", lines.join("\n"));
     if slower > 0 {
-        println!("{slower} of {} cases are more than 5% slower", lines.len());
+        say!("{slower} of {} cases are more than 5% slower", lines.len());
         return Ok(ExitCode::FAILURE);
     }
-    println!("none of {} cases is more than 5% slower", lines.len());
+    say!("none of {} cases is more than 5% slower", lines.len());
     Ok(ExitCode::SUCCESS)
 }
 
 fn measure_cases(ctx: &Context, cases: &[Case], runs: usize) -> Result<Run> {
-    eprintln!("{}: measuring the peak", ctx.info());
+    note!("{}: measuring the peak", ctx.info());
     let peak = measure(ctx)?;
-    println!("{}, {}", ctx.info(), ctx.info().driver);
-    println!(
+    say!("{}, {}", ctx.info(), ctx.info().driver);
+    say!(
         "peak: {} TFLOP/s in multiply-adds, {} GB/s in copies; {runs} runs a case\n",
         table::digits(peak.flops * 1e-12),
         table::digits(peak.bytes * 1e-9)
     );
-    println!("{}", table::heading());
+    say!("{}", table::heading());
     let mut run = Run {
         facts: facts::facts(ctx),
         rows: Vec::new(),
     };
     for (place, case) in cases.iter().enumerate() {
-        eprintln!("{}/{} {}", place + 1, cases.len(), case.name());
+        note!("{}/{} {}", place + 1, cases.len(), case.name());
         let row = measure_case(ctx, case, runs, peak).with_context(|| case.name())?;
-        println!("{}", row.line());
+        say!("{}", row.line());
         run.rows.push(row);
     }
     Ok(run)

@@ -14,6 +14,7 @@ use crate::peer_table::{Comparison, PeerRow, StartRow};
 use crate::power::PowerMeter;
 use crate::side::{Answer, Measured, Session, Side, known, number};
 use crate::step_table::{MODES, StepRow, StepTable};
+use crate::{note, say};
 
 /// Where the measurements go, and what is to be measured.
 #[derive(clap::Args)]
@@ -91,12 +92,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         turns.end()?;
     }
     let page = step_table.to_markdown() + &comparison.to_markdown();
-    println!("{page}");
+    say!("{page}");
     if let Some(out) = &arguments.out {
         comparison.write(out)?;
         step_table.write(out)?;
         hlx_core::files::write_atomically(&out.join("peers.md"), page.as_bytes())?;
-        eprintln!("wrote {}", out.display());
+        note!("wrote {}", out.display());
     }
     Ok(())
 }
@@ -181,7 +182,7 @@ impl Turns {
     /// Measures HLX's side of a case and the peer's requests in turns; the first round, which
     /// makes the data while the GPU's clock falls, does not count.
     fn measure(&mut self, case: &str, requests: &[String]) -> Result<(Measured, Vec<Measured>)> {
-        eprintln!("{case}");
+        note!("{case}");
         let mut ours = Measured::default();
         let mut theirs: Vec<Measured> = requests.iter().map(|_| Measured::default()).collect();
         let meter = self.meter.as_ref();
@@ -213,7 +214,7 @@ impl Turns {
             peer_watts: known(&theirs[0].watts),
             hlx_rate: hlx_ms.map(|ms| case.amount().rate(ms)),
         };
-        eprintln!("    {}", row.line());
+        note!("    {}", row.line());
         Ok(row)
     }
 
@@ -238,7 +239,7 @@ impl Turns {
             hlx_watts: known(&ours.watts),
             peer_watts: known(&theirs[0].watts),
         };
-        eprintln!("    {}", row.line());
+        note!("    {}", row.line());
         Ok(row)
     }
 
@@ -268,7 +269,7 @@ fn starts([hlx, peer]: &[Side; 2], configuration: &str, is_cpu: bool) -> Result<
             {
                 verb.extend_from_slice(mode);
             }
-            eprintln!("first step of {configuration}: {name}, {cache}");
+            note!("first step of {configuration}: {name}, {cache}");
             let mut command = side.command(&verb);
             let folder = caches.join(place.to_string());
             for variable in [
@@ -284,7 +285,7 @@ fn starts([hlx, peer]: &[Side; 2], configuration: &str, is_cpu: bool) -> Result<
             let what = format!("{configuration}, {name}, {cache}");
             match first_step(&mut command, what.clone(), is_cpu) {
                 Ok(row) => rows.push(row),
-                Err(error) => eprintln!("{what}: {error:#}"),
+                Err(error) => note!("{what}: {error:#}"),
             }
         }
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::{note, say};
 use anyhow::{Context as _, Result};
 use hlx_core::Context;
 
@@ -95,7 +96,7 @@ impl Arguments {
 /// What the device reports, and files that cannot be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let ctx = arguments.open()?;
-    println!("{}, {}\n", ctx.info(), ctx.info().driver);
+    say!("{}, {}\n", ctx.info(), ctx.info().driver);
     std::fs::create_dir_all(&arguments.out).with_context(|| named(&arguments.out))?;
     let mut equal = true;
     if !arguments.batches_only {
@@ -119,7 +120,7 @@ fn named(path: &Path) -> String {
 fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     let path = folder.join(name);
     hlx_core::files::write_atomically(&path, text.as_bytes()).with_context(|| named(&path))?;
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     Ok(())
 }
 

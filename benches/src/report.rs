@@ -10,6 +10,7 @@ use crate::causal_table::CausalTable;
 use crate::peer_table::{Comparison, shown};
 use crate::plot::{rates, ratios, steps};
 use crate::rank_table::RankTable;
+use crate::say;
 use crate::step_table::{MODES, StepTable};
 use crate::table::Run;
 
@@ -66,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         text += &section(folder, &plots).with_context(|| folder.display().to_string())?;
     }
     write_between(&page, RESULTS, &text)?;
-    println!("wrote {}", plots.display());
+    say!("wrote {}", plots.display());
     if let Some(readme) = readme {
         write_between(&readme, STEPS, &steps_of_all(&folders)?)?;
     }
@@ -79,7 +80,7 @@ fn write_between(page: &Path, markers: [&str; 2], text: &str) -> Result<()> {
     let old = std::fs::read_to_string(page).with_context(name)?;
     let text = between(&old, markers, text).with_context(name)?;
     hlx_core::files::write_atomically(page, text.as_bytes()).with_context(name)?;
-    println!("wrote {}", page.display());
+    say!("wrote {}", page.display());
     Ok(())
 }
 

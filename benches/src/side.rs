@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::note;
 use crate::power::PowerMeter;
 use crate::statistics::median;
 
@@ -195,7 +196,7 @@ impl Measured {
                     .extend(meter.and_then(|meter| meter.mean_since(start)));
             }
             Err(message) => {
-                eprintln!("{name}: {}: {message}", session.description);
+                note!("{name}: {}: {message}", session.description);
                 self.error = Some(message);
             }
         }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 
 use crate::side::{Measured, Session, Side};
 use crate::statistics::Statistics;
+use crate::{note, say};
 
 /// The programs, the cases and where the rows go.
 #[derive(clap::Args)]
@@ -54,20 +55,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "# other: {}\n# this: {}\n# rounds: {}\n{COLUMNS}\n",
         other.description, this.description, arguments.rounds
     );
-    println!("other: {}\nthis:  {}", other.description, this.description);
-    println!(
+    say!("other: {}\nthis:  {}", other.description, this.description);
+    say!(
         "\n{:24} {:>10} {:>10} {:>8}  ratios of the rounds",
-        "case", "other ms", "this ms", "ratio"
+        "case",
+        "other ms",
+        "this ms",
+        "ratio"
     );
     for case in cases(arguments, &this.description) {
         let line = compare(&mut other, &mut this, &case, arguments.rounds)?;
-        println!("{}", line.text);
+        say!("{}", line.text);
         let _ = writeln!(csv, "{}", line.csv);
     }
     if let Some(path) = &arguments.csv {
         hlx_core::files::write_atomically(path, csv.as_bytes())
             .with_context(|| path.display().to_string())?;
-        eprintln!("wrote {}", path.display());
+        note!("wrote {}", path.display());
     }
     other.end()?;
     this.end()

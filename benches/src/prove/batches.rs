@@ -25,6 +25,7 @@ use hlx_store::{Dtype, Handle};
 use super::pytorch::{Peer, Peers};
 use super::{Arguments, head, write};
 use crate::picture::{Chart, Series};
+use crate::say;
 use crate::statistics::median;
 use crate::step::{Configuration, configuration};
 use crate::table::digits;
@@ -199,7 +200,7 @@ pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
     inference.call()?;
     let first_ms = ready.elapsed().as_secs_f64() * 1e3;
     let row_0 = inference.row_0(&config)?.handle()?;
-    println!("ok opened_ms={opened_ms:.3} first_ms={first_ms:.3} row_0={row_0}");
+    say!("ok opened_ms={opened_ms:.3} first_ms={first_ms:.3} row_0={row_0}");
     Ok(())
 }
 
@@ -207,19 +208,22 @@ pub fn first_call(device: &str, model: &str, batch: usize) -> Result<()> {
 pub fn prove(arguments: &Arguments) -> Result<bool> {
     let name = arguments.model();
     let config = transformer(name)?;
-    println!(
+    say!(
         "model {name}, {} positions a sequence; ms a call, medians",
         config.positions
     );
-    println!(
+    say!(
         "{:>6} {:>9} {:>9} {:>9}  row 0",
-        "batch", "first", "cold", "warm"
+        "batch",
+        "first",
+        "cold",
+        "warm"
     );
     let mut rows = Vec::new();
     for batch in arguments.batches() {
         let row = measure(arguments, &config, batch).with_context(|| format!("batch {batch}"))?;
         let handles: Vec<String> = row.digests.keys().map(Handle::to_string).collect();
-        println!(
+        say!(
             "{batch:>6} {:>9} {:>9} {:>9}  {}",
             digits(row.first_ms),
             digits(median(&row.cold_ms)),
@@ -233,7 +237,7 @@ pub fn prove(arguments: &Arguments) -> Result<bool> {
         *digests.entry(*handle).or_default() += count;
     }
     let calls: usize = digests.values().sum();
-    println!("{calls} calls, {} digest(s) of row 0\n", digests.len());
+    say!("{calls} calls, {} digest(s) of row 0\n", digests.len());
     let peers = Peers::measure(arguments, name, arguments.batches())?;
     peers.print(
         &rows

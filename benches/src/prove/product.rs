@@ -12,6 +12,7 @@ use super::{Arguments, head, write};
 use crate::picture::{Chart, Series};
 use crate::statistics::Statistics;
 use crate::table::digits;
+use crate::{note, print, say};
 
 /// After so many runs the context is opened anew and the contract prepared anew.
 const RUNS_A_CONTEXT: usize = 100;
@@ -32,7 +33,7 @@ pub fn prove(arguments: &Arguments, ctx: &Context) -> Result<bool> {
     let folder = Folder(path);
     let store = Store::open(&folder.0)?;
     let kernel = product_example(&store, size)?;
-    println!("contract {} ({size} x {size} x {size})", kernel.handle()?);
+    say!("contract {} ({size} x {size} x {size})", kernel.handle()?);
     let mut results: Vec<(Handle, f64)> = Vec::with_capacity(runs);
     while results.len() < runs {
         let ctx = arguments.open()?;
@@ -41,21 +42,21 @@ pub fn prove(arguments: &Arguments, ctx: &Context) -> Result<bool> {
             let run = prepared.run()?;
             results.push((run.handle, run.run_ms));
         }
-        eprint!("\r{} of {runs} runs", results.len());
+        print::over_stderr(format_args!("{} of {runs} runs", results.len()));
     }
-    eprintln!();
+    note!();
     let mut handles: BTreeMap<Handle, usize> = BTreeMap::new();
     results
         .iter()
         .for_each(|(handle, _)| *handles.entry(*handle).or_default() += 1);
     for (handle, count) in &handles {
-        println!("{count:6} runs gave {handle}");
+        say!("{count:6} runs gave {handle}");
     }
     let times: Vec<f64> = results.iter().map(|(_, ms)| *ms).collect();
     let Statistics {
         median, min, max, ..
     } = Statistics::of(&times);
-    println!(
+    say!(
         "a run: {} ms (median; {} to {})\n",
         digits(median),
         digits(min),

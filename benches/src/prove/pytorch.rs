@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Context;
 
 use super::Arguments;
+use crate::say;
 use crate::table::digits;
 
 /// What PyTorch took at one batch size.
@@ -52,7 +53,7 @@ impl Peers {
                 .args(["--repeats", &arguments.repeats().to_string()])
                 .args(["--batches", &batches.join(",")]);
             if let Err(error) = peers.run_mode(mode, &mut command) {
-                println!("PyTorch, {mode}, was not measured: {error:#}");
+                say!("PyTorch, {mode}, was not measured: {error:#}");
             }
         }
         Ok(peers)
@@ -78,10 +79,14 @@ impl Peers {
         if self.rows.is_empty() {
             return;
         }
-        self.descriptions.iter().for_each(|line| println!("{line}"));
-        println!(
+        self.descriptions.iter().for_each(|line| say!("{line}"));
+        say!(
             "{:>9} {:>6} {:>9} {:>9} {:>8}  row 0",
-            "mode", "batch", "cold", "warm", "HLX is"
+            "mode",
+            "batch",
+            "cold",
+            "warm",
+            "HLX is"
         );
         for Peer {
             mode,
@@ -96,7 +101,7 @@ impl Peers {
                 .find(|(ours, _)| ours == batch)
                 .map_or(f64::NAN, |row| row.1);
             let (cold, warm) = (digits(*cold_ms), digits(*warm_ms));
-            println!(
+            say!(
                 "{mode:>9} {batch:>6} {cold:>9} {warm:>9} {:>7.2}x  {:.16}",
                 warm_ms / ours,
                 row_0
@@ -105,7 +110,7 @@ impl Peers {
         for mode in ["eager", "compiled"] {
             let rows = self.rows.iter().filter(|row| row.mode == mode);
             let digests: BTreeSet<&str> = rows.flat_map(|row| row.row_0.split('+')).collect();
-            println!("{mode}: {} digest(s) of row 0", digests.len());
+            say!("{mode}: {} digest(s) of row 0", digests.len());
         }
     }
 }

@@ -240,7 +240,7 @@ pub(crate) fn worker_pool(threads: usize) -> Result<ThreadPool, CoreError> {
 
 /// The machine's memory in bytes that the CPU device may use: `HLX_MEMORY_LIMIT` (bytes), else
 /// what the system says it has, else no limit.
-pub(crate) fn memory_budget() -> u64 {
+pub fn memory_budget() -> u64 {
     if let Some(limit) = environment::number("HLX_MEMORY_LIMIT") {
         return limit;
     }

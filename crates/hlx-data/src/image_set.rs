@@ -8,6 +8,9 @@ use crate::digits::{CLASSES, SIZE, draw_digits};
 use crate::idx::{IdxValues, read_idx};
 use crate::{BoxError, DataError, Dataset, HostArray, Result};
 
+/// The most digits that are drawn: 3 GB of pixels.
+const MOST_DIGITS: usize = 1 << 22;
+
 /// Images of one size, each with the number of its class. A sample is the pixels \[C, H, W\] and the
 /// label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +65,10 @@ impl ImageSet {
     /// bits are the same on every machine.
     ///
     /// # Errors
-    /// [`DataError::Argument`] for more than 2^32 images.
+    /// [`DataError::Argument`] for more than 4 million images.
     pub fn drawn_digits(n: usize, seed: u64) -> Result<Self> {
-        if u32::try_from(n).is_err() {
-            let reason = format!("{n} images, expected below 2^32");
+        if n > MOST_DIGITS {
+            let reason = format!("{n} images, expected at most {MOST_DIGITS}");
             return Err(DataError::argument("drawn_digits", reason));
         }
         let (pixels, labels) = draw_digits(n, seed);

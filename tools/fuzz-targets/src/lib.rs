@@ -23,7 +23,7 @@ pub use ranks::memory_seeds;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 33] = [
+pub const TARGETS: [Target; 34] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -57,6 +57,7 @@ pub const TARGETS: [Target; 33] = [
     ("adapter_folder", folders::adapter_folder),
     ("ranks_wire", ranks::wire),
     ("ranks_memory", ranks::memory),
+    ("printable", text::printable),
 ];
 
 /// Returns the target of this name.

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use hlx_core::PrintableStream;
 use hlx_train::config::{Config, Format, Override};
 use hlx_train::data::Dataset;
 use hlx_train::run::{Manifest, State};
@@ -44,6 +45,20 @@ pub fn idx(data: &[u8]) {
         let again = hlx_data::parse_idx(&written).expect("its own bytes");
         assert_eq!(again.to_bytes(), written);
     }
+}
+
+/// Makes any bytes printable, in one piece and in two: nothing is left that a terminal carries out.
+pub fn printable(data: &[u8]) {
+    let mut whole = PrintableStream::default();
+    let text = whole.next(data);
+    let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    assert!(text.chars().all(is_shown), "{text:?}");
+    let mut pieces = PrintableStream::default();
+    let (first, second) = data.split_at(data.len() / 2);
+    assert_eq!(pieces.next(first) + &pieces.next(second), text);
+    let line = hlx_core::printable(&text).into_owned();
+    assert!(!line.contains(char::is_control), "{line:?}");
+    assert_eq!(hlx_core::printable(&line), line);
 }
 
 /// Reads arguments: an override and a handle, and applies the override.

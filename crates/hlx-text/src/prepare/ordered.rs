@@ -25,8 +25,15 @@ pub(super) fn ordered<I: Send, O: Send>(
         passed: Condvar::new(),
     };
     thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| line.serve(&work));
+        for started in 0..threads.max(1) {
+            let spawned = thread::Builder::new().spawn_scoped(scope, || line.serve(&work));
+            if spawned.is_err() {
+                // The system grants no more threads; the results are the same with fewer.
+                if started == 0 {
+                    line.serve(&work);
+                }
+                break;
+            }
         }
     });
     let turn = line.turn.into_inner();

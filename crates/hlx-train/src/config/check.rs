@@ -288,15 +288,10 @@ impl ModelSection {
             ("model.feed_forward_width", self.feed_forward_width),
             ("model.positions", self.positions),
         ];
-        // Far above what any device holds, and far below what overflows a product of sizes.
-        const LARGEST: usize = 1 << 20;
         for (key, size) in sizes {
             match size {
                 None => return fault(key, "is missing, and there is no model.preset to give it"),
                 Some(0) => return fault(key, "0 is not at least 1"),
-                Some(size) if size > LARGEST => {
-                    return fault(key, format!("{size} is more than {LARGEST}"));
-                }
                 Some(_) => {}
             }
         }

@@ -3,6 +3,7 @@
 //! A file is read by [`Config::load`], which names the file, the line and the key of whatever is
 //! wrong in it. `docs/configuration.md` lists the keys for users.
 
+mod bounds;
 mod causal;
 mod check;
 mod course;

@@ -94,7 +94,9 @@ impl Config {
         let train = table.get("train").and_then(Value::as_table);
         let has_batch_size = train.is_some_and(|train| train.contains_key("batch_size"));
         config
-            .resolve(has_batch_size)
+            .check_bounds()
+            .and_then(|()| config.resolve(has_batch_size))
+            .and_then(|()| config.check_bounds())
             .and_then(|()| config.check())
             .map_err(|fault| place(text, name, overrides, fault.key, &fault.reason))?;
         Ok(config)

@@ -44,6 +44,17 @@ impl Sizes {
         Ok(bytes)
     }
 
+    /// Checks that such a model can be made.
+    ///
+    /// # Errors
+    /// Sizes that no model can have.
+    pub fn validate(&self) -> hlx_nn::Result<()> {
+        match self {
+            Self::Language(sizes) => sizes.validate(),
+            Self::Classifier(sizes) => sizes.validate(),
+        }
+    }
+
     /// Declares the model.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ mod finite;
 mod losses;
 mod observer;
 mod pass;
+mod room;
 mod saving;
 mod setup;
 mod shared_step;

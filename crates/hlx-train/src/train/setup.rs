@@ -9,6 +9,7 @@ use hlx_core::Context;
 use hlx_text::TOKENIZER_FILE;
 
 use super::finite::{FiniteWatch, check_start};
+use super::room::check_room;
 use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
 use crate::model_folder;
@@ -135,6 +136,8 @@ impl Trainer {
         for warning in engine.config.train.warnings(n_classes) {
             tracing::warn!("{warning}");
         }
+        let fits = check_room(&engine, group.n_ranks());
+        agreed_on(group, fits)?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
         let first = recorder.first(&engine, &progress)?;
         // Only now, with all that can be refused behind, is anything written.

@@ -8,6 +8,7 @@ use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration};
 
 use crate::generate::DrawingArguments;
+use crate::numbers::{MAX_TOKENS, within};
 use crate::print::Streamed;
 use crate::weights::WeightsArguments;
 use crate::{DeviceArgument, print};
@@ -24,7 +25,7 @@ pub struct Arguments {
     #[command(flatten)]
     weights: WeightsArguments,
     /// Tokens of an answer at most.
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = within(0..=MAX_TOKENS))]
     max_tokens: usize,
     #[command(flatten)]
     drawing: DrawingArguments,

@@ -21,6 +21,8 @@ const SECRET: &str = "HLX_RANK_SECRET";
 const REFUSED: u8 = 2;
 /// The exit status of a run whose loss or parameters are NaN or infinite.
 const NOT_FINITE: u8 = 3;
+/// The most ranks: one a shard.
+const MAX_RANKS: usize = 64;
 /// How long rank 0 waits for the others to end before it ends them.
 const END: Duration = Duration::from_secs(10);
 
@@ -250,9 +252,14 @@ fn end(lost: &hlx_train::ranks::RankError) {
 /// The devices of `--devices`, one a rank.
 ///
 /// # Errors
-/// An empty name.
+/// An empty name, and more devices than a step has shards.
 pub fn devices(list: &str) -> Result<Vec<String>> {
     let devices: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
+    let n = devices.len();
+    ensure!(
+        n <= MAX_RANKS,
+        "--devices: {n} devices, expected at most {MAX_RANKS}, as many as train.shards"
+    );
     ensure!(
         devices.iter().all(|name| !name.is_empty()),
         "--devices {list}: a name is empty, expected such as cpu,vulkan:0"

@@ -75,7 +75,7 @@ struct PrepareArguments {
     #[arg(long)]
     no_eos: bool,
     /// The size from which on a shard ends, in tokens.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     shard_tokens: Option<u64>,
 }
 

@@ -18,6 +18,7 @@ use hlx_train::task::{PreparedRows, Task, Tokens};
 use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
+use crate::numbers::{MAX_TOKENS, within};
 use crate::output::output;
 use crate::print::say;
 use crate::report::print_matrix;
@@ -40,7 +41,7 @@ pub struct Arguments {
     rows: Option<Rows>,
     /// Of a model folder, the predicted tokens of a row at most; the model's positions, at most 2,048, if
     /// left out.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(1..=MAX_TOKENS))]
     length: Option<usize>,
     #[command(flatten)]
     device: DeviceArgument,

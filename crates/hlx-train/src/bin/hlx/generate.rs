@@ -12,6 +12,7 @@ use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 
 use crate::DeviceArgument;
+use crate::numbers::{MAX_TEXTS, MAX_TOKENS, within};
 use crate::print::{self, Streamed, say};
 use crate::weights::WeightsArguments;
 
@@ -22,7 +23,7 @@ pub struct DrawingArguments {
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     temperature: f32,
     /// Draw from the K likeliest tokens; 0 draws from all.
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = within(0..=MAX_TOKENS))]
     top_k: usize,
     /// Draw from the likeliest tokens that together have probability P.
     #[arg(long, value_name = "P", default_value_t = 1.0)]
@@ -53,7 +54,7 @@ pub struct Arguments {
     #[command(flatten)]
     weights: WeightsArguments,
     /// Tokens at most.
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = within(0..=MAX_TOKENS))]
     max_tokens: usize,
     #[command(flatten)]
     drawing: DrawingArguments,
@@ -61,7 +62,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Texts for each prompt.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_TEXTS as i64))]
     samples: u32,
     /// Print a JSON object for each text.
     #[arg(long)]
@@ -71,6 +72,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let sampling = arguments.drawing.sampling()?;
     let prompts = arguments.all_prompts()?;
+    let (n_texts, n_prompts) = (arguments.samples, prompts.len());
+    ensure!(
+        n_prompts.saturating_mul(n_texts as usize) <= MAX_TEXTS,
+        "--samples: {n_texts} texts for each of {n_prompts} prompts, expected at most {MAX_TEXTS} in all"
+    );
     let ctx = arguments.device.open()?;
     let source = Source::open(
         &ctx,

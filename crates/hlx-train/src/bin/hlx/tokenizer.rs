@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use hlx_text::{BpeTrainer, ScanOptions, SourceFormat, TOKENIZER_FILE, count_words};
 
+use crate::numbers::{MAX_THREADS, MAX_TOKENS, within};
 use crate::output::output;
 use crate::print::say;
 use crate::progress::{ShareBar, speed};
@@ -32,7 +33,7 @@ pub struct Inputs {
     #[arg(long, value_enum)]
     pub format: Option<FormatArgument>,
     /// Threads; by default one a core. They change no byte of the result.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(1..=MAX_THREADS))]
     pub threads: Option<usize>,
 }
 
@@ -72,7 +73,7 @@ struct TrainArguments {
     #[command(flatten)]
     inputs: Inputs,
     /// Tokens, the 256 bytes and the special tokens included.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(1..=MAX_TOKENS))]
     vocab: usize,
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = TOKENIZER_FILE)]

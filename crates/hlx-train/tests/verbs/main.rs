@@ -1,0 +1,9 @@
+//! What holds of every verb of the program: where it prints, what it escapes, and which numbers it takes.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod escapes;
+mod numbers;
+#[cfg(unix)]
+mod output;
+mod variables;
