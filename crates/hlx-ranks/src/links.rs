@@ -51,7 +51,7 @@ struct State {
 /// A connection for data that another rank opens.
 enum Data {
     None,
-    Waits(Line),
+    Waits(Box<Line>),
     Taken,
 }
 
@@ -59,7 +59,7 @@ impl Data {
     /// Takes the connection, if it waits.
     fn take(&mut self) -> Option<Line> {
         match std::mem::replace(self, Self::Taken) {
-            Self::Waits(line) => Some(line),
+            Self::Waits(line) => Some(*line),
             other => {
                 *self = other;
                 None
@@ -306,7 +306,9 @@ impl Links {
         if is_free && stream.write_all(WELCOME.as_bytes()).is_ok() {
             match hello.kind {
                 Kind::Life => state.signs.link(from, Link::new(stream)),
-                Kind::Data => state.data[from] = Data::Waits(stream.with_limit(usize::MAX)),
+                Kind::Data => {
+                    state.data[from] = Data::Waits(Box::new(stream.with_limit(usize::MAX)))
+                }
             }
         }
     }
