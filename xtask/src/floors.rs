@@ -18,6 +18,7 @@ const FLOORS: [&[&str]; 9] = [
         "files",
         "printable",
         "recording",
+        "sizes",
         "specification",
         "test_report",
     ],

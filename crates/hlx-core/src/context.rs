@@ -240,7 +240,6 @@ impl Context {
     /// [`CoreError::OutOfMemory`], which names what was requested and what is in use;
     /// [`CoreError::Invalid`] while another thread records a graph.
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
-        self.inner.source.check_addresses(len)?;
         on_stream!(self, stream => stream.alloc(len))
     }
 

@@ -174,10 +174,11 @@ impl Recorded {
             Some(launches[launch].as_ref()?.views[binding].clone())
         };
         let views: Vec<View> = chain.bindings.iter().filter_map(of).collect();
-        let flops = chain.members.iter().filter_map(|&at| launches[at].as_ref());
+        let members = chain.members.iter().filter_map(|&at| launches[at].as_ref());
+        let flops = members.map(|launch| launch.kind.1.flops);
         let work = Work {
             bytes: views.iter().map(View::bytes).sum(),
-            flops: flops.map(|launch| launch.kind.1.flops).sum(),
+            flops: flops.fold(0, u64::saturating_add),
         };
         Self {
             kind: (CHAIN_NAME, work),
@@ -241,7 +242,7 @@ impl CpuStream {
 
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
         match &self.lock("alloc")?.recording {
-            Some(recording) => Ok(recording.plan.allocate(len)),
+            Some(recording) => recording.plan.allocate(len),
             None => self.pool.allocate(len),
         }
     }

@@ -62,7 +62,7 @@ impl Work {
             }
         });
         Self {
-            bytes: 4 * words.sum::<u64>(),
+            bytes: words.fold(0_u64, |sum, words| sum.saturating_add(4 * words)),
             flops: 0,
         }
     }
@@ -370,7 +370,9 @@ pub fn groups_1d(count: usize) -> [u32; 3] {
         return [count as u32, 1, 1];
     }
     let y = count.div_ceil(LARGEST);
-    [count.div_ceil(y) as u32, y as u32, 1]
+    // More than 2^48 workgroups are more than any device takes: the launch is refused.
+    let y_groups = u32::try_from(y).unwrap_or(u32::MAX);
+    [count.div_ceil(y) as u32, y_groups, 1]
 }
 
 #[cfg(test)]
@@ -383,6 +385,14 @@ mod tests {
             let [x, y, z] = groups_1d(count);
             assert!(x as usize * y as usize * z as usize >= count);
             assert!(x <= 65_535 && y <= 65_535 && z == 1);
+        }
+    }
+
+    #[test]
+    fn more_workgroups_than_any_device_takes_do_not_become_few() {
+        for count in [1 << 48, (1 << 48) + 1, usize::MAX] {
+            let [x, y, _] = groups_1d(count);
+            assert!(x > 0 && y > 65_535, "{count}: {x} x {y}");
         }
     }
 }

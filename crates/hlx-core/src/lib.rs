@@ -33,6 +33,7 @@ mod probe;
 mod probe_report;
 mod recording;
 mod shader;
+pub mod sizes;
 mod specification;
 mod test_report;
 pub mod testing;
@@ -59,14 +60,14 @@ pub use launch::{
     Binding, CpuBindings, Launch, ReadSlice, WriteSlice, as_u32, groups_1d, push_bytes,
 };
 pub use memory::{
-    ALIGNMENT_WORDS, Buffer, MemoryArena, MemoryStatistics, TensorPool, align_words, last_moment,
-    next_moment,
+    Buffer, MemoryArena, MemoryStatistics, TensorPool, last_moment, next_moment,
 };
 #[doc(hidden)]
 pub use peak::MULTIPLY_ADD;
 pub use printable::{PrintableStream, printable, printable_lines};
 pub use probe_report::{ProbeCheck, ProbeReport};
 pub use shader::Shader;
+pub use sizes::{ALIGNMENT_WORDS, align_words};
 pub use specification::{FINITE_SINCE, SPECIFICATION};
 pub use timing::{KernelTime, LaunchTime, TimingReport, Work};
 pub use tuning::{

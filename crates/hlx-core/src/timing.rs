@@ -20,6 +20,14 @@ pub struct Work {
 }
 
 impl Work {
+    /// Both together; a number that nobody counts to stays at its end.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            flops: self.flops.saturating_add(other.flops),
+        }
+    }
+
     /// A fill or a copy that moves this many bytes.
     pub(crate) fn transfer(bytes: u64) -> Self {
         Self { bytes, flops: 0 }
@@ -97,8 +105,7 @@ impl TimingCollector {
         let kernel = state.kernels.entry(name).or_default();
         kernel.calls += 1;
         kernel.total_ms += duration_ns * 1e-6;
-        kernel.work.bytes += work.bytes;
-        kernel.work.flops += work.flops;
+        kernel.work = kernel.work.and(work);
         if state.launches.len() < MAX_LAUNCHES {
             state.launches.push(LaunchTime {
                 name,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::launch::Binding;
-use crate::memory::{ALIGNMENT_WORDS, Block, align_words};
+use crate::memory::{ALIGNMENT_WORDS, Block};
+use crate::sizes::align_words;
 
 /// A range of words of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -29,15 +29,15 @@ struct Part {
 const PARTS: [Part; 4] = [
     Part {
         checker: Checker::Miri,
-        about: "memory plans, launches, digests and schedules",
+        about: "memory plans, sizes, launches, digests and schedules",
         arguments: &[
-            "-p", "hlx-core", "--lib", "--", "memory", "launch", "digest", "tuning", "hazards",
-            "schedule",
+            "-p", "hlx-core", "--lib", "--", "memory", "sizes", "launch", "digest", "tuning",
+            "hazards", "schedule",
         ],
     },
     Part {
         checker: Checker::Miri,
-        about: "the CPU stream, its graphs, and who owns their memory",
+        about: "the CPU stream, its graphs, who owns their memory, and hostile sizes",
         arguments: &[
             "-p",
             "hlx-core",
@@ -45,6 +45,8 @@ const PARTS: [Part; 4] = [
             "ownership",
             "--test",
             "streams",
+            "--test",
+            "sizes",
             "--",
             "--skip",
             "transfers_larger",

@@ -56,12 +56,24 @@ impl Context {
     /// Allocates `len` words of host memory for copies, zeros.
     ///
     /// # Errors
-    /// The driver's error.
+    /// [`CoreError::OutOfMemory`]; the driver's error.
     pub fn alloc_host(&self, len: usize) -> Result<HostBuffer, CoreError> {
+        self.source().check_size(len)?;
         Ok(HostBuffer(match self.stream() {
-            Stream::Cpu(_) => HostWords::Plain(vec![0; len]),
+            Stream::Cpu(_) => HostWords::Plain(self.plain_words(len)?),
             Stream::Vulkan(stream) => HostWords::Pinned(stream.alloc_pinned(len)?),
         }))
+    }
+
+    /// Zeros in plain memory, or an error where `vec!` would end the process.
+    fn plain_words(&self, len: usize) -> Result<Vec<u32>, CoreError> {
+        let source = self.source();
+        source.check_budget(len)?;
+        let mut words = Vec::new();
+        let reserved = words.try_reserve_exact(len);
+        reserved.map_err(|_| source.out_of_memory(len))?;
+        words.resize(len, 0);
+        Ok(words)
     }
 
     /// Starts to copy a buffer's words, as they are after all work launched so far, to the first words of

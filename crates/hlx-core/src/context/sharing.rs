@@ -39,6 +39,7 @@ impl Context {
     /// As [`Context::alloc`], and [`CoreError::Invalid`] on a device that cannot export memory.
     pub fn alloc_shared(&self, len: usize) -> Result<SharedBuffer, CoreError> {
         let device = self.sharing("export memory")?.device();
+        self.source().check_size(len)?;
         let (memory, file, bytes) = device.allocate_exported(len.max(1))?;
         let block = self.source().adopt(memory, len.max(1));
         let buffer = Buffer::isolated(block, len);
@@ -57,6 +58,7 @@ impl Context {
     /// error.
     pub fn import_shared(&self, file: File, bytes: u64, len: usize) -> Result<Buffer, CoreError> {
         let device = self.sharing("import memory")?.device();
+        self.source().check_size(len)?;
         let words = len.max(1);
         let memory = device.import(words, (file, bytes))?;
         Ok(Buffer::isolated(self.source().adopt(memory, words), len))

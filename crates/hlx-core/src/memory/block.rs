@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::Buffer;
 use crate::error::CoreError;
+use crate::sizes::{LARGEST, align_words};
 
 /// Where a block's words lie.
 pub(crate) enum BlockMemory {
@@ -155,15 +156,30 @@ impl BlockSource {
         &self.owner
     }
 
-    /// Refuses more words than memory has addresses, whose bytes no counter holds.
-    pub fn check_addresses(&self, words: usize) -> Result<(), CoreError> {
-        match words > isize::MAX as usize / 8 {
+    /// Refuses more words than any memory has: behind this check no number of bytes wraps.
+    pub fn check_size(&self, words: usize) -> Result<(), CoreError> {
+        match words > LARGEST {
             true => Err(self.out_of_memory(words)),
             false => Ok(()),
         }
     }
 
-    fn out_of_memory(&self, words: usize) -> CoreError {
+    /// The words of an allocation that holds `len` words, one at least.
+    pub fn aligned(&self, len: usize) -> Result<usize, CoreError> {
+        self.check_size(len)?;
+        Ok(align_words(len.max(1)))
+    }
+
+    /// Refuses host memory of more words than this device's memory may have.
+    pub fn check_budget(&self, words: usize) -> Result<(), CoreError> {
+        self.check_size(words)?;
+        match words as u64 * 4 > self.allocator.budget_bytes(self.held_bytes()) {
+            true => Err(self.out_of_memory(words)),
+            false => Ok(()),
+        }
+    }
+
+    pub fn out_of_memory(&self, words: usize) -> CoreError {
         CoreError::OutOfMemory {
             device: self.device_name.clone(),
             requested: (words as u64).saturating_mul(4),
@@ -174,7 +190,7 @@ impl BlockSource {
 
     /// Allocates a block, or returns an error with the bytes requested, held and allowed.
     pub fn allocate(self: &Arc<Self>, words: usize) -> Result<Arc<Block>, CoreError> {
-        self.check_addresses(words)?;
+        self.check_size(words)?;
         let bytes = words as u64 * 4;
         let budget = self.allocator.budget_bytes(self.held_bytes());
         if self.held_bytes().saturating_add(bytes) > budget {

@@ -190,8 +190,9 @@ impl Buffer {
     /// The words of the allocation that elements of this window touch.
     fn words_of(&self, elements: &Range<usize>) -> Range<usize> {
         let per_word = self.dtype.per_word();
-        let first = self.offset + elements.start / per_word;
-        first..self.offset + elements.end.div_ceil(per_word)
+        let first = self.offset.saturating_add(elements.start / per_word);
+        let end = elements.end.div_ceil(per_word);
+        first..self.offset.saturating_add(end)
     }
 
     /// The block that the words lie in; a planned buffer's own until it has its place.

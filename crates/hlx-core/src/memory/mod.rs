@@ -17,11 +17,4 @@ pub use changes::{last_moment, next_moment};
 pub(crate) use plan::{Heirs, Lifetimes, MemoryPlan, PlannedMemory};
 pub use pool::{MemoryStatistics, TensorPool};
 
-/// Every allocation starts at a multiple of this many words: 256 bytes, the largest storage
-/// buffer alignment that Vulkan allows a device to require.
-pub const ALIGNMENT_WORDS: usize = 64;
-
-/// Rounds a length in words up to the allocation unit.
-pub fn align_words(len: usize) -> usize {
-    len.div_ceil(ALIGNMENT_WORDS) * ALIGNMENT_WORDS
-}
+pub(crate) use crate::sizes::ALIGNMENT_WORDS;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{
     Allocation, Block, BlockMemory, BlockSource, Buffer, Changes, MemoryStatistics, Placement,
-    TensorPool, align_words,
+    TensorPool,
 };
 use crate::error::CoreError;
 
@@ -64,9 +64,9 @@ impl MemoryPlan {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a buffer of `len` words that has no place yet.
-    pub fn allocate(&self, len: usize) -> Buffer {
-        let words = align_words(len.max(1));
+    /// Makes a buffer of `len` words that has no place yet, or refuses a size that no memory has.
+    pub fn allocate(&self, len: usize) -> Result<Buffer, CoreError> {
+        let words = self.source.aligned(len)?;
         let block = self.source.planned(words);
         let allocation = Allocation {
             pool: None,
@@ -78,7 +78,7 @@ impl MemoryPlan {
         let buffer = Buffer::whole(allocation, len);
         self.buffers()
             .push((block, Arc::downgrade(buffer.allocation())));
-        buffer
+        Ok(buffer)
     }
 
     /// The blocks of buffers whose handles are gone: once the graph has run, nobody reads them.
@@ -170,9 +170,10 @@ fn put(planned: &Block, placement: Placement) {
 
 /// The bytes of the buffers alive at the worst level.
 fn most_alive_bytes(requests: &[Request]) -> u64 {
-    let mut changes: Vec<(usize, i64)> = Vec::with_capacity(2 * requests.len());
+    // Nothing bounds the sizes of a graph that has no place yet, all together.
+    let mut changes: Vec<(usize, i128)> = Vec::with_capacity(2 * requests.len());
     for request in requests {
-        let bytes = request.words as i64 * 4;
+        let bytes = request.words as i128 * 4;
         changes.push((request.first, bytes));
         changes.push((request.last + 1, -bytes));
     }
@@ -182,7 +183,7 @@ fn most_alive_bytes(requests: &[Request]) -> u64 {
         alive += change;
         most = most.max(alive);
     }
-    most as u64
+    u64::try_from(most).unwrap_or(u64::MAX)
 }
 
 /// Finds a block and a start for every request, and the sizes of the blocks: the largest first,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Allocation, BlockSource, Buffer, Changes, MemoryArena, align_words};
+use super::{Allocation, BlockSource, Buffer, Changes, MemoryArena};
 use crate::error::CoreError;
 
 /// The smallest block that is allocated: 32 MiB.
@@ -50,7 +50,7 @@ impl TensorPool {
 
     /// Takes `len` words, uninitialised.
     pub(crate) fn allocate(self: &Arc<Self>, len: usize) -> Result<Buffer, CoreError> {
-        let words = align_words(len.max(1));
+        let words = self.source.aligned(len)?;
         let mut state = self.state();
         let found = state.arenas.iter_mut().find_map(|arena| {
             arena

@@ -76,8 +76,8 @@ impl Recording {
         }
     }
 
-    /// Makes a buffer that has no place until the graph ends.
-    pub fn allocate(&self, len: usize) -> Buffer {
+    /// Makes a buffer that has no place until the graph ends, or refuses a size that no memory has.
+    pub fn allocate(&self, len: usize) -> Result<Buffer, CoreError> {
         self.plan.allocate(len)
     }
 
@@ -207,7 +207,7 @@ impl Recording {
         let members = members.filter_map(|&at| operations[at].as_ref());
         let work = Work {
             bytes: arguments.iter().map(View::bytes).sum(),
-            flops: members.map(|operation| operation.work.flops).sum(),
+            flops: members.map(|operation| operation.work.flops).fold(0, u64::saturating_add),
         };
         let joined = chain.join()?;
         let launch = Launch {

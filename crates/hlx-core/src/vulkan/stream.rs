@@ -160,7 +160,7 @@ impl VulkanStream {
 
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
         match &self.lock("alloc")?.recording {
-            Some((_, recording)) => Ok(recording.allocate(len)),
+            Some((_, recording)) => recording.allocate(len),
             None => self.pool.allocate(len),
         }
     }
