@@ -59,9 +59,7 @@ pub use graph::Graph;
 pub use launch::{
     Binding, CpuBindings, Launch, ReadSlice, WriteSlice, as_u32, groups_1d, push_bytes,
 };
-pub use memory::{
-    Buffer, MemoryArena, MemoryStatistics, TensorPool, last_moment, next_moment,
-};
+pub use memory::{Buffer, MemoryArena, MemoryStatistics, TensorPool, last_moment, next_moment};
 #[doc(hidden)]
 pub use peak::MULTIPLY_ADD;
 pub use printable::{PrintableStream, printable, printable_lines};

@@ -29,6 +29,14 @@ pub fn checked_product(sizes: impl IntoIterator<Item = usize> + Clone) -> Option
     product.filter(|&product| product <= LARGEST)
 }
 
+/// The elements of a shape, if it is one that memory may hold: the product of all extents other than 0 must be at most
+/// [`LARGEST`], also where one is 0. So no product of some of the extents, in any order, wraps either, and no stride.
+pub fn checked_elements(shape: &[usize]) -> Option<usize> {
+    let others = shape.iter().copied().filter(|&extent| extent != 0);
+    let product = checked_product(others)?;
+    Some(if shape.contains(&0) { 0 } else { product })
+}
+
 /// The sum of sizes.
 ///
 /// # Errors
@@ -45,6 +53,14 @@ pub fn sum(operation: &str, sizes: &[usize]) -> Result<usize, CoreError> {
 pub fn product(operation: &str, sizes: &[usize]) -> Result<usize, CoreError> {
     let product = checked_product(sizes.iter().copied());
     product.ok_or_else(|| too_large(operation, sizes, " x "))
+}
+
+/// The elements of a shape, as [`checked_elements`].
+///
+/// # Errors
+/// [`CoreError::Invalid`] with the operation's name and the extents, if no memory may hold it.
+pub fn elements(operation: &str, shape: &[usize]) -> Result<usize, CoreError> {
+    checked_elements(shape).ok_or_else(|| too_large(operation, shape, " x "))
 }
 
 /// A size as a number of 32 bits, which is what shaders count in.
@@ -103,6 +119,10 @@ mod tests {
                 assert_eq!(checked_product([a, b, 0]), Some(0));
             }
         }
+        assert_eq!(checked_elements(&[0, 1 << 63, 2]), None);
+        assert_eq!(checked_elements(&[0, 1 << 49, 2]), Some(0));
+        assert_eq!(checked_elements(&[1 << 49, 2]), Some(1 << 50));
+        assert_eq!(checked_elements(&[]), Some(1));
         assert_eq!(sum("s", &[1, 2, 3]).expect("small"), 6);
         assert_eq!(product("p", &[]).expect("small"), 1);
         let error = product("repeat", &[1 << 32, 1 << 32]).expect_err("2^64");

@@ -23,7 +23,9 @@
 //! PyTorch: `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`.
 
 use hlx_core::cpu::with_flush;
-use hlx_core::{Binding, Buffer, Context, CpuBindings, Launch, Work, arith, groups_1d, push_bytes};
+use hlx_core::{
+    Binding, Buffer, Context, CpuBindings, Launch, Work, arith, groups_1d, push_bytes, sizes,
+};
 
 use crate::KernelError;
 use crate::error::{check_len, check_that};
@@ -99,9 +101,7 @@ impl AttentionShape {
                 self.time, self.heads
             )
         })?;
-        let len = [self.time, 3, self.heads, width]
-            .iter()
-            .try_fold(self.batch, |len, &n| len.checked_mul(n));
+        let len = sizes::checked_elements(&[self.batch, self.time, 3, self.heads, width]);
         check_that(
             operation,
             len.is_some_and(|len| u32::try_from(len).is_ok()),
@@ -157,9 +157,9 @@ fn check_forward(
     shape: &AttentionShape,
 ) -> Result<(), KernelError> {
     shape.check(name)?;
-    check_len(name, "qkv", qkv, 3 * shape.output_len())?;
+    check_len(name, "qkv", qkv, [3, shape.output_len()])?;
     check_len(name, "o", o, shape.output_len())?;
-    check_len(name, "stats", stats, 2 * shape.queries())
+    check_len(name, "stats", stats, [2, shape.queries()])
 }
 
 fn check_backward(
@@ -170,7 +170,7 @@ fn check_backward(
     check_forward(name, [qkv, o, stats], shape)?;
     check_len(name, "d_o", d_o, shape.output_len())?;
     check_len(name, "delta", delta, shape.queries())?;
-    check_len(name, "dqkv", dqkv, 3 * shape.output_len())
+    check_len(name, "dqkv", dqkv, [3, shape.output_len()])
 }
 
 fn forward(

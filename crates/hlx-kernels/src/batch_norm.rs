@@ -29,7 +29,7 @@ use hlx_core::{
 };
 
 use crate::division::division;
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::lanes::{LANES, RowGroup};
 use crate::map::GROUP_THREADS;
 use crate::terms::PIECE;
@@ -69,6 +69,14 @@ pub struct Running<'a> {
 }
 
 impl BatchNorm {
+    /// Checks the sizes: behind this no number of elements wraps.
+    fn check_sizes(&self, name: &'static str) -> Result<(), KernelError> {
+        check_sizes(
+            name,
+            &[self.shards, self.channels, self.samples, self.length],
+        )
+    }
+
     /// Terms of a channel in a shard.
     fn terms(&self) -> usize {
         self.samples * self.length
@@ -81,7 +89,9 @@ impl BatchNorm {
     /// Words of the values of all pieces, `[shards, channels, pieces, 2]`: what [`batch_norm_statistics`]
     /// leaves and [`batch_norm_follow`] reads.
     pub fn partials_len(&self) -> usize {
-        2 * self.shards * self.channels * self.pieces()
+        let terms = self.samples.saturating_mul(self.length);
+        let rows = self.shards.saturating_mul(self.channels);
+        rows.saturating_mul(terms.div_ceil(PIECE)).saturating_mul(2)
     }
 
     /// The number of elements.
@@ -90,6 +100,7 @@ impl BatchNorm {
     }
 
     fn check(&self, name: &'static str) -> Result<(), KernelError> {
+        self.check_sizes(name)?;
         let terms = self.terms();
         check_that(name, terms >= 2, || {
             format!("a shard has {terms} values a channel, expected at least 2")
@@ -102,13 +113,14 @@ impl BatchNorm {
     /// The shards that running values follow, with `empty` samples in the pass: those of two values a
     /// channel or more.
     pub fn followed(&self, empty: usize) -> usize {
-        let follows = |shard: &usize| self.real(empty, *shard) * self.length >= 2;
+        let terms = |shard: usize| self.real(empty, shard).saturating_mul(self.length);
+        let follows = |shard: &usize| terms(*shard) >= 2;
         (0..self.shards).filter(follows).count()
     }
 
     /// Real samples of a shard, with `empty` samples in the pass.
     fn real(&self, empty: usize, shard: usize) -> usize {
-        let first = shard * self.samples;
+        let first = shard.saturating_mul(self.samples);
         self.samples - empty.saturating_sub(first).min(self.samples)
     }
 
@@ -253,7 +265,7 @@ pub fn batch_norm_statistics_kept(
     spec.check(NAME)?;
     check_operands(NAME, &[("x", x)], counts, &spec)?;
     let channels = spec.shards * spec.channels;
-    check_len(NAME, "stats", stats, 2 * channels)?;
+    check_len(NAME, "stats", stats, [2, channels])?;
     check_len(NAME, "partials", partials, spec.partials_len())?;
     let push = spec.push(
         eps,
@@ -295,6 +307,7 @@ pub fn batch_norm_follow(
     spec: &BatchNorm,
 ) -> Result<(), KernelError> {
     const NAME: &str = "batch_norm_follow";
+    spec.check_sizes(NAME)?;
     check_len(NAME, "partials", partials, spec.partials_len())?;
     check_len(NAME, "counts", counts, 1)?;
     // The statistics themselves were used by the passes.
@@ -376,10 +389,11 @@ pub fn batch_norm_apply(
 ) -> Result<(), KernelError> {
     const NAME: &str = "batch_norm_apply";
     let (spec, counted, tracks) = (*spec, counts.is_some(), tracked.is_some());
+    spec.check_sizes(NAME)?;
     check_operands(NAME, &[("x", x), ("y", y)], counts, &spec)?;
     check_len(NAME, "weight", weight, spec.channels)?;
     check_len(NAME, "bias", bias, spec.channels)?;
-    check_len(NAME, "stats", stats, 2 * spec.shards * spec.channels)?;
+    check_len(NAME, "stats", stats, [2, spec.shards, spec.channels])?;
     let tracked = match tracked {
         Some(tracked) => tracked.clone(),
         None => ctx.alloc_typed(DType::U32, 1)?,
@@ -436,7 +450,7 @@ pub fn batch_norm_backward(
     check_operands(NAME, &[("x", x), ("dy", dy), ("dx", dx)], counts, &spec)?;
     let channels = spec.shards * spec.channels;
     check_len(NAME, "weight", weight, spec.channels)?;
-    check_len(NAME, "stats", stats, 2 * channels)?;
+    check_len(NAME, "stats", stats, [2, channels])?;
     check_len(NAME, "dweight", dweight, channels)?;
     check_len(NAME, "dbias", dbias, channels)?;
     let counts = counts.unwrap_or(x);

@@ -123,8 +123,11 @@ impl Conv2d {
         let span = dilation.saturating_mul(kernel - 1).saturating_add(1);
         let padded = self.input[axis].saturating_add(padding.saturating_mul(2));
         let stride = self.stride[axis];
-        check_that(name, padded.max(span).max(stride) <= LONGEST, || {
-            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
+        let longest = padded.max(span).max(stride).max(dilation);
+        check_that(name, longest <= LONGEST, || {
+            format!(
+                "padded input, kernel, stride or dilation is beyond {LONGEST} along axis {axis}"
+            )
         })?;
         check_that(name, span <= padded, || {
             let of = ["height", "width"][axis];
@@ -356,7 +359,7 @@ fn weight_gradient(
     check_len(name, images_name, images, spec.input_len())?;
     check_len(name, dy_name, dy, spec.output_len(output))?;
     check_shards(name, shards, spec)?;
-    check_len(name, "dweight", dweight, shards * spec.weight_len())?;
+    check_len(name, "dweight", dweight, [shards, spec.weight_len()])?;
     if spec.batch == 0 {
         return start_of_nothing(ctx, dweight, accumulate);
     }
@@ -389,7 +392,7 @@ pub fn conv2d_backward_bias(
     let output = spec.output_for(NAME)?;
     check_len(NAME, "dy", dy, spec.output_len(output))?;
     check_shards(NAME, shards, spec)?;
-    check_len(NAME, "dbias", dbias, shards * spec.out_channels)?;
+    check_len(NAME, "dbias", dbias, [shards, spec.out_channels])?;
     if spec.batch == 0 {
         return start_of_nothing(ctx, dbias, accumulate);
     }

@@ -65,10 +65,10 @@ pub fn cross_entropy_forward(
 ) -> Result<(), KernelError> {
     let name = "cross_entropy_forward";
     check_rows(name, rows, vocabulary)?;
-    check_len(name, "logits", logits, rows * vocabulary)?;
+    check_len(name, "logits", logits, [rows, vocabulary])?;
     check_len(name, "targets", targets, rows)?;
     check_len(name, "loss_rows", loss_rows, rows)?;
-    check_len(name, "stats", stats, rows * 2)?;
+    check_len(name, "stats", stats, [rows, 2])?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let (group, ahead) = RowGroup::streamed(ctx, vocabulary);
     // The shader holds no row: one pipeline serves every vocabulary.
@@ -130,11 +130,11 @@ pub fn cross_entropy_backward(
 ) -> Result<(), KernelError> {
     let name = "cross_entropy_backward";
     check_rows(name, rows, vocabulary)?;
-    check_len(name, "logits", logits, rows * vocabulary)?;
+    check_len(name, "logits", logits, [rows, vocabulary])?;
     check_len(name, "targets", targets, rows)?;
-    check_len(name, "stats", stats, rows * 2)?;
+    check_len(name, "stats", stats, [rows, 2])?;
     check_len(name, "scale", scale, 1)?;
-    check_len(name, "dlogits", dlogits, rows * vocabulary)?;
+    check_len(name, "dlogits", dlogits, [rows, vocabulary])?;
     let (keep, spread) = smoothing_constants(name, label_smoothing, vocabulary)?;
     let hit = with_flush(|| keep + spread);
     let len = rows * vocabulary;

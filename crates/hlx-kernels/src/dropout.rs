@@ -11,7 +11,7 @@ use hlx_core::arith::{div, philox4x32, sub};
 use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::{CHUNK, GROUP_THREADS};
 
 shader!(dropout_shader, "dropout/dropout");
@@ -57,12 +57,13 @@ pub fn dropout(
         time,
         width,
     } = *config;
+    check_sizes(NAME, &[batch, time, width])?;
     let per_sample = time * width;
     check_that(NAME, (0.0..=1.0).contains(&p), || {
         format!("p is {p}, expected a probability from 0 to 1")
     })?;
-    check_len(NAME, "x", x, batch * per_sample)?;
-    check_len(NAME, "y", y, batch * per_sample)?;
+    check_len(NAME, "x", x, [batch, per_sample])?;
+    check_len(NAME, "y", y, [batch, per_sample])?;
     check_len(NAME, "counter", counter, 2)?;
     let factor = hlx_core::cpu::with_flush(|| div(1.0, sub(1.0, p)));
     let push = dropout_shader::Push {

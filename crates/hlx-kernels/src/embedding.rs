@@ -14,7 +14,7 @@
 use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::GROUP_THREADS;
 
 shader!(forward, "embedding/forward");
@@ -40,9 +40,11 @@ pub fn embedding_forward(
     width: usize,
 ) -> Result<(), KernelError> {
     const NAME: &str = "embedding_forward";
+    check_sizes(NAME, &[n, width])?;
+    check_sizes(NAME, &[vocabulary, width])?;
     check_len(NAME, "ids", ids, n)?;
-    check_len(NAME, "weight", weight, vocabulary * width)?;
-    check_len(NAME, "y", y, n * width)?;
+    check_len(NAME, "weight", weight, [vocabulary, width])?;
+    check_len(NAME, "y", y, [n, width])?;
     let push = forward::Push {
         n: n as u32,
         vocabulary: vocabulary as u32,
@@ -153,10 +155,12 @@ pub fn embedding_backward(
     accumulate: bool,
 ) -> Result<(), KernelError> {
     const NAME: &str = "embedding_backward";
+    check_sizes(NAME, &[shards, rows_per_shard, width])?;
+    check_sizes(NAME, &[shards, vocabulary, width])?;
     let rows = shards * rows_per_shard;
     check_len(NAME, "ids", ids, rows)?;
-    check_len(NAME, "dy", dy, rows * width)?;
-    check_len(NAME, "dweight", dweight, shards * vocabulary * width)?;
+    check_len(NAME, "dy", dy, [rows, width])?;
+    check_len(NAME, "dweight", dweight, [shards, vocabulary, width])?;
     check_that(
         NAME,
         shards * vocabulary * width <= u32::MAX as usize,
@@ -215,13 +219,15 @@ pub fn embedding_backward_sum(
     width: usize,
 ) -> Result<(), KernelError> {
     const NAME: &str = "embedding_backward_sum";
+    check_sizes(NAME, &[shards, rows_per_shard, width])?;
+    check_sizes(NAME, &[shards, vocabulary, width])?;
     let rows = shards * rows_per_shard;
     check_that(NAME, matches!(shards, 2 | 4 | 8), || {
         format!("{shards} shards, expected 2, 4 or 8")
     })?;
     check_len(NAME, "ids", ids, rows)?;
-    check_len(NAME, "dy", dy, rows * width)?;
-    check_len(NAME, "dweight", dweight, vocabulary * width)?;
+    check_len(NAME, "dy", dy, [rows, width])?;
+    check_len(NAME, "dweight", dweight, [vocabulary, width])?;
     check_that(NAME, vocabulary * width <= u32::MAX as usize, || {
         format!("{vocabulary} x {width} elements are more than a kernel can index")
     })?;

@@ -1,6 +1,6 @@
 //! What can go wrong in a kernel's launcher.
 
-use hlx_core::{Buffer, CoreError};
+use hlx_core::{Buffer, CoreError, sizes};
 use thiserror::Error;
 
 /// An error of a kernel launch.
@@ -32,14 +32,58 @@ pub enum KernelError {
     Core(#[from] CoreError),
 }
 
-/// Checks a buffer's length.
+/// How many elements an argument is to have: a number that was checked, or extents to multiply.
+pub trait Expected: Copy {
+    /// The number; `None` if it is more than memory has.
+    fn elements(self) -> Option<usize>;
+
+    /// The extents, for errors.
+    fn extents(&self) -> &[usize];
+}
+
+impl Expected for usize {
+    fn elements(self) -> Option<usize> {
+        Some(self)
+    }
+
+    fn extents(&self) -> &[usize] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl Expected for &[usize] {
+    fn elements(self) -> Option<usize> {
+        sizes::checked_elements(self)
+    }
+
+    fn extents(&self) -> &[usize] {
+        self
+    }
+}
+
+impl<const N: usize> Expected for [usize; N] {
+    fn elements(self) -> Option<usize> {
+        sizes::checked_elements(&self)
+    }
+
+    fn extents(&self) -> &[usize] {
+        self
+    }
+}
+
+/// Checks a buffer's length. Extents that come from the caller are given as an array (`[rows, cols]`) and never
+/// multiplied before: a product that wraps would be the length of a smaller buffer.
+///
+/// # Errors
+/// [`KernelError::Length`] for another length, [`KernelError::Argument`] for extents that no memory holds.
 pub fn check_len(
     operation: &'static str,
     argument: &'static str,
     buffer: &Buffer,
-    expected: usize,
+    expected: impl Expected,
 ) -> Result<(), KernelError> {
     let found = buffer.len();
+    let expected = checked_len(operation, argument, expected)?;
     if found == expected {
         return Ok(());
     }
@@ -49,6 +93,37 @@ pub fn check_len(
         found,
         expected,
     })
+}
+
+/// Multiplies the extents of an argument.
+///
+/// # Errors
+/// [`KernelError::Argument`] for extents that no memory holds.
+pub fn checked_len(
+    operation: &'static str,
+    argument: &'static str,
+    expected: impl Expected,
+) -> Result<usize, KernelError> {
+    expected.elements().ok_or_else(|| KernelError::Argument {
+        operation,
+        reason: format!(
+            "{argument} of extents {:?} has more elements than memory holds",
+            expected.extents()
+        ),
+    })
+}
+
+/// Checks sizes that are multiplied behind this check, all or some of them: no such product wraps then, nor the
+/// thousandfold of it.
+///
+/// # Errors
+/// [`KernelError::Argument`] if a shape of these extents is one that no memory holds.
+pub fn check_sizes(operation: &'static str, extents: &[usize]) -> Result<(), KernelError> {
+    check_that(
+        operation,
+        sizes::checked_elements(extents).is_some(),
+        || format!("extents {extents:?} have more elements than memory holds"),
+    )
 }
 
 /// Checks a condition on an argument's value.

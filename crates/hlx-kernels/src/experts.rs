@@ -32,7 +32,7 @@ use bytemuck::cast_slice_mut;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, Work, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::layout::{Layout, Operand};
 use crate::map::GROUP_THREADS;
 use crate::sort::sort;
@@ -160,6 +160,7 @@ pub fn experts_bounds(
 ) -> Result<(), KernelError> {
     const NAME: &str = "experts_bounds";
     choices.check(NAME)?;
+    check_sizes(NAME, &[choices.experts, shards])?;
     let (n, groups) = (choices.rows(), choices.experts * shards);
     check_that(
         NAME,
@@ -222,9 +223,9 @@ pub fn experts_sum(
     const NAME: &str = "experts_sum";
     choices.check(NAME)?;
     let n = choices.rows();
-    check_len(NAME, "x", x, n * width)?;
+    check_len(NAME, "x", x, [n, width])?;
     check_len(NAME, "slots", slots, n)?;
-    check_len(NAME, "y", y, choices.tokens * width)?;
+    check_len(NAME, "y", y, [choices.tokens, width])?;
     if let Some(weights) = weights {
         check_len(NAME, "weights", weights, n)?;
     }

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::columns::Columns;
-use crate::error::check_len;
+use crate::error::{check_len, check_sizes};
 use crate::lanes::{check_rows, rows_a_task};
 use crate::rows::{NormBackwardInput, RowArg, Rows};
 
@@ -171,13 +171,14 @@ pub fn layer_norm_backward_params(
     accumulate: bool,
 ) -> Result<(), KernelError> {
     let name = "layer_norm_backward_params";
+    check_sizes(name, &[shards, rows_per_shard, cols])?;
     let rows = shards * rows_per_shard;
     check_rows(name, rows, cols)?;
-    check_len(name, "x", x, rows * cols)?;
-    check_len(name, "stats", stats, rows * 2)?;
-    check_len(name, "dy", dy, rows * cols)?;
-    check_len(name, "dweight", dweight, shards * cols)?;
-    check_len(name, "dbias", dbias, shards * cols)?;
+    check_len(name, "x", x, [rows, cols])?;
+    check_len(name, "stats", stats, [rows, 2])?;
+    check_len(name, "dy", dy, [rows, cols])?;
+    check_len(name, "dweight", dweight, [shards, cols])?;
+    check_len(name, "dbias", dbias, [shards, cols])?;
     let kernel = Columns {
         name,
         shader: &backward_params::SHADER,

@@ -7,7 +7,7 @@ mod walk;
 
 use std::fmt;
 
-use hlx_core::Buffer;
+use hlx_core::{Buffer, sizes};
 
 use crate::error::KernelError;
 
@@ -104,6 +104,7 @@ impl Layout {
 
     /// The number of elements; 0 if an extent is 0.
     pub fn n_elements(&self) -> usize {
+        // `count` has seen the shape: no product wraps.
         self.shape.iter().product()
     }
 
@@ -125,18 +126,10 @@ impl Layout {
         })
     }
 
-    /// The first place and the one past the last that the elements touch; equal if there is none.
+    /// The first place and the one past the last that the elements touch; equal if there is none. Places before
+    /// the first of all or past the last that is counted are a span to the end of all numbers, which no buffer has.
     pub fn span(&self) -> (usize, usize) {
-        if self.n_elements() == 0 {
-            return (self.offset, self.offset);
-        }
-        let (mut first, mut last) = (self.offset as isize, self.offset as isize);
-        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
-            let reach = (extent as isize - 1) * stride;
-            first += reach.min(0);
-            last += reach.max(0);
-        }
-        (first as usize, last as usize + 1)
+        span(&self.shape, &self.strides, self.offset)
     }
 
     /// The same elements in another shape without a copy, or `None` where strides cannot say it.
@@ -236,7 +229,7 @@ impl Layout {
         }
         let mut sliced = self.clone();
         sliced.shape[axis] = (end - start).div_ceil(step);
-        sliced.strides[axis] *= step as isize;
+        sliced.strides[axis] = stepped(self.strides[axis], step, sliced.shape[axis]);
         if sliced.n_elements() > 0 {
             sliced.offset = self
                 .offset
@@ -265,7 +258,7 @@ impl Layout {
     /// # Errors
     /// The reason, if the dimension does not exist or is not that long.
     pub fn select(&self, axis: usize, index: usize) -> Moved {
-        let mut one = self.slice(axis, (index, index + 1, 1))?;
+        let mut one = self.slice(axis, (index, index.saturating_add(1), 1))?;
         one.shape.remove(axis);
         one.strides.remove(axis);
         Ok(one)
@@ -314,7 +307,7 @@ impl Layout {
         }
         let mut windows = self.clone();
         windows.shape[axis] = (extent - size) / step + 1;
-        windows.strides[axis] *= step as isize;
+        windows.strides[axis] = stepped(self.strides[axis], step, windows.shape[axis]);
         windows.shape.push(size);
         windows.strides.push(self.strides[axis]);
         count(&windows.shape)?;
@@ -372,20 +365,37 @@ impl fmt::Display for Layout {
     }
 }
 
-/// The most elements of a tensor: those of four bytes that memory has addresses for.
-const MAX_ELEMENTS: usize = isize::MAX as usize / 4;
-
-/// The elements of a shape, no more than memory has addresses for, each on its own in a view that repeats them
-/// too: no product of extents overflows then.
+/// The elements of a shape, at most [`sizes::LARGEST`], each on its own in a view that repeats them too: neither the
+/// product of any of its extents nor a stride wraps then.
 fn count(shape: &[usize]) -> Result<usize, String> {
-    let count = match shape.contains(&0) {
-        true => Some(0),
-        false => shape
-            .iter()
-            .try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
-    };
-    let count = count.filter(|&n| n <= MAX_ELEMENTS);
+    let count = sizes::checked_elements(shape);
     count.ok_or_else(|| format!("{shape:?} has more elements than memory has addresses"))
+}
+
+/// The stride of every `step`-th of `extent` elements. One element alone has no neighbour, so that its stride may be
+/// any: a step past the end, however long, keeps it.
+fn stepped(stride: isize, step: usize, extent: usize) -> isize {
+    match extent > 1 {
+        true => stride.wrapping_mul(step as isize),
+        false => stride,
+    }
+}
+
+/// The places that elements touch, as [`Layout::span`].
+pub(crate) fn span(shape: &[usize], strides: &[isize], offset: usize) -> (usize, usize) {
+    if shape.contains(&0) {
+        return (offset, offset);
+    }
+    let (mut first, mut last) = (offset as i128, offset as i128);
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        let reach = (extent as i128 - 1) * stride as i128;
+        first += reach.min(0);
+        last += reach.max(0);
+    }
+    match (usize::try_from(first), usize::try_from(last + 1)) {
+        (Ok(first), Ok(end)) => (first, end),
+        _ => (0, usize::MAX),
+    }
 }
 
 /// The shape that operands broadcast to, as in NumPy: shapes align at their last dimension, and an
@@ -406,11 +416,13 @@ pub fn broadcast_shape(shapes: &[&[usize]]) -> Option<Vec<usize>> {
     Some(joint)
 }
 
-/// The strides of a shape whose elements lie in row-major order.
+/// The strides of a shape whose elements lie in row-major order. A shape that no memory holds, which
+/// [`Layout::contiguous`] refuses, has strides that end at the largest number.
 pub fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1_isize; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis].wrapping_mul(shape[axis].max(1) as isize);
+        let extent = isize::try_from(shape[axis].max(1)).unwrap_or(isize::MAX);
+        strides[axis - 1] = strides[axis].saturating_mul(extent);
     }
     strides
 }

@@ -24,10 +24,10 @@ pub mod simd;
 pub(crate) mod table;
 mod tile;
 
-use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, push_bytes};
+use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, push_bytes, sizes};
 
 use crate::elementwise::copy_strided;
-use crate::error::check_that;
+use crate::error::{check_sizes, check_that};
 use crate::map::MAX_GROUPS;
 use crate::transpose::transpose;
 use crate::{KernelError, Layout, Operand, check_len};
@@ -65,7 +65,8 @@ pub struct MatMul {
 }
 
 impl MatMul {
-    /// Describes one product `[M,K] x [K,N]` that overwrites C.
+    /// Describes one product `[M,K] x [K,N]` that overwrites C. Sizes that no memory holds are refused where it is
+    /// computed.
     pub fn new(m: usize, n: usize, k: usize) -> Self {
         Self {
             batch: 1,
@@ -74,16 +75,31 @@ impl MatMul {
             k,
             trans_a: false,
             trans_b: false,
-            stride_a: m * k,
-            stride_b: k * n,
-            stride_c: m * n,
+            stride_a: m.saturating_mul(k),
+            stride_b: k.saturating_mul(n),
+            stride_c: m.saturating_mul(n),
             accumulate: false,
         }
     }
 
-    /// Elements that a buffer must have for `batch` matrices of `size`, `stride` apart.
-    fn extent(&self, stride: usize, size: usize) -> usize {
-        (self.batch - 1) * stride + size
+    /// Checks that a buffer has the elements of `batch` matrices of some rows and columns, `stride` apart.
+    fn check_extent(
+        &self,
+        (argument, buffer): (&'static str, &Buffer),
+        stride: usize,
+        [rows, columns]: [usize; 2],
+    ) -> Result<(), KernelError> {
+        check_sizes(NAME, &[rows, columns])?;
+        let before = sizes::checked_product([self.batch.saturating_sub(1), stride]);
+        let len = before.and_then(|before| sizes::checked_sum([before, rows * columns]));
+        let len = len.ok_or_else(|| KernelError::Argument {
+            operation: NAME,
+            reason: format!(
+                "{argument} of {} matrices, {stride} apart, has more elements than memory holds",
+                self.batch
+            ),
+        })?;
+        check_len(NAME, argument, buffer, len)
     }
 
     /// Whether there is nothing to compute.
@@ -215,6 +231,9 @@ fn check(
     check_that(NAME, !(s.accumulate && bias.is_some()), || {
         "bias and accumulate exclude each other: a chain has one start".to_owned()
     })?;
+    s.check_extent(("a", a), s.stride_a, [s.m, s.k])?;
+    s.check_extent(("b", b), s.stride_b, [s.k, s.n])?;
+    s.check_extent(("c", c), s.stride_c, [s.m, s.n])?;
     check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
         format!(
             "stride_c is {}, expected at least {}",
@@ -222,9 +241,6 @@ fn check(
             s.m * s.n
         )
     })?;
-    check_len(NAME, "a", a, s.extent(s.stride_a, s.m * s.k))?;
-    check_len(NAME, "b", b, s.extent(s.stride_b, s.k * s.n))?;
-    check_len(NAME, "c", c, s.extent(s.stride_c, s.m * s.n))?;
     if let Some(bias) = bias {
         check_len(NAME, "bias", bias, s.n)?;
     }
@@ -344,7 +360,8 @@ fn launch(
                 chunk.min(s.batch - batch_first) as u32,
             ],
         };
-        let flops = 2 * launch.groups[2] as u64 * (s.m * s.n * s.k) as u64;
+        // Each operand has less than 2^32 elements: the product of the three has less than 2^48.
+        let flops = (2 * u64::from(launch.groups[2])).saturating_mul((s.m * s.n * s.k) as u64);
         let work = Work {
             flops,
             ..launch.work()

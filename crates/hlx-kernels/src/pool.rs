@@ -101,13 +101,17 @@ impl Pool2d {
     fn output_along(&self, name: &'static str, axis: usize) -> Result<usize, KernelError> {
         /// Places along an axis stay far from the 32 bits that shaders count them in.
         const LONGEST: usize = 1 << 28;
+        let dilation = self.dilation[axis];
         let span = (self.kernel[axis] - 1)
-            .saturating_mul(self.dilation[axis])
+            .saturating_mul(dilation)
             .saturating_add(1);
         let (input, padding, stride) = (self.input[axis], self.padding[axis], self.stride[axis]);
         let padded = input.saturating_add(padding.saturating_mul(2));
-        check_that(name, padded.max(span).max(stride) <= LONGEST, || {
-            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
+        let longest = padded.max(span).max(stride).max(dilation);
+        check_that(name, longest <= LONGEST, || {
+            format!(
+                "padded input, kernel, stride or dilation is beyond {LONGEST} along axis {axis}"
+            )
         })?;
         check_that(name, span <= padded, || {
             let of = ["height", "width"][axis];

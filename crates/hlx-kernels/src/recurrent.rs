@@ -27,7 +27,7 @@ pub use product::step_product;
 
 use hlx_core::{Binding, Buffer, Context, Launch, Shader, groups_1d, push_bytes};
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 
 shader!(lstm_forward_shader, "recurrent/lstm_forward");
 shader!(lstm_backward_shader, "recurrent/lstm_backward");
@@ -50,6 +50,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// Checks the sizes: behind this no number of elements wraps.
+    fn check(&self, name: &'static str) -> Result<(), KernelError> {
+        check_sizes(name, &[self.batch, self.time, self.width])
+    }
+
     /// The elements of a `[B, H]` tensor.
     fn units(&self) -> usize {
         self.batch * self.width
@@ -133,6 +138,7 @@ pub fn lstm_forward(
     step: Step,
     buffers: &LstmForward<'_>,
 ) -> Result<(), KernelError> {
+    step.check("lstm_forward")?;
     let (units, all) = (step.units(), step.all());
     let buffers = [
         ("x", Binding::Read(buffers.x), 4 * all),
@@ -176,6 +182,7 @@ pub fn lstm_backward(
     step: Step,
     buffers: &LstmBackward<'_>,
 ) -> Result<(), KernelError> {
+    step.check("lstm_backward")?;
     let (units, all) = (step.units(), step.all());
     let buffers = [
         ("gates", Binding::Read(buffers.gates), 4 * all),
@@ -211,6 +218,7 @@ pub struct GruForward<'a> {
 
 /// Computes a step of a GRU: `torch.nn.GRU`.
 pub fn gru_forward(ctx: &Context, step: Step, buffers: &GruForward<'_>) -> Result<(), KernelError> {
+    step.check("gru_forward")?;
     let (units, all) = (step.units(), step.all());
     let buffers = [
         ("x", Binding::Read(buffers.x), 3 * all),
@@ -254,6 +262,7 @@ pub fn gru_backward(
     step: Step,
     buffers: &GruBackward<'_>,
 ) -> Result<(), KernelError> {
+    step.check("gru_backward")?;
     let (units, all) = (step.units(), step.all());
     let buffers = [
         ("gates", Binding::Read(buffers.gates), 4 * all),

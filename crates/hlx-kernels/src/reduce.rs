@@ -14,7 +14,7 @@ use hlx_core::{Binding, Buffer, Context, Launch, groups_1d, push_bytes};
 use rayon::prelude::*;
 
 use crate::columns::Columns;
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::lanes::{self, ROWS_A_GROUP, RowGroup};
 use crate::map::{CHUNK, GROUP_THREADS, windows};
 
@@ -45,7 +45,7 @@ pub fn row_sum(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    check_len("row_sum", "x", x, rows * cols)?;
+    check_len("row_sum", "x", x, [rows, cols])?;
     check_len("row_sum", "out", out, rows)?;
     launch_rows(ctx, "row_sum", x, out, cols, (Operation::Sum, false))
 }
@@ -58,7 +58,7 @@ pub fn row_max(
     rows: usize,
     cols: usize,
 ) -> Result<(), KernelError> {
-    check_len("row_max", "x", x, rows * cols)?;
+    check_len("row_max", "x", x, [rows, cols])?;
     check_len("row_max", "out", out, rows)?;
     launch_rows(ctx, "row_max", x, out, cols, (Operation::Max, false))
 }
@@ -207,8 +207,9 @@ pub fn column_sum(
 ) -> Result<(), KernelError> {
     /// Columns of one task of the CPU.
     const TASK_COLS: usize = 128;
-    check_len("column_sum", "x", x, shards * rows_per_shard * cols)?;
-    check_len("column_sum", "out", out, shards * cols)?;
+    check_sizes("column_sum", &[shards, rows_per_shard, cols])?;
+    check_len("column_sum", "x", x, [shards, rows_per_shard, cols])?;
+    check_len("column_sum", "out", out, [shards, cols])?;
     let kernel = Columns {
         name: "column_sum",
         shader: &columns_shader::SHADER,
@@ -276,7 +277,7 @@ pub fn shard_sum(
     check_that("shard_sum", (1..=1 << 15).contains(&shards), || {
         format!("{shards} shards, expected 1 to 32768")
     })?;
-    check_len("shard_sum", "partials", partials, shards * n)?;
+    check_len("shard_sum", "partials", partials, [shards, n])?;
     check_len("shard_sum", "out", out, n)?;
     let push = shards_shader::Push {
         shards: shards as u32,

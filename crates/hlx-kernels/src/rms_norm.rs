@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::KernelError;
 use crate::columns::Columns;
-use crate::error::check_len;
+use crate::error::{check_len, check_sizes};
 use crate::lanes::{self, check_rows, rows_a_task};
 use crate::rows::{NormBackwardInput, RowArg, Rows};
 
@@ -161,12 +161,13 @@ pub fn rms_norm_backward_weight(
     accumulate: bool,
 ) -> Result<(), KernelError> {
     let name = "rms_norm_backward_weight";
+    check_sizes(name, &[shards, rows_per_shard, cols])?;
     let rows = shards * rows_per_shard;
     check_rows(name, rows, cols)?;
-    check_len(name, "x", x, rows * cols)?;
+    check_len(name, "x", x, [rows, cols])?;
     check_len(name, "stats", stats, rows)?;
-    check_len(name, "dy", dy, rows * cols)?;
-    check_len(name, "dweight", dweight, shards * cols)?;
+    check_len(name, "dy", dy, [rows, cols])?;
+    check_len(name, "dweight", dweight, [shards, cols])?;
     let kernel = Columns {
         name,
         shader: &backward_weight::SHADER,

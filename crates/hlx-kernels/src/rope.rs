@@ -11,7 +11,7 @@
 use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::GROUP_THREADS;
 
 shader!(shader, "rope/rope");
@@ -52,6 +52,7 @@ pub fn rope(
         scale,
         inverse,
     } = *sizes;
+    check_sizes(NAME, &[rows, heads, width])?;
     let (count, pairs) = (rows * heads * width, frequencies.len());
     check_len(NAME, "x", x, count)?;
     check_len(NAME, "positions", positions, rows)?;

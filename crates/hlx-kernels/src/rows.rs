@@ -57,9 +57,9 @@ impl Rows<'_> {
         let mut bindings = Vec::with_capacity(args.len());
         for arg in args {
             let (name, binding, len) = match *arg {
-                RowArg::Rows(name, binding) => (name, binding, rows * cols),
-                RowArg::PerRow(name, binding, n) => (name, binding, rows * n),
-                RowArg::Columns(name, buffer) => (name, Binding::Read(buffer), cols),
+                RowArg::Rows(name, binding) => (name, binding, [rows, cols]),
+                RowArg::PerRow(name, binding, n) => (name, binding, [rows, n]),
+                RowArg::Columns(name, buffer) => (name, Binding::Read(buffer), [1, cols]),
             };
             check_len(self.name, name, binding.buffer(), len)?;
             bindings.push(binding);

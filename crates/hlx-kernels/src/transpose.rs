@@ -24,8 +24,8 @@ pub fn transpose(
     y: &Buffer,
 ) -> Result<(), KernelError> {
     const NAME: &str = "transpose";
-    check_len(NAME, "x", x, rows * columns)?;
-    check_len(NAME, "y", y, rows * columns)?;
+    check_len(NAME, "x", x, [rows, columns])?;
+    check_len(NAME, "y", y, [rows, columns])?;
     let most = map::MAX_GROUPS * TILE;
     check_that(
         NAME,

@@ -41,7 +41,7 @@ use crate::KernelError;
 use crate::error::check_that;
 use host::{Domain, bytes_of, hash_words, prefixed, words_of};
 pub use host::{tree_digest_bytes, tree_digest_f32, tree_digest_u32};
-use plan::{Plan, Step};
+use plan::{Plan, Step, end_of};
 
 shader!(chunks_shader, "tree_digest/chunks");
 shader!(pairs_shader, "tree_digest/pairs");
@@ -257,6 +257,15 @@ impl TreeDigester {
         tree: Tree,
         window: usize,
     ) -> Result<Self, KernelError> {
+        // A plan has an entry for each 4,096 words or so: sizes are checked before it is made.
+        let most = usize::try_from(ctx.info().memory_bytes / 4).unwrap_or(usize::MAX);
+        for tensor in &tensors {
+            let end = end_of(tensor)?;
+            check_that("tree_digest", end <= most, || {
+                let name = &tensor.name;
+                format!("`{name}` ends at word {end}, the device's memory has {most}")
+            })?;
+        }
         let plan = Plan::new(&tensors, tree, window)?;
         let chunks = ctx.buffer_u32(&plan.chunks)?;
         let digests = ctx.alloc(plan.digest_words)?;

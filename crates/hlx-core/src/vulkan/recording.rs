@@ -207,7 +207,9 @@ impl Recording {
         let members = members.filter_map(|&at| operations[at].as_ref());
         let work = Work {
             bytes: arguments.iter().map(View::bytes).sum(),
-            flops: members.map(|operation| operation.work.flops).fold(0, u64::saturating_add),
+            flops: members
+                .map(|operation| operation.work.flops)
+                .fold(0, u64::saturating_add),
         };
         let joined = chain.join()?;
         let launch = Launch {

@@ -9,11 +9,11 @@
 //! Shapes: rows of `q` `[H, D]`, of `k` and `v` `[G, D]`, one for each of the `B T` tokens, by row strides;
 //! `q_out` `[B, T, H, D]`; the caches `[B, S, G, D]`.
 
-use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes};
+use hlx_core::{Binding, Buffer, Context, Launch, as_u32, groups_1d, push_bytes, sizes};
 use rayon::prelude::*;
 
 use crate::KernelError;
-use crate::error::{check_len, check_that};
+use crate::error::{check_len, check_sizes, check_that};
 use crate::rms_norm::forward_rows;
 use crate::rope::{turn_head, turn_of};
 
@@ -105,12 +105,12 @@ impl AppendShape {
         q_out: &Buffer,
         caches: [&Buffer; 2],
     ) -> Result<(), KernelError> {
-        let cached = self.batch * self.capacity * self.key_heads * self.head_width;
+        let cached = [self.batch, self.capacity, self.key_heads, self.head_width];
         check_len(
             NAME,
             "q_out",
             q_out,
-            self.rows() * self.heads * self.head_width,
+            [self.batch, self.time, self.heads, self.head_width],
         )?;
         check_len(NAME, "the cache of keys", caches[0], cached)?;
         check_len(NAME, "the cache of values", caches[1], cached)?;
@@ -120,6 +120,14 @@ impl AppendShape {
     /// Checks what both caches take.
     fn check_inputs(&self, inputs: &AppendInputs<'_>) -> Result<(), KernelError> {
         let width = self.head_width;
+        let [per_query, per_key] = [self.heads, self.key_heads];
+        for (positions, heads) in [
+            (self.time, per_query),
+            (self.time, per_key),
+            (self.capacity, per_key),
+        ] {
+            check_sizes(NAME, &[self.batch, positions, heads, width])?;
+        }
         let cached = self.batch * self.capacity * self.key_heads * width;
         check_len(NAME, "first_positions", inputs.first_positions, self.batch)?;
         check_len(NAME, "lengths", inputs.lengths, self.batch)?;
@@ -128,10 +136,14 @@ impl AppendShape {
             ("k", &inputs.k, self.key_heads),
             ("v", &inputs.v, self.key_heads),
         ] {
-            let last = self.rows().saturating_sub(1) * rows.stride;
-            let end = rows.first + last + heads * width;
-            check_that(NAME, heads == 0 || end <= rows.buffer.len(), || {
-                format!("{name} ends at element {end} of {}", rows.buffer.len())
+            let last = sizes::checked_product([self.rows().saturating_sub(1), rows.stride]);
+            let end = last.and_then(|last| sizes::checked_sum([rows.first, last, heads * width]));
+            let fits = end.is_some_and(|end| end <= rows.buffer.len());
+            check_that(NAME, heads == 0 || fits, || {
+                let (first, stride, len) = (rows.first, rows.stride, rows.buffer.len());
+                format!(
+                    "{name} from element {first} by {stride} leaves its buffer of {len} elements"
+                )
             })?;
         }
         if let Some(norms) = &inputs.norms {

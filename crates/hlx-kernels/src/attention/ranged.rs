@@ -98,7 +98,7 @@ pub fn ranged_attention_forward(
     attention.check(NAME)?;
     let places = attention.places(NAME, inputs)?;
     check_len(NAME, "o", o, attention.output_len())?;
-    check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+    check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
     if let Some(key_heads) = stored_forward::key_heads_of_forward(ctx, attention, &places) {
         let part = (attention, places);
         return stored_forward::forward(ctx, inputs, [o, stats], part, key_heads);

@@ -53,12 +53,7 @@ impl<const N: usize> Axes<N> {
 
     /// The first place of an operand's elements and the one past the last.
     fn span(&self, k: usize) -> (usize, usize) {
-        let reach = |(&extent, &stride): (&usize, &isize)| (extent as isize - 1) * stride;
-        let reaches = || self.shape.iter().zip(&self.strides[k]).map(reach);
-        let below: isize = reaches().map(|reach| reach.min(0)).sum();
-        let above: isize = reaches().map(|reach| reach.max(0)).sum();
-        let first = self.offsets[k].wrapping_add_signed(below);
-        (first, self.offsets[k].wrapping_add_signed(above) + 1)
+        crate::layout::span(&self.shape, &self.strides[k], self.offsets[k])
     }
 
     /// Whether four elements from a multiple of four on never leave their row.
@@ -128,7 +123,7 @@ impl<const N: usize> Axes<N> {
         check_that(operation, first < end && end <= len, || {
             format!(
                 "{argument} has an element at place {}, its buffer has {len}",
-                end - 1
+                end.saturating_sub(1)
             )
         })?;
         let start = first - first % (ALIGNMENT_WORDS * per_word);
@@ -190,8 +185,7 @@ pub(super) fn joint<const N: usize>(
     for layout in expanded {
         layouts.push(layout.map_err(|_| refused())?);
     }
-    let expected = shape.iter().product();
-    crate::error::check_len(operation, "out", out, expected)?;
+    crate::error::check_len(operation, "out", out, shape.as_slice())?;
     layouts.try_into().map_err(|_| refused())
 }
 

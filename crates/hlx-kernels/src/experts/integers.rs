@@ -30,10 +30,10 @@ pub fn experts_product_integers(
         trans_b,
     } = *product;
     product.check(NAME)?;
-    check_len(NAME, "y", y, rows * n)?;
+    check_len(NAME, "y", y, [rows, n])?;
     check_len(NAME, "bounds", bounds, weights.len() + 1)?;
     for weight in weights {
-        check_len(NAME, "weight", weight, n * k)?;
+        check_len(NAME, "weight", weight, [n, k])?;
     }
     if y.is_empty() {
         return Ok(());

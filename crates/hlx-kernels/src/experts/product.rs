@@ -4,7 +4,7 @@ use hlx_core::cpu::simd_level;
 use hlx_core::{Binding, Buffer, Context, DType, Launch, Shader, Work, as_u32, push_bytes};
 use rayon::prelude::*;
 
-use crate::error::{KernelError, check_len, check_that};
+use crate::error::{KernelError, check_len, check_sizes, check_that};
 use crate::map::MAX_GROUPS;
 use crate::matmul::{MatMul, cpu};
 
@@ -88,11 +88,11 @@ pub fn experts_product(
         trans_b,
     } = *product;
     product.check(NAME)?;
-    check_len(NAME, "x", x, rows * k)?;
-    check_len(NAME, "y", y, rows * n)?;
+    check_len(NAME, "x", x, [rows, k])?;
+    check_len(NAME, "y", y, [rows, n])?;
     check_len(NAME, "bounds", bounds, weights.len() + 1)?;
     for weight in weights {
-        check_len(NAME, "weight", weight, n * k)?;
+        check_len(NAME, "weight", weight, [n, k])?;
     }
     if y.is_empty() {
         return Ok(());
@@ -251,15 +251,16 @@ pub fn experts_weight_gradient(
         trans_b: false,
     };
     product.check(NAME)?;
-    check_len(NAME, "dy", dy, rows * m)?;
-    check_len(NAME, "x", x, rows * n)?;
-    check_len(NAME, "dweight", dweight, shards * m * n)?;
+    check_len(NAME, "dy", dy, [rows, m])?;
+    check_len(NAME, "x", x, [rows, n])?;
+    check_len(NAME, "dweight", dweight, [shards, m, n])?;
     let groups = [n.div_ceil(TILE), m.div_ceil(TILE), shards];
     check_that(
         NAME,
         groups.iter().all(|&groups| groups <= MAX_GROUPS),
         || format!("{shards} weights of {m} x {n} are more than a launch has tiles for"),
     )?;
+    check_sizes(NAME, &[expert.saturating_add(1), shards])?;
     check_that(NAME, bounds.len() > (expert + 1) * shards, || {
         format!(
             "{} bounds, expected more than {} for expert {expert}",

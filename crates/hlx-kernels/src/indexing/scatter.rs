@@ -228,7 +228,7 @@ fn check_memory(
     source: Operand<'_>,
 ) -> Result<(), KernelError> {
     check_operand(name, "source", source)?;
-    check_len(name, "target", target, shape.iter().product())?;
+    check_len(name, "target", target, shape)?;
     let (found, expected) = (source.buffer.dtype(), target.dtype());
     check_that(name, found == expected, || {
         format!("source has dtype {found}, expected the target's {expected}")

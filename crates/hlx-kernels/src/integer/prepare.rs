@@ -103,6 +103,7 @@ impl Prepared {
     }
 
     fn empty(ctx: &Context, of: Preparation) -> Result<Self, KernelError> {
+        of.check_sizes(NAME)?;
         Ok(Self {
             digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
             exponents: ctx.alloc_typed(DType::I32, of.exponents_len())?,
@@ -132,6 +133,7 @@ pub fn prepare<'a>(
 
 fn check(x: Source<'_>, to: &Prepared) -> Result<(), KernelError> {
     let s = to.of;
+    s.check_sizes(NAME)?;
     let columns = if s.of_columns { s.columns() } else { s.k };
     let rows = (s.rows * s.k).checked_div(columns).unwrap_or(0);
     x.check(NAME, s.reach(), [rows, columns])?;

@@ -117,6 +117,7 @@ fn check(
     c: &Buffer,
     s: &IntegerProduct,
 ) -> Result<(), KernelError> {
+    s.check_sizes(NAME)?;
     for (operand, rows) in [(a, s.batch * s.m), (b, s.n_groups() * s.n)] {
         let (found, expected) = ([operand.of.rows(), operand.of.terms()], [rows, s.k]);
         check_that(NAME, found == expected, || {
@@ -146,11 +147,11 @@ fn check(
                 s.reach()
             )
         })?,
-        None => check_len(NAME, "c", c, s.batch * s.m * s.n)?,
+        None => check_len(NAME, "c", c, [s.batch, s.m, s.n])?,
     }
     if let Some(bias) = bias {
         check_dtype(NAME, "bias", bias, DType::F32)?;
-        check_len(NAME, "bias", bias, s.n_groups() * s.n)?;
+        check_len(NAME, "bias", bias, [s.n_groups(), s.n])?;
     }
     check_that(NAME, a.of.piece() == b.of.piece(), || {
         "the operands' rows have pieces of another length".to_owned()

@@ -51,7 +51,7 @@ impl<'a> Prologue<'a> {
         })?;
         match self {
             Self::RmsNorm { gain, .. } => check_len(NAME, "gain", gain, shape.k),
-            Self::Gated { up } => check_len(NAME, "up", up, shape.m * shape.k),
+            Self::Gated { up } => check_len(NAME, "up", up, [shape.m, shape.k]),
         }
     }
 

@@ -64,7 +64,7 @@ pub fn muon_step(
     nesterov: bool,
     iteration: &NewtonSchulz,
 ) -> Result<(), KernelError> {
-    check_len("muon_step", "params", update.params, rows * cols)?;
+    check_len("muon_step", "params", update.params, [rows, cols])?;
     if rows * cols == 0 {
         return Ok(());
     }

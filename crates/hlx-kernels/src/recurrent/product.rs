@@ -6,7 +6,7 @@
 
 use hlx_core::{Binding, Buffer, Context, Launch, Shader, Work, push_bytes};
 
-use crate::error::KernelError;
+use crate::error::{KernelError, check_sizes};
 use crate::map::MAX_GROUPS;
 use crate::matmul::{MatMul, matmul};
 
@@ -44,6 +44,9 @@ pub fn step_product(
     [m, n, k]: [usize; 3],
     accumulate: bool,
 ) -> Result<(), KernelError> {
+    for extents in [[m, k], [k, n], [m, n]] {
+        check_sizes("step_product", &extents)?;
+    }
     let shape = MatMul {
         accumulate,
         ..MatMul::new(m, n, k)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hlx_core::{ALIGNMENT_WORDS, align_words};
+use hlx_core::{ALIGNMENT_WORDS, align_words, sizes};
 
 use super::{DIGEST_WORDS, TensorSpan, Tree};
 use crate::error::{KernelError, check_that};
@@ -116,14 +116,14 @@ impl Plan {
 }
 
 /// Checks a tensor's offset and returns the word after its last.
-fn end_of(tensor: &TensorSpan) -> Result<usize, KernelError> {
+pub(super) fn end_of(tensor: &TensorSpan) -> Result<usize, KernelError> {
     let TensorSpan {
         name,
         shape,
         offset,
     } = tensor;
-    let words = shape.iter().try_fold(1_usize, |n, &d| n.checked_mul(d));
-    let end = words.and_then(|words| offset.checked_add(words));
+    let words = sizes::checked_elements(shape);
+    let end = words.and_then(|words| sizes::checked_sum([*offset, words]));
     check_that("tree_digest", end.is_some(), || {
         format!("`{name}` {shape:?} at word {offset} is larger than any memory")
     })?;

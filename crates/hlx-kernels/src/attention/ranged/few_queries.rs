@@ -88,7 +88,7 @@ pub fn few_queries_attention_forward(
     })?;
     let places = attention.places(NAME, inputs)?;
     check_len(NAME, "o", o, attention.output_len())?;
-    check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+    check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
     let rows = Rows::of(attention);
     let key_heads = attention.batch * attention.key_heads;
     let all_scores = key_heads * rows.tops() * TILE;

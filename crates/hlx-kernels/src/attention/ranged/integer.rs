@@ -177,7 +177,7 @@ impl IntegerOperands {
     ) -> Result<(), KernelError> {
         const NAME: &str = "integer_attention_forward";
         check_len(NAME, "o", o, attention.output_len())?;
-        check_len(NAME, "stats", stats, 2 * attention.all_queries())?;
+        check_len(NAME, "stats", stats, [2, attention.all_queries()])?;
         let Self {
             q, k, v, places, ..
         } = self;

@@ -132,7 +132,7 @@ fn launch(
 ) -> Result<(), KernelError> {
     limits.check(name, attention)?;
     let n = attention.batch * per_sample;
-    check_len(name, "ranges", ranges, 4 * n)?;
+    check_len(name, "ranges", ranges, [4, n])?;
     let (push, unused) = (limits.push(attention), ctx.alloc(1)?);
     let [documents, lengths, first_positions] = limits.bindings(&unused);
     let launch = Launch {

@@ -2,7 +2,7 @@
 
 use hlx_core::arith;
 use hlx_core::cpu::with_flush;
-use hlx_core::{Buffer, Launch, Work};
+use hlx_core::{Buffer, Launch, Work, sizes};
 
 use super::shaders::Push;
 use super::{AttentionInputs, AttentionSaved};
@@ -129,7 +129,8 @@ impl RangedAttention {
             false => self.keys,
         };
         let both_sides = if self.causal { 1 } else { 2 };
-        let window = self.window.map_or(seen, |window| both_sides * window);
+        let of_window = |window: usize| window.saturating_mul(both_sides);
+        let window = self.window.map_or(seen, of_window);
         let pairs = (heads * self.queries) as u64 * seen.min(window) as u64;
         Work {
             flops: 2 * products * pairs * self.head_width as u64,
@@ -163,10 +164,8 @@ impl RangedAttention {
         check_that(operation, (0.0..=1.0).contains(&p), || {
             format!("p is {p}, expected a probability from 0 to 1")
         })?;
-        let per_sample = [self.queries.max(self.keys), heads, width];
-        let len = per_sample
-            .iter()
-            .try_fold(self.batch, |len, &n| len.checked_mul(n));
+        let extents = [self.batch, self.queries.max(self.keys), heads, width];
+        let len = sizes::checked_elements(&extents);
         let fits = len.is_some_and(|len| u32::try_from(len).is_ok());
         check_that(operation, fits, || {
             format!("an operand of {self:?} has more than 2^32 - 1 elements")
@@ -183,7 +182,7 @@ impl RangedAttention {
             operation,
             "query_ranges",
             inputs.query_ranges,
-            4 * self.batch * self.queries,
+            [4, self.batch, self.queries],
         )?;
         if let Some(counter) = inputs.counter {
             check_len(operation, "counter", counter, 2)?;

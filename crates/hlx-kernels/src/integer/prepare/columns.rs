@@ -61,7 +61,7 @@ impl Counted {
                 })
             }
             Beside::Values(other, width) => {
-                check_len(NAME, "the other operand", other, rows * width)?;
+                check_len(NAME, "the other operand", other, [rows, width])?;
                 Ok(Self {
                     exponents: counted_rows(ctx, other, [rows, width])?,
                     pieces: 1,

@@ -11,7 +11,7 @@ use super::cpu::{self, Piece};
 use super::{Preparation, Prepared, vectors, wide};
 use crate::KernelError;
 use crate::elementwise::fill;
-use crate::error::{check_len, check_that};
+use crate::error::{check_len, check_sizes, check_that};
 
 shader!(tops_shader, "integer/group_tops");
 shader!(columns_shader, "integer/prepare_group_columns");
@@ -49,13 +49,16 @@ impl Prepared {
         groups: Groups<'_>,
         beside: Option<Beside<'_>>,
     ) -> Result<Self, KernelError> {
+        check_sizes(NAME, &[rows, columns])?;
+        check_sizes(NAME, &[columns, groups.count])?;
         let of = Preparation::of_rows(columns, groups.padded(rows), width);
+        of.check_sizes(NAME)?;
         let prepared = Self {
             digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
             exponents: ctx.alloc_typed(DType::I32, columns * groups.count)?,
             of,
         };
-        check_len(NAME, "x", x, rows * columns)?;
+        check_len(NAME, "x", x, [rows, columns])?;
         check_len(NAME, "bounds", groups.bounds, groups.count + 1)?;
         let largest = (rows * columns).max(of.digits_len());
         check_that(NAME, u32::try_from(largest).is_ok(), || {

@@ -89,9 +89,9 @@ impl Norm<'_> {
         })?;
         let (stats, n_stats) = self.stats;
         check_dtype(NAME, "x", x, DType::F32)?;
-        check_len(NAME, "x", x, rows * cols)?;
+        check_len(NAME, "x", x, [rows, cols])?;
         check_len(NAME, "weight", self.gain[0], cols)?;
-        check_len(NAME, "stats", stats, rows * n_stats)?;
+        check_len(NAME, "stats", stats, [rows, n_stats])?;
         let prepared = Prepared::empty(ctx, Preparation::of_rows(rows, cols, Width::Wide))?;
         if rows == 0 {
             return Ok(prepared);

@@ -2,6 +2,7 @@
 
 use super::super::law::Width;
 use super::super::{GRANULE, LONGEST, PIECE};
+use crate::error::{KernelError, check_sizes};
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl Preparation {
             of_columns: false,
             width,
             piece: PIECE,
-            stride: rows * k,
+            stride: rows.saturating_mul(k),
         }
     }
 
@@ -40,12 +41,12 @@ impl Preparation {
     pub const fn of_columns(outer: usize, k: usize, columns: usize, width: Width) -> Self {
         Self {
             outer,
-            rows: outer * columns,
+            rows: outer.saturating_mul(columns),
             k,
             of_columns: true,
             width,
             piece: PIECE,
-            stride: k * columns,
+            stride: k.saturating_mul(columns),
         }
     }
 
@@ -81,6 +82,17 @@ impl Preparation {
         Self { piece, ..self }
     }
 
+    /// Checks the sizes: behind this no number of elements wraps. An operand is made by way of this alone.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for sizes that no memory holds.
+    pub(super) fn check_sizes(&self, operation: &'static str) -> Result<(), KernelError> {
+        check_sizes(operation, &[self.rows, self.k])?;
+        check_sizes(operation, &[self.outer, self.columns(), self.k])?;
+        check_sizes(operation, &[self.rows, self.k.div_ceil(GRANULE), GRANULE])?;
+        check_sizes(operation, &[self.outer, self.stride])
+    }
+
     /// Terms of a row.
     pub const fn terms(&self) -> usize {
         self.k
@@ -98,7 +110,7 @@ impl Preparation {
 
     /// Elements of a row of digits.
     pub const fn padded(&self) -> usize {
-        self.k.div_ceil(GRANULE) * GRANULE
+        self.k.div_ceil(GRANULE).saturating_mul(GRANULE)
     }
 
     /// Elements of the digits, i8: `[planes, rows, padded k]`.

@@ -115,14 +115,14 @@ impl<'a> Source<'a> {
             "matrices apart from each other are computed from others".to_owned()
         })?;
         for (argument, buffer) in self.others() {
-            let len = match (argument, self) {
-                ("up", _) => rows * columns,
-                ("stats", Self::LayerNorm { .. }) => 2 * rows,
-                ("stats", _) => rows,
-                _ => columns,
+            let extents = match (argument, self) {
+                ("up", _) => [rows, columns],
+                ("stats", Self::LayerNorm { .. }) => [rows, 2],
+                ("stats", _) => [rows, 1],
+                _ => [1, columns],
             };
             check_dtype(name, argument, buffer, DType::F32)?;
-            check_len(name, argument, buffer, len)?;
+            check_len(name, argument, buffer, extents)?;
         }
         Ok(())
     }

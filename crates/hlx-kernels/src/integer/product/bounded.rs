@@ -4,7 +4,7 @@ use hlx_core::{Buffer, Context};
 
 use super::{End, IntegerProduct, NAME, launch, padded};
 use crate::KernelError;
-use crate::error::{check_len, check_that};
+use crate::error::{check_len, check_sizes, check_that};
 use crate::integer::Prepared;
 
 /// The rows or the terms of products that the device alone knows, by bounds: u32, those of group g from the g-th to the
@@ -46,7 +46,9 @@ pub(crate) fn integer_product_by(
     c: &Buffer,
     shape: &IntegerProduct,
 ) -> Result<(), KernelError> {
+    shape.check_sizes(NAME)?;
     let [first, groups] = bounds.groups;
+    check_sizes(NAME, &[groups, shape.n])?;
     let last = match bounds.of {
         Bounded::Rows => first + groups,
         Bounded::Terms => groups.max(first + shape.batch),

@@ -1,5 +1,7 @@
 //! The sizes of products over integers, and where their results lie.
 
+use crate::error::{KernelError, check_sizes};
+
 /// Products `C[i, m, n] = sum over k of A[i, m, k] B[i, n, k]` of prepared operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntegerProduct {
@@ -34,6 +36,19 @@ impl IntegerProduct {
             turned: false,
             within: None,
         }
+    }
+
+    /// Checks the sizes: behind this no number of elements wraps.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`] for sizes that no memory holds.
+    pub(in super::super) fn check_sizes(&self, operation: &'static str) -> Result<(), KernelError> {
+        check_sizes(operation, &[self.batch, self.m, self.n])?;
+        check_sizes(operation, &[self.n_groups(), self.n, self.k])?;
+        check_sizes(operation, &[self.batch, self.m, self.k])?;
+        let [first, row] = self.place();
+        check_sizes(operation, &[self.batch, self.m.max(self.n), row])?;
+        check_sizes(operation, &[first])
     }
 
     /// Different Bs.

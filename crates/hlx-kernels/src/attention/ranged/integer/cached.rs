@@ -52,7 +52,7 @@ pub fn integer_attention_of_cache(
         NAME,
         "ranges",
         ranges,
-        4 * attention.batch * attention.queries,
+        [4, attention.batch, attention.queries],
     )?;
     check_len(NAME, "o", o, attention.output_len())?;
     let stats = ctx.alloc(2 * attention.all_queries())?;

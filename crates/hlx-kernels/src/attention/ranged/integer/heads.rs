@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::super::sizes::{RangedAttention, Strided, WIDEST_HEAD};
 use crate::KernelError;
 use crate::elementwise::fill;
-use crate::error::check_that;
+use crate::error::{check_sizes, check_that};
 use crate::integer::Width;
 use crate::integer::law::factors;
 use crate::integer::prepare_row;
@@ -88,6 +88,7 @@ impl IntegerHeads {
                 of.head_width
             )
         })?;
+        check_sizes(NAME, &of.extents())?;
         let words = of.digit_words() + of.rows() + of.words_behind();
         check_that(NAME, u32::try_from(words).is_ok(), || {
             format!("{of:?} has {words} words, expected at most {}", u32::MAX)
@@ -102,6 +103,7 @@ impl IntegerHeads {
     /// If there are fewer words than [`IntegerHeads::words`] says, or they have another type.
     pub fn with_words(&self, batch: usize, words: Buffer) -> Result<Self, KernelError> {
         let of = Heads { batch, ..self.of };
+        check_sizes("integer_heads", &of.extents())?;
         let needed = of.digit_words() + of.rows() + of.words_behind();
         let fits = words.dtype() == DType::U32 && words.len() >= needed;
         check_that("integer_heads", fits, || {

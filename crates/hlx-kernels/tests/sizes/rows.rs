@@ -1,0 +1,589 @@
+//! A row for each launcher that takes sizes: it is called with sizes whose product wraps to the length of the buffer that
+//! all its arguments are.
+
+use hlx_core::{Buffer, Context, DType};
+use hlx_kernels::attention::append::{AppendInputs, AppendShape, HeadRows, append_heads};
+use hlx_kernels::attention::ranged::*;
+use hlx_kernels::attention::{AttentionShape, attention_backward, attention_forward};
+use hlx_kernels::batch_norm::*;
+use hlx_kernels::conv2d::*;
+use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
+use hlx_kernels::dropout::{Dropout, dropout};
+use hlx_kernels::embedding::*;
+use hlx_kernels::experts::*;
+use hlx_kernels::integer::*;
+use hlx_kernels::interpolate::*;
+use hlx_kernels::layer_norm::*;
+use hlx_kernels::matmul::{Epilogue, MatMul, matmul, matmul_integers, matmul_with};
+use hlx_kernels::optimizer::muon::muon_step;
+use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
+use hlx_kernels::pool::*;
+use hlx_kernels::recurrent::*;
+use hlx_kernels::reduce::{column_sum, row_max, row_sum, shard_sum};
+use hlx_kernels::rms_norm::*;
+use hlx_kernels::rope::{Rope, rope};
+use hlx_kernels::softmax::{softmax_backward, softmax_forward};
+use hlx_kernels::transpose::transpose;
+use hlx_kernels::{KernelError, Layout, Operand};
+
+use super::Launch;
+
+/// The rows, by the launcher's name.
+pub const ROWS: &[(&str, Launch)] = &[
+    ("row_sum", |c, x, [a, b]| row_sum(c, x, x, a, b)),
+    ("row_max", |c, x, [a, b]| row_max(c, x, x, a, b)),
+    ("column_sum", |c, x, [a, b]| {
+        column_sum(c, x, x, a, b, 1, false)
+    }),
+    ("column_sum", |c, x, [a, b]| {
+        column_sum(c, x, x, 1, a, b, true)
+    }),
+    ("shard_sum", |c, x, [a, b]| shard_sum(c, x, x, a, b, false)),
+    ("softmax_forward", |c, x, [a, b]| {
+        softmax_forward(c, x, x, a, b)
+    }),
+    ("softmax_backward", |c, x, [a, b]| {
+        softmax_backward(c, x, x, x, a, b)
+    }),
+    ("transpose", |c, x, [a, b]| transpose(c, x, a, b, x)),
+    ("layer_norm_forward", |c, x, [a, b]| {
+        layer_norm_forward(c, x, x, x, x, x, a, b, 1e-5)
+    }),
+    ("layer_norm_backward_input", |c, x, [a, b]| {
+        layer_norm_backward_input(c, x, x, x, x, x, a, b)
+    }),
+    ("layer_norm_backward_input_add", |c, x, [a, b]| {
+        layer_norm_backward_input_add(c, x, x, x, x, x, x, a, b)
+    }),
+    ("layer_norm_backward_params", |c, x, [a, b]| {
+        layer_norm_backward_params(c, x, x, x, x, x, a, b, 1, false)
+    }),
+    ("rms_norm_forward", |c, x, [a, b]| {
+        rms_norm_forward(c, x, x, x, x, a, b, 1e-5)
+    }),
+    ("rms_norm_backward_input", |c, x, [a, b]| {
+        rms_norm_backward_input(c, x, x, x, x, x, a, b)
+    }),
+    ("rms_norm_backward_input_add", |c, x, [a, b]| {
+        rms_norm_backward_input_add(c, x, x, x, x, x, x, a, b)
+    }),
+    ("rms_norm_backward_weight", |c, x, [a, b]| {
+        rms_norm_backward_weight(c, x, x, x, x, a, b, 1, false)
+    }),
+    ("cross_entropy_forward", |c, x, [a, b]| {
+        cross_entropy_forward(c, x, x, x, x, a, b, 0.0)
+    }),
+    ("cross_entropy_backward", |c, x, [a, b]| {
+        cross_entropy_backward(c, x, x, x, x, x, a, b, 0.0)
+    }),
+    ("batch_norm_statistics", |c, x, f| {
+        batch_norm_statistics(c, x, None, None, x, &norm(f), 1e-5)
+    }),
+    ("batch_norm_statistics_kept", |c, x, f| {
+        batch_norm_statistics_kept(c, (x, None), None, x, x, &norm(f), 1e-5)
+    }),
+    ("batch_norm_follow", |c, x, f| {
+        batch_norm_follow(c, x, x, &running(x), &norm(f))
+    }),
+    ("batch_norm_apply", |c, x, f| {
+        batch_norm_apply(c, x, x, x, x, None, None, x, &norm(f))
+    }),
+    ("batch_norm_backward", |c, x, f| {
+        batch_norm_backward(c, x, x, x, x, None, x, [x, x], false, &norm(f))
+    }),
+    ("embedding_forward", |c, x, [a, b]| {
+        embedding_forward(c, x, x, x, 0, a, b)
+    }),
+    ("embedding_forward", |c, x, [a, b]| {
+        embedding_forward(c, x, x, x, a, b, b)
+    }),
+    ("embedding_backward", |c, x, [a, b]| {
+        embedding_backward(c, x, x, x, a, b, a, b, false)
+    }),
+    ("embedding_backward", |c, x, [a, b]| {
+        embedding_backward(c, x, x, x, 1, 0, a, b, false)
+    }),
+    ("embedding_backward_sum", |c, x, [a, b]| {
+        embedding_backward_sum(c, x, x, x, 2, 0, a, b)
+    }),
+    ("dropout", |c, x, [a, b]| {
+        let counter = &c.alloc_typed(DType::U32, 2)?;
+        let (p, seed, purpose) = (0.5, 1, 2);
+        let shape = Dropout {
+            p,
+            seed,
+            purpose,
+            batch: 1,
+            time: a,
+            width: b,
+        };
+        dropout(c, x, x, counter, &shape)
+    }),
+    ("rope", |c, x, [a, b]| {
+        let (scale, inverse) = (1.0, false);
+        rope(
+            c,
+            x,
+            x,
+            x,
+            x,
+            &Rope {
+                rows: x.len(),
+                heads: a,
+                width: b,
+                scale,
+                inverse,
+            },
+        )
+    }),
+    ("conv2d_forward", |c, x, f| {
+        conv2d_forward(c, x, x, None, x, &conv(f))
+    }),
+    ("conv2d_backward_input", |c, x, f| {
+        conv2d_backward_input(c, x, x, x, &conv(f))
+    }),
+    ("conv2d_backward_weight", |c, x, f| {
+        conv2d_backward_weight(c, x, x, x, 1, false, &conv(f))
+    }),
+    ("conv2d_backward_bias", |c, x, f| {
+        conv2d_backward_bias(c, x, x, 1, false, &conv(f))
+    }),
+    ("conv_transpose2d_forward", |c, x, f| {
+        conv_transpose2d_forward(c, x, x, None, x, &conv(f))
+    }),
+    ("conv_transpose2d_backward_weight", |c, x, f| {
+        conv_transpose2d_backward_weight(c, x, x, x, 1, false, &conv(f))
+    }),
+    ("max_pool2d_forward", |c, x, f| {
+        max_pool2d_forward(c, x, x, x, &pool(f))
+    }),
+    ("max_pool2d_backward", |c, x, f| {
+        max_pool2d_backward(c, x, x, x, &pool(f))
+    }),
+    ("avg_pool2d_forward", |c, x, f| {
+        avg_pool2d_forward(c, x, x, AvgDivisor::Padded, &pool(f))
+    }),
+    ("avg_pool2d_backward", |c, x, f| {
+        avg_pool2d_backward(c, x, x, AvgDivisor::Padded, &pool(f))
+    }),
+    ("adaptive_avg_pool2d_forward", |c, x, [a, b]| {
+        adaptive_avg_pool2d_forward(c, x, x, 1, [a, b], [a, b])
+    }),
+    ("adaptive_avg_pool2d_backward", |c, x, [a, b]| {
+        adaptive_avg_pool2d_backward(c, x, x, a, [b, 1], [b, 1])
+    }),
+    ("interpolate2d_forward", |c, x, f| {
+        interpolate2d_forward(c, x, x, &resize(f))
+    }),
+    ("interpolate2d_backward", |c, x, f| {
+        interpolate2d_backward(c, x, x, &resize(f))
+    }),
+    ("matmul", |c, x, [a, b]| {
+        matmul(c, x, x, None, x, &MatMul::new(a, b, a))
+    }),
+    ("matmul", |c, x, [a, b]| {
+        matmul(c, x, x, None, x, &apart(a, b))
+    }),
+    ("matmul_with", |c, x, [a, b]| {
+        matmul_with(c, x, x, None, x, &MatMul::new(a, b, b), Epilogue::Add(x))
+    }),
+    ("matmul_integers", |c, x, [a, b]| {
+        matmul_integers(c, x, x, x, &MatMul::new(a, b, a))
+    }),
+    ("step_product", |c, x, [a, b]| {
+        step_product(c, [x, x], None, x, [a, b, a], false)
+    }),
+    ("integer_product", integer_product_of),
+    ("prepare_layer_norm", |c, x, f| {
+        prepare_layer_norm(c, x, [x, x], x, 1e-5, f).map(drop)
+    }),
+    ("prepare_rms_norm", |c, x, f| {
+        prepare_rms_norm(c, x, x, x, 1e-5, f).map(drop)
+    }),
+    ("Prepared::new", |c, x, [a, b]| {
+        Prepared::new(c, x, Preparation::of_rows(a, b, Width::Wide)).map(drop)
+    }),
+    ("Prepared::new", |c, x, [a, b]| {
+        Prepared::new(c, x, Preparation::of_columns(a, 1, b, Width::Narrow)).map(drop)
+    }),
+    ("muon_step", |c, x, f| {
+        muon_step(
+            c,
+            &Update::new(x, x, x, x),
+            x,
+            f,
+            false,
+            &Default::default(),
+        )
+    }),
+    ("guarded_factor", |c, x, [a, b]| {
+        let one = &c.alloc(1)?;
+        let watched = Watched {
+            words: x.clone(),
+            runs: a,
+            run: 2,
+            stride: b,
+        };
+        guarded_factor(c, one, &watched, one, 1.0)
+    }),
+    ("lstm_forward", |c, x, f| {
+        let [from_hidden, cell, hidden, gates, out] = [x; 5];
+        lstm_forward(
+            c,
+            step(f),
+            &LstmForward {
+                x,
+                from_hidden,
+                cell,
+                hidden,
+                gates,
+                out,
+            },
+        )
+    }),
+    ("lstm_backward", |c, x, f| {
+        let [gates, out, first_cell, dout, dhidden, dcell, dstep, dgates] = [x; 8];
+        let buffers = LstmBackward {
+            gates,
+            out,
+            first_cell,
+            dout,
+            dhidden,
+            dcell,
+            dstep,
+            dgates,
+        };
+        lstm_backward(c, step(f), &buffers)
+    }),
+    ("gru_forward", |c, x, f| {
+        let [from_hidden, hidden, gates, out] = [x; 4];
+        gru_forward(
+            c,
+            step(f),
+            &GruForward {
+                x,
+                from_hidden,
+                hidden,
+                gates,
+                out,
+            },
+        )
+    }),
+    ("gru_backward", |c, x, f| {
+        let [
+            gates,
+            out,
+            first_hidden,
+            dout,
+            dhidden,
+            dstep,
+            dfrom_hidden,
+            dx,
+        ] = [x; 8];
+        let buffers = GruBackward {
+            gates,
+            out,
+            first_hidden,
+            dout,
+            dhidden,
+            dstep,
+            dfrom_hidden,
+            dx,
+        };
+        gru_backward(c, step(f), &buffers)
+    }),
+    ("experts_table", |c, x, f| {
+        experts_table(c, x, &choices(f)).map(drop)
+    }),
+    ("experts_bounds", |c, x, [a, b]| {
+        let [experts, order, rows, slots] = [0; 4].map(|_| x.clone());
+        let table = ExpertsTable {
+            experts,
+            order,
+            rows,
+            slots,
+        };
+        let choices = Choices {
+            tokens: 0,
+            per_token: 1,
+            experts: a,
+        };
+        experts_bounds(c, &table, x, b, &choices)
+    }),
+    ("experts_sum", |c, x, [a, b]| {
+        let choices = Choices {
+            tokens: a,
+            per_token: 1,
+            experts: 1,
+        };
+        experts_sum(c, x, None, x, x, (&choices, b))
+    }),
+    ("experts_product", |c, x, [a, b]| {
+        let product = ExpertsProduct {
+            rows: a,
+            n: b,
+            k: b,
+            trans_b: false,
+        };
+        experts_product(c, x, &[x.clone()], x, x, &product)
+    }),
+    ("experts_weight_gradient", |c, x, [a, b]| {
+        experts_weight_gradient(c, (x, 1), (x, 1), (x, a, b), (x, false))
+    }),
+    ("attention_forward", |c, x, [a, b]| {
+        attention_forward(
+            c,
+            x,
+            x,
+            x,
+            &AttentionShape {
+                batch: a,
+                time: b,
+                heads: 1,
+                head_width: 64,
+            },
+        )
+    }),
+    ("attention_backward", |c, x, [a, b]| {
+        let shape = AttentionShape {
+            batch: a,
+            time: 1,
+            heads: b,
+            head_width: 64,
+        };
+        attention_backward(c, x, x, x, x, x, x, &shape)
+    }),
+    ("append_heads", |c, x, [a, b]| {
+        let shape = AppendShape {
+            batch: 0,
+            time: a,
+            heads: b,
+            key_heads: 1,
+            head_width: 1,
+            capacity: 1,
+        };
+        append_heads(c, &append_inputs(x, 0, 1), x, [x, x], &shape)
+    }),
+    ("append_heads", |c, x, [a, b]| {
+        // Two rows, whose last one begins where no buffer ends.
+        let one = &c.alloc(2)?;
+        let shape = AppendShape {
+            batch: 1,
+            time: 2,
+            heads: 0,
+            key_heads: 1,
+            head_width: 1,
+            capacity: 2,
+        };
+        append_heads(
+            c,
+            &append_inputs(one, a.wrapping_neg(), a.max(b)),
+            x,
+            [one, one],
+            &shape,
+        )
+    }),
+    ("IntegerHeads::of_keys", |c, _, f| {
+        IntegerHeads::of_keys(c, f, [1, 1]).map(drop)
+    }),
+    ("IntegerHeads::of_queries", |c, _, [a, b]| {
+        IntegerHeads::of_queries(c, [1, a], [b, 4]).map(drop)
+    }),
+    ("IntegerHeads::with_words", |c, x, [a, b]| {
+        let heads = IntegerHeads::of_keys(c, [1, 2], [1, 4])?;
+        let words = x.view_as(DType::U32, x.len())?;
+        heads.with_words(a.max(b), words).map(drop)
+    }),
+    ("query_ranges", |c, x, f| {
+        query_ranges(c, &Limits::default(), x, &ranged(f))
+    }),
+    ("key_ranges", |c, x, f| {
+        key_ranges(c, &Limits::default(), x, &ranged(f))
+    }),
+    ("ranged_attention_forward", |c, x, f| {
+        with_inputs(x, |inputs| {
+            ranged_attention_forward(c, inputs, x, x, &ranged(f))
+        })
+    }),
+    ("few_queries_attention_forward", |c, x, f| {
+        with_inputs(x, |inputs| {
+            few_queries_attention_forward(c, inputs, x, x, &ranged(f))
+        })
+    }),
+    ("integer_attention_forward", |c, x, f| {
+        with_inputs(x, |inputs| {
+            integer_attention_forward(c, inputs, x, x, &ranged(f))
+        })
+    }),
+    ("ranged_attention_backward", |c, x, f| {
+        with_inputs(x, |inputs| {
+            ranged_attention_backward(c, inputs, &saved(x), [x, x, x], &ranged(f))
+        })
+    }),
+    ("integer_attention_backward", |c, x, f| {
+        with_inputs(x, |inputs| {
+            integer_attention_backward(c, inputs, &saved(x), [x, x, x], &ranged(f))
+        })
+    }),
+    ("integer_attention_of_cache", |c, x, f| {
+        let heads = IntegerHeads::of_keys(c, [1, 2], [1, 4])?;
+        integer_attention_of_cache(c, [&heads, &heads, &heads], x, x, &ranged(f))
+    }),
+];
+
+fn norm([a, b]: [usize; 2]) -> BatchNorm {
+    BatchNorm {
+        shards: 1,
+        samples: a,
+        channels: b,
+        length: 2,
+    }
+}
+
+fn running(x: &Buffer) -> Running<'_> {
+    Running {
+        mean: x,
+        variance: x,
+        tracked: x,
+        momentum: None,
+    }
+}
+
+fn conv([a, b]: [usize; 2]) -> Conv2d {
+    Conv2d {
+        batch: a,
+        in_channels: b,
+        out_channels: b,
+        groups: 1,
+        input: [1, 1],
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: [0, 0],
+        dilation: [1, 1],
+    }
+}
+
+fn pool([a, b]: [usize; 2]) -> Pool2d {
+    Pool2d {
+        planes: a,
+        input: [b.min(1 << 28), 2],
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: [0, 0],
+        dilation: [b, 1],
+        ceil_mode: false,
+    }
+}
+
+fn resize([a, b]: [usize; 2]) -> Interpolate2d {
+    Interpolate2d {
+        planes: a,
+        input: [b, 1],
+        output: [b, 1],
+        mode: Interpolation::Nearest,
+        scale_factor: None,
+    }
+}
+
+/// Products so far apart that the place of the last one wraps.
+fn apart(batch: usize, stride: usize) -> MatMul {
+    MatMul {
+        batch: batch.wrapping_add(1),
+        stride_a: stride,
+        stride_b: stride,
+        stride_c: stride,
+        ..MatMul::new(1, 1, 1)
+    }
+}
+
+fn integer_product_of(c: &Context, x: &Buffer, [a, b]: [usize; 2]) -> Result<(), KernelError> {
+    let values = c.alloc(4)?;
+    let operand = Prepared::new(c, &values, Preparation::of_rows(1, 4, Width::Wide))?;
+    let shape = IntegerProduct {
+        batch: 1,
+        within: Some([a, b]),
+        ..IntegerProduct::new(a, b, 4)
+    };
+    integer_product(c, [&operand, &operand], None, x, &shape, Epilogue::None)
+}
+
+fn step([a, b]: [usize; 2]) -> Step {
+    Step {
+        batch: a,
+        time: 1,
+        width: b,
+        position: 0,
+        previous: None,
+    }
+}
+
+fn choices([a, b]: [usize; 2]) -> Choices {
+    Choices {
+        tokens: a,
+        per_token: b,
+        experts: b,
+    }
+}
+
+fn append_inputs(x: &Buffer, first: usize, stride: usize) -> AppendInputs<'_> {
+    let rows = HeadRows {
+        buffer: x,
+        first,
+        stride,
+    };
+    let (norms, turn) = (None, None);
+    AppendInputs {
+        q: rows,
+        k: rows,
+        v: rows,
+        norms,
+        turn,
+        first_positions: x,
+        lengths: x,
+    }
+}
+
+fn ranged([a, b]: [usize; 2]) -> RangedAttention {
+    RangedAttention {
+        batch: a,
+        queries: 1,
+        keys: 1,
+        heads: b,
+        key_heads: b,
+        head_width: 4,
+        scale: 1.0,
+        soft_cap: None,
+        dropout: None,
+        causal: true,
+        window: Some(usize::MAX),
+    }
+}
+
+fn saved(x: &Buffer) -> AttentionSaved<'_> {
+    AttentionSaved {
+        key_ranges: x,
+        o: x,
+        stats: x,
+        d_o: x,
+        delta: x,
+    }
+}
+
+fn with_inputs(
+    x: &Buffer,
+    run: impl FnOnce(&AttentionInputs<'_>) -> Result<(), KernelError>,
+) -> Result<(), KernelError> {
+    let layout = Layout::contiguous(&[x.len(), 1, 1, 4])?;
+    let operand = Operand {
+        buffer: x,
+        layout: &layout,
+    };
+    let [q, k, v] = [operand; 3];
+    run(&AttentionInputs {
+        q,
+        k,
+        v,
+        query_ranges: x,
+        counter: None,
+    })
+}
