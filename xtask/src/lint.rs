@@ -5,20 +5,20 @@ use std::path::Path;
 use crate::command::{self, step};
 use crate::{
     Outcome, activations, arrows, constants, digests, families, file_calls, files, floors, libm,
-    shaders, specializations, tidy,
+    products, shaders, specializations, tidy,
 };
 
 pub const HELP: &str = "\
 cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
-dependency arrows; calls of the platform's mathematics; files written past hlx_core::files; generated
+dependency arrows; calls of the platform's mathematics; files written past hlx_core::files; lengths multiplied without a check; generated
 constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors of hlx-core", floors::check),
@@ -32,6 +32,7 @@ const CHECKS: [Check; 9] = [
     }),
     ("the platform's mathematics", libm::check),
     ("files that are read and written", file_calls::check),
+    ("products of sizes", products::check),
     ("shader digests", digests::check),
     ("specialization constants", specializations::check),
     ("SPIR-V rules", lint_modules),

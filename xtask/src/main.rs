@@ -18,6 +18,7 @@ mod lint;
 mod mpi;
 mod package;
 mod ports;
+mod products;
 mod prove;
 mod radv;
 mod setup;

@@ -26,6 +26,7 @@ use crate::launch::{CpuBindings, Launch, check_bindings};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
 use crate::probe_report::ProbeReport;
 use crate::recording::RecordingOptions;
+use crate::sizes;
 use crate::timing::{TimingCollector, TimingReport, Work};
 use crate::tuning::Tuning;
 use crate::vulkan::{Pace, VulkanStream};
@@ -249,6 +250,32 @@ impl Context {
     /// As [`Context::alloc`].
     pub fn alloc_typed(&self, dtype: DType, len: usize) -> Result<Buffer, CoreError> {
         self.alloc(dtype.words(len))?.view_as(dtype, len)
+    }
+
+    /// Allocates f32 elements in device memory, uninitialised, as many as a shape of these extents has: for extents
+    /// whose product nobody has checked.
+    ///
+    /// # Errors
+    /// As [`Context::alloc`]; [`CoreError::Invalid`] for a shape that no memory holds.
+    pub fn alloc_shape(&self, extents: &[usize]) -> Result<Buffer, CoreError> {
+        self.alloc(sizes::elements("alloc", extents)?)
+    }
+
+    /// As [`Context::alloc_shape`], of elements of a type.
+    ///
+    /// # Errors
+    /// As [`Context::alloc_shape`].
+    pub fn alloc_shape_typed(&self, dtype: DType, extents: &[usize]) -> Result<Buffer, CoreError> {
+        self.alloc_typed(dtype, sizes::elements("alloc", extents)?)
+    }
+
+    /// Refuses more bytes than the device's memory may have: for sizes that a file tells, before the file is read. Success
+    /// reserves nothing.
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`].
+    pub fn check_memory(&self, bytes: usize) -> Result<(), CoreError> {
+        self.inner.source.check_budget(bytes.div_ceil(4))
     }
 
     /// Allocates `len` words in an allocation of their own, uninitialised: on a Vulkan device a

@@ -31,7 +31,7 @@ pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
     })
 }
 
-/// Makes a tensor of the first elements of data, each read from `N` bytes; there are enough.
+/// Makes a tensor of data, each element read from `N` bytes.
 pub(crate) fn elements<S: Source, const N: usize>(
     ctx: &Context,
     name: (&'static str, &str),
@@ -40,7 +40,7 @@ pub(crate) fn elements<S: Source, const N: usize>(
     read: impl Fn([u8; N]) -> S,
 ) -> Result<Tensor> {
     let (whole, _) = data.as_chunks::<N>();
-    let count = shape.iter().product();
-    let elements = whole.iter().take(count).map(|&bytes| read(bytes));
+    // `tensor_of` compares their number with the shape's.
+    let elements = whole.iter().map(|&bytes| read(bytes));
     tensor_of(ctx, name, elements, shape)
 }

@@ -18,6 +18,9 @@ use crate::{IoError, Result};
 /// What the names of arrays have behind them in an archive.
 const SUFFIX: &str = ".npy";
 
+/// The most arrays of an archive.
+const MAX_MEMBERS: usize = 1 << 15;
+
 /// Writes a tensor to a file, as `numpy.save`; waits for the device.
 ///
 /// # Errors
@@ -32,12 +35,13 @@ pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
 /// Reads an array from a file, in row-major or Fortran order, as `numpy.load`.
 ///
 /// # Errors
-/// [`IoError::File`] for a file that is missing, cut short or malformed, or an array of a type that HLX
-/// has no counterpart of; [`IoError::Range`] for an integer that does not fit.
+/// [`IoError::File`] for a file that is missing, cut short or malformed, has bytes behind the array or says more than
+/// the device's memory may have, or an array of a type that HLX has no counterpart of; [`IoError::Range`] for an
+/// integer that does not fit.
 pub fn load_npy(ctx: &Context, path: &Path) -> Result<Tensor> {
     const OP: &str = "load_npy";
-    let bytes = std::fs::read(path).map_err(|error| IoError::file(OP, path, error))?;
-    read(ctx, (OP, "the array"), path, &bytes)
+    let file = File::open(path).map_err(|error| IoError::file(OP, path, error))?;
+    read(ctx, (OP, "the array"), path, &mut BufReader::new(file))
 }
 
 /// Writes named tensors to an archive without compression, as `numpy.savez`; waits for the device.
@@ -64,29 +68,50 @@ pub fn save_npz(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
     written.map_err(|error| IoError::file(OP, path, error))
 }
 
-/// Reads the arrays of an archive, compressed or not, as `numpy.load`.
+/// Reads the arrays of an archive, compressed or not, as `numpy.load`. Of a member no more is inflated than its array's
+/// header says, whatever the archive says of its size.
 ///
 /// # Errors
-/// As [`load_npy`]; [`IoError::File`] for a member that is no array.
+/// As [`load_npy`]; [`IoError::File`] for a member that is no array or is encrypted, for two of one name or in the same
+/// bytes of the file, and for more than 32,768 of them.
 pub fn load_npz(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_npz";
     let file = File::open(path).map_err(|error| IoError::file(OP, path, error))?;
     let refused = |error: zip::result::ZipError| IoError::file(OP, path, error);
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(refused)?;
+    check_members(&mut archive).map_err(|reason| IoError::file(OP, path, reason))?;
     let mut tensors = BTreeMap::new();
     for index in 0..archive.len() {
         let mut member = archive.by_index(index).map_err(refused)?;
         let name = member.name().map_err(refused)?.into_owned();
+        let shown = name.escape_debug().to_string();
         let Some(name) = name.strip_suffix(SUFFIX) else {
-            return Err(IoError::file(OP, path, format!("{name} is no array")));
+            return Err(IoError::file(OP, path, format!("{shown} is no array")));
         };
-        let mut bytes = Vec::new();
-        let all = member.read_to_end(&mut bytes);
-        all.map_err(|error| IoError::file(OP, path, error))?;
-        let tensor = read(ctx, (OP, name), path, &bytes)?;
+        let shown = shown.strip_suffix(SUFFIX).unwrap_or(&shown);
+        let tensor = read(ctx, (OP, shown), path, &mut member)?;
         tensors.insert(name.to_owned(), tensor);
     }
     Ok(tensors)
+}
+
+/// Refuses archives that are made to be larger inside than any file is: too many members, several of one name, of
+/// which one would hide the others, and several that are the same bytes.
+fn check_members(archive: &mut ZipArchive<BufReader<File>>) -> Result<(), String> {
+    let found = archive.len();
+    if found > MAX_MEMBERS {
+        return Err(format!(
+            "has {found} members, expected at most {MAX_MEMBERS}"
+        ));
+    }
+    if archive.has_duplicate_names() {
+        return Err("has several members of one name".to_owned());
+    }
+    let overlap = archive.has_overlapping_entries();
+    match overlap.map_err(|error| error.to_string())? {
+        true => Err("has members that lie in the same bytes".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// The bytes of an npy file.
@@ -110,16 +135,37 @@ fn written(op: &'static str, tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the bytes of an npy file; `name` is what messages call the array.
+/// Reads the header of an npy file and the data that it tells of, and not a byte more.
+fn read_data(ctx: &Context, source: &mut impl Read) -> Result<(Header, Vec<u8>), String> {
+    let header = Header::read(source)?;
+    let (kind, shape) = (&header.kind, &header.shape);
+    let says = || format!("of shape {shape:?} and type {}", kind.escape_debug());
+    let Some(needed) = header.bytes() else {
+        return Err(format!("{} is more than memory can hold", says()));
+    };
+    ctx.check_memory(needed)
+        .map_err(|error| format!("{}: {error}", says()))?;
+    // Memory is taken as data come: a header that says too much takes none.
+    let mut data = Vec::new();
+    let read = source.take(needed as u64 + 1).read_to_end(&mut data);
+    read.map_err(|error| format!("{} cannot be read: {error}", says()))?;
+    match data.len() {
+        found if found < needed => Err(format!("{} has {found} bytes", says())),
+        found if found > needed => Err(format!("{} has more than {needed} bytes", says())),
+        _ => Ok((header, data)),
+    }
+}
+
+/// Reads an npy file; `name` is what messages call the array.
 fn read(
     ctx: &Context,
     (op, name): (&'static str, &str),
     path: &Path,
-    bytes: &[u8],
+    source: &mut impl Read,
 ) -> Result<Tensor> {
     let refused = |reason: String| IoError::file(op, path, reason);
     let (header, data) =
-        Header::read(bytes).map_err(|reason| refused(format!("{name} {reason}")))?;
+        read_data(ctx, source).map_err(|reason| refused(format!("{name} {reason}")))?;
     let mut shape = header.shape.clone();
     if header.fortran_order {
         shape.reverse();
@@ -130,7 +176,7 @@ fn read(
                 ctx,
                 (op, name),
                 &shape,
-                data,
+                &data,
                 match header.big_endian {
                     true => <$type>::from_be_bytes,
                     false => <$type>::from_le_bytes,
@@ -150,9 +196,10 @@ fn read(
         "u2" => elements!(u16),
         "u4" => elements!(u32),
         "u8" => elements!(u64),
-        "b1" => elements(ctx, (op, name), &shape, data, |[byte]: [u8; 1]| byte != 0),
+        "b1" => elements(ctx, (op, name), &shape, &data, |[byte]: [u8; 1]| byte != 0),
         kind => Err(refused(format!(
-            "{name} has elements of {kind}, which no tensor stores"
+            "{name} has elements of {}, which no tensor stores",
+            kind.escape_debug()
         ))),
     };
     let tensor = tensor.map_err(|error| match error {

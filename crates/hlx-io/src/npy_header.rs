@@ -1,7 +1,14 @@
 //! The header of an npy file: a Python dictionary with the elements' type, their order and the shape.
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
-const MAGIC: &[u8] = b"\x93NUMPY";
+use std::io::{ErrorKind, Read};
+
+use hlx_core::sizes;
+
+const MAGIC: [u8; 6] = *b"\x93NUMPY";
+
+/// The longest header: NumPy itself reads none of more than 10,000 bytes unless it is told to.
+const MAX_LENGTH: usize = 1 << 16;
 
 /// Data starts at a multiple of so many bytes.
 const ALIGNMENT: usize = 64;
@@ -49,44 +56,40 @@ impl Header {
         text.push('\n');
         // Eight extents and a type are far below 65,536 bytes.
         let length = (text.len() as u16).to_le_bytes();
-        [MAGIC, &[1, 0], &length, text.as_bytes()].concat()
+        [&MAGIC[..], &[1, 0], &length, text.as_bytes()].concat()
     }
 
-    /// Reads the header of a file and returns it with the data, of which there is enough.
+    /// Reads the header of a file, up to the data.
     ///
     /// # Errors
     /// What is wrong, as the end of a sentence.
-    pub fn read(bytes: &[u8]) -> Result<(Self, &[u8]), String> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or("is no npy file")?;
-        let cut = || "is cut in its header".to_owned();
-        let (&[major, _], rest) = rest.split_first_chunk().ok_or_else(cut)?;
-        let (length, rest) = match major {
-            1 => {
-                let (length, rest) = rest.split_first_chunk().ok_or_else(cut)?;
-                (usize::from(u16::from_le_bytes(*length)), rest)
-            }
-            2 | 3 => {
-                let (length, rest) = rest.split_first_chunk().ok_or_else(cut)?;
-                (u32::from_le_bytes(*length) as usize, rest)
-            }
+    pub fn read(source: &mut impl Read) -> Result<Self, String> {
+        let mut magic = [0; 6];
+        let read = source.read_exact(&mut magic);
+        match read.map_err(|error| (error.kind(), error)) {
+            Err((kind, error)) if kind != ErrorKind::UnexpectedEof => return Err(cut(error)),
+            Ok(()) if magic == MAGIC => {}
+            _ => return Err("is no npy file".to_owned()),
+        }
+        let [major, _] = chunk(source)?;
+        let length = match major {
+            1 => usize::from(u16::from_le_bytes(chunk(source)?)),
+            2 | 3 => u32::from_le_bytes(chunk(source)?) as usize,
             _ => {
                 return Err(format!(
                     "has version {major} of the format, expected 1 to 3"
                 ));
             }
         };
-        let (text, data) = rest.split_at_checked(length).ok_or_else(cut)?;
-        let text = std::str::from_utf8(text).map_err(|_| "has a header that is no text")?;
-        let header = Self::parse(text)?;
-        let needed = header.bytes();
-        if needed.is_none_or(|needed| needed > data.len()) {
-            let (shape, found) = (&header.shape, data.len());
+        if length > MAX_LENGTH {
             return Err(format!(
-                "of shape {shape:?} and type {} has {found} bytes",
-                header.kind
+                "has a header of {length} bytes, expected at most {MAX_LENGTH}"
             ));
         }
-        Ok((header, data))
+        let mut text = vec![0; length];
+        source.read_exact(&mut text).map_err(cut)?;
+        let text = String::from_utf8(text).map_err(|_| "has a header that is no text")?;
+        Self::parse(&text)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -123,12 +126,25 @@ impl Header {
         })
     }
 
-    /// The bytes of the data; `None` if no file has so many, or the type has no size.
-    fn bytes(&self) -> Option<usize> {
+    /// The bytes of the data; `None` if no memory has so many, or the type has no size.
+    pub fn bytes(&self) -> Option<usize> {
         let size = self.kind.get(1..)?.parse::<usize>().ok()?;
-        self.shape
-            .iter()
-            .try_fold(size, |n, &extent| n.checked_mul(extent))
+        sizes::checked_product([sizes::checked_elements(&self.shape)?, size])
+    }
+}
+
+/// The next bytes of a header.
+fn chunk<const N: usize>(source: &mut impl Read) -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    source.read_exact(&mut bytes).map_err(cut)?;
+    Ok(bytes)
+}
+
+/// What is wrong with a header that cannot be read to its end.
+fn cut(error: std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "is cut in its header".to_owned(),
+        _ => format!("has a header that cannot be read: {error}"),
     }
 }
 
@@ -160,8 +176,11 @@ mod tests {
         for shape in [&[][..], &[7], &[3, 4], &[1, 0, 2]] {
             let mut bytes = Header::new("<f4", shape).to_bytes();
             assert_eq!(bytes.len() % ALIGNMENT, 0);
-            bytes.resize(bytes.len() + 4 * shape.iter().product::<usize>(), 0);
-            let (header, _) = Header::read(&bytes).expect("reads");
+            let data = bytes.len();
+            bytes.extend([1, 2]);
+            let mut rest = &bytes[..];
+            let header = Header::read(&mut rest).expect("reads");
+            assert_eq!(rest, &bytes[data..]);
             assert_eq!(header.shape, shape);
             assert_eq!((header.kind.as_str(), header.big_endian), ("f4", false));
         }
@@ -176,6 +195,9 @@ mod tests {
         assert_eq!(of(no_shape), "has a header without a shape");
         let no_order = "{\"descr\": \"<f4\", 'fortran_order': 1, 'shape': ()}";
         assert_eq!(of(no_order), "has a header without an order");
-        assert_eq!(Header::read(b"PK").expect_err("a zip"), "is no npy file");
+        assert_eq!(
+            Header::read(&mut &b"PK"[..]).expect_err("a zip"),
+            "is no npy file"
+        );
     }
 }

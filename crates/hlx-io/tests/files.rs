@@ -162,10 +162,10 @@ fn arrays_of_other_orders_and_types_are_read() -> Result<()> {
         text.ends_with("array.npy: the array has elements of c8, which no tensor stores"),
         "{text}"
     );
-    let error = read(npy("<f4", false, "(1000000, 1000000)", &[0; 8])).expect_err("a lie");
+    let error = read(npy("<f4", false, "(1000, 1000)", &[0; 8])).expect_err("a lie");
     let text = error.to_string();
     assert!(
-        text.contains("the array of shape [1000000, 1000000] and type f4 has 8 bytes"),
+        text.contains("the array of shape [1000, 1000] and type f4 has 8 bytes"),
         "{text}"
     );
     Ok(())

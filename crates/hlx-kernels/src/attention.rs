@@ -256,7 +256,7 @@ fn backward_stored(
     (key_value, heads, dropped): StoredKernel<'_>,
 ) -> Result<(), KernelError> {
     backward_delta(ctx, o, d_o, delta, &shape)?;
-    let ds = ctx.alloc(heads * shape.stored_words())?;
+    let ds = ctx.alloc_shape(&[heads, shape.stored_words()])?;
     for first in (0..shape.all_heads()).step_by(heads) {
         let heads = heads.min(shape.all_heads() - first);
         let push = StoredPush {

@@ -311,7 +311,7 @@ pub fn batch_norm_follow(
     check_len(NAME, "partials", partials, spec.partials_len())?;
     check_len(NAME, "counts", counts, 1)?;
     // The statistics themselves were used by the passes.
-    let stats = ctx.alloc(2 * spec.shards * spec.channels)?;
+    let stats = ctx.alloc_shape(&[2, spec.shards, spec.channels])?;
     let how = (spec, true, 1.0);
     launch_join(ctx, counts, partials, &stats, Some(running), how)
 }
@@ -454,8 +454,8 @@ pub fn batch_norm_backward(
     check_len(NAME, "dweight", dweight, channels)?;
     check_len(NAME, "dbias", dbias, channels)?;
     let counts = counts.unwrap_or(x);
-    let partials = ctx.alloc(2 * channels * spec.pieces())?;
-    let means = ctx.alloc(2 * channels)?;
+    let partials = ctx.alloc_shape(&[2, channels, spec.pieces()])?;
+    let means = ctx.alloc_shape(&[2, channels])?;
     let push = spec.push(0.0, 0.0);
     let sums = Kernel {
         name: "batch_norm_backward_sums",

@@ -137,27 +137,6 @@ fn launchers_of_sizes() -> BTreeSet<String> {
     found
 }
 
-#[test]
-fn no_length_is_multiplied_before_it_is_checked() {
-    for (path, text) in sources() {
-        for call in text.split("check_len(").skip(1) {
-            let mut depth = 1;
-            let end = call.find(|c| {
-                depth += i32::from(c == '(') - i32::from(c == ')');
-                depth == 0
-            });
-            let arguments = &call[..end.unwrap_or(0)];
-            // Lengths of a struct of sizes (`spec.output_len()`) are checked by the struct's own check.
-            let multiplies = arguments.contains(" * ") || arguments.contains("product()");
-            assert!(
-                !multiplies,
-                "{}: check_len({arguments}): give the extents as an array",
-                path.display()
-            );
-        }
-    }
-}
-
 fn of(shape: &[usize]) -> Layout {
     Layout::contiguous(shape).expect("a shape")
 }

@@ -175,7 +175,7 @@ impl Classifier {
             }
             (channels, height, width) = (output, height / 2, width / 2);
         }
-        let mut input = channels * height * width;
+        let mut input = channels.saturating_mul(height).saturating_mul(width);
         let (mut hidden, mut dropouts) = (Vec::new(), Vec::new());
         for (layer_idx, &output) in config.hidden.iter().enumerate() {
             let mut b = b.child(format!("hidden.{layer_idx}"));

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use hlx_autograd::{DType, Tensor};
+use hlx_core::sizes;
 
 pub use self::builder::ParameterBuilder;
 pub use self::files::WeightsSnapshot;
@@ -94,7 +95,8 @@ impl<K> Inner<K> {
     }
 
     fn n_elements(&self) -> usize {
-        self.shape.iter().product()
+        // A shape that no memory holds is refused when the parameters are built.
+        sizes::checked_elements(&self.shape).unwrap_or(usize::MAX)
     }
 
     fn tensor(&self) -> Result<Tensor> {

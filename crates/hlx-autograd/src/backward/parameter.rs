@@ -230,7 +230,7 @@ impl Backward<'_> {
     }
 
     fn scratch(&self, elements: usize) -> Result<ParameterTarget> {
-        let buffer = self.ctx.alloc(self.plan.shards * elements)?;
+        let buffer = self.ctx.alloc_shape(&[self.plan.shards, elements])?;
         Ok(ParameterTarget {
             parameter: None,
             buffer,

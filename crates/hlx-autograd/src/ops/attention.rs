@@ -101,7 +101,7 @@ impl Attended {
     ) -> Result<Self> {
         let ctx = q.context();
         let limits = spec.limits(q, &attention)?;
-        let ranges = ctx.alloc(4 * attention.batch * attention.queries)?;
+        let ranges = ctx.alloc_shape(&[4, attention.batch, attention.queries])?;
         query_ranges(ctx, &limits.values()?.limits(), &ranges, &attention)?;
         let counter = spec.dropped().map(|mask| mask.counter.clone());
         let inputs = AttentionInputs {
@@ -119,7 +119,8 @@ impl Attended {
         };
         let [o, stats] = kept::results(|| {
             let o = ctx.alloc(q.n_elements())?;
-            let stats = ctx.alloc(2 * attention.batch * attention.heads * attention.queries)?;
+            let stats =
+                ctx.alloc_shape(&[2, attention.batch, attention.heads, attention.queries])?;
             match (&integers, few) {
                 (Some(operands), _) => operands.forward(ctx, &inputs, &o, &stats, &attention)?,
                 (None, true) => {
@@ -189,9 +190,9 @@ impl Attended {
         launch: impl FnOnce(&AttentionInputs<'_>, &AttentionSaved<'_>) -> Result<(), KernelError>,
     ) -> Result<()> {
         let (ctx, attention) = (q.context(), &self.attention);
-        let ranges = ctx.alloc(4 * attention.batch * attention.keys)?;
+        let ranges = ctx.alloc_shape(&[4, attention.batch, attention.keys])?;
         key_ranges(ctx, &self.limits.values()?.limits(), &ranges, attention)?;
-        let delta = ctx.alloc(attention.batch * attention.heads * attention.queries)?;
+        let delta = ctx.alloc_shape(&[attention.batch, attention.heads, attention.queries])?;
         let inputs = AttentionInputs {
             q: q.operand(),
             k: k.operand(),

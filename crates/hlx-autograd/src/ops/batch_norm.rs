@@ -82,7 +82,7 @@ impl Tensor {
             None => None,
         };
         let (x, eps) = (self.buffer()?, options.eps);
-        let stats = ctx.alloc(2 * spec.shards * spec.channels)?;
+        let stats = ctx.alloc_shape(&[2, spec.shards, spec.channels])?;
         let following = values.as_ref().map(|[mean, variance, tracked]| Running {
             mean,
             variance,

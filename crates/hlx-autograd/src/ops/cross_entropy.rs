@@ -65,7 +65,7 @@ impl Tensor {
         }
         scale.expect_shape("cross_entropy", "scale", &[1])?;
         let ctx = self.context();
-        let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc(2 * rows)?);
+        let (losses, stats) = (ctx.alloc(rows)?, ctx.alloc_shape(&[2, rows])?);
         let (logits, ids, factor) = (self.buffer()?, targets.buffer()?, scale.buffer()?);
         cross_entropy_forward(
             ctx,

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Arithmetic, Buffer, Context, DType};
+use hlx_core::{Arithmetic, Buffer, Context, DType, sizes};
 use hlx_kernels::KernelError;
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{
@@ -102,7 +102,8 @@ fn bounds_of(
     shards: usize,
     choices: &Choices,
 ) -> Result<Buffer> {
-    let bounds = ctx.alloc_typed(DType::U32, choices.experts * shards + 1)?;
+    let groups = sizes::product("experts", &[choices.experts, shards])?;
+    let bounds = ctx.alloc_typed(DType::U32, groups + 1)?;
     experts_bounds(ctx, table, &bounds, shards, choices)?;
     Ok(bounds)
 }
@@ -197,7 +198,7 @@ impl Tensor {
         };
         self.expect_shape(OP, "x", &choices.shape(width))?;
         let (ctx, rows, tokens) = (self.context(), choices.rows(), choices.choices.tokens);
-        let y = ctx.alloc(rows * width)?;
+        let y = ctx.alloc_shape(&[rows, width])?;
         embedding_forward(
             ctx,
             &choices.table.rows,
@@ -209,7 +210,7 @@ impl Tensor {
         )?;
         let (x, choices) = (self.input(), choices.clone());
         let y = Tensor::from_operation(OP, &[self], y, &[rows, width], move |pass, dy| {
-            let dx = pass.context().alloc(tokens * width)?;
+            let dx = pass.context().alloc_shape(&[tokens, width])?;
             let (slots, sizes) = (&choices.table.slots, (&choices.choices, width));
             experts_sum(pass.context(), &dy.buffer()?, None, slots, &dx, sizes)?;
             pass.add(&x, Gradient::owned(dx))
@@ -243,7 +244,7 @@ impl Tensor {
             weight.expect_type(OP, "a weight", DType::F32)?;
             weight.expect_shape(OP, "a weight", &[n, k])?;
         }
-        let (ctx, y) = (self.context(), self.context().alloc(rows * n)?);
+        let (ctx, y) = (self.context(), self.context().alloc_shape(&[rows, n])?);
         let values = weights.iter().map(Tensor::buffer);
         let values = values.collect::<Result<Vec<Buffer>>>()?;
         let product = ExpertsProduct {
@@ -281,7 +282,7 @@ impl Tensor {
             }
             let values = kept.iter().map(crate::saved::Saved::values);
             let values = values.collect::<Result<Vec<Buffer>>>()?;
-            let dx = ctx.alloc(rows * k)?;
+            let dx = ctx.alloc_shape(&[rows, k])?;
             let product = ExpertsProduct {
                 rows,
                 n: k,
@@ -317,7 +318,7 @@ impl Tensor {
             _ => return Err(self.shape_error(OP, "x", format!("[{rows}, width]"))),
         };
         let (ctx, shape) = (self.context(), choices.shape(width));
-        let y = ctx.alloc(choices.choices.tokens * width)?;
+        let y = ctx.alloc_shape(&[choices.choices.tokens, width])?;
         let (slots, sizes) = (&choices.table.slots, (&choices.choices, width));
         experts_sum(
             ctx,

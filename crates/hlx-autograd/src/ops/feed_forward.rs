@@ -42,7 +42,7 @@ impl Tensor {
             residual.expect_shape(OP, "the residual", &shape)?;
         }
         let ctx = self.context();
-        let hidden = ctx.alloc(rows * up.n)?;
+        let hidden = ctx.alloc_shape(&[rows, up.n])?;
         let kept = Saved::kept(hidden.clone(), "(none)".to_owned());
         let again = Again::of_activation(ctx, kind, kept);
         let x_rows = up.rows(self, rows)?;
@@ -56,7 +56,7 @@ impl Tensor {
                 (active, Saved::Again(again))
             }
             false => {
-                let active = ctx.alloc(rows * up.n)?;
+                let active = ctx.alloc_shape(&[rows, up.n])?;
                 let activation = Epilogue::Activation { kind, out: &active };
                 up.forward(ctx, &x_rows, &hidden, rows, activation)?;
                 let saved = Saved::own(ctx, &active, &again);
@@ -65,7 +65,7 @@ impl Tensor {
             }
         };
         drop(x_rows);
-        let y = ctx.alloc(rows * down.n)?;
+        let y = ctx.alloc_shape(&[rows, down.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
         down.forward(ctx, &active, &y, rows, residual_epilogue(around.as_ref()))?;
 

@@ -128,7 +128,7 @@ impl Tensor {
         let recipe = Arc::new(move || {
             let [x, w, b] = &again;
             let (x, w, b) = (&x.values()?, &w.values()?, &b.values()?);
-            let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc(2 * rows)?);
+            let (y, stats) = (ctx.alloc(x.len())?, ctx.alloc_shape(&[2, rows])?);
             layer_norm_forward(&ctx, x, w, b, &y, &stats, rows, columns, eps)?;
             Ok(y)
         });

@@ -285,7 +285,7 @@ impl Tensor {
             residual.expect_shape(op, "the residual", &shape)?;
         }
         let ctx = self.context();
-        let y = ctx.alloc(rows * map.n)?;
+        let y = ctx.alloc_shape(&[rows, map.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
         map.forward(
             ctx,

@@ -95,7 +95,7 @@ impl Tensor {
             _ => return Err(other.shape_error(OP, "the right operand", format!("[{k}, N]"))),
         };
         let ctx = self.context();
-        let c = ctx.alloc(rows * n)?;
+        let c = ctx.alloc_shape(&[rows, n])?;
         if !c.is_empty() {
             let (b, trans_b) = other.matrix()?;
             match law {
@@ -240,7 +240,7 @@ fn batched(a: &Tensor, b: &Tensor, law: Law) -> Result<Buffer> {
         return a.buffer();
     };
     let batch: usize = leading.iter().product();
-    let c = ctx.alloc_typed(a.dtype(), batch * m * n)?;
+    let c = ctx.alloc_shape_typed(a.dtype(), &[batch, m, n])?;
     if c.is_empty() {
         return Ok(c);
     }
@@ -292,7 +292,7 @@ fn left_gradient(
     law: Law,
 ) -> Result<Buffer> {
     let Sizes { rows, k, n } = sizes;
-    let da = ctx.alloc(rows * k)?;
+    let da = ctx.alloc_shape(&[rows, k])?;
     let (b, trans_b) = b.matrix()?;
     if da.is_empty() || n == 0 {
         ctx.fill(&da, 0)?;

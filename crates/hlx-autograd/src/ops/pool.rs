@@ -184,8 +184,8 @@ impl Tensor {
         let spec = pool_of(*options, planes, input);
         let [h, w] = spec.output()?;
         let ctx = self.context();
-        let values = ctx.alloc_typed(self.dtype(), planes * h * w)?;
-        let places = ctx.alloc_typed(DType::U32, planes * h * w)?;
+        let values = ctx.alloc_shape_typed(self.dtype(), &[planes, h, w])?;
+        let places = ctx.alloc_shape_typed(DType::U32, &[planes, h, w])?;
         max_pool2d_forward(ctx, &self.buffer()?, &values, &places, &spec)?;
         let rank = self.rank();
         let samples = self
@@ -200,7 +200,7 @@ impl Tensor {
         let (place, from) = (self.input(), self.shape().to_vec());
         let y = Tensor::of_rule(OP, &[self], (values, &shape), move |pass, dy, _| {
             if !pass.is_recorded() {
-                let dx = pass.context().alloc(from.iter().product())?;
+                let dx = pass.context().alloc_shape(&from)?;
                 max_pool2d_backward(pass.context(), &dy.buffer()?, &places, &dx, &spec)?;
                 return pass.add(&place, Gradient::owned(dx));
             }

@@ -148,7 +148,7 @@ impl Sequence {
 
     /// A state \[B, extent\] that steps replace: a copy of the first, or zeros.
     fn state(&self, ctx: &Context, first: Option<&Buffer>, extent: usize) -> Result<Buffer> {
-        let state = ctx.alloc(self.batch * extent)?;
+        let state = ctx.alloc_shape(&[self.batch, extent])?;
         match first {
             Some(first) => ctx.copy(first, &state)?,
             None => ctx.fill(&state, 0)?,
@@ -158,7 +158,7 @@ impl Sequence {
 
     /// Memory for what all positions keep, `rows` times H each. The steps write every element.
     fn kept(&self, ctx: &Context, rows: usize) -> Result<Buffer> {
-        Ok(ctx.alloc(rows * self.time * self.units())?)
+        Ok(ctx.alloc_shape(&[rows, self.time, self.units()])?)
     }
 
     /// The hidden state before each position, contiguous: the one after the position before it. Those of
@@ -172,7 +172,7 @@ impl Sequence {
         } = self;
         let stored = self.columns(hidden)?;
         let all = Layout::contiguous(&[batch, time, hidden])?;
-        let before = ctx.alloc(batch * time * hidden)?;
+        let before = ctx.alloc_shape(&[batch, time, hidden])?;
         let ([start, end], [to, to_end], begin) = match self.reverse {
             false => ([0, time - 1], [1, time], 0),
             true => ([1, time], [0, time - 1], time - 1),
@@ -257,7 +257,7 @@ struct StepProduct {
 impl StepProduct {
     fn new(ctx: &Context, weight: &Tensor, bias: Option<&Tensor>, batch: usize) -> Result<Self> {
         let (rows, columns) = (weight.shape()[0], weight.shape()[1]);
-        let turned = ctx.alloc(rows * columns)?;
+        let turned = ctx.alloc_shape(&[rows, columns])?;
         transpose(ctx, &weight.buffer()?, rows, columns, &turned)?;
         Ok(Self {
             turned,

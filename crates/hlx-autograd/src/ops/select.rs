@@ -82,7 +82,7 @@ impl Tensor {
             return Err(self.shape_error(op, "the input", "at least two dimensions"));
         };
         let ctx = self.context();
-        let mask = ctx.alloc_typed(DType::Bool, rows * columns)?;
+        let mask = ctx.alloc_shape_typed(DType::Bool, &[rows, columns])?;
         let band = Band {
             rows,
             columns,

@@ -60,7 +60,7 @@ impl WeightGradient<'_> {
                 right,
                 per_shard,
             };
-            let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc(m * n));
+            let waiting = (0..shards.ilog2()).map(|_| turns.ctx.alloc_shape(&[m, n]));
             return turns.sum(0, shards, &out, &waiting.collect::<Result<Vec<_>, _>>()?);
         }
         pass.parameter(weight, batch, |ctx, target, shards| {

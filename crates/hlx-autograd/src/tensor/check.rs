@@ -97,13 +97,7 @@ impl Tensor {
 
 /// Checks that a shape has as many elements as there are values.
 pub(crate) fn check_count(op: &'static str, found: usize, shape: &[usize]) -> Result<()> {
-    let count = match shape.contains(&0) {
-        true => Some(0),
-        false => shape
-            .iter()
-            .try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
-    };
-    if count == Some(found) {
+    if hlx_core::sizes::checked_elements(shape) == Some(found) {
         return Ok(());
     }
     Err(AutogradError::Shape {

@@ -172,6 +172,58 @@ const CALLS: &[(&str, Call)] = &[
     ("packed_attention", |x, n| x.reshape(&[1, 2, 3])?.packed_attention(n, &hlx_autograd::AttentionSpec::causal())),
 ];
 
+/// Operations of two tensors that have elements nowhere, or one for all, and a result of n x n elements.
+#[rustfmt::skip] // A line a call.
+const PAIRS: &[(&str, Call)] = &[
+    ("matmul", |x, n| zeros(x, &[n, 0])?.matmul(&zeros(x, &[0, n])?)),
+    ("matmul of several", |x, n| zeros(x, &[2, n, 0])?.matmul(&zeros(x, &[2, 0, n])?)),
+    ("matmul of integers", |x, n| zeros(x, &[n, 0])?.to_dtype(DType::I32)?.matmul(&zeros(x, &[0, n])?.to_dtype(DType::I32)?)),
+    ("linear", |x, n| zeros(x, &[n, 0])?.linear(&zeros(x, &[n, 0])?, None)),
+    ("outer", |x, n| line(x, n)?.outer(&line(x, n)?)),
+    ("einsum", |x, n| Tensor::einsum("i,j->ij", &[&line(x, n)?, &line(x, n)?])),
+    ("einsum of no terms", |x, n| Tensor::einsum("ik,jk->ij", &[&zeros(x, &[n, 0])?, &zeros(x, &[n, 0])?])),
+    ("mul", |x, n| line(x, n)?.unsqueeze(1)?.mul(&line(x, n)?)),
+    ("where", |x, n| {
+        let chosen = Tensor::zeros(x.context(), &[1], DType::Bool)?.expand(&[n])?;
+        line(x, n)?.unsqueeze(1)?.where_(&chosen, &line(x, n)?)
+    }),
+    ("embedding", |x, n| {
+        let ids = Tensor::ids(x.context(), &[0], &[1])?.expand(&[n])?;
+        ids.embedding(&zeros(x, &[0, n])?)
+    }),
+    ("cat", |x, n| {
+        let square = x.narrow(0, 0, 1)?.narrow(1, 0, 1)?.expand(&[1 << 10, (1 << 50) / (1 << 10)])?;
+        Tensor::cat(&[&square, &square], isize::from(n > 1 << 40))
+    }),
+    ("stack", |x, n| {
+        let long = line(x, (1 << 50) - n % 2)?;
+        Tensor::stack(&[&long, &long], 0)
+    }),
+];
+
+fn zeros(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    Tensor::zeros(x.context(), shape, DType::F32)
+}
+
+/// A view of n elements that are one.
+fn line(x: &Tensor, n: usize) -> Result<Tensor> {
+    x.reshape(&[6])?.narrow(0, 0, 1)?.expand(&[n])
+}
+
+#[test]
+fn results_whose_number_of_elements_wraps_are_refused() {
+    let ctx = cpu().expect("the CPU device opens");
+    let x = Tensor::arange(&ctx, 0.0, 6.0, 1.0).and_then(|x| x.reshape(&[2, 3]));
+    let x = x.expect("a tensor");
+    for &(name, call) in PAIRS {
+        for n in [1 << 32, 1 << 49] {
+            assert_eq!(fault(&x, name, call, n), None);
+            let shape = call(&x, n).map(|y| y.shape().to_vec());
+            assert!(shape.is_err(), "{name} with {n}: {shape:?}");
+        }
+    }
+}
+
 /// What is wrong with a call: a panic, a long time, or an error of several lines.
 fn fault(x: &Tensor, name: &str, call: Call, n: usize) -> Option<String> {
     let start = Instant::now();

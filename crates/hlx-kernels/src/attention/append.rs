@@ -140,10 +140,11 @@ impl AppendShape {
             let end = last.and_then(|last| sizes::checked_sum([rows.first, last, heads * width]));
             let fits = end.is_some_and(|end| end <= rows.buffer.len());
             check_that(NAME, heads == 0 || fits, || {
-                let (first, stride, len) = (rows.first, rows.stride, rows.buffer.len());
-                format!(
-                    "{name} from element {first} by {stride} leaves its buffer of {len} elements"
-                )
+                let len = rows.buffer.len();
+                match end {
+                    Some(end) => format!("{name} ends at element {end} of {len}"),
+                    None => format!("{name} ends past all memory, its buffer has {len} elements"),
+                }
             })?;
         }
         if let Some(norms) = &inputs.norms {

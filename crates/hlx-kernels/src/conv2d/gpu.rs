@@ -143,7 +143,7 @@ impl Product {
         // Too few tiles for the device: each run's sums are stored, then added in order.
         let size = dweight.len() / shards;
         let n_runs = shards * of_shard;
-        let of_runs = ctx.alloc(n_runs * size)?;
+        let of_runs = ctx.alloc_shape(&[n_runs, size])?;
         let apart = self.weight_shape(n_runs, 1);
         let grid = self.weight_grid(ctx, apart, 1, START_ZERO);
         self.launch_weight_grid(ctx, &grid, [dy, images], &of_runs, shards)?;

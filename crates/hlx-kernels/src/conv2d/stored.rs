@@ -62,8 +62,8 @@ impl Product {
         shards: usize,
     ) -> Result<(), KernelError> {
         let terms = self.batch / shards * self.patches.n_pixels();
-        let gradient = ctx.alloc(shape.batch * shape.m * shape.k)?;
-        let patches = ctx.alloc(shape.batch * shape.k * shape.n)?;
+        let gradient = ctx.alloc_shape(&[shape.batch, shape.m, shape.k])?;
+        let patches = ctx.alloc_shape(&[shape.batch, shape.k, shape.n])?;
         // The shaders' m is the number of stored terms, n that of the other side, k that of real terms.
         // Neighbouring threads store neighbours of a row: terms of the gradient, taps of the patches.
         let of_gradient = MatMul {

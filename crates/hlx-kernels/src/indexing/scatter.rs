@@ -403,7 +403,7 @@ impl Addition {
         let [keys, positions] = &sorted_pairs(ctx, name, keys, bits)?;
         let slots = self.count.div_ceil(PIECE);
         let starts = ctx.alloc_typed(DType::U32, self.n)?;
-        let partials = ctx.alloc_typed(DType::U32, 2 * slots * self.lines)?;
+        let partials = ctx.alloc_shape_typed(DType::U32, &[2, slots, self.lines])?;
         let heads = ctx.alloc_typed(DType::U32, slots)?;
         ctx.fill(&heads, u32::MAX)?;
         let push = self.push();

@@ -34,6 +34,11 @@ struct Case {
     c: Vec<f32>,
 }
 
+/// Elements of a buffer with a batch of matrices of `size`, `stride` apart.
+fn extent(s: &MatMul, stride: usize, size: usize) -> usize {
+    (s.batch - 1) * stride + size
+}
+
 impl Case {
     fn new(shape: MatMul, from: From, data: fn(u64, usize) -> Vec<f32>) -> Self {
         let s = MatMul {
@@ -43,10 +48,10 @@ impl Case {
         Self {
             shape: s,
             from,
-            a: flushed(data(1, s.extent(s.stride_a, s.m * s.k))),
-            b: flushed(data(2, s.extent(s.stride_b, s.k * s.n))),
+            a: flushed(data(1, extent(&s, s.stride_a, s.m * s.k))),
+            b: flushed(data(2, extent(&s, s.stride_b, s.k * s.n))),
             bias: flushed(data(3, s.n)),
-            c: flushed(data(4, s.extent(s.stride_c, s.m * s.n))),
+            c: flushed(data(4, extent(&s, s.stride_c, s.m * s.n))),
         }
     }
 

@@ -68,7 +68,7 @@ pub fn muon_step(
     if rows * cols == 0 {
         return Ok(());
     }
-    let direction = ctx.alloc(rows * cols)?;
+    let direction = ctx.alloc_shape(&[rows, cols])?;
     let step = Step {
         name: "muon_direction",
         shader: &direction_shader::SHADER,
@@ -108,7 +108,10 @@ fn orthogonalize(
     let [a, b, c] = iteration.coefficients;
     let (n, short) = (rows * cols, rows.min(cols));
     let (x, product) = (ctx.alloc(n)?, ctx.alloc(n)?);
-    let (gram, square) = (ctx.alloc(short * short)?, ctx.alloc(short * short)?);
+    let (gram, square) = (
+        ctx.alloc_shape(&[short, short])?,
+        ctx.alloc_shape(&[short, short])?,
+    );
     normalize(ctx, direction, iteration.epsilon, &x)?;
     let wide = rows <= cols;
     let gram_shape = MatMul {

@@ -37,7 +37,8 @@ impl Attention {
         [std, out_std]: [f32; 2],
     ) -> Self {
         let (width, d) = (config.width, config.head_width);
-        let [queries, keys] = [config.n_heads * d, config.n_kv_heads * d];
+        let [queries, keys] =
+            [config.n_heads, config.n_kv_heads].map(|heads| heads.saturating_mul(d));
         let linear = |name, [input, output]: [usize; 2], std, bias: bool| {
             let (init, bias) = (Init::Normal { std }, bias.then_some(Init::Zeros));
             Linear::with_init(&mut builder.child(name), input, output, init, bias)

@@ -113,6 +113,17 @@ fn selected(
     Ok(heads.with_words(ids.n_elements(), words)?)
 }
 
+/// A length of 0 for each sequence.
+fn lengths_of(batch: usize) -> Result<Vec<usize>> {
+    let mut lengths = Vec::new();
+    let reserved = lengths.try_reserve_exact(batch);
+    reserved.map_err(|_| NnError::Cache {
+        reason: format!("there is no memory for {batch} sequences"),
+    })?;
+    lengths.resize(batch, 0);
+    Ok(lengths)
+}
+
 impl KvCache {
     /// Allocates the memory: `heads` and `width` are those of the keys.
     pub(crate) fn new(
@@ -125,7 +136,7 @@ impl KvCache {
         Ok(Self {
             ctx: ctx.clone(),
             layers: layers.collect::<Result<_>>()?,
-            lengths: vec![0; batch],
+            lengths: lengths_of(batch)?,
             capacity,
         })
     }
@@ -388,7 +399,7 @@ impl CacheStep<'_> {
         if let Some((_, ranges)) = known {
             return Ok(ranges.clone());
         }
-        let ranges = ctx.alloc(4 * attention.batch * attention.queries)?;
+        let ranges = ctx.alloc_shape(&[4, attention.batch, attention.queries])?;
         let limits = Limits {
             documents: None,
             lengths: Some(&self.lengths.buffer()?),

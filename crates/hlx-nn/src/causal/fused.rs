@@ -105,7 +105,7 @@ fn product(
         trans_b: true,
         ..MatMul::new(rows, n, k)
     };
-    let y = ctx.alloc(rows * n)?;
+    let y = ctx.alloc_shape(&[rows, n])?;
     let epilogue = residual.as_ref().map_or(Epilogue::None, Epilogue::Add);
     let operands = (&x.buffer()?, &weight.buffer()?, bias.as_ref());
     matmul_after(ctx, prologue, operands, &y, &shape, epilogue)?;

@@ -165,7 +165,7 @@ impl CausalLm {
 fn sinusoids(positions: usize, width: usize) -> Vec<f32> {
     let frequencies = super::Rotary::plain(10_000.0).frequencies(width, positions);
     hlx_core::cpu::with_flush(|| {
-        let mut table = Vec::with_capacity(positions * width);
+        let mut table = Vec::new();
         for position in 0..positions {
             let angles = frequencies
                 .iter()

@@ -85,7 +85,7 @@ struct Places {
 impl Places {
     fn new(ctx: &Context, batch: usize) -> Result<Self> {
         let part = batch.next_multiple_of(ALIGNMENT_WORDS);
-        let words = ctx.alloc_typed(DType::U32, 3 * part)?;
+        let words = ctx.alloc_shape_typed(DType::U32, &[3, part])?;
         Ok(Self { words, batch })
     }
 

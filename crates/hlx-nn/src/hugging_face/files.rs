@@ -112,12 +112,13 @@ fn read_header(path: &Path, tensors: &mut BTreeMap<String, Entry>) -> Result<()>
     // The header alone: `SafeTensors::read_metadata` wants the whole file in memory.
     let parsed: serde_json::Result<Metadata> = serde_json::from_slice(&bytes);
     let metadata = parsed.map_err(|error| fail(&format!("the header is broken: {error}")))?;
-    let expected = 8 + length + metadata.data_len() as u64;
+    let expected = (8 + length).saturating_add(metadata.data_len() as u64);
     if expected != size {
         let reason = format!("the header tells of {expected} bytes, and the file has {size}");
         return Err(fail(&reason));
     }
     for (name, info) in metadata.tensors() {
+        // The metadata are checked when they are read: tensors lie one behind the other, up to the end of the file.
         let (start, end) = info.data_offsets;
         let entry = Entry {
             path: path.to_owned(),

@@ -43,7 +43,7 @@ impl MultiHeadAttention {
             )
         };
         Self {
-            qkv: linear("qkv", 3 * width, std),
+            qkv: linear("qkv", width.saturating_mul(3), std),
             out: linear("out", width, out_std),
             n_heads,
             weight_dropout: None,

@@ -62,7 +62,8 @@ fn declare(
     weight: &[usize],
     bias: Option<usize>,
 ) -> (Parameter, Option<Parameter>) {
-    let init = Init::uniform_of(weight[1..].iter().product());
+    let fan_in = weight[1..].iter().copied().fold(1, usize::saturating_mul);
+    let init = Init::uniform_of(fan_in);
     let weight = builder.parameter("weight", weight, init);
     let bias = bias.map(|channels| builder.parameter("bias", &[channels], init));
     (weight, bias)

@@ -56,7 +56,7 @@ impl RecurrentConfig {
 
     /// The rows of a layer's state, \[num_layers directions, B, H\].
     fn n_states(&self) -> usize {
-        self.num_layers * self.directions()
+        self.num_layers.saturating_mul(self.directions())
     }
 }
 
@@ -91,7 +91,7 @@ impl Direction {
         suffix: &str,
     ) -> Self {
         let (hidden, state) = (config.hidden_size, config.state_size());
-        let (rows, init) = (gates * hidden, Init::uniform_of(hidden));
+        let (rows, init) = (hidden.saturating_mul(gates), Init::uniform_of(hidden));
         let mut declare = |name: &str, shape: &[usize]| {
             builder.parameter(&format!("{name}_{suffix}"), shape, init)
         };
@@ -166,7 +166,7 @@ impl Layers {
         for layer in 0..config.num_layers {
             let input = match layer {
                 0 => config.input_size,
-                _ => config.directions() * config.state_size(),
+                _ => config.state_size().saturating_mul(config.directions()),
             };
             for suffix in ["", "_reverse"].iter().take(config.directions()) {
                 let suffix = format!("l{layer}{suffix}");

@@ -48,7 +48,7 @@ impl Drive {
         ctx.fill(&factor, ONE)?;
         ctx.fill(&norm, 0)?;
         Ok(Self {
-            hyper: ctx.alloc(n_rows * HYPER_LEN)?,
+            hyper: ctx.alloc_shape(&[n_rows, HYPER_LEN])?,
             ctx,
             norm,
             factor,

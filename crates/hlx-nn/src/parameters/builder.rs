@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use hlx_core::Context;
+use hlx_core::{Context, align_words, sizes};
 
 use super::{BufferKind, Inner, ModelBuffer, Parameter, ParameterUse, Weights};
 use crate::Result;
@@ -155,7 +155,8 @@ impl ParameterBuilder {
     /// Allocates all parameters and buffers and draws their initial values.
     ///
     /// # Errors
-    /// [`NnError::DuplicateParameter`], and what the device reports.
+    /// [`NnError::DuplicateParameter`]; for parameters that no memory holds, an error that names the first; and what
+    /// the device reports.
     pub fn build(self, ctx: &Context, seed: u64) -> Result<Weights> {
         let weights = self.build_zeroed(ctx)?;
         let drawn = weights.parameters().iter().enumerate();
@@ -194,7 +195,7 @@ impl ParameterBuilder {
         self.declared().parameters.clone()
     }
 
-    /// What has been declared, each under a name of its own.
+    /// What has been declared, each under a name of its own and of a size that memory may hold, all together too.
     pub(super) fn take_declared(self) -> Result<Declared> {
         let declared = std::mem::take(&mut *self.declared());
         let mut names = HashSet::new();
@@ -205,6 +206,18 @@ impl ParameterBuilder {
                     name: name.to_owned(),
                 });
             }
+        }
+        let parameters = declared
+            .parameters
+            .iter()
+            .map(|one| (one.name(), one.shape()));
+        let uses = declared.uses.iter().map(ParameterUse::parameter);
+        let uses = uses.map(|one| (one.name(), one.shape()));
+        let buffers = declared.buffers.iter().map(|one| (one.name(), one.shape()));
+        let mut words = 0;
+        for (name, shape) in parameters.chain(uses).chain(buffers) {
+            let own = align_words(sizes::elements(name, shape)?);
+            words = sizes::sum("parameters", &[words, own])?;
         }
         Ok(declared)
     }

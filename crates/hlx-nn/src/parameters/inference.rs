@@ -237,7 +237,7 @@ fn check_range(name: &str, values: &[f32], dtype: DType) -> Result<()> {
 fn allocate(ctx: &Context, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
     let mut n_bytes = 0;
     for parameter in parameters.iter().filter(|one| !one.is_matrix()) {
-        n_bytes += parameter.n_elements() * DType::F32.size();
+        n_bytes += parameter.n_elements() * DType::F32.size(); // The builder has checked all sizes.
         let zeros = Tensor::zeros(ctx, parameter.shape(), DType::F32)?;
         parameter.0.set(zeros);
     }

@@ -69,11 +69,17 @@ impl TransformerConfig {
     }
 
     /// The number of parameters:
-    /// 2 V C + P C + 2 C + layers (4 C² + 2 C F + F + 9 C).
+    /// 2 V C + P C + 2 C + layers (4 C² + 2 C F + F + 9 C); the largest number for more than that.
     pub fn parameter_count(&self) -> usize {
-        let (c, f) = (self.width, self.feed_forward_width);
-        let block = 4 * c * c + 2 * c * f + f + 9 * c;
-        (2 * self.vocabulary + self.positions + 2) * c + self.n_layers * block
+        let sizes = [self.vocabulary, self.positions, self.n_layers];
+        let [v, p, layers] = sizes.map(|size| size as u128);
+        let (c, f) = (self.width as u128, self.feed_forward_width as u128);
+        let of_width = |n: u128| n.saturating_mul(c);
+        let block = of_width(4 * c + 9)
+            .saturating_add(of_width(2 * f))
+            .saturating_add(f);
+        let count = of_width(2 * v + p + 2).saturating_add(layers.saturating_mul(block));
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 
     fn check_sizes(&self) -> Result<(), String> {

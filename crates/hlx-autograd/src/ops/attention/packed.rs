@@ -94,8 +94,8 @@ impl Tensor {
         let out_shape = [batch, time, heads * head_width];
         let qkv = self.buffer()?;
         let [o, stats] = kept::results(|| {
-            let o = ctx.alloc(out_shape.iter().product())?;
-            let stats = ctx.alloc(batch * heads * time * 2)?;
+            let o = ctx.alloc_shape(&out_shape)?;
+            let stats = ctx.alloc_shape(&[batch, heads, time, 2])?;
             match dropout.as_ref().map(dropped_weights) {
                 None => attention_forward(ctx, &qkv, &o, &stats, &shape)?,
                 Some(dropped) => {
@@ -109,7 +109,7 @@ impl Tensor {
         Tensor::from_operation(OP, &[self], o, &out_shape, move |pass, d_o| {
             let ctx = pass.context();
             let (qkv, o, d_o) = (&qkv.values()?, &output.values()?, &d_o.buffer()?);
-            let delta = &ctx.alloc(batch * heads * time)?;
+            let delta = &ctx.alloc_shape(&[batch, heads, time])?;
             let dqkv = ctx.alloc(qkv.len())?;
             match dropout.as_ref().map(dropped_weights) {
                 None => attention_backward(ctx, qkv, o, &stats, d_o, delta, &dqkv, &shape)?,

@@ -44,7 +44,7 @@ impl Tensor {
         let hidden = sequence.state(ctx, Some(&begin), sequence.hidden)?;
         let (gates, out) = (sequence.kept(ctx, 4)?, sequence.kept(ctx, 1)?);
         let product = StepProduct::new(ctx, recurrence.weight, recurrence.bias, sequence.batch)?;
-        let sums = ctx.alloc(3 * sequence.units())?;
+        let sums = ctx.alloc_shape(&[3, sequence.units()])?;
         let x = &self.buffer()?;
         for step in sequence.steps() {
             product.compute(ctx, &hidden, &sums)?;
@@ -91,7 +91,7 @@ impl Saved {
         let weight = self.parameters.weight.buffer()?;
         let (out, dout) = (out.buffer()?, dout.buffer()?);
         let dhidden = sequence.state(&ctx, None, sequence.hidden)?;
-        let dstep = ctx.alloc(3 * sequence.units())?;
+        let dstep = ctx.alloc_shape(&[3, sequence.units()])?;
         let (dx, dsums) = (sequence.kept(&ctx, 3)?, sequence.kept(&ctx, 3)?);
         for step in sequence.steps().rev() {
             let backward = GruBackward {

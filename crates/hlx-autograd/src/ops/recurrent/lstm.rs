@@ -111,7 +111,7 @@ fn forward(
             ctx.alloc(sequence.units())?,
         )),
     };
-    let sums = ctx.alloc(4 * sequence.units())?;
+    let sums = ctx.alloc_shape(&[4, sequence.units()])?;
     let x = &projected.buffer()?;
     for step in sequence.steps() {
         product.compute(ctx, &hidden, &sums)?;
@@ -140,7 +140,7 @@ fn project(
     units: &Buffer,
 ) -> Result<Buffer> {
     let (batch, time, hidden) = (sequence.batch, sequence.time, sequence.hidden);
-    let products = ctx.alloc(batch * time * hidden)?;
+    let products = ctx.alloc_shape(&[batch, time, hidden])?;
     let all = StepProduct::new(ctx, projection, None, batch * time)?;
     let all_units = units.slice(0, time * sequence.units())?;
     all.compute(ctx, &all_units, &products)?;
@@ -167,7 +167,7 @@ impl Saved {
         };
         let dcell = sequence.state(&ctx, None, sequence.width)?;
         let dunits = sequence.state(&ctx, None, sequence.width)?;
-        let dstep = ctx.alloc(4 * sequence.units())?;
+        let dstep = ctx.alloc_shape(&[4, sequence.units()])?;
         let dgates = sequence.kept(&ctx, 4)?;
         let dout = match &projection {
             None => dout.buffer()?,
@@ -315,7 +315,7 @@ impl Projection {
         let (batch, time, hidden) = (sequence.batch, sequence.time, sequence.hidden);
         let values = dout.buffer()?;
         let of = |buffer, layout| Operand { buffer, layout };
-        let all = ctx.alloc(batch * time * hidden)?;
+        let all = ctx.alloc_shape(&[batch, time, hidden])?;
         let dense = Layout::contiguous(&[batch, time, hidden])?;
         let columns = sequence.columns(hidden)?;
         assign_strided(ctx, of(&values, &columns), of(&all, &dense))?;
@@ -344,7 +344,7 @@ impl Projection {
         let all = Layout::contiguous(&[batch, time, hidden])?;
         let here = part(&all, 1, position, position + 1)?;
         let one = Layout::contiguous(&[batch, 1, hidden])?;
-        let of_output = ctx.alloc(batch * hidden)?;
+        let of_output = ctx.alloc_shape(&[batch, hidden])?;
         assign_strided(ctx, of(&self.all, &here), of(&of_output, &one))?;
         add_assign(ctx, &self.dhidden, &of_output)?;
         assign_strided(ctx, of(&self.dhidden, &one), of(&self.all, &here))?;

@@ -95,7 +95,10 @@ pub fn few_queries_attention_forward(
     check_that(NAME, u32::try_from(all_scores).is_ok(), || {
         format!("{attention:?} has more than 2^32 - 1 scores")
     })?;
-    let (scores, tops) = (ctx.alloc(all_scores)?, ctx.alloc(key_heads * rows.tops())?);
+    let (scores, tops) = (
+        ctx.alloc(all_scores)?,
+        ctx.alloc_shape(&[key_heads, rows.tops()])?,
+    );
     let (push, constants) = (attention.push(places), attention.constants(&places));
     let launch = Launch {
         name: "few_queries_attention_scores",

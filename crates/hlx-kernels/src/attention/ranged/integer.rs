@@ -114,7 +114,8 @@ impl AttentionGradients<'_> {
         let of_queries = Layout::contiguous(&[batch, queries, heads, head_width])?;
         let of_keys = Layout::contiguous(&[batch, keys, key_heads, head_width])?;
         let places = [&of_queries, &of_keys].map(|of| align_words(of.n_elements()));
-        let buffer = ctx.alloc(places[0] + 2 * places[1])?;
+        let all = places[0] + 2 * places[1];
+        let buffer = ctx.alloc(all)?;
         let layouts = [
             of_queries,
             of_keys.starting_at(places[0]),

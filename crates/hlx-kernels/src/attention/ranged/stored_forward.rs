@@ -54,8 +54,8 @@ pub fn forward(
     let heads = attention.group() * key_heads;
     let rows = heads * attention.queries;
     let stored = Scores {
-        scores: ctx.alloc(rows * attention.keys)?,
-        corrections: ctx.alloc(rows * attention.keys.div_ceil(BLOCK))?,
+        scores: ctx.alloc_shape(&[rows, attention.keys])?,
+        corrections: ctx.alloc_shape(&[rows, attention.keys.div_ceil(BLOCK)])?,
         sums: ctx.alloc(rows)?,
     };
     let all = attention.batch * attention.key_heads;

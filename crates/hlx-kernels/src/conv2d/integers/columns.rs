@@ -229,7 +229,7 @@ impl Product {
     fn counted_pixels(&self, ctx: &Context, images: &Buffer) -> Result<Buffer, KernelError> {
         let (patches, pixels, terms) = (self.patches, self.patches.n_pixels(), self.terms);
         let planes = self.batch * patches.groups;
-        let counts = ctx.alloc_typed(DType::I32, planes * pixels)?;
+        let counts = ctx.alloc_shape_typed(DType::I32, &[planes, pixels])?;
         let push = self.push_of(&MatMul::new(planes, 1, terms), [1, 1], [0, 0]);
         let launch = Launch {
             name: "integer_counted_pixels",

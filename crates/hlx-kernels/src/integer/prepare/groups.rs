@@ -55,7 +55,7 @@ impl Prepared {
         of.check_sizes(NAME)?;
         let prepared = Self {
             digits: ctx.alloc_typed(DType::I8, of.digits_len())?,
-            exponents: ctx.alloc_typed(DType::I32, columns * groups.count)?,
+            exponents: ctx.alloc_shape_typed(DType::I32, &[columns, groups.count])?,
             of,
         };
         check_len(NAME, "x", x, [rows, columns])?;

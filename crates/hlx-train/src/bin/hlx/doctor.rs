@@ -73,7 +73,7 @@ fn integer_rate(context: &Context) -> Result<f64> {
         DeviceKind::Cpu => 1024,
         DeviceKind::VulkanSoftware => 256,
     };
-    let x = context.alloc(n * n)?;
+    let x = context.alloc_shape(&[n, n])?;
     hlx_kernels::elementwise::fill(context, 1.0, &x)?;
     let a = Prepared::new(context, &x, Preparation::of_rows(n, n, Width::Wide))?;
     let b = Prepared::new(context, &x, Preparation::of_rows(n, n, Width::Narrow))?;

@@ -55,7 +55,7 @@ pub fn integer_attention_of_cache(
         [4, attention.batch, attention.queries],
     )?;
     check_len(NAME, "o", o, attention.output_len())?;
-    let stats = ctx.alloc(2 * attention.all_queries())?;
+    let stats = ctx.alloc_shape(&[2, attention.all_queries()])?;
     let places = [contiguous(attention); 3];
     // The CPU's tiles have a query a lane, few or many.
     if ctx.is_cpu() || !attention.is_of_few_queries(ctx) {
@@ -68,7 +68,10 @@ pub fn integer_attention_of_cache(
     check_that(NAME, u32::try_from(all_scores).is_ok(), || {
         format!("{attention:?} has more than 2^32 - 1 scores")
     })?;
-    let (scores, tops) = (ctx.alloc(all_scores)?, ctx.alloc(key_heads * rows.tops())?);
+    let (scores, tops) = (
+        ctx.alloc(all_scores)?,
+        ctx.alloc_shape(&[key_heads, rows.tops()])?,
+    );
     let (push, constants) = (attention.push(places), attention.constants(&places));
     let launch = Launch {
         name: "integer_attention_of_cache_scores",
