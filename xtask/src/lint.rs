@@ -18,7 +18,7 @@ constants; shader digests; SPIR-V rules), then formatting, then clippy and rustd
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors of hlx-core", floors::check),

@@ -1,14 +1,13 @@
 //! IDX files, the format of MNIST: two zero bytes, a type, the number of dimensions, the extents as
 //! big-endian 32-bit numbers, and the elements, row-major and big-endian. Plain or gzip.
 
-use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use hlx_core::files::write_atomically;
+use hlx_core::files::{self, write_atomically};
 
 use crate::{DataError, Result};
 
@@ -204,7 +203,7 @@ fn elements<T, const N: usize>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<T> {
 /// [`DataError::File`] for a file that cannot be read, is no IDX file, is cut short, or holds another
 /// number of elements than its header says.
 pub fn read_idx(path: &Path) -> Result<IdxArray> {
-    let bytes = fs::read(path).map_err(|error| DataError::file(path, error))?;
+    let bytes = files::read(path).map_err(|error| DataError::file(path, error))?;
     parse_idx(&bytes).map_err(|reason| DataError::file(path, reason))
 }
 

@@ -40,7 +40,7 @@ pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
 /// integer that does not fit.
 pub fn load_npy(ctx: &Context, path: &Path) -> Result<Tensor> {
     const OP: &str = "load_npy";
-    let file = File::open(path).map_err(|error| IoError::file(OP, path, error))?;
+    let file = files::open(path).map_err(|error| IoError::file(OP, path, error))?;
     read(ctx, (OP, "the array"), path, &mut BufReader::new(file))
 }
 
@@ -76,7 +76,7 @@ pub fn save_npz(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
 /// bytes of the file, and for more than 32,768 of them.
 pub fn load_npz(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_npz";
-    let file = File::open(path).map_err(|error| IoError::file(OP, path, error))?;
+    let file = files::open(path).map_err(|error| IoError::file(OP, path, error))?;
     let refused = |error: zip::result::ZipError| IoError::file(OP, path, error);
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(refused)?;
     check_members(&mut archive).map_err(|reason| IoError::file(OP, path, reason))?;

@@ -28,7 +28,7 @@ pub fn save_safetensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Resu
 /// HLX has no counterpart of; [`IoError::Range`] for an integer that does not fit.
 pub fn load_safetensors(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_safetensors";
-    let bytes = std::fs::read(path).map_err(|error| IoError::file(OP, path, error))?;
+    let bytes = files::read(path).map_err(|error| IoError::file(OP, path, error))?;
     decoded(ctx, OP, &bytes).map_err(|error| match error {
         IoError::Argument { reason, .. } => IoError::file(OP, path, reason),
         other => other,

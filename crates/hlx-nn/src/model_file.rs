@@ -123,7 +123,7 @@ pub(crate) fn read_weights(folder: &Path, weights: &Weights) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error| NnError::file(path, error))
+    files::read(path).map_err(|error| NnError::file(path, error))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::fmt;
 
 use anyhow::{Context as _, Result, anyhow};
 use hlx_core::digest::sha256_hex;
-use hlx_core::{Context, DeviceKind, SPECIFICATION};
+use hlx_core::{Context, DeviceKind, SPECIFICATION, files};
 use hlx_nn::ShardPlan;
 #[cfg(unix)]
 pub use hlx_ranks::Mpi;
@@ -127,7 +127,7 @@ pub fn check_program(group: &Group) -> Result<()> {
     }
     let digest = || -> Result<Vec<u8>> {
         let path = std::env::current_exe()?;
-        let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+        let bytes = files::read(&path).with_context(|| path.display().to_string())?;
         Ok(sha256_hex(&bytes).into_bytes())
     };
     let digests = agreed(group, digest())?;

@@ -101,7 +101,7 @@ fn a_text_ends_at_a_stop_a_stop_token_and_the_end_of_the_positions() {
     let ctx = hlx_core::testing::cpu().expect("opens");
     let text = open(&place, &ctx, "run");
     let ids = [text.encode("the river of").expect("encodes")];
-    let none = |_: usize, _: &str| {};
+    let none = |_: usize, _: &str| Ok(());
     let options = TokenGeneration::new(20, drawing(), Vec::new());
     let whole = text
         .write(&ids, &options, &[], &mut { none })

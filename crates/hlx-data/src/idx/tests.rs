@@ -1,5 +1,7 @@
 //! IDX files: every type there and back, and what is wrong with a file in one line.
 
+use std::fs;
+
 use super::*;
 use crate::random::{below, words};
 

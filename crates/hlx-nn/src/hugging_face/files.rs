@@ -1,13 +1,12 @@
 //! The tensors of a folder's safetensors files, read one at a time.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
 use hlx_autograd::DType;
-use hlx_core::files::place;
+use hlx_core::files::{self, place};
 use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
@@ -50,7 +49,8 @@ impl TensorFiles {
             read_header(&place(folder, MODEL_FILE), &mut tensors)?;
             return Ok(Self { tensors });
         }
-        let text = fs::read(&index_path).map_err(|error| NnError::file(&index_path, error))?;
+        let text =
+            files::read_settings(&index_path).map_err(|error| NnError::file(&index_path, error))?;
         let index: Index =
             serde_json::from_slice(&text).map_err(|error| NnError::file(&index_path, error))?;
         let mut names: Vec<&String> = index.weight_map.values().collect();
@@ -97,7 +97,7 @@ impl TensorFiles {
 /// Notes the tensors of one file.
 fn read_header(path: &Path, tensors: &mut BTreeMap<String, Entry>) -> Result<()> {
     let fail = |reason: &dyn ToString| NnError::file(path, reason.to_string());
-    let mut file = File::open(path).map_err(|error| fail(&error))?;
+    let mut file = files::open(path).map_err(|error| fail(&error))?;
     let size = file.metadata().map_err(|error| fail(&error))?.len();
     let mut head = [0; 8];
     file.read_exact(&mut head)
@@ -154,7 +154,7 @@ impl Entry {
     /// Reads the values, all of which must be finite; f16 and bf16 become f32 exactly.
     pub fn read(&self, name: &str) -> Result<Vec<f32>> {
         let fail = |error: std::io::Error| NnError::file(&self.path, error);
-        let mut file = File::open(&self.path).map_err(fail)?;
+        let mut file = files::open(&self.path).map_err(fail)?;
         file.seek(SeekFrom::Start(self.first)).map_err(fail)?;
         let mut bytes = vec![0; self.n_bytes];
         file.read_exact(&mut bytes).map_err(fail)?;

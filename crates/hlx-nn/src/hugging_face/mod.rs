@@ -7,12 +7,11 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use hlx_autograd::DType;
 use hlx_core::Context;
-use hlx_core::files::place;
+use hlx_core::files::{place, read_settings};
 
 use self::files::TensorFiles;
 use crate::error::NnError;
@@ -34,7 +33,7 @@ pub use self::write::{
 /// that is not and may change the result.
 pub fn read_hugging_face_config(folder: &Path) -> Result<CausalConfig> {
     let path = place(folder, CONFIG_FILE);
-    let bytes = fs::read(&path).map_err(|error| NnError::file(&path, error))?;
+    let bytes = read_settings(&path).map_err(|error| NnError::file(&path, error))?;
     read::read_config(&bytes).map_err(|reason| NnError::file(&path, reason))
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use hlx_core::files::place;
+use hlx_core::files::{self, place};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
@@ -47,7 +47,7 @@ impl Beside {
     pub fn of(folder: &Path) -> Result<Self> {
         let read = |name: &str| {
             let path = place(folder, name);
-            match std::fs::read_to_string(&path) {
+            match files::read_settings_text(&path) {
                 Ok(text) => Ok(Some(text)),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(TextError::file(&path, error)),

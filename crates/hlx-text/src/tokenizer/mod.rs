@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hlx_core::digest::sha256_hex;
-use hlx_core::files::{parent, place};
+use hlx_core::files::{self, parent, place};
 use serde::{Deserialize, Serialize};
 
 pub use stream::DecodeStream;
@@ -143,7 +143,7 @@ impl Tokenizer {
             (false, Some(name)) => (parent(path), Path::new(name)),
         };
         let path = place(folder, &name.to_string_lossy());
-        let json = std::fs::read(&path).map_err(|error| TextError::file(&path, error))?;
+        let json = files::read_settings(&path).map_err(|error| TextError::file(&path, error))?;
         Self::read(&json, &path, &file::Beside::of(folder)?)
     }
 

@@ -103,7 +103,7 @@ fn least_time(engine: &Engine) -> usize {
         return 1;
     };
     let train = &engine.split.train;
-    let times = train.iter().map(|&index| task.data.sample(index).time());
+    let times = train.iter().map(|&index| task.data.time(index));
     let time = match config.train.batch_size >= train.len() {
         true => times.max(),
         false => times.min(),
