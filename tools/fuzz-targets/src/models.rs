@@ -7,7 +7,7 @@ use hlx_nn::{
     CausalConfig, CausalLm, ExpertsConfig, Model, export_hugging_face, hugging_face_dtype,
     import_hugging_face, read_hugging_face_config, read_peft_config,
 };
-use hlx_text::{ChatTemplate, Message, Tokenizer};
+use hlx_text::{ChatTemplate, Tokenizer};
 use hlx_train::generate::{check_settings, end_tokens};
 use hlx_train::run::Monitor;
 use hlx_train::sample::Sampling;
@@ -15,6 +15,7 @@ use hlx_train::sample::Sampling;
 use crate::files::cpu;
 use crate::folders::lora;
 use crate::scratch;
+use crate::tokens::{use_template, use_tokenizer};
 
 /// The shape of a preset with some hundred parameters, which the targets write and read.
 pub fn causal_sizes(preset: &str) -> CausalConfig {
@@ -84,18 +85,31 @@ fn read_folder(folder: &Path, files: &[(&str, &[u8])]) {
     let _ = import_hugging_face(cpu(), folder);
 }
 
-/// Opens a tokenizer beside which any bytes stand as its settings, and as those of generation.
+/// Opens tokenizers beside which any bytes stand as their settings, their chat template, and the settings of
+/// generation; encodes, decodes and renders.
 pub fn tokenizer_config(data: &[u8]) {
+    const WORDS: &str = r#"{"version": "1.0", "added_tokens": [{"id": 1, "content": "<s>", "special": true,
+        "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
+        "model": {"type": "WordLevel", "vocab": {"the": 0}, "unk_token": "the"}}"#;
     let folder = scratch("tokenizer-config");
     let own = Tokenizer::characters_of("the river").expect("a tokenizer");
     let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).expect("written");
-    write("tokenizer.json", own.to_json().as_bytes());
     write("tokenizer_config.json", data);
     write("generation_config.json", data);
-    if let Ok(tokenizer) = Tokenizer::open(&folder) {
-        let _ = tokenizer.encode_with_specials("the river");
-        if let Ok(template) = ChatTemplate::of(&tokenizer) {
-            let _ = template.render(&[Message::new("user", "hi")], true);
+    for (json, template) in [(own.to_json(), false), (WORDS, false), (WORDS, true)] {
+        write("tokenizer.json", json.as_bytes());
+        let jinja = folder.join("chat_template.jinja");
+        if template {
+            fs::write(&jinja, data).expect("written");
+            write("tokenizer_config.json", b"{}");
+        } else {
+            let _ = fs::remove_file(jinja);
+        }
+        if let Ok(tokenizer) = Tokenizer::open(&folder) {
+            use_tokenizer(&tokenizer);
+            if let Ok(template) = ChatTemplate::of(&tokenizer) {
+                use_template(&template);
+            }
         }
     }
     let _ = end_tokens(&folder, &own);

@@ -55,18 +55,40 @@ fn use_shards(shards: &TokenShards) {
     }
 }
 
-/// Reads a tokenizer; what it encodes is in its vocabulary.
+/// Reads a tokenizer; what it encodes is in its vocabulary, alone and between special tokens.
 pub fn tokenizer(data: &[u8]) {
-    let Ok(tokenizer) = Tokenizer::from_json(data) else {
-        return;
-    };
-    for text in ["", "the river's 12 lights\n", "é東 <|endoftext|>"] {
-        if let Ok(tokens) = tokenizer.encode(text) {
-            let n = tokenizer.vocabulary_size();
+    if let Ok(tokenizer) = Tokenizer::from_json(data) {
+        use_tokenizer(&tokenizer);
+    }
+}
+
+/// Encodes and decodes texts, one of them long, token by token, too.
+pub(crate) fn use_tokenizer(tokenizer: &Tokenizer) {
+    let n = tokenizer.vocabulary_size();
+    let long = "xx  y\n".repeat(200);
+    let texts = [
+        "",
+        "the river's 12 lights\n",
+        "\u{e9}\u{6771} <|endoftext|> <s> [CLS]",
+        &long,
+    ];
+    for text in texts {
+        let all = [tokenizer.encode(text), tokenizer.encode_with_specials(text)];
+        for tokens in all.into_iter().flatten() {
             assert!(tokens.iter().all(|&id| (id as usize) < n));
             let _ = tokenizer.decode(&tokens);
+            let _ = tokenizer.decode_all(&tokens);
+            let mut stream = tokenizer.stream();
+            let _ = tokens
+                .iter()
+                .take(32)
+                .try_for_each(|&id| stream.push(id).map(|_| ()));
+            let _ = stream.finish();
         }
     }
+    let last = u32::try_from(n).unwrap_or(u32::MAX);
+    let _ = tokenizer.decode_all(&[0, last.saturating_sub(1)]);
+    assert!(tokenizer.decode(&[last]).is_err());
 }
 
 /// Prepares a file of any bytes in each format; what is written is whole.
@@ -94,15 +116,35 @@ pub fn prepared(data: &[u8]) {
     }
 }
 
-/// Compiles and renders a chat template.
+/// Compiles and renders a chat template, and renders a conversation by a template that walks through all of it.
 pub fn chat_template(data: &[u8]) {
+    const WALK: &str = "{% for m in messages %}{{ m | tojson(indent=2) }}{{ m.content ~ '' }}\
+                        {% if m in messages and m == messages[-1] %}{{ m | dictsort }}{% endif %}{% endfor %}";
     let Ok(source) = std::str::from_utf8(data) else {
         return;
     };
+    if let Ok(messages) = serde_json::from_str::<Vec<Message>>(source) {
+        let walk = ChatTemplate::new(WALK, "<s>", "</s>").expect("a template");
+        let _ = walk.render(&messages, true);
+    }
     if let Ok(template) = ChatTemplate::new(source, "<s>", "</s>") {
-        let messages = [Message::new("user", "hi"), Message::new("assistant", "ho")];
-        let _ = template.render(&messages, true);
-        if let Ok((text, answers)) = template.render_for_training(&messages) {
+        use_template(&template);
+    }
+}
+
+/// Renders conversations; what is trained on lies in the text.
+pub(crate) fn use_template(template: &ChatTemplate) {
+    let call = r#"{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f",
+                   "arguments": {"a": [1, 2.5, "x"], "b": {"c": true}}}}]}"#;
+    let call: Message = serde_json::from_str(call).expect("a message");
+    let messages = [
+        Message::new("user", "hi"),
+        Message::new("assistant", "ho"),
+        call,
+    ];
+    for messages in [&messages[..0], &messages[..2], &messages] {
+        let _ = template.render(messages, true);
+        if let Ok((text, answers)) = template.render_for_training(messages) {
             assert!(answers.into_iter().all(|range| text.get(range).is_some()));
         }
     }
