@@ -12,13 +12,14 @@ pub const HELP: &str = "\
 cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
-dependency arrows; calls of the platform's mathematics; files written past hlx_core::files; lengths multiplied without a check; generated
-constants; shader digests; SPIR-V rules), then formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
+dependency arrows; calls of the platform's mathematics; files read or written past hlx_core::files;
+lengths multiplied without a check; generated constants; shader digests; SPIR-V rules), then
+formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 10] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors of hlx-core", floors::check),

@@ -241,9 +241,11 @@ pub(crate) fn worker_pool(threads: usize) -> Result<ThreadPool, CoreError> {
 /// The machine's memory in bytes that the CPU device may use: `HLX_MEMORY_LIMIT` (bytes), else
 /// what the system says it has, else no limit.
 pub fn memory_budget() -> u64 {
-    if let Some(limit) = environment::number("HLX_MEMORY_LIMIT") {
-        return limit;
-    }
+    environment::number("HLX_MEMORY_LIMIT").unwrap_or_else(machine_memory)
+}
+
+/// The machine's memory in bytes, where the system reports it, else no limit.
+pub(crate) fn machine_memory() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     meminfo
         .lines()

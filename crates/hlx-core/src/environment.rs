@@ -27,12 +27,15 @@ enum Value {
     Text,
     /// Whatever the system takes for a path.
     Path,
+    /// A secret, which no message may repeat; its reader checks it.
+    Unread,
 }
 
 /// Every variable of the library, the program and their tests. Those that tests and benchmarks alone read
 /// are texts.
 const VARIABLES: &[(&str, Value)] = &[
     ("HLX_ADDRESS", Value::Text),
+    ("HLX_ALLOW_NO_SECRET", Value::OneOf(&["1"])),
     ("HLX_CACHE_DIR", Value::Path),
     ("HLX_DEVICE", Value::Text),
     ("HLX_EXCHANGE", Value::OneOf(&["peers", "nccl", "host"])),
@@ -44,8 +47,11 @@ const VARIABLES: &[(&str, Value)] = &[
     ("HLX_PORT", Value::Number(1..=u16::MAX as u64)),
     ("HLX_RANK", Value::Number(0..=u32::MAX as u64)),
     ("HLX_RANK_FOLDER", Value::Path),
+    ("HLX_RANK_SECRET", Value::Unread),
     ("HLX_SAMPLES_OF", Value::Text),
     ("HLX_SAMPLES_REPORT", Value::Path),
+    ("HLX_SECRET", Value::Unread),
+    ("HLX_SECRET_FILE", Value::Path),
     ("HLX_SIMD", Value::Text),
     ("HLX_STORE", Value::Path),
     ("HLX_SUBMISSION_MS", Value::Milliseconds),
@@ -105,7 +111,7 @@ pub(crate) fn number<N: std::str::FromStr>(name: &str) -> Option<N> {
 impl Value {
     /// Fails for a value that the variable cannot have.
     fn check(&self, name: &str, found: &OsStr) -> Result<(), CoreError> {
-        if found.is_empty() || *self == Self::Path {
+        if found.is_empty() || matches!(self, Self::Path | Self::Unread) {
             return Ok(());
         }
         let text = found.to_str().map(str::trim);
@@ -115,7 +121,7 @@ impl Value {
                 .parse::<f64>()
                 .is_ok_and(|ms| ms > 0.0 && ms <= MAX_SUBMISSION_MS),
             Self::OneOf(words) => words.contains(&text),
-            Self::Text | Self::Path => true,
+            Self::Text | Self::Path | Self::Unread => true,
         };
         match text.is_some_and(is_good) {
             true => Ok(()),
@@ -136,7 +142,7 @@ impl Value {
                 format!("milliseconds, above 0 and at most {MAX_SUBMISSION_MS:e}")
             }
             Self::OneOf(words) => format!("{}, or nothing", words.join(", ")),
-            Self::Text | Self::Path => "text in UTF-8".to_owned(),
+            Self::Text | Self::Path | Self::Unread => "text in UTF-8".to_owned(),
         }
     }
 }

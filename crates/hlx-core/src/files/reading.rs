@@ -1,12 +1,14 @@
 //! Reading whole files: regular ones, of a size that is bounded before memory is taken.
 //!
 //! A path may come from a stranger's folder. A named pipe would wait for ever, a device such as `/dev/zero` has no
-//! end, a sparse file states more bytes than memory has. So a path must name a regular file, unless it names
-//! standard input, and no more is read than what its kind may hold.
+//! end, and a sparse file of a few bytes is read until the system ends the process for its memory. So a path must
+//! name a regular file, unless it names standard input, and no more is read than what its kind may hold.
 
 use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
+
+use crate::cpu::machine_memory;
 
 /// The most bytes of settings, indexes and tokenizers: files that are parsed as a whole.
 pub const MAX_SETTINGS: u64 = 256 << 20;
@@ -47,7 +49,7 @@ pub fn look(path: &Path) -> Result<Metadata> {
 /// Reads all of a file of data.
 ///
 /// # Errors
-/// As [`open`]; more than [`MAX_DATA`] bytes, or than memory has.
+/// As [`open`]; more than [`MAX_DATA`] bytes, or than half of the machine's memory.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     read_at_most(path, MAX_DATA)
 }
@@ -74,11 +76,12 @@ pub fn read_settings_text(path: &Path) -> Result<String> {
 /// Reads all of a file that may have `limit` bytes.
 ///
 /// # Errors
-/// As [`open`]; a longer file.
+/// As [`open`]; a longer file, and one that is longer than half of the machine's memory.
 pub fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let limit = limit.min(machine_memory() / 2);
     let file = open(path)?;
     let too_long = |found: &str| {
-        let reason = format!("has {found} bytes, more than the {limit} of such a file");
+        let reason = format!("has {found} bytes; at most {limit} are read");
         Error::new(ErrorKind::FileTooLarge, reason)
     };
     let stated = file.metadata()?.len();
