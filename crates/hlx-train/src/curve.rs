@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+
+use hlx_core::printable;
 
 use crate::run::{EvalSplit, Metric};
 
@@ -58,8 +60,12 @@ impl Scales {
 /// one.
 ///
 /// # Errors
-/// A run that has measured no loss yet.
+/// A run that has measured no loss yet; a target that a logarithm cannot show.
 pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<String> {
+    let has_logarithm = |target: f64| target > 0.0 && target.is_finite();
+    if let Some(target) = target.filter(|target| !has_logarithm(*target)) {
+        bail!("the target is {target}, expected more than 0 and finite");
+    }
     let (train, eval) = curves(metrics);
     let all = [train.clone(), eval.clone()].concat();
     ensure!(!all.is_empty(), "the run {}", why_empty(metrics));
@@ -272,8 +278,10 @@ fn step_ticks(last_step: f64) -> Vec<f64> {
     (0..=count).map(|tick| tick as f64 * stride).collect()
 }
 
+/// Text as XML has it, which knows no control characters.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    printable(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
@@ -310,6 +318,19 @@ mod tests {
             n_tokens: None,
             accuracy: None,
             n_images: None,
+        }
+    }
+
+    #[test]
+    fn a_target_without_a_logarithm_is_refused_instead_of_drawn_for_ever() {
+        let metrics = [train(10, 5.5)];
+        for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = draw(&metrics, "a", Some(target)).expect_err("refused");
+            let expected = format!("the target is {target}, expected more than 0 and finite");
+            assert_eq!(error.to_string(), expected);
+        }
+        for target in [5e-324, f64::MAX] {
+            draw(&metrics, "a\u{1b}", Some(target)).expect("draws");
         }
     }
 

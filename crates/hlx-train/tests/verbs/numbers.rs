@@ -63,8 +63,8 @@ fn a_batch_that_no_memory_holds_is_refused_and_leaves_no_folder() {
         "{line}"
     );
     let wide = [
-        "model.width=4096",
-        "model.n_heads=64",
+        "model.width=256",
+        "model.n_heads=2",
         "train.batch_size=1048576",
     ];
     let line = limited("100000000000000", &wide);

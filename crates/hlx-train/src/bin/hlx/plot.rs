@@ -78,6 +78,9 @@ fn of_run(run: &Path, arguments: &Arguments) -> Result<String> {
     draw(
         &read_metrics(&folder.metrics_path())?,
         &title,
-        arguments.target.or(config.train.target_loss),
+        // A target of 0 never ends a run, and a logarithm cannot show it.
+        arguments
+            .target
+            .or(config.train.target_loss.filter(|target| *target > 0.0)),
     )
 }
