@@ -290,6 +290,12 @@ impl<D: Dataset, T> Source<D, T> {
     }
 }
 
+/// The most worker threads: more than any machine has processors for.
+const MOST_WORKERS: usize = 1 << 10;
+
+/// The most batches that are begun before they are taken.
+const MOST_BATCHES: usize = 1 << 20;
+
 fn check(options: &LoaderOptions, n: usize) -> Result<()> {
     let wrong = |reason: String| Err(DataError::argument("data_loader", reason));
     if options.batch_size == 0 {
@@ -297,6 +303,15 @@ fn check(options: &LoaderOptions, n: usize) -> Result<()> {
     }
     if options.prefetch == 0 {
         return wrong("prefetch is 0, expected at least 1".to_owned());
+    }
+    for (name, found, most) in [
+        ("batch_size", options.batch_size, u32::MAX as usize),
+        ("workers", options.workers, MOST_WORKERS),
+        ("prefetch", options.prefetch, MOST_BATCHES),
+    ] {
+        if found > most {
+            return wrong(format!("{name} is {found}, expected at most {most}"));
+        }
     }
     if u32::try_from(n).is_err() {
         return wrong(format!("the data set has {n} samples, expected below 2^32"));

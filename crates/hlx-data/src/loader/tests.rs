@@ -269,6 +269,27 @@ fn options_that_make_no_batch_are_refused() {
     };
     let expected = "data_loader: prefetch is 0, expected at least 1";
     assert_eq!(message(none_ahead).as_deref(), Some(expected));
+    let hostile = [
+        LoaderOptions {
+            batch_size: usize::MAX,
+            ..options(0)
+        },
+        LoaderOptions {
+            workers: usize::MAX,
+            ..options(0)
+        },
+        LoaderOptions {
+            prefetch: usize::MAX,
+            ..options(1)
+        },
+    ];
+    for options in hostile {
+        let line = message(options).expect("refused");
+        assert!(
+            line.contains(" is 18446744073709551615, expected at most "),
+            "{line}"
+        );
+    }
 }
 
 #[test]

@@ -52,10 +52,12 @@ pub fn start() {
     }
 }
 
-/// Names the variables that begin with `HLX_` and that nothing reads: one may be misspelt.
+/// Names the variables that begin with `HLX_` and that nothing reads: one may be misspelt. Ranks that rank 0 has
+/// started leave it to rank 0.
 pub fn warn_of_unknown_variables() {
     let unknown = environment::unknown();
-    if !unknown.is_empty() {
+    let is_started = env::var_os("HLX_RANK").is_some();
+    if !unknown.is_empty() && !is_started {
         let names = unknown.join(", ");
         tracing::warn!("{names}: no environment variable of HLX, and not read");
     }
