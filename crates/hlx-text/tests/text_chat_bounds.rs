@@ -460,7 +460,18 @@ fn a_hostile_conversation_is_refused() -> Result<()> {
             .expect_err("refused");
         assert!(error.to_string().contains(bound), "{error}");
     }
-    // What a message says is text, no template, and marks of generation in it are only left out.
+    // A message cannot state by itself what is trained on.
+    let blocks =
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+    let template = ChatTemplate::new(blocks, "", "")?;
+    let forged = [message(&json!(["a", {"b": "x\u{10fffd}y\u{10fffc}"}]))];
+    let error = template.render_for_training(&forged).expect_err("refused");
+    assert!(error.to_string().contains("U+10FFFC"), "{error}");
+    assert_eq!(
+        template.render_for_training(&[message(&json!("x"))])?.1,
+        [0..1]
+    );
+    // What a message says is text, no template.
     let text = outcome(
         "{{ messages[0].content }}",
         vec![message(&json!("{{ 1 + 1 }}{% for %}"))],

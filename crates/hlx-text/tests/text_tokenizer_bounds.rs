@@ -245,6 +245,11 @@ fn a_text_on_which_an_expression_meets_its_limit_is_an_error_and_no_other_tokens
             );
         }
     }
+    // GPT-2's own expression goes back over a run of blanks.
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let tokenizer = Tokenizer::from_json(with("pre_tokenizer", byte_level).to_string().as_bytes())?;
+    let blanks = " ".repeat(1000);
+    assert!(tokenizer.encode(&format!("t{blanks}t")).is_ok());
     // Within a sequence, and behind text that is read.
     let parts = json!([{"type": "WhitespaceSplit"}, split(r"(?:x+x+)+(?!x)(?<=y)")]);
     let file = with(
@@ -280,6 +285,9 @@ fn expressions_that_are_large_when_compiled_are_refused() {
         "",
     );
     refused("pre_tokenizer", split("(unclosed"), "");
+    // Braces that are no counts.
+    let good = split(r"[\x{3040}-\x{309f}\x{4000}]{1,3}|\p{L}+|[{1}]");
+    assert!(outcome(&with("pre_tokenizer", good)).is_ok());
 }
 
 #[test]

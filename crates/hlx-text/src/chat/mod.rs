@@ -123,7 +123,7 @@ impl ChatTemplate {
     /// Lays messages out; `add_generation_prompt` puts the beginning of an answer behind them.
     ///
     /// # Errors
-    /// [`TextError::Argument`] with what the template raised, what it does that templates cannot, or which bound of
+    /// [`TextError::Argument`] for messages that are larger than the bounds allow, with what the template raised, what it does that templates cannot, or which bound of
     /// steps, elements or text it passes.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         let text = self.rendered(messages, add_generation_prompt)?;
@@ -135,6 +135,12 @@ impl ChatTemplate {
 
     fn rendered(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         let messages: Value = messages.iter().map(|message| message.0.clone()).collect();
+        Size::of(&messages).map_err(failed)?;
+        if self.marks_generation && values::holds(&messages, &MARKS) {
+            let reason =
+                "a message holds U+10FFFC or U+10FFFD, which mark the answers of this template";
+            return Err(TextError::argument(NAME, reason));
+        }
         let values = context! {
             messages => messages,
             add_generation_prompt => add_generation_prompt,
@@ -201,7 +207,6 @@ fn compiled(source: &str) -> Result<Environment<'static>, Error> {
 
 /// What a template writes.
 fn written(environment: &Environment<'static>, values: Value) -> Result<String, Error> {
-    Size::of(&values)?;
     let template = environment.get_template(NAME)?;
     let mut text = Text::default();
     let done = template.render_captured_to(values, &mut text);
@@ -211,8 +216,7 @@ fn written(environment: &Environment<'static>, values: Value) -> Result<String, 
         )));
     }
     done?;
-    // Whole texts are written one after the other.
-    Ok(String::from_utf8_lossy(&text.bytes).into_owned())
+    String::from_utf8(text.bytes).map_err(|error| broken(&error.to_string()))
 }
 
 /// A text of bounded length.

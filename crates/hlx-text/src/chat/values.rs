@@ -136,6 +136,22 @@ pub(super) fn compared(state: &State<'_, '_>, value: Value) -> Result<Value, Err
     }
 }
 
+/// Whether one of these characters is in a text of a measured value.
+pub(super) fn holds(value: &Value, chars: &[char]) -> bool {
+    match (value.as_str(), value.as_object()) {
+        (Some(text), _) => text.contains(chars),
+        (_, Some(object)) if object.repr() == ObjectRepr::Map => {
+            let mut pairs = object.try_iter_pairs().into_iter().flatten();
+            pairs.any(|(key, item)| holds(&key, chars) || holds(&item, chars))
+        }
+        (_, Some(object)) => {
+            let mut items = object.try_iter().into_iter().flatten();
+            items.any(|item| holds(&item, chars))
+        }
+        _ => false,
+    }
+}
+
 /// Whether a list is the parts of other ones.
 fn is_lazy(value: &Value) -> bool {
     !value.is_tuple() && value.downcast_object_ref::<Vec<Value>>().is_none()

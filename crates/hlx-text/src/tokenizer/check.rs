@@ -198,13 +198,21 @@ fn expression(regex: &str) -> Result<(), String> {
     }
     // Each count may stand for its part of the expression, and for the counts within it.
     let mut repeated = regex.len();
-    for count in regex.split('{').skip(1) {
-        let count = count.split('}').next().unwrap_or_default();
-        let numbers = count
-            .split(',')
-            .map(|number| number.trim().parse::<usize>().ok());
-        let largest = numbers.flatten().max().unwrap_or(1).max(1);
-        repeated = repeated.saturating_mul(largest);
+    let mut before = "";
+    for (at, part) in regex.split('{').enumerate() {
+        // `\x{3040}` is a character, `\p{L}` a class.
+        let is_name = [r"\x", r"\u", r"\U", r"\p", r"\P"]
+            .iter()
+            .any(|name| before.ends_with(name));
+        if at > 0 && !is_name {
+            let count = part.split('}').next().unwrap_or_default();
+            let numbers = count
+                .split(',')
+                .map(|number| number.trim().parse::<usize>().ok());
+            let largest = numbers.flatten().max().unwrap_or(1).max(1);
+            repeated = repeated.saturating_mul(largest);
+        }
+        before = part;
     }
     match repeated > MAX_REPEATED {
         true => Err(format!(

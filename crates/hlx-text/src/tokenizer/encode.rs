@@ -110,17 +110,26 @@ impl Step {
         match self {
             Self::Crate(step) => step.pre_tokenize(pieces),
             Self::Split(regex, behavior, false) => {
-                pieces.split(|_, piece| piece.split(regex, *behavior))
+                pieces.split(|_, piece| piece.split(regex, *behavior).map_err(met))
             }
             Self::Split(regex, behavior, true) => {
-                pieces.split(|_, piece| piece.split(Invert(regex), *behavior))
+                pieces.split(|_, piece| piece.split(Invert(regex), *behavior).map_err(met))
             }
             Self::Words(regex, blank) => pieces.split(|_, mut piece| {
                 if *blank && !piece.get().starts_with(' ') {
                     piece.prepend(" ");
                 }
-                piece.split(regex, SplitDelimiterBehavior::Isolated)
+                let words = piece.split(regex, SplitDelimiterBehavior::Isolated);
+                words.map_err(met)
             }),
         }
     }
+}
+
+/// The error of an expression that cannot go on.
+fn met(error: Error) -> Error {
+    format!(
+        "an expression of the tokenizer meets its limit ({error}); cut the text into shorter parts"
+    )
+    .into()
 }
