@@ -467,10 +467,8 @@ fn a_hostile_conversation_is_refused() -> Result<()> {
     let forged = [message(&json!(["a", {"b": "x\u{10fffd}y\u{10fffc}"}]))];
     let error = template.render_for_training(&forged).expect_err("refused");
     assert!(error.to_string().contains("U+10FFFC"), "{error}");
-    assert_eq!(
-        template.render_for_training(&[message(&json!("x"))])?.1,
-        [0..1]
-    );
+    let (text, answers) = template.render_for_training(&[message(&json!("x"))])?;
+    assert!(text == "x" && answers.first() == Some(&(0..1)));
     // What a message says is text, no template.
     let text = outcome(
         "{{ messages[0].content }}",

@@ -11,6 +11,9 @@ use minijinja::{Environment, Error, ErrorKind, State, Value, functions};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::bounds::beyond;
+use super::names::{
+    BOUNDED, COMPARED, FUNCTIONS, LIST_METHODS, MAP_METHODS, STORED, STRING_METHODS, knows_filter,
+};
 use super::values::{MAX_TEXT_BYTES, Size, bounded, compared, stored};
 
 /// Arguments that `map`, `select` and the like hand on.
@@ -18,149 +21,7 @@ const MAX_ARGUMENTS: usize = 16;
 /// Blanks of an indentation, and characters that a format may fill up to.
 pub const MAX_WIDTH: usize = 1000;
 
-/// The names under which the bounds are filters; templates of others may not have them.
-pub(super) const BOUNDED: &str = "hlx_bounded";
-pub(super) const STORED: &str = "hlx_stored";
-pub(super) const COMPARED: &str = "hlx_compared";
-
-/// Filters of the engine that charge before they make a value, or make none that is larger than what they get.
-pub(super) const FILTERS: &[&str] = &[
-    "abs",
-    "attr",
-    "batch",
-    "bool",
-    "capitalize",
-    "chain",
-    "count",
-    "d",
-    "default",
-    "dictsort",
-    "e",
-    "escape",
-    "first",
-    "float",
-    "format",
-    "groupby",
-    "int",
-    "items",
-    "join",
-    "last",
-    "length",
-    "lines",
-    "list",
-    "lower",
-    "max",
-    "min",
-    "replace",
-    "reverse",
-    "round",
-    "safe",
-    "slice",
-    "sort",
-    "split",
-    "string",
-    "title",
-    "trim",
-    "unique",
-    "upper",
-    "zip",
-];
-/// Filters that have bounds of HLX.
-pub(super) const BOUNDED_FILTERS: &[&str] = &[
-    "indent",
-    "map",
-    "pprint",
-    "reject",
-    "rejectattr",
-    "select",
-    "selectattr",
-    "sum",
-    "tojson",
-    BOUNDED,
-    STORED,
-    COMPARED,
-];
-/// Tests of the engine, which make no values.
-pub(super) const TESTS: &[&str] = &[
-    "!=",
-    "<",
-    "<=",
-    "==",
-    ">",
-    ">=",
-    "boolean",
-    "defined",
-    "divisibleby",
-    "endingwith",
-    "eq",
-    "equalto",
-    "escaped",
-    "even",
-    "false",
-    "filter",
-    "float",
-    "ge",
-    "greaterthan",
-    "gt",
-    "in",
-    "int",
-    "integer",
-    "iterable",
-    "le",
-    "lessthan",
-    "lower",
-    "lt",
-    "mapping",
-    "ne",
-    "none",
-    "number",
-    "odd",
-    "safe",
-    "sameas",
-    "sequence",
-    "startingwith",
-    "string",
-    "test",
-    "true",
-    "undefined",
-    "upper",
-];
-/// Functions: `range` has its own bound of 100,000 numbers.
-pub(super) const FUNCTIONS: &[&str] = &["dict", "namespace", "raise_exception", "range"];
-/// Python's methods of strings.
-pub(super) const STRING_METHODS: &[&str] = &[
-    "capitalize",
-    "count",
-    "endswith",
-    "find",
-    "format",
-    "isalnum",
-    "isalpha",
-    "isascii",
-    "isdigit",
-    "islower",
-    "isnumeric",
-    "isspace",
-    "isupper",
-    "join",
-    "lower",
-    "lstrip",
-    "replace",
-    "rfind",
-    "rstrip",
-    "split",
-    "splitlines",
-    "startswith",
-    "strip",
-    "title",
-    "upper",
-];
-/// Python's methods of dictionaries.
-pub(super) const MAP_METHODS: &[&str] = &["get", "items", "keys", "values"];
-/// Python's methods of lists.
-pub(super) const LIST_METHODS: &[&str] = &["count"];
-
-/// Gives an environment the names above and no others.
+/// Gives an environment the listed names and no others.
 pub(super) fn install(environment: &mut Environment<'static>) {
     let unread: Vec<String> = environment
         .globals()
@@ -190,11 +51,6 @@ pub(super) fn install(environment: &mut Environment<'static>) {
     environment.add_filter("sum", sum);
     add_mapping(environment);
     environment.set_unknown_method_callback(method);
-}
-
-/// Whether templates may call a filter.
-pub(super) fn knows_filter(name: &str) -> bool {
-    FILTERS.contains(&name) || BOUNDED_FILTERS.contains(&name)
 }
 
 fn dict(state: &State<'_, '_>, value: Option<Value>, update_with: Kwargs) -> Result<Value, Error> {
@@ -449,6 +305,7 @@ fn check_text_method(text: &str, name: &str, arguments: &[Value]) -> Result<(), 
 mod tests {
     use std::time::{Duration, Instant};
 
+    use super::super::names::{BOUNDED_FILTERS, FILTERS, TESTS};
     use super::*;
     use crate::{ChatTemplate, Message};
 

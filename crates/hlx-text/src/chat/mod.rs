@@ -2,11 +2,12 @@
 //!
 //! A template comes from strangers and is a program. It is bounded before it is parsed ([`bounds`]), its values are
 //! bounded while it is rendered ([`rewrite`], [`values`]), and it finds only what was read for how far values grow in
-//! it ([`library`]).
+//! it ([`names`], [`library`]).
 
 mod bounds;
 mod generation;
 mod library;
+mod names;
 mod rewrite;
 mod values;
 

@@ -10,7 +10,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error};
 
 use super::bounds::{Placed, assignment, beyond, tokens};
-use super::library::{BOUNDED, COMPARED, STORED, TESTS, knows_filter};
+use super::names::{BOUNDED, COMPARED, STORED, TESTS, knows_filter};
 
 /// Sums of a chain that share a bound: one for each would pass the parser's limit of brackets.
 const SUMS_A_BOUND: usize = 24;

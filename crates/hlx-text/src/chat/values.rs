@@ -18,6 +18,8 @@ pub const MAX_DEPTH: usize = 100;
 
 /// Elements that are measured for one step of the template.
 const ELEMENTS_A_STEP: usize = 8;
+/// Elements that are copied for one step, where a lazy list is carried out.
+const COPIES_A_STEP: usize = 2;
 /// Bytes of text that are measured for one step.
 const BYTES_A_STEP: usize = 4096;
 
@@ -111,10 +113,10 @@ pub(super) fn bounded(state: &State<'_, '_>, value: Value) -> Result<Value, Erro
 pub(super) fn stored(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     let value = match value.kind() {
         // It stays what the tests of Jinja call an iterable, no sequence.
-        ValueKind::Iterable => Value::make_object_iterable(carried_out(&value)?, |items| {
+        ValueKind::Iterable => Value::make_object_iterable(carried_out(state, &value)?, |items| {
             Box::new(items.iter().cloned())
         }),
-        ValueKind::Seq if is_lazy(&value) => Value::from(carried_out(&value)?),
+        ValueKind::Seq if is_lazy(&value) => Value::from(carried_out(state, &value)?),
         _ => value,
     };
     let size = Size::of(&value)?;
@@ -157,7 +159,7 @@ fn is_lazy(value: &Value) -> bool {
     !value.is_tuple() && value.downcast_object_ref::<Vec<Value>>().is_none()
 }
 
-fn carried_out(value: &Value) -> Result<Vec<Value>, Error> {
+fn carried_out(state: &State<'_, '_>, value: &Value) -> Result<Vec<Value>, Error> {
     let mut items = Vec::new();
     for item in value.try_iter()?.checked() {
         if items.len() == MAX_ELEMENTS {
@@ -167,5 +169,6 @@ fn carried_out(value: &Value) -> Result<Vec<Value>, Error> {
         }
         items.push(item?);
     }
+    state.consume_fuel((items.len() / COPIES_A_STEP) as u64)?;
     Ok(items)
 }

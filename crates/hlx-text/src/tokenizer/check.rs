@@ -152,7 +152,7 @@ fn precompiled(map: &str) -> Result<usize, String> {
         return Err(wrong("is empty"));
     };
     let tree_bytes = u32::from_le_bytes(*head) as usize;
-    if tree_bytes % 4 != 0 || tree_bytes == 0 || tree_bytes > rest.len() {
+    if !tree_bytes.is_multiple_of(4) || tree_bytes == 0 || tree_bytes > rest.len() {
         return Err(wrong(&format!(
             "states a tree of {tree_bytes} bytes in {}",
             rest.len()
