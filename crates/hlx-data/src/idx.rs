@@ -7,7 +7,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use hlx_core::cpu::memory_budget;
 use hlx_core::files::{self, write_atomically};
+use hlx_core::sizes;
 
 use crate::{DataError, Result};
 
@@ -270,9 +272,10 @@ fn read_header(source: &mut impl Read, part: &mut [u8]) -> Result<(), String> {
 }
 
 fn read_elements(source: impl Read, found: &Type, shape: &[usize]) -> Result<IdxValues, String> {
-    let n_bytes = n_elements(shape).and_then(|n| n.checked_mul(found.size));
+    let n_bytes = n_elements(shape).and_then(|n| sizes::checked_product([n, found.size]));
     let says = format!("its header says {shape:?} of {}", found.name);
-    let Some(n_bytes) = n_bytes.filter(|&n| n < usize::MAX / 2) else {
+    // What inflates may go on until memory ends: more than there is is refused before.
+    let Some(n_bytes) = n_bytes.filter(|&n| n as u64 <= memory_budget()) else {
         return Err(format!("{says}, more than memory can hold"));
     };
     let mut bytes = Vec::new();
@@ -293,12 +296,7 @@ fn read_elements(source: impl Read, found: &Type, shape: &[usize]) -> Result<Idx
     }
 }
 
-/// The product of the extents; `None` if it does not fit.
+/// The product of the extents; `None` for a shape that no memory holds.
 fn n_elements(shape: &[usize]) -> Option<usize> {
-    match shape.contains(&0) {
-        true => Some(0),
-        false => shape
-            .iter()
-            .try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
-    }
+    sizes::checked_elements(shape)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hlx_core::digest::sha256_hex;
+use hlx_core::sizes;
 
 use crate::digits::{CLASSES, SIZE, draw_digits};
 use crate::idx::{IdxValues, read_idx};
@@ -34,13 +35,17 @@ impl ImageSet {
         labels: Vec<u32>,
     ) -> Result<Self> {
         let wrong = |reason| Err(DataError::argument("image_set", reason));
-        let size: usize = shape.iter().product();
+        let Some(size) = sizes::checked_elements(&shape) else {
+            return wrong(format!(
+                "images have shape {shape:?}, which no memory holds"
+            ));
+        };
         if size == 0 {
             return wrong(format!(
                 "images have shape {shape:?}, expected at least one pixel"
             ));
         }
-        if pixels.len() != labels.len() * size {
+        if Some(pixels.len()) != sizes::checked_product([labels.len(), size]) {
             let (n_pixels, n) = (pixels.len(), labels.len());
             return wrong(format!(
                 "{n_pixels} pixels are not those of {n} images {shape:?}"
@@ -207,6 +212,16 @@ mod tests {
 
     use super::*;
     use crate::{IdxArray, write_idx};
+
+    #[test]
+    fn images_whose_pixels_wrap_are_refused() {
+        // 3 x 0xaaaa_aaaa_aaaa_aaab is 1 in 64 bits, and 2^32 x 2^32 is 0.
+        for shape in [[3, 0xaaaa_aaaa_aaaa_aaab, 1], [1 << 32, 1 << 32, 1]] {
+            let set = ImageSet::new(shape, 10, vec![7], vec![0]);
+            let line = set.expect_err("no memory holds it").to_string();
+            assert!(line.ends_with("which no memory holds"), "{line}");
+        }
+    }
 
     #[test]
     fn a_folder_of_idx_files_is_a_set() -> Result<(), BoxError> {

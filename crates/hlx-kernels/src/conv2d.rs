@@ -125,9 +125,7 @@ impl Conv2d {
         let stride = self.stride[axis];
         let longest = padded.max(span).max(stride).max(dilation);
         check_that(name, longest <= LONGEST, || {
-            format!(
-                "padded input, kernel, stride or dilation is beyond {LONGEST} along axis {axis}"
-            )
+            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
         })?;
         check_that(name, span <= padded, || {
             let of = ["height", "width"][axis];

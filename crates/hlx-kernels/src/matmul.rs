@@ -231,9 +231,7 @@ fn check(
     check_that(NAME, !(s.accumulate && bias.is_some()), || {
         "bias and accumulate exclude each other: a chain has one start".to_owned()
     })?;
-    s.check_extent(("a", a), s.stride_a, [s.m, s.k])?;
-    s.check_extent(("b", b), s.stride_b, [s.k, s.n])?;
-    s.check_extent(("c", c), s.stride_c, [s.m, s.n])?;
+    check_sizes(NAME, &[s.m, s.n])?;
     check_that(NAME, s.batch == 1 || s.stride_c >= s.m * s.n, || {
         format!(
             "stride_c is {}, expected at least {}",
@@ -241,6 +239,9 @@ fn check(
             s.m * s.n
         )
     })?;
+    s.check_extent(("a", a), s.stride_a, [s.m, s.k])?;
+    s.check_extent(("b", b), s.stride_b, [s.k, s.n])?;
+    s.check_extent(("c", c), s.stride_c, [s.m, s.n])?;
     if let Some(bias) = bias {
         check_len(NAME, "bias", bias, s.n)?;
     }

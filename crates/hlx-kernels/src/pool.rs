@@ -109,9 +109,7 @@ impl Pool2d {
         let padded = input.saturating_add(padding.saturating_mul(2));
         let longest = padded.max(span).max(stride).max(dilation);
         check_that(name, longest <= LONGEST, || {
-            format!(
-                "padded input, kernel, stride or dilation is beyond {LONGEST} along axis {axis}"
-            )
+            format!("padded input, kernel or stride is beyond {LONGEST} along axis {axis}")
         })?;
         check_that(name, span <= padded, || {
             let of = ["height", "width"][axis];

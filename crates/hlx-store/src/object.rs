@@ -16,6 +16,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hlx_core::sizes;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
@@ -245,19 +246,12 @@ fn misfit(dtype: Dtype, shape: &[usize], length: u64) -> Option<String> {
         let rank = shape.len();
         return Some(format!("has rank {rank}, expected {MAX_RANK} at most"));
     }
-    // A zero anywhere makes the product zero, however large the other extents are.
-    let expected = if shape.contains(&0) {
-        Some(0)
-    } else {
-        shape
-            .iter()
-            .try_fold(dtype.size_bytes() as u64, |product, &extent| {
-                product.checked_mul(extent as u64)
-            })
-    };
+    // Extents are bounded beside a zero too: whoever multiplies some of them is safe.
+    let elements = sizes::checked_elements(shape);
+    let expected = elements.map(|n| n as u64 * dtype.size_bytes() as u64);
     match expected {
         Some(expected) if expected == length => None,
         Some(expected) => Some(format!("has {length} bytes, expected {expected}")),
-        None => Some("has more bytes than 64 bits count".to_owned()),
+        None => Some("has more elements than any memory holds".to_owned()),
     }
 }

@@ -135,7 +135,13 @@ fn shapes_that_do_not_fit_are_refused() {
     };
     let error = put(Dtype::F32, &[2, 2], 15);
     assert_eq!(error, "a tensor of f32 [2, 2]: has 15 bytes, expected 16");
-    assert!(put(Dtype::F64, &[usize::MAX, 2], 8).contains("64 bits"));
+    for shape in [&[usize::MAX, 2][..], &[1 << 32, 1 << 32], &[0, 1 << 63, 2]] {
+        let text = put(Dtype::F64, shape, 0);
+        assert!(
+            text.ends_with("has more elements than any memory holds"),
+            "{text}"
+        );
+    }
     assert!(put(Dtype::U8, &[1; 17], 1).contains("rank 17, expected 16"));
     let error = "f33".parse::<Dtype>().expect_err("must fail").to_string();
     assert!(error.contains("dtype `f33` is unknown: expected one of bool, u8"));

@@ -9,6 +9,7 @@ mod files;
 mod folders;
 mod models;
 mod ranks;
+mod sizes;
 mod text;
 mod tokens;
 
@@ -23,7 +24,7 @@ pub use ranks::memory_seeds;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 34] = [
+pub const TARGETS: [Target; 35] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -58,6 +59,7 @@ pub const TARGETS: [Target; 34] = [
     ("ranks_wire", ranks::wire),
     ("ranks_memory", ranks::memory),
     ("printable", text::printable),
+    ("layouts", sizes::layouts),
 ];
 
 /// Returns the target of this name.

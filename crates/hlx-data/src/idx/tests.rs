@@ -92,9 +92,12 @@ fn a_fault_of_the_file_is_one_line() {
             "its header says [4294967295, 4294967295, 4294967295] of f64, more than memory can hold",
         ),
         (
-            &file(0x08, &[u32::MAX, 1000], &[1; 64]),
-            "is cut short: its header says [4294967295, 1000] of u8, 4294967295000 bytes, \
-             and 64 follow",
+            &file(0x08, &[65_536, 1000], &[1; 64]),
+            "is cut short: its header says [65536, 1000] of u8, 65536000 bytes, and 64 follow",
+        ),
+        (
+            &file(0x08, &[0, u32::MAX, u32::MAX, u32::MAX], &[]),
+            "its header says [0, 4294967295, 4294967295, 4294967295] of u8, more than memory can hold",
         ),
         (
             &compressed[..compressed.len() - 9],
@@ -108,6 +111,19 @@ fn a_fault_of_the_file_is_one_line() {
     for (bytes, expected) in cases {
         assert_eq!(parse_idx(bytes), Err(expected.to_owned()));
     }
+}
+
+/// A gzip file whose end is no gzip data: who inflates it to the end says so.
+#[test]
+fn a_file_is_inflated_no_further_than_its_array_reaches() {
+    let mut bytes = gzip(&file(0x08, &[3], &[0; 8 << 20]));
+    bytes.truncate(bytes.len() - 64);
+    let expected = "is too long: its header says [3] of u8, 3 bytes, and more follow";
+    assert_eq!(parse_idx(&bytes), Err(expected.to_owned()));
+    // 2^64 bytes are refused before the first of them.
+    let bytes = gzip(&file(0x0e, &[u32::MAX, u32::MAX], &[0; 1 << 20]));
+    let line = parse_idx(&bytes).expect_err("more than memory");
+    assert!(line.ends_with("more than memory can hold"), "{line}");
 }
 
 #[test]

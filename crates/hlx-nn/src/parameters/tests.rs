@@ -382,3 +382,47 @@ fn dropouts_of_one_model_draw_masks_of_their_own() -> Result<()> {
     assert!(!weights().draws_masks());
     Ok(())
 }
+
+#[test]
+fn layers_that_no_memory_holds_are_named_where_they_are_built() {
+    let line = |declare: &dyn Fn(&mut ParameterBuilder)| {
+        let mut builder = ParameterBuilder::new();
+        declare(&mut builder);
+        let line = builder.build(&cpu(), 1).expect_err("too large").to_string();
+        assert!(!line.contains('\n'), "{line}");
+        line
+    };
+    // Their products and sums wrap to few elements, or to none.
+    for (name, output, input) in [
+        ("fc.weight", 1_usize << 32, 1 << 32),
+        ("fc.weight", 3, 0xaaaa_aaaa_aaaa_aaab),
+        ("fc.weight", 0, usize::MAX),
+    ] {
+        let text = line(&|b| drop(Linear::new(&mut b.child("fc"), input, output)));
+        assert!(text.starts_with(name), "{text}");
+    }
+    let text = line(&|b| {
+        for name in ["a", "b", "c", "d"] {
+            b.parameter(name, &[1 << 49], Init::Zeros);
+        }
+    });
+    assert!(text.starts_with("parameters: "), "{text}");
+    let text = line(&|b| drop(b.buffer("mean", &[1 << 63, 2], 0.0)));
+    assert!(text.starts_with("mean: "), "{text}");
+    let text = line(&|b| {
+        let config = crate::RecurrentConfig::new(4, 1 << 62);
+        drop(crate::LSTM::new(b, config));
+    });
+    assert!(text.starts_with("weight_ih_l0: "), "{text}");
+    let text = line(&|b| {
+        let options = hlx_autograd::ConvOptions::default();
+        drop(crate::Conv2d::new(
+            b,
+            1 << 32,
+            1 << 32,
+            [1 << 32, 1],
+            options,
+        ));
+    });
+    assert!(text.starts_with("weight: "), "{text}");
+}

@@ -168,6 +168,19 @@ fn files_that_are_broken_or_of_another_model_are_refused() -> Result {
     let text = refused();
     assert!(text.ends_with("tensors, too few for 100 layers"), "{text}");
     fs::write(folder.join("config.json"), config)?;
+    for (shape, offsets) in [
+        ("[4294967296,4294967296]", "[0,0]"),
+        ("[0,9223372036854775808,2]", "[0,0]"),
+        ("[4611686018427387903]", "[0,18446744073709551612]"),
+        ("[2]", "[8,0]"),
+        ("[1]", "[4,8]"),
+    ] {
+        let entry = format!(r#"{{"dtype":"F32","shape":{shape},"data_offsets":{offsets}}}"#);
+        let header = format!(r#"{{"model.embed_tokens.weight":{entry}}}"#);
+        let length = (header.len() as u64).to_le_bytes();
+        fs::write(&path, [&length, header.as_bytes(), &[0; 8]].concat())?;
+        assert_eq!(refused().lines().count(), 1);
+    }
     fs::write(&path, u64::MAX.to_le_bytes())?;
     let expected = "the header has 18446744073709551615 bytes, and the file has 8";
     assert_eq!(refused(), expected);
