@@ -296,7 +296,7 @@ fn read_elements(source: impl Read, found: &Type, shape: &[usize]) -> Result<Idx
     }
 }
 
-/// The product of the extents; `None` for a shape that no memory holds.
+/// The product of the extents; `None` if no memory holds so many.
 fn n_elements(shape: &[usize]) -> Option<usize> {
-    sizes::checked_elements(shape)
+    sizes::checked_product(shape.iter().copied())
 }
