@@ -337,6 +337,8 @@ fn comparing_long_values_again_and_again_ends() {
          {% if a in b %}{% endif %}{% endfor %}{% endfor %}",
         "{% set a = 'a' * 9000000 %}{% set b = 'a' * 9000000 %}{% for i in range(99999) %}{% for j in range(99) %}\
          {% if a is eq b %}{% endif %}{% endfor %}{% endfor %}",
+        "{% set a = 'a' * 9000000 %}{% for i in range(99999) %}{% for j in range(99) %}\
+         {% if loop.changed(a) or loop.changed((a), 1) %}{% endif %}{% endfor %}{% endfor %}",
         "{% set a = 'a' * 9000000 %}{% set b = 'a' * 9000000 %}{% for i in range(99999) %}{% for j in range(99) %}\
          {% if 1 < 2 and b >= a %}{% endif %}{% endfor %}{% endfor %}",
     ];
@@ -420,6 +422,11 @@ fn bounds_change_no_text() -> Result<()> {
         (
             "{{ '{}-{:>4}'.format('a', 'b') }}{{ '%s' % 1 if false else '%s' | format(1) }}",
             "a-   b1",
+        ),
+        (
+            "{% for a in [1, 1, 2] %}{{ loop.changed(a) }}{% endfor %}\
+             {% for a in [1, 1, 2] %}{{ loop.changed(a, [a]) }}{% endfor %}",
+            "TrueFalseTrueTrueFalseTrue",
         ),
     ];
     for (source, text) in cases {

@@ -4,7 +4,7 @@
 //! filters that measure ([`super::values`]) are written around what makes large values: lists, maps, `+`, `*`,
 //! the results of filters, and what is assigned. Only text within tags is added, so that lines keep their numbers.
 
-use minijinja::machinery::ast::{BinOpKind, Call, CallArg, Expr, Stmt};
+use minijinja::machinery::ast::{BinOpKind, Call, CallArg, Expr, Spanned, Stmt};
 use minijinja::machinery::{Span, Token, parse};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error};
@@ -234,9 +234,23 @@ impl Visitor<'_, '_> {
         }
     }
 
-    fn call(&mut self, call: &Call<'_>) {
+    fn call(&mut self, call: &Spanned<Call<'_>>) {
         self.expression(&call.expr);
         self.arguments(&call.args);
+        // `loop.changed(a, b)` compares its arguments with those before; a tuple of them does the same.
+        if let Expr::GetAttr(method) = &call.expr
+            && method.name == "changed"
+            && !call.args.is_empty()
+        {
+            let first = self.place_of(call.expr.span().end_offset);
+            let mut rest = self.tokens[first..].iter();
+            let open = rest.find(|(token, _)| matches!(token, Token::ParenOpen));
+            if let Some((_, open)) = open {
+                let close = call.span().end_offset - 1;
+                self.insert(open.end_offset, "((");
+                self.insert(close, &format!(")|{COMPARED})"));
+            }
+        }
     }
 
     fn arguments(&mut self, arguments: &[CallArg<'_>]) {
