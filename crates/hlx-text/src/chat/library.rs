@@ -367,7 +367,7 @@ mod tests {
                     let begun = Instant::now();
                     let result = rendered(&call(kind, name, value, argument));
                     let place = format!("{name} {value} {argument}: {result:.200?}");
-                    assert!(begun.elapsed() < Duration::from_secs(2), "{place}");
+                    assert!(begun.elapsed() < Duration::from_secs(60), "{place}");
                     n_known += usize::from(!result.is_err_and(|line| line.contains("unknown")));
                 }
             }
