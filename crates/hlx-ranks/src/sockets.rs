@@ -20,6 +20,8 @@ use crate::{RankError, Result};
 
 /// Bytes of a message's length.
 const HEAD: usize = 8;
+/// The most bytes that are copied behind it.
+const TOGETHER: usize = 1 << 14;
 
 /// The connections of a rank.
 pub struct Sockets {
@@ -94,7 +96,8 @@ impl Sockets {
 struct Swap<'a> {
     out: &'a [u8],
     into: &'a mut [u8],
-    out_head: [u8; HEAD],
+    /// The length, and the first bytes: a short message is one record.
+    first: Vec<u8>,
     in_head: [u8; HEAD],
     sent: usize,
     received: usize,
@@ -103,7 +106,11 @@ struct Swap<'a> {
 impl<'a> Swap<'a> {
     fn new(out: &'a [u8], into: &'a mut [u8]) -> Self {
         Self {
-            out_head: (out.len() as u64).to_le_bytes(),
+            first: [
+                &(out.len() as u64).to_le_bytes(),
+                &out[..out.len().min(TOGETHER)],
+            ]
+            .concat(),
             out,
             into,
             in_head: [0; HEAD],
@@ -125,8 +132,8 @@ impl<'a> Swap<'a> {
 
     /// Writes what the connection takes and reads what is there; returns the bytes.
     fn advance(&mut self, stream: &mut Line) -> Result<usize, Error> {
-        let left = match self.sent {
-            0..HEAD => &self.out_head[self.sent..],
+        let left = match self.first.get(self.sent..) {
+            Some(first) if !first.is_empty() => first,
             _ => &self.out[self.sent - HEAD..],
         };
         let n_out = match left {
