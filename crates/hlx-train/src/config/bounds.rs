@@ -300,7 +300,9 @@ mod tests {
             for number in [most + 1, 9_000_000_000_000_000_000] {
                 let line = format!("{:#}", with(key, &number.to_string()).expect_err(key));
                 let expected = format!("{key}: {number} is more than {most}");
-                assert!(line.ends_with(&expected), "{line}");
+                // The largest number does not even have the type of some keys.
+                let is_no_number = line.contains(&format!("{key}: invalid value"));
+                assert!(line.ends_with(&expected) || is_no_number, "{line}");
             }
         }
         for key in REAL {
