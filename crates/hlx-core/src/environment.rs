@@ -221,8 +221,10 @@ mod tests {
                     let quoted = text.split("\"HLX_").skip(1);
                     let name = |rest: &str| rest.split('"').next().unwrap_or("").to_owned();
                     let is_name = |name: &String| {
-                        name.bytes()
-                            .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+                        !name.is_empty()
+                            && name
+                                .bytes()
+                                .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
                     };
                     found.extend(quoted.map(name).filter(is_name));
                 }
