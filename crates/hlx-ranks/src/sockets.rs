@@ -130,8 +130,8 @@ impl<'a> Swap<'a> {
         (self.received >= HEAD && found != self.into.len() as u64).then_some(found)
     }
 
-    /// Writes what the connection takes and reads what is there; returns the bytes.
-    fn advance(&mut self, stream: &mut Line) -> Result<usize, Error> {
+    /// Writes what the connection takes and reads what is there.
+    fn advance(&mut self, stream: &mut Line) -> Result<(), Error> {
         let left = match self.first.get(self.sent..) {
             Some(first) if !first.is_empty() => first,
             _ => &self.out[self.sent - HEAD..],
@@ -151,7 +151,7 @@ impl<'a> Swap<'a> {
         };
         self.sent += n_out;
         self.received += n_in;
-        Ok(n_out + n_in)
+        Ok(())
     }
 }
 
@@ -187,13 +187,13 @@ impl Transport for Sockets {
         };
         let (mut swap, mut pause) = (Swap::new(out, into), Pause::default());
         while !swap.is_done() || !stream.is_sent() {
-            let n = swap
-                .advance(stream)
+            let moved = stream.moved();
+            swap.advance(stream)
                 .map_err(|error| self.failed(peer, &error))?;
             if let Some(found) = swap.wrong_length() {
                 return Err(self.length(peer, found, swap.into.len()));
             }
-            if n > 0 {
+            if stream.moved() > moved {
                 pause = Pause::default();
             } else if pause.wait() {
                 self.links.check()?;

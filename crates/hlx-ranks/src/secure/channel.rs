@@ -30,6 +30,8 @@ pub(crate) struct Channel<S> {
     written: usize,
     /// An error after which a record still waits: the system reports it once.
     failed: Option<Error>,
+    /// Sealed bytes that have gone and come.
+    moved: u64,
 }
 
 impl<S> Channel<S> {
@@ -45,6 +47,7 @@ impl<S> Channel<S> {
             outgoing: Vec::new(),
             written: 0,
             failed: None,
+            moved: 0,
         }
     }
 
@@ -56,6 +59,12 @@ impl<S> Channel<S> {
 
     pub fn stream(&self) -> &S {
         &self.stream
+    }
+
+    /// The sealed bytes that the stream has taken and given: a part of a record, which a call returns nothing for, is
+    /// progress, too.
+    pub fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// Whether all that was written has gone to the stream.
@@ -109,7 +118,10 @@ impl<S: Read> Channel<S> {
             match self.stream.read(&mut self.incoming[self.filled..])? {
                 0 if self.filled == 0 => return Ok(false),
                 0 => return Err(ErrorKind::UnexpectedEof.into()),
-                n => self.filled += n,
+                n => {
+                    self.filled += n;
+                    self.moved += n as u64;
+                }
             }
         }
         Ok(true)
@@ -169,7 +181,10 @@ impl<S: Write> Write for Channel<S> {
         while !self.is_sent() {
             match self.stream.write(&self.outgoing[self.written..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => self.written += n,
+                Ok(n) => {
+                    self.written += n;
+                    self.moved += n as u64;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
