@@ -289,6 +289,7 @@ impl Links {
     }
 
     /// Closes the port, where no rank opens a connection for data: all are linked.
+    #[cfg(unix)]
     pub fn stop_listening(&self) {
         self.lock().listener = None;
     }

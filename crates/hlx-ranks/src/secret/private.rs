@@ -9,10 +9,11 @@ use std::path::Path;
 /// # Errors
 /// The system's: also if anything of this name is there.
 pub(crate) fn create(folder: &Path) -> Result<()> {
-    let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    return std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700)
+        .create(folder);
+    #[cfg(not(unix))]
+    return fs::create_dir(folder);
 }
 
 /// Fails unless this user owns the folder, no other can open it, and it is no link.
