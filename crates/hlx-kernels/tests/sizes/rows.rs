@@ -325,7 +325,7 @@ pub const ROWS: &[(&str, Launch)] = &[
             k: b,
             trans_b: false,
         };
-        experts_product(c, x, &[x.clone()], x, x, &product)
+        experts_product(c, x, std::slice::from_ref(x), x, x, &product)
     }),
     ("experts_weight_gradient", |c, x, [a, b]| {
         experts_weight_gradient(c, (x, 1), (x, 1), (x, a, b), (x, false))
