@@ -14,12 +14,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::golden::{self, Options, Verdict};
 use crate::print::{self, say};
 
-/// The exit status of what differs.
+/// The exit status of what differs, and of a verdict that could not be printed.
 const DIFFERS: u8 = 1;
 /// The exit status of what cannot be checked.
 const CANNOT_CHECK: u8 = 2;
 
-/// Exit status: 0 equal, 1 differs, 2 cannot be checked, or standard output is full.
+/// Exit status: 0 equal, 1 differs, or standard output is full (an error line says so), 2 cannot be checked.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The run folder.
@@ -76,8 +76,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(Verdict::Differs) => ExitCode::from(DIFFERS),
         Ok(Verdict::CannotCheck) => ExitCode::from(CANNOT_CHECK),
         Err(error) => {
-            crate::print::error(&error);
-            ExitCode::from(CANNOT_CHECK)
+            print::error(&error);
+            ExitCode::from(match print::is_of_output(&error) {
+                true => DIFFERS,
+                false => CANNOT_CHECK,
+            })
         }
     }
 }
