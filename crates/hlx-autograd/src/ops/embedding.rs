@@ -31,7 +31,9 @@ impl Tensor {
         }
         weight.expect_type("embedding", "weight", DType::F32)?;
         let (ctx, n) = (self.context(), self.n_elements());
-        let (ids, y) = (self.buffer()?, ctx.alloc_shape(&[n, width])?);
+        // Sizes that no memory holds are refused before the ids are copied.
+        let y = ctx.alloc_shape(&[n, width])?;
+        let ids = self.buffer()?;
         embedding_forward(ctx, &ids, &weight.buffer()?, &y, n, vocabulary, width)?;
         let shape = [self.shape(), &[width]].concat();
         let (ids, batch, table) = (self.keep(&ids), self.batch(), weight.input());
