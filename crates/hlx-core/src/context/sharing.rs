@@ -56,11 +56,21 @@ impl Context {
     /// # Errors
     /// [`CoreError::Invalid`] on a device that cannot import memory and for less than `len` elements; the driver's
     /// error.
-    pub fn import_shared(&self, file: File, bytes: u64, len: usize) -> Result<Buffer, CoreError> {
+    ///
+    /// # Safety
+    /// The file is an opaque descriptor of memory of this device, of `bytes` bytes, that was exported and is
+    /// imported nowhere else: a driver takes any other for one.
+    pub unsafe fn import_shared(
+        &self,
+        file: File,
+        bytes: u64,
+        len: usize,
+    ) -> Result<Buffer, CoreError> {
         let device = self.sharing("import memory")?.device();
         self.source().check_size(len)?;
         let words = len.max(1);
-        let memory = device.import(words, (file, bytes))?;
+        // SAFETY: as the caller says.
+        let memory = unsafe { device.import(words, (file, bytes)) }?;
         Ok(Buffer::isolated(self.source().adopt(memory, words), len))
     }
 
@@ -78,7 +88,7 @@ impl Context {
     /// Lets the timeline have `value` when all work launched so far is done. Values rise.
     ///
     /// # Errors
-    /// As [`Context::sync`], which this does not wait for.
+    /// As [`Context::sync`], which this does not wait for; [`CoreError::Invalid`] for a timeline of another device.
     pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
         self.sharing("raise a timeline")?.raise(timeline, value)
     }

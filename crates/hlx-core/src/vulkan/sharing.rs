@@ -7,7 +7,7 @@ use std::time::Duration;
 use ash::vk;
 use vulkano::VulkanObject;
 use vulkano::device::physical::PhysicalDevice;
-use vulkano::device::{DeviceExtensions, DeviceFeatures};
+use vulkano::device::{Device, DeviceExtensions, DeviceFeatures, DeviceOwned};
 use vulkano::memory::{
     DedicatedAllocation, DeviceMemory, ExternalMemoryHandleType, ExternalMemoryHandleTypes,
     MemoryAllocateInfo, MemoryImportInfo,
@@ -60,6 +60,27 @@ impl Timeline {
         // SAFETY: the value is above all that were or will be raised to, as its caller says.
         unsafe { self.semaphore.signal_unchecked(info) }
             .map_err(|error| translate(&self.device, "raise a timeline", error))
+    }
+
+    /// Fails for a timeline of another device, whose handles mean nothing here.
+    pub(super) fn check_device(&self, operation: &str, device: &Device) -> Result<(), CoreError> {
+        check_device(operation, "the timeline", self.semaphore.device(), device)
+    }
+}
+
+/// Fails for a thing of another device.
+pub(super) fn check_device(
+    operation: &str,
+    thing: &str,
+    found: &Device,
+    expected: &Device,
+) -> Result<(), CoreError> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(CoreError::invalid(
+            operation,
+            format!("{thing} is of another device"),
+        )),
     }
 }
 
@@ -135,7 +156,10 @@ impl VulkanDevice {
     }
 
     /// Makes a buffer in memory of so many bytes that another library has allocated on the device.
-    pub fn import(
+    ///
+    /// # Safety
+    /// The file is a descriptor of such memory, and is imported nowhere else.
+    pub unsafe fn import(
         &self,
         words: usize,
         (file, bytes): (File, u64),
@@ -157,7 +181,8 @@ impl VulkanDevice {
             handle_type: kind,
             file,
         };
-        // SAFETY: the descriptor is one of device memory of so many bytes, and is used for nothing else.
+        // SAFETY: the descriptor is one of device memory of so many bytes, and is used for nothing else, as the
+        // caller says.
         let memory = unsafe { DeviceMemory::import(Arc::clone(&self.device), info, import) }
             .map_err(|error| translate_validated(&self.info.name, "import memory", error))?;
         Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))

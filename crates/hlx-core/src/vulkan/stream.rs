@@ -323,6 +323,7 @@ impl VulkanStream {
 
     /// Submits what is gathered; when all of it is done, the timeline has the value.
     pub fn raise(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
+        timeline.check_device("raise a timeline", &self.device.device)?;
         let timeline = timeline.clone();
         let mut state = self.lock_unrecorded("raise a timeline")?;
         state.submit_and_raise(&[], vec![TimelineValue { timeline, value }])
@@ -330,6 +331,7 @@ impl VulkanStream {
 
     /// Submits what is gathered; what comes next begins when the timeline has the value.
     pub fn await_value(&self, timeline: &Timeline, value: u64) -> Result<(), CoreError> {
+        timeline.check_device("await a timeline", &self.device.device)?;
         let timeline = timeline.clone();
         let mut state = self.lock_unrecorded("await a timeline")?;
         state.submit(&[])?;

@@ -1,11 +1,14 @@
 //! Transfers of a Vulkan stream between the host and the device.
 
+use vulkano::device::DeviceOwned as _;
+
 use super::{State, VulkanStream};
 use crate::error::CoreError;
 use crate::launch::Binding;
 use crate::memory::Buffer;
 use crate::view::View;
 use crate::vulkan::memory::HostMemory;
+use crate::vulkan::sharing::check_device;
 use crate::vulkan::staging::{HostRange, Staging};
 
 /// Pinned host memory of so many words.
@@ -49,6 +52,7 @@ impl VulkanStream {
         buffer: &Buffer,
         pinned: PinnedWords,
     ) -> Result<HostCopy, CoreError> {
+        self.check_pinned("download", &pinned)?;
         let mut state = self.lock_unrecorded("download")?;
         let source = View::of(&Binding::Read(buffer));
         let target = HostRange::start_of(&pinned.memory);
@@ -64,12 +68,19 @@ impl VulkanStream {
         pinned: PinnedWords,
         buffer: &Buffer,
     ) -> Result<HostCopy, CoreError> {
+        self.check_pinned("upload", &pinned)?;
         let mut state = self.lock_unrecorded("upload")?;
         let target = View::of(&Binding::Write(buffer));
         let source = HostRange::start_of(&pinned.memory);
         self.eager(&mut state)?.upload(source, &target)?;
         let submission = state.submissions.count() + 1;
         Ok(HostCopy { pinned, submission })
+    }
+
+    /// Fails for memory that another device has pinned.
+    fn check_pinned(&self, operation: &str, pinned: &PinnedWords) -> Result<(), CoreError> {
+        let found = pinned.memory.buffer.device();
+        check_device(operation, "the host memory", found, &self.device.device)
     }
 
     /// Whether a copy is done.
