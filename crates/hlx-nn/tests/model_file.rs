@@ -73,13 +73,17 @@ fn truncated_and_missing_files_are_named() -> Result<()> {
     saved(&folder.0, &config())?;
     let path = folder.0.join(MODEL_FILE);
     let bytes = fs::read(&path).expect("the file is there");
+    let too_few = |length: usize| {
+        format!("model.safetensors: has {length} bytes, too few for the 832 parameters")
+    };
     for length in [0, 7, 100, bytes.len() - 1] {
         fs::write(&path, &bytes[..length]).expect("writes");
         let text = message(&folder.0);
-        assert!(
-            text.starts_with("model.safetensors: safetensors: "),
-            "{length}: {text}"
-        );
+        let expected = match length {
+            0..832 => too_few(length),
+            _ => "model.safetensors: safetensors: ".to_owned(),
+        };
+        assert!(text.starts_with(&expected), "{length}: {text}");
     }
     fs::remove_file(&path).expect("removes");
     assert!(message(&folder.0).starts_with("model.safetensors: No such file"));
