@@ -276,7 +276,7 @@ mod tests {
         assert!(error.to_string().ends_with("holds no data"), "{error}");
         std::fs::remove_file(&path).expect("cleared");
         let error = Dataset::load(&std::env::temp_dir(), Format::Text, 16).expect_err("a folder");
-        assert!(error.to_string().ends_with("is a folder"), "{error}");
+        assert!(format!("{error:#}").ends_with("is a folder"), "{error:#}");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Hosts {
         fs::write(self.folder.join("agent"), agent).expect("writes");
         succeeds(&format!("chmod +x {}/agent", self.folder.display()));
         // Each rank's messages in a file of its own: a cut cable cuts the way to the launcher, too.
-        let rank = "#!/bin/sh\nexec \"$@\" 2> \"$HLX_LOGS.$OMPI_COMM_WORLD_RANK\"\n";
+        let rank = "#!/bin/sh\nexec \"$@\" 2> \"$RANK_LOGS.$OMPI_COMM_WORLD_RANK\"\n";
         fs::write(self.folder.join("rank"), rank).expect("writes");
         succeeds(&format!("chmod +x {}/rank", self.folder.display()));
     }
@@ -151,7 +151,7 @@ impl Hosts {
         }
         for variable in [
             "HLX_DEVICE=cpu",
-            &format!("HLX_LOGS={logs}"),
+            &format!("RANK_LOGS={logs}"),
             "HLX_THREADS=1",
         ] {
             command.args(["-x", variable]);

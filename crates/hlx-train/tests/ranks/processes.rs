@@ -62,7 +62,7 @@ fn exchanges_that_ranks_lack_are_refused() {
         ("nccl", &format!("HLX_EXCHANGE=nccl: {lacks}")),
         (
             "fast",
-            "HLX_EXCHANGE=fast: expected peers, nccl, host or nothing",
+            "HLX_EXCHANGE=fast: expected peers, nccl, host, or nothing",
         ),
     ] {
         let mut command = place.hlx(&over("cpu,cpu", "run"));
