@@ -82,7 +82,7 @@ fn faults_are_one_line_and_keep_the_old_file() {
         (&["get", "sha256:12"], "has 2 digits, expected 64"),
         (&["get", &dashed], "expected `sha256:`"),
         (&["put", "missing"], "missing: "),
-        (&["put", "."], "is no regular file"),
+        (&["put", "."], "is a folder"),
         (
             &["put", "out.txt", "--dtype", "f32", "--shape", "2"],
             "has 3 bytes, expected 8",
