@@ -102,13 +102,17 @@ const MAY_WRITE: [(&str, &str); 18] = [
     ),
 ];
 
-const MAY_READ: [(&str, &str); 5] = [
+const MAY_READ: [(&str, &str); 6] = [
     ("benches/src/", "tables that it has written"),
     (
         "crates/hlx-core/src/cpu.rs",
-        "the system's files of memory and processors",
+        "the system's file of processors",
     ),
     ("crates/hlx-core/src/files", "the one place that does it"),
+    (
+        "crates/hlx-core/src/machine.rs",
+        "the system's file of memory",
+    ),
     (
         "crates/hlx-ranks/src/",
         "knows nothing of hlx-core: the system's tables, and files in folders of the user alone",

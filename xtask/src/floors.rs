@@ -16,6 +16,7 @@ const FLOORS: [&[&str]; 9] = [
         "dtype",
         "environment",
         "files",
+        "machine",
         "printable",
         "recording",
         "sizes",

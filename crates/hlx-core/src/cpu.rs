@@ -13,6 +13,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::environment;
 use crate::error::CoreError;
+use crate::machine;
 
 /// The vector instructions that the CPU kernels use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -241,23 +242,7 @@ pub(crate) fn worker_pool(threads: usize) -> Result<ThreadPool, CoreError> {
 /// The machine's memory in bytes that the CPU device may use: `HLX_MEMORY_LIMIT` (bytes), else
 /// what the system says it has, else no limit.
 pub fn memory_budget() -> u64 {
-    environment::number("HLX_MEMORY_LIMIT").unwrap_or_else(machine_memory)
-}
-
-/// The machine's memory in bytes, where the system reports it, else no limit.
-pub(crate) fn machine_memory() -> u64 {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| {
-            rest.trim()
-                .trim_end_matches("kB")
-                .trim()
-                .parse::<u64>()
-                .ok()
-        })
-        .map_or(u64::MAX, |kib| kib * 1024)
+    environment::number("HLX_MEMORY_LIMIT").unwrap_or_else(machine::memory)
 }
 
 /// The processor's name, where the system reports it.

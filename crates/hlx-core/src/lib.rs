@@ -24,6 +24,7 @@ pub mod files;
 pub mod fusion;
 mod graph;
 mod launch;
+mod machine;
 mod memory;
 mod multiversion;
 mod open;

@@ -56,15 +56,22 @@ pub fn with_float_controls(words: &[u32], controls: FloatControls) -> Vec<u32> {
         return words.to_vec();
     };
     let modes_at = last_entry.at + 1 + last_entry.words.len();
+    // The function of each entry point. Capabilities stand before all of them.
+    let functions: Option<Vec<u32>> = of(Op::EntryPoint)
+        .map(|i| i.words.get(1).copied())
+        .collect();
+    let Some(functions) = functions.filter(|_| capability < modes_at) else {
+        return words.to_vec();
+    };
     let mut out = words[..capability].to_vec();
     for (capability, _) in &wanted {
         out.extend_from_slice(&[(2 << 16) | Op::Capability as u32, *capability as u32]);
     }
     out.extend_from_slice(&words[capability..modes_at]);
-    for entry in of(Op::EntryPoint) {
+    for function in functions {
         for (_, mode) in &wanted {
             let instruction = (4 << 16) | Op::ExecutionMode as u32;
-            out.extend_from_slice(&[instruction, entry.words[1], *mode as u32, 32]);
+            out.extend_from_slice(&[instruction, function, *mode as u32, 32]);
         }
     }
     out.extend_from_slice(&words[modes_at..]);
@@ -99,6 +106,20 @@ mod tests {
         1,
         1, // OpExecutionMode %7 LocalSize 1 1 1
     ];
+
+    #[test]
+    fn an_entry_point_before_the_capabilities_or_without_a_function_is_left_to_the_driver() {
+        let controls = FloatControls {
+            preserve_zero_inf_nan: true,
+            flush_subnormals: true,
+        };
+        // The capability behind everything else.
+        let turned = [&MODULE[..5], &MODULE[7..], &MODULE[5..7]].concat();
+        assert_eq!(with_float_controls(&turned, controls), turned);
+        // An entry point of two words, which names no function.
+        let short = [&MODULE[..10], &[(2 << 16) | 15, 5], &MODULE[15..]].concat();
+        assert_eq!(with_float_controls(&short, controls), short);
+    }
 
     #[test]
     fn modes_stand_after_entry_points() {

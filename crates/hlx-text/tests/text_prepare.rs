@@ -434,6 +434,27 @@ fn a_preparation_killed_behind_its_index_gets_what_belongs_to_it() -> Result<()>
     Ok(())
 }
 
+#[test]
+fn a_state_that_goes_on_behind_the_last_file_is_an_error() -> Result<()> {
+    let folder = Folder::new("behind");
+    let input = corpus(&folder);
+    let options = folder.options(std::slice::from_ref(&input), "out");
+    let stopped = prepare(&options, &Tokenizer::bytes(), |_| ControlFlow::Break(()));
+    assert!(stopped.is_err_and(|error| error.to_string().contains("was stopped")));
+    let path = options.out.join("progress.json");
+    let state = fs::read_to_string(&path).expect("a state");
+    assert!(state.contains("\"source\": 0"), "{state}");
+    for (file, offset) in [("5", "1"), ("1", "1"), ("18446744073709551615", "0")] {
+        let state = state.replacen("\"source\": 0", &format!("\"source\": {file}"), 1);
+        let (before, after) = state.split_once("\"offset\": ").expect("an offset");
+        let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        fs::write(&path, format!("{before}\"offset\": {offset}{after}")).expect("written");
+        let line = fails(&options, &Tokenizer::bytes());
+        assert!(line.contains(&format!("file {file} of ")), "{line}");
+    }
+    Ok(())
+}
+
 /// A preparation took any folder for its own: it emptied `lock`, removed `progress.json`, everything that was
 /// called `.*.tmp`, and wrote over `tokenizer.json`, even where it refused the folder in the end.
 #[test]

@@ -8,7 +8,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-use crate::cpu::machine_memory;
+use crate::machine;
 
 /// The most bytes of settings, indexes and tokenizers: files that are parsed as a whole.
 pub const MAX_SETTINGS: u64 = 256 << 20;
@@ -78,7 +78,7 @@ pub fn read_settings_text(path: &Path) -> Result<String> {
 /// # Errors
 /// As [`open`]; a longer file, and one that is longer than half of the machine's memory.
 pub fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let limit = limit.min(machine_memory() / 2);
+    let limit = limit.min(machine::memory() / 2);
     let file = open(path)?;
     let too_long = |found: &str| {
         let reason = format!("has {found} bytes; at most {limit} are read");

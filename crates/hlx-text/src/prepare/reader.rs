@@ -101,8 +101,16 @@ enum Stream {
 
 impl Reader {
     /// Goes to a place of the corpus.
+    ///
+    /// # Errors
+    /// A place behind its end, such as one of a damaged state; a file that cannot be opened.
     pub fn new(sources: Vec<Source>, cuts: Cuts, place: Place) -> Result<Self> {
-        let total = sources.iter().map(|source| source.len).sum();
+        let (file, n_files) = (place.source, sources.len());
+        if file > n_files || file == n_files && place.offset > 0 {
+            let reason = format!("the work is said to go on in file {file} of {n_files}, from 0");
+            return Err(TextError::argument("data_prepare", reason));
+        }
+        let total = total(&sources);
         let mut reader = Self {
             sources,
             cuts,
@@ -141,11 +149,10 @@ impl Reader {
 
     /// The share of the files that is read; within a compressed file it is not known.
     fn done(&self) -> f64 {
-        let before = self.sources[..self.place.source].iter();
-        let before: u64 = before.map(|source| source.len).sum();
+        let before = total(&self.sources[..self.place.source]);
         let current = self.sources.get(self.place.source);
         let within = current.map_or(0, |source| self.place.offset.min(source.len));
-        (before + within) as f64 / self.total.max(1) as f64
+        before.saturating_add(within) as f64 / self.total.max(1) as f64
     }
 
     /// Opens the file of the place, and skips what is behind.
@@ -192,7 +199,10 @@ impl Reader {
                 starts,
                 leads,
             } => {
-                let range = place.offset..shards.len().min(place.offset + CHUNK as u64 / 2);
+                let range = place.offset
+                    ..shards
+                        .len()
+                        .min(place.offset.saturating_add(CHUNK as u64 / 2));
                 let last = range.end == shards.len();
                 let (tokens, ends) = cut_tokens(shards, range, last, *leads, self.cuts.end)?;
                 let first = std::mem::replace(starts, ends);
@@ -231,8 +241,8 @@ impl Reader {
                 ..Place::default()
             },
             false => Place {
-                offset: place.offset + units,
-                line: place.line + lines,
+                offset: place.offset.saturating_add(units),
+                line: place.line.saturating_add(lines),
                 ..place
             },
         };
@@ -250,6 +260,12 @@ impl Reader {
         };
         Ok((bytes > 0).then_some((piece, bytes)))
     }
+}
+
+/// The bytes of files; sparse ones may state more than 64 bits count.
+fn total(sources: &[Source]) -> u64 {
+    let lengths = sources.iter().map(|source| source.len);
+    lengths.fold(0, u64::saturating_add)
 }
 
 impl Content {

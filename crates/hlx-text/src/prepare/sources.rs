@@ -206,8 +206,10 @@ fn format_of(path: &Path) -> SourceFormat {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
+    #![cfg(unix)]
+
     use std::os::unix::fs::symlink;
 
     use super::*;
