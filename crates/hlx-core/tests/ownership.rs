@@ -3,7 +3,7 @@
 
 mod vector_add;
 
-use hlx_core::testing::{cpu, own_contexts, vulkan_contexts};
+use hlx_core::testing::{cpu, left_out, own_contexts, vulkan_contexts};
 use hlx_core::{
     CommandBufferPool, ComputePipeline, Context, CoreError, DescriptorBindingBuilder, Graph,
 };
@@ -35,23 +35,26 @@ fn message<T>(result: Result<T, CoreError>) -> String {
 
 #[test]
 fn host_memory_and_timelines_of_another_device_are_refused() {
-    for ctx in vulkan_contexts() {
-        let (other, mine) = (twin(&ctx), ctx.buffer_f32(&[1.0, 2.0]).expect("mine"));
-        let host = || other.alloc_host(2).expect("theirs");
-        let mut refused = vec![
-            message(ctx.copy_to_host(&mine, host())),
-            message(ctx.copy_from_host(host(), &mine)),
-        ];
-        if ctx.sharing_uuid().is_some() {
-            let (theirs, _file) = other.timeline().expect("a timeline");
-            refused.push(message(ctx.raise(&theirs, 1)));
-            refused.push(message(ctx.await_value(&theirs, 1)));
-        }
-        for line in refused {
-            assert!(line.ends_with("is of another device"), "{line}");
-        }
-        assert_eq!(ctx.download_f32(&mine).expect("read"), [1.0, 2.0]);
+    // Contexts of one device may use each other's.
+    let all = vulkan_contexts();
+    let [ctx, other, ..] = &all[..] else {
+        return left_out("two Vulkan devices", "there are fewer");
+    };
+    let mine = ctx.buffer_f32(&[1.0, 2.0]).expect("mine");
+    let host = || other.alloc_host(2).expect("theirs");
+    let mut refused = vec![
+        message(ctx.copy_to_host(&mine, host())),
+        message(ctx.copy_from_host(host(), &mine)),
+    ];
+    if ctx.sharing_uuid().is_some() && other.sharing_uuid().is_some() {
+        let (theirs, _file) = other.timeline().expect("a timeline");
+        refused.push(message(ctx.raise(&theirs, 1)));
+        refused.push(message(ctx.await_value(&theirs, 1)));
     }
+    for line in refused {
+        assert!(line.ends_with("is of another device"), "{line}");
+    }
+    assert_eq!(ctx.download_f32(&mine).expect("read"), [1.0, 2.0]);
 }
 
 #[test]
