@@ -437,7 +437,7 @@ fn a_preparation_killed_behind_its_index_gets_what_belongs_to_it() -> Result<()>
 #[test]
 fn a_state_that_goes_on_behind_the_last_file_is_an_error() -> Result<()> {
     let folder = Folder::new("behind");
-    let input = corpus(&folder);
+    let input = folder.file("in.txt", "the river of light\n".repeat(90_000));
     let options = folder.options(std::slice::from_ref(&input), "out");
     let stopped = prepare(&options, &Tokenizer::bytes(), |_| ControlFlow::Break(()));
     assert!(stopped.is_err_and(|error| error.to_string().contains("was stopped")));
