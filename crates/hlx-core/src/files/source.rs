@@ -88,8 +88,7 @@ impl Source {
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(into.len() as u64);
         let Some(end) = end.filter(|&end| end <= self.len()) else {
-            let reason = format!("byte {offset} is out of range: there are {}", self.len());
-            return Err(Error::new(ErrorKind::UnexpectedEof, reason));
+            return Err(self.behind(offset));
         };
         match &self.bytes {
             Bytes::Memory(bytes) => {
@@ -100,17 +99,24 @@ impl Source {
         }
     }
 
+    fn behind(&self, place: u64) -> Error {
+        let reason = format!("byte {place} is out of range: there are {}", self.len());
+        Error::new(ErrorKind::UnexpectedEof, reason)
+    }
+
     /// Reads a range of bytes.
     ///
     /// # Errors
     /// As [`Source::read_at`].
     pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
-        let n_bytes = range.end.saturating_sub(range.start);
+        // Before memory is taken for it.
+        let n_bytes = range.end.checked_sub(range.start);
+        let Some(n_bytes) = n_bytes.filter(|_| range.end <= self.len()) else {
+            return Err(self.behind(range.end));
+        };
         let mut bytes = Vec::new();
-        if n_bytes <= self.len() {
-            bytes.try_reserve_exact(n_bytes as usize)?;
-            bytes.resize(n_bytes as usize, 0);
-        }
+        bytes.try_reserve_exact(n_bytes as usize)?;
+        bytes.resize(n_bytes as usize, 0);
         self.read_at(range.start, &mut bytes)?;
         Ok(bytes)
     }

@@ -403,6 +403,9 @@ fn a_file_cut_short_while_it_is_in_use_is_an_error() {
     let whole = crate::digest::sha256_hex(&vec![7; 3 << 20]);
     assert_eq!(source.sha256_hex().expect("hashed"), whole);
     assert!(source.read(5..(3 << 20) + 1).is_err());
+    // Longer than the file.
+    assert!(source.read(0..(3 << 20) + 1).is_err());
+    assert!(source.read(0..u64::MAX).is_err());
     assert!(source.read(u64::MAX - 1..u64::MAX).is_err());
     let file = fs::OpenOptions::new().write(true).open(&path);
     file.expect("opens").set_len(100).expect("cut");
