@@ -129,7 +129,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     for dir in ["crates", "benches"] {
         for source in files::under(&root.join(dir), &["rs"])? {
             let name = files::relative(root, &source);
-            if name.contains("/src/") && !is_test(&name) {
+            if name.contains("/src/") && !files::is_test(&name) {
                 sources.push((name, files::text(&source)?));
             }
         }
@@ -157,18 +157,9 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-fn is_test(name: &str) -> bool {
-    name.contains("/tests/") || name.ends_with("/tests.rs") || name.ends_with("/test_support.rs")
-}
-
 impl Rule {
     fn check(&self, name: &str, text: &str) -> Vec<String> {
-        // Unit tests end a file.
-        let product = text
-            .split("#[cfg(test)]\nmod tests {")
-            .next()
-            .unwrap_or(text);
-        let lines = product.lines().enumerate();
+        let lines = files::product(text).lines().enumerate();
         lines
             .filter_map(|(row, line)| {
                 let code = line.split("//").next().unwrap_or_default();

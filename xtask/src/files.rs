@@ -56,6 +56,17 @@ pub fn relative(root: &Path, path: &Path) -> String {
     parts.join("/")
 }
 
+/// Whether a source is one of tests alone.
+pub fn is_test(name: &str) -> bool {
+    name.contains("/tests/") || name.ends_with("/tests.rs") || name.ends_with("/test_support.rs")
+}
+
+/// The text of a source without its unit tests, which end it.
+pub fn product(text: &str) -> &str {
+    let tests = "#[cfg(test)]\nmod tests {";
+    text.split(tests).next().unwrap_or(text)
+}
+
 fn cannot_read(path: &Path, error: &std::io::Error) -> String {
     format!("cannot read {}: {error}", path.display())
 }

@@ -73,7 +73,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
         for source in files::under(&root.join(dir), &["rs"])? {
             let name = files::relative(root, &source);
             let allowed = ALLOWED.iter().any(|(start, _)| name.starts_with(start));
-            if !allowed && !is_test(&name) {
+            if !allowed && !files::is_test(&name) {
                 wrong.extend(check_source(&name, &files::text(&source)?));
             }
         }
@@ -81,17 +81,8 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Test files compare with f64 references of the platform's.
-fn is_test(name: &str) -> bool {
-    name.contains("/tests/") || name.ends_with("/tests.rs") || name.ends_with("/test_support.rs")
-}
-
 fn check_source(name: &str, text: &str) -> Vec<String> {
-    // Unit tests end a file.
-    let product = text
-        .split("#[cfg(test)]\nmod tests {")
-        .next()
-        .unwrap_or(text);
+    let product = files::product(text);
     let mut wrong = Vec::new();
     for (row, line) in product.lines().enumerate() {
         let code = line.split("//").next().unwrap_or_default();

@@ -27,9 +27,7 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
 }
 
 fn check_source(name: &str, text: &str) -> Vec<String> {
-    // Unit tests end a file.
-    let product = text.split("#[cfg(test)]\nmod tests {").next();
-    let product = product.unwrap_or(text);
+    let product = files::product(text);
     let mut wrong = Vec::new();
     for call in CALLS {
         let mut calls = product.split(call);
