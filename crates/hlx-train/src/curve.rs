@@ -1,11 +1,15 @@
 //! The picture of a run, or of several beside each other: losses by step, as SVG made of `metrics.jsonl`.
 
+mod ticks;
+
 use std::fmt::Write;
 
 use anyhow::{Result, bail, ensure};
 
 use hlx_core::printable;
 
+use self::ticks::{loss_ticks, step_ticks};
+use crate::config::Format;
 use crate::run::{EvalSplit, Metric};
 
 const WIDTH: f64 = 760.0;
@@ -25,6 +29,47 @@ const RUN_COLOURS: [&str; 6] = [
 /// A point of a curve: a step and a positive loss.
 type Point = (f64, f64);
 
+/// What a run's loss is a mean over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LossUnit {
+    /// Predicted bytes.
+    Byte,
+    /// Predicted tokens.
+    Token,
+    /// Images.
+    Image,
+}
+
+impl LossUnit {
+    /// The unit of a run over data of a format.
+    pub fn of(format: Format) -> Self {
+        match format {
+            Format::Pairs | Format::AsciiPairs | Format::Text => Self::Byte,
+            Format::Shards => Self::Token,
+            Format::Idx | Format::Digits => Self::Image,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Byte => "byte",
+            Self::Token => "token",
+            Self::Image => "image",
+        }
+    }
+}
+
+/// A run in a picture of several.
+#[derive(Clone, Debug)]
+pub struct NamedRun {
+    /// Its name in the legend.
+    pub name: String,
+    /// What it measured.
+    pub metrics: Vec<Metric>,
+    /// What its losses are means over.
+    pub unit: LossUnit,
+}
+
 /// The picture's scales: steps to the right, the logarithm of the loss up.
 struct Scales {
     last_step: f64,
@@ -37,7 +82,8 @@ impl Scales {
         let losses = || points.iter().map(|point| point.1).chain(target);
         let lowest = losses().fold(f64::INFINITY, f64::min);
         let highest = losses().fold(0.0, f64::max);
-        let last_step = points.iter().map(|point| point.0).fold(1.0, f64::max);
+        // An axis of one step would have two marks.
+        let last_step = points.iter().map(|point| point.0).fold(2.0, f64::max);
         let (low, high) = (lowest.log10() - 0.05, highest.log10() + 0.05);
         Self {
             last_step,
@@ -61,7 +107,12 @@ impl Scales {
 ///
 /// # Errors
 /// A run that has measured no loss yet; a target that a logarithm cannot show.
-pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<String> {
+pub fn draw(
+    metrics: &[Metric],
+    title: &str,
+    target: Option<f64>,
+    unit: LossUnit,
+) -> Result<String> {
     let has_logarithm = |target: f64| target > 0.0 && target.is_finite();
     if let Some(target) = target.filter(|target| !has_logarithm(*target)) {
         bail!("the target is {target}, expected more than 0 and finite");
@@ -71,7 +122,7 @@ pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<Stri
     ensure!(!all.is_empty(), "the run {}", why_empty(metrics));
     let scales = Scales::of(&all, target);
     let mut svg = String::new();
-    frame(&mut svg, title, &scales)?;
+    frame(&mut svg, title, &scales, &[unit])?;
     if let Some(target) = target {
         let y = scales.y(target);
         writeln!(
@@ -93,29 +144,40 @@ pub fn draw(metrics: &[Metric], title: &str, target: Option<f64>) -> Result<Stri
     Ok(svg)
 }
 
-/// Draws the evaluations of runs with their names; of a run without one, its training losses.
+/// Draws the evaluations of runs with their names; of a run without one, its training losses. Where the runs'
+/// losses are means over different units, each name has its run's.
 ///
 /// # Errors
 /// A run that has measured no loss yet, which is named.
-pub fn draw_runs(runs: &[(String, Vec<Metric>)], title: &str) -> Result<String> {
+pub fn draw_runs(runs: &[NamedRun], title: &str) -> Result<String> {
+    let mut units: Vec<LossUnit> = runs.iter().map(|run| run.unit).collect();
+    units.sort_unstable();
+    units.dedup();
     let mut drawn = Vec::new();
-    for ((name, metrics), colour) in runs.iter().zip(RUN_COLOURS.iter().cycle()) {
-        let (train, eval) = curves(metrics);
+    for (run, colour) in runs.iter().zip(RUN_COLOURS.iter().cycle()) {
+        let (train, eval) = curves(&run.metrics);
         let points = if eval.is_empty() { train } else { eval };
-        ensure!(!points.is_empty(), "{name}: {}", why_empty(metrics));
+        ensure!(
+            !points.is_empty(),
+            "{}: {}",
+            run.name,
+            why_empty(&run.metrics)
+        );
+        let name = match units.len() {
+            1 => escape(&run.name),
+            _ => format!("{} (per {})", escape(&run.name), run.unit.name()),
+        };
         drawn.push((name, points, *colour));
     }
     let all: Vec<Point> = drawn.iter().flat_map(|run| run.1.clone()).collect();
     ensure!(!all.is_empty(), "there is no run to draw");
     let scales = Scales::of(&all, None);
     let mut svg = String::new();
-    frame(&mut svg, title, &scales)?;
+    frame(&mut svg, title, &scales, &units)?;
     for (_, points, colour) in &drawn {
         curve(&mut svg, &scales, points, colour, false)?;
     }
-    let entries = drawn
-        .iter()
-        .map(|(name, _, colour)| (escape(name), *colour));
+    let entries = drawn.into_iter().map(|(name, _, colour)| (name, colour));
     legend(&mut svg, entries)?;
     svg.push_str("</svg>\n");
     Ok(svg)
@@ -155,7 +217,8 @@ fn curves(metrics: &[Metric]) -> (Vec<Point>, Vec<Point>) {
     (train, eval)
 }
 
-fn frame(svg: &mut String, title: &str, scales: &Scales) -> Result<()> {
+/// The title, the axes with their marks, and what the loss is a mean over.
+fn frame(svg: &mut String, title: &str, scales: &Scales, units: &[LossUnit]) -> Result<()> {
     writeln!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
@@ -164,18 +227,19 @@ fn frame(svg: &mut String, title: &str, scales: &Scales) -> Result<()> {
          <text x=\"{LEFT}\" y=\"24\" font-size=\"15\" fill=\"#0f172a\">{}</text>",
         escape(title)
     )?;
-    for loss in loss_ticks(scales) {
+    for (loss, label) in loss_ticks(scales.low, scales.high) {
         let y = scales.y(loss);
         writeln!(
             svg,
             "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"#e2e8f0\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{loss}</text>",
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
             WIDTH - RIGHT,
             LEFT - 8.0,
             y + 4.0
         )?;
     }
     let base = HEIGHT - BOTTOM;
+    let units: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
     for step in step_ticks(scales.last_step) {
         let x = scales.x(step);
         writeln!(
@@ -191,11 +255,12 @@ fn frame(svg: &mut String, title: &str, scales: &Scales) -> Result<()> {
         "<line x1=\"{LEFT}\" y1=\"{base}\" x2=\"{:.1}\" y2=\"{base}\" stroke=\"#94a3b8\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">step</text>\
          <text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">\
-         loss a byte (nats)</text>",
+         loss per {} (nats)</text>",
         WIDTH - RIGHT,
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 14.0,
-        (TOP + base) / 2.0
+        (TOP + base) / 2.0,
+        units.join(" or ")
     )?;
     Ok(())
 }
@@ -249,35 +314,6 @@ fn legend(svg: &mut String, entries: impl Iterator<Item = (String, &'static str)
     Ok(())
 }
 
-/// 1, 2 and 5 times the powers of ten within the scale.
-fn loss_ticks(scales: &Scales) -> Vec<f64> {
-    let (first, last) = (scales.low.floor() as i32, scales.high.ceil() as i32);
-    let decades = (first..=last).flat_map(|power| {
-        // The text of a decimal is read back, so that 0.02 is printed as such.
-        [1, 2, 5].map(|digit| {
-            format!("{digit}e{power}")
-                .parse::<f64>()
-                .unwrap_or(f64::NAN)
-        })
-    });
-    decades
-        .filter(|tick| (scales.low..=scales.high).contains(&tick.log10()))
-        .collect()
-}
-
-/// Round steps, about six of them.
-fn step_ticks(last_step: f64) -> Vec<f64> {
-    let rough = (last_step / 6.0).max(1.0);
-    let power = 10_f64.powf(rough.log10().floor());
-    let stride = [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|digit| digit * power)
-        .find(|stride| *stride >= rough)
-        .unwrap_or(rough);
-    let count = (last_step / stride).floor() as u64;
-    (0..=count).map(|tick| tick as f64 * stride).collect()
-}
-
 /// Text as XML has it, which knows no control characters.
 fn escape(text: &str) -> String {
     printable(text)
@@ -325,12 +361,12 @@ mod tests {
     fn a_target_without_a_logarithm_is_refused_instead_of_drawn_for_ever() {
         let metrics = [train(10, 5.5)];
         for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let error = draw(&metrics, "a", Some(target)).expect_err("refused");
+            let error = draw(&metrics, "a", Some(target), LossUnit::Byte).expect_err("refused");
             let expected = format!("the target is {target}, expected more than 0 and finite");
             assert_eq!(error.to_string(), expected);
         }
         for target in [5e-324, f64::MAX] {
-            draw(&metrics, "a\u{1b}", Some(target)).expect("draws");
+            draw(&metrics, "a\u{1b}", Some(target), LossUnit::Byte).expect("draws");
         }
     }
 
@@ -338,7 +374,7 @@ mod tests {
     fn every_loss_is_a_point_within_the_frame() {
         let eval = eval(20, EvalSplit::Train);
         let metrics = [train(10, 5.5), train(20, 0.5), train(30, 0.0), eval];
-        let svg = draw(&metrics, "a < b", Some(0.0131)).expect("draws");
+        let svg = draw(&metrics, "a < b", Some(0.0131), LossUnit::Byte).expect("draws");
         assert!(svg.contains("a &lt; b") && svg.contains("target 0.0131"));
         let points = svg
             .lines()
@@ -353,7 +389,7 @@ mod tests {
                 "the run has measured no loss that is finite and above 0",
             ),
         ] {
-            let error = draw(metrics, "empty", None).expect_err("nothing to draw");
+            let error = draw(metrics, "empty", None, LossUnit::Byte).expect_err("nothing to draw");
             assert_eq!(error.to_string(), expected);
         }
     }
@@ -366,31 +402,74 @@ mod tests {
         assert_eq!(n_points(&[held_out.clone(), held_out, of_train]), 2);
     }
 
+    fn run(name: &str, metrics: Vec<Metric>, unit: LossUnit) -> NamedRun {
+        let name = name.to_owned();
+        NamedRun {
+            name,
+            metrics,
+            unit,
+        }
+    }
+
     #[test]
     fn runs_are_drawn_beside_each_other() {
-        let run = |name: &str, loss| (name.to_owned(), vec![train(10, loss), train(20, 0.5)]);
-        let svg = draw_runs(&[run("a<", 5.5), run("b", 4.0)], "two").expect("draws");
+        let of = |name: &str, loss| {
+            let metrics = vec![train(10, loss), train(20, 0.5)];
+            run(name, metrics, LossUnit::Token)
+        };
+        let svg = draw_runs(&[of("a<", 5.5), of("b", 4.0)], "two").expect("draws");
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.contains("a&lt;") && svg.contains(">b<"));
-        let error =
-            draw_runs(&[run("a", 5.5), ("new".to_owned(), Vec::new())], "").expect_err("empty");
+        assert!(svg.contains("loss per token (nats)"));
+        let empty = run("new", Vec::new(), LossUnit::Token);
+        let error = draw_runs(&[of("a", 5.5), empty], "").expect_err("empty");
         assert_eq!(error.to_string(), "new: has measured no loss yet");
     }
 
     #[test]
-    fn ticks_are_round() {
-        assert_eq!(
-            step_ticks(1200.0),
-            [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0]
-        );
-        let scales = Scales {
-            last_step: 1.0,
-            low: -2.0,
-            high: 0.5,
-        };
-        assert_eq!(
-            loss_ticks(&scales),
-            [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
-        );
+    fn the_loss_is_named_by_what_it_is_a_mean_over() {
+        let metrics = [train(10, 5.5), train(20, 0.5)];
+        for (format, label) in [
+            (Format::Text, "loss per byte (nats)"),
+            (Format::AsciiPairs, "loss per byte (nats)"),
+            (Format::Shards, "loss per token (nats)"),
+            (Format::Digits, "loss per image (nats)"),
+        ] {
+            let svg = draw(&metrics, "", None, LossUnit::of(format)).expect("draws");
+            assert!(svg.contains(label), "{format:?}");
+        }
+        let runs = [("a", LossUnit::Token), ("b", LossUnit::Byte)];
+        let runs = runs.map(|(name, unit)| run(name, metrics.to_vec(), unit));
+        let svg = draw_runs(&runs, "two").expect("draws");
+        assert!(svg.contains("loss per byte or token (nats)"));
+        assert!(svg.contains(">a (per token)<") && svg.contains(">b (per byte)<"));
+    }
+
+    /// Steps and losses of runs as they are: long and short ones, ones that hardly move, and one loss alone.
+    #[test]
+    fn no_axis_has_fewer_than_three_marks() {
+        let losses = [
+            (5.5, 5.4),
+            (3.0, 3.0),
+            (2.05, 2.31),
+            (1e-7, 0.9),
+            (11.0, 0.4),
+        ];
+        for (first, last) in losses {
+            for last_step in [1, 2, 3, 13, 25, 131, 999, 1_000_000] {
+                let metrics = [train(1, first), train(last_step, last)];
+                let svg = draw(&metrics, "", None, LossUnit::Token).expect("draws");
+                let marks = |colour: &str| {
+                    let mark = format!("stroke=\"{colour}\"/><text");
+                    svg.matches(&mark).count()
+                };
+                for n_marks in [marks("#e2e8f0"), marks("#94a3b8")] {
+                    assert!(
+                        (3..=16).contains(&n_marks),
+                        "{n_marks} marks of {first} to {last} over {last_step} steps"
+                    );
+                }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_train::curve::{draw, draw_runs};
+use hlx_train::curve::{LossUnit, NamedRun, draw, draw_runs};
 use hlx_train::model_folder::files_of;
 use hlx_train::run::{RunFolder, read_metrics};
 
@@ -37,8 +37,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             );
             let named = runs.iter().map(|run| {
                 let name = run.file_name().unwrap_or(run.as_os_str());
-                let metrics = read_metrics(&RunFolder::open(run)?.metrics_path())?;
-                Ok((name.to_string_lossy().into_owned(), metrics))
+                let folder = RunFolder::open(run)?;
+                Ok(NamedRun {
+                    name: name.to_string_lossy().into_owned(),
+                    metrics: read_metrics(&folder.metrics_path())?,
+                    unit: LossUnit::of(folder.config()?.data.format),
+                })
             });
             let title = arguments.title.as_deref().unwrap_or("evaluations");
             draw_runs(&named.collect::<Result<Vec<_>>>()?, title)?
@@ -82,5 +86,6 @@ fn of_run(run: &Path, arguments: &Arguments) -> Result<String> {
         arguments
             .target
             .or(config.train.target_loss.filter(|target| *target > 0.0)),
+        LossUnit::of(config.data.format),
     )
 }
