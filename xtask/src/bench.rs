@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: builds the benchmark program and runs it.
 
 use crate::Outcome;
-use crate::command::{self, step};
+use crate::command;
 
 pub const HELP: &str = "\
 cargo xtask bench [--kernel NAME] [--device D] [--csv FILE] [--compare OLD.csv] [OPTIONS]
@@ -23,10 +23,7 @@ The same cases under criterion: `cargo bench -p hlx-bench -- NAME`.";
 
 pub fn run(args: &[String]) -> Outcome {
     const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-bench", "--bin", "hlx-bench"];
-    step("building hlx-bench", || {
-        let mut build = command::quiet_cargo(&["build"]);
-        command::succeed("the build", build.args(PROGRAM))
-    })?;
+    command::build("hlx-bench", &PROGRAM[1..])?;
     let manifest = command::root().join("Cargo.toml");
     let mut bench = command::cargo(&["run", "--quiet"]);
     bench

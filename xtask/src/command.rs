@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 /// The root of the repository, from any current folder.
 pub fn root() -> PathBuf {
@@ -103,6 +104,32 @@ pub fn on_path(program: &str) -> bool {
     };
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|dir| dir.join(&file).is_file())
+}
+
+/// Seconds between two lines of a build that nobody watches on a terminal.
+const STILL_BUILDING: Duration = Duration::from_secs(30);
+
+/// Builds a program of the workspace as a step. On a terminal Cargo shows how far it is; elsewhere a line every half
+/// minute says that it goes on.
+pub fn build(what: &str, args: &[&str]) -> Result<(), String> {
+    step(&format!("building {what}"), || {
+        let (done, waits) = mpsc::channel::<()>();
+        let watched = stderr().is_terminal();
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !watched
+                    && waits.recv_timeout(STILL_BUILDING) == Err(RecvTimeoutError::Timeout)
+                {
+                    let seconds = begun.elapsed().as_secs();
+                    eprintln!("xtask: still building {what} after {seconds} s (the first build takes minutes)");
+                }
+            });
+            let built = succeed("the build", quiet_cargo(&["build", "--release"]).args(args));
+            drop(done);
+            built
+        })
+    })
 }
 
 /// Prints what is done, does it, and prints how long it took.

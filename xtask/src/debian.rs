@@ -46,11 +46,7 @@ pub fn run(args: &[String]) -> Outcome {
     }
     let root = command::root().join(format!("target/debian-{suite}"));
     step(&format!("Debian {suite}"), || make(&root, (suite, mirror)))?;
-    step("building hlx", || {
-        let mut build = command::quiet_cargo(&["build"]);
-        let program = ["--release", "-p", "hlx-train", "--bin", "hlx"];
-        command::succeed("the build", build.args(program))
-    })?;
+    command::build("hlx", &["-p", "hlx-train", "--bin", "hlx"])?;
     copy(&command::built("hlx"), &root.join("hlx"))?;
     let config = command::root().join("configs/ascii-pairs.toml");
     copy(&config, &root.join("config.toml"))?;

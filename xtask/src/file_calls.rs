@@ -102,7 +102,7 @@ const MAY_WRITE: [(&str, &str); 18] = [
     ),
 ];
 
-const MAY_READ: [(&str, &str); 6] = [
+const MAY_READ: [(&str, &str); 7] = [
     ("benches/src/", "tables that it has written"),
     (
         "crates/hlx-core/src/cpu.rs",
@@ -112,6 +112,10 @@ const MAY_READ: [(&str, &str); 6] = [
     (
         "crates/hlx-core/src/machine.rs",
         "the system's file of memory",
+    ),
+    (
+        "crates/hlx-core/src/no_gpu.rs",
+        "asks whether this user may open a device, and reads nothing of it",
     ),
     (
         "crates/hlx-ranks/src/",

@@ -36,7 +36,7 @@ const FLOORS: [&[&str]; 9] = [
     &["fusion", "launch", "timing", "unread", "view", "watched"],
     &["cpu_stream", "vulkan"],
     &["context", "graph"],
-    &["dispatch", "peak"],
+    &["dispatch", "no_gpu", "peak"],
     &["probe"],
     &["open", "testing"],
 ];

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Outcome;
-use crate::command::{self, step};
+use crate::command;
 use crate::mpi::{LAUNCHERS, Launcher};
 use crew::Crew;
 use place::{Ended, Place};
@@ -108,11 +108,8 @@ pub fn run(args: &[String]) -> Outcome {
         options.devices = vec!["cpu"];
     }
     let root = command::root();
-    let program = step("building hlx", || {
-        let mut build = command::quiet_cargo(&["build", "--release", "-p", "hlx-train"]);
-        command::succeed("the build", build.args(["--bin", "hlx"]))?;
-        Ok(command::built("hlx"))
-    })?;
+    command::build("hlx", &["-p", "hlx-train", "--bin", "hlx"])?;
+    let program = command::built("hlx");
     if options.verb.is_some() {
         options.devices = vec!["cpu"];
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask train`: builds `hlx` and runs the main job.
 
 use crate::Outcome;
-use crate::command::{self, step};
+use crate::command;
 
 pub const HELP: &str = "\
 cargo xtask train [CONFIG.toml] [--device D] [OPTIONS OF hlx train]
@@ -23,10 +23,7 @@ pub fn run(args: &[String]) -> Outcome {
         ),
     };
     const PROGRAM: [&str; 5] = ["--release", "-p", "hlx-train", "--bin", "hlx"];
-    step("building hlx", || {
-        let mut build = command::quiet_cargo(&["build"]);
-        command::succeed("the build", build.args(PROGRAM))
-    })?;
+    command::build("hlx", &PROGRAM[1..])?;
     let manifest = root.join("Cargo.toml");
     let mut hlx = command::cargo(&["run", "--quiet"]);
     hlx.args(PROGRAM)

@@ -27,6 +27,7 @@ mod launch;
 mod machine;
 mod memory;
 mod multiversion;
+mod no_gpu;
 mod open;
 mod peak;
 mod printable;
@@ -62,6 +63,7 @@ pub use launch::{
 };
 pub use memory::{Buffer, MemoryArena, MemoryStatistics, TensorPool, last_moment, next_moment};
 #[doc(hidden)]
+pub use no_gpu::why_no_gpu;
 pub use peak::MULTIPLY_ADD;
 pub use printable::{PrintableStream, printable, printable_lines};
 pub use probe_report::{ProbeCheck, ProbeReport};

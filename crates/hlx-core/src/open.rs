@@ -9,6 +9,7 @@ use crate::device::{DeviceInfo, DeviceKind, Selector, cpu_info};
 use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
+use crate::no_gpu::why_no_gpu;
 use crate::probe;
 use crate::tuning::Tuning;
 use crate::vulkan::{self, Pace, VulkanDevice, VulkanStream};
@@ -140,13 +141,17 @@ fn vulkan_devices() -> Vec<DeviceInfo> {
     })
 }
 
-fn no_such_device(asked: &str, reason: Option<&CoreError>) -> CoreError {
+fn no_such_device(asked: &str, error: Option<&CoreError>) -> CoreError {
     let names: Vec<String> = Context::devices().iter().map(ToString::to_string).collect();
-    let why = reason
-        .map(|error| format!(" ({error})"))
-        .unwrap_or_default();
+    let why = why_no_gpu().map(|why| format!("no Vulkan GPU: {why}"));
+    let error = error.map(ToString::to_string);
+    let reasons: Vec<String> = why.into_iter().chain(error).collect();
+    let reasons = match reasons.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", reasons.join("; ")),
+    };
     CoreError::NoSuchDevice {
         asked: asked.to_owned(),
-        available: format!("there is {}{why}", names.join(", ")),
+        available: format!("there is {}{reasons}", names.join(", ")),
     }
 }

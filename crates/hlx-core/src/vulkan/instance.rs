@@ -11,7 +11,7 @@ use vulkano::instance::debug::{
     DebugUtilsMessengerCallback, DebugUtilsMessengerCreateInfo, ValidationFeatureEnable,
 };
 use vulkano::instance::{Instance, InstanceCreateFlags, InstanceCreateInfo, InstanceExtensions};
-use vulkano::{Version, VulkanLibrary, VulkanObject};
+use vulkano::{Validated, Version, VulkanError, VulkanLibrary, VulkanObject};
 
 use crate::environment;
 use crate::error::CoreError;
@@ -52,10 +52,23 @@ pub(super) fn shared() -> Result<Arc<Instance>, CoreError> {
     Ok(Arc::clone(&shared.instance))
 }
 
+/// Whether the system has Vulkan's loader.
+pub(crate) fn has_loader() -> bool {
+    VulkanLibrary::new().is_ok()
+}
+
 fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
     CoreError::Vulkan {
         during: during.to_owned(),
         reason: reason.to_string(),
+    }
+}
+
+/// What an error says of itself, which prints only that it is one.
+fn reason(error: &Validated<VulkanError>) -> String {
+    match error {
+        Validated::Error(error) => error.to_string(),
+        Validated::ValidationError(error) => error.to_string(),
     }
 }
 
@@ -77,7 +90,7 @@ fn create() -> Result<Shared, CoreError> {
         add_validation(&library, &mut info)?;
     }
     let instance = Instance::new(library, info)
-        .map_err(|error| vulkan_error("create the Vulkan instance", error))?;
+        .map_err(|error| vulkan_error("create the Vulkan instance", reason(&error)))?;
     let messenger = validate.then(|| listen(&instance)).transpose()?;
     Ok(Shared {
         instance,
@@ -89,7 +102,7 @@ fn create() -> Result<Shared, CoreError> {
 fn listen(instance: &Arc<Instance>) -> Result<DebugUtilsMessenger, CoreError> {
     let during = "listen to the validation layer";
     let messenger = DebugUtilsMessenger::new(Arc::clone(instance), messenger_info())
-        .map_err(|error| vulkan_error(during, error))?;
+        .map_err(|error| vulkan_error(during, reason(&error)))?;
     let data = ash::vk::DebugUtilsMessengerCallbackDataEXT::default()
         .message_id_name(SELF_TEST)
         .message(SELF_TEST);

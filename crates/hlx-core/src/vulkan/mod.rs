@@ -26,6 +26,7 @@ use vulkano::{Validated, VulkanError};
 pub(crate) use arguments::Arguments;
 pub(crate) use device::{Modes, VulkanDevice, list};
 pub(crate) use dots::DotProducts;
+pub(crate) use instance::has_loader;
 pub use instance::validation_messages;
 pub(crate) use pace::{Groups, Pace};
 pub(crate) use pipeline::Pipeline;

@@ -11,7 +11,7 @@ use crate::generate::DrawingArguments;
 use crate::numbers::{MAX_TOKENS, within};
 use crate::print::Streamed;
 use crate::weights::WeightsArguments;
-use crate::{DeviceArgument, print};
+use crate::{DeviceArgument, next, print};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -49,6 +49,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &sampling,
     )?;
     let folder = || arguments.model.display().to_string();
+    ensure!(
+        model.tokenizer.chat_template().is_some(),
+        "{}: has no chat template, which lays a conversation out as text; {} goes on from a text",
+        folder(),
+        next::generate(&arguments.model, "TEXT")
+    );
     let conversation = Conversation::new(&model, arguments.system.as_deref());
     let mut conversation = conversation.with_context(folder)?;
     let ends = model.end_tokens.clone();

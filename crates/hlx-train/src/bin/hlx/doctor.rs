@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use hlx_core::{Context, DeviceInfo, DeviceKind};
+use hlx_core::{Context, DeviceInfo, DeviceKind, why_no_gpu};
 use hlx_kernels::integer::{
     IntegerProduct, Preparation, Prepared, Width, instructions, integer_product,
 };
@@ -60,6 +60,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 }
             }
         }
+    }
+    if let Some(why) = why_no_gpu() {
+        say!("\nno Vulkan GPU: {why}")?;
     }
     let chosen = Context::open_from_env("auto")?;
     say!("\nwithout --device, programs run on {}", chosen.info())

@@ -18,6 +18,7 @@ use hlx_train::task::{PreparedRows, Task, Tokens};
 use hlx_train::trained::open_task;
 
 use crate::DeviceArgument;
+use crate::next;
 use crate::numbers::{MAX_TOKENS, within};
 use crate::output::output;
 use crate::print::say;
@@ -177,7 +178,22 @@ impl Arguments {
     fn evaluate_folder(&self) -> Result<()> {
         let folder = self.run.display();
         let data = self.data.as_ref();
-        let data = data.with_context(|| format!("--data: {folder} is no run, and has no data"))?;
+        let data = data.with_context(|| {
+            let tokenizer = self.run.to_string_lossy();
+            let prepare = [
+                "data",
+                "prepare",
+                "FILE",
+                "--tokenizer",
+                &tokenizer,
+                "--out",
+                "TOKENS",
+            ];
+            format!(
+                "--data: {folder} is no run, and has no data: {} and then --data TOKENS",
+                next::command(&prepare)
+            )
+        })?;
         ensure!(
             !self.held_out,
             "--held-out: {folder} is no run, and holds no sample out"
@@ -279,7 +295,9 @@ impl Arguments {
         let samples = task.split(config.data.eval_fraction, config.seed).eval;
         ensure!(
             !samples.is_empty(),
-            "--held-out: the run holds no sample out"
+            "--held-out: the run holds no sample out (`data.eval_fraction` of its configuration does); \
+             {} measures the loss on what it was trained on",
+            next::eval(&self.run, &[])
         );
         Ok(samples)
     }

@@ -12,6 +12,7 @@ use hlx_train::sample::Sampling;
 use hlx_train::trained::Trained;
 
 use crate::DeviceArgument;
+use crate::next;
 use crate::numbers::{MAX_TEXTS, MAX_TOKENS, within};
 use crate::print::{self, Streamed, say};
 use crate::weights::WeightsArguments;
@@ -44,7 +45,7 @@ pub struct Arguments {
     /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
     model: PathBuf,
     /// The text to go on from, or the input to answer; may be given several times.
-    #[arg(long, value_name = "TEXT", required_unless_present = "prompts")]
+    #[arg(long, value_name = "TEXT")]
     prompt: Vec<String>,
     /// A file with a prompt in each line; empty lines are skipped.
     #[arg(long, value_name = "FILE")]
@@ -175,6 +176,11 @@ impl Arguments {
             prompts.extend(lines.map(str::to_owned));
             ensure!(!prompts.is_empty(), "{}: holds no prompt", path.display());
         }
+        ensure!(
+            !prompts.is_empty(),
+            "--prompt: there is no text to go on from or to answer: {}",
+            next::generate(&self.model, "TEXT")
+        );
         Ok(prompts)
     }
 }

@@ -15,6 +15,7 @@ mod interrupt;
 mod log;
 mod logits;
 mod lora;
+mod next;
 mod numbers;
 mod output;
 mod perplexity;

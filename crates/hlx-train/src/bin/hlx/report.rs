@@ -7,6 +7,7 @@ use hlx_train::image_report::{report_images, reported, write_report};
 use hlx_train::run::Checkpoint;
 use hlx_train::train::{Outcome, Trainer};
 
+use crate::next;
 use crate::print::say;
 
 /// Pairs answered at most; a larger corpus is sampled evenly.
@@ -63,7 +64,16 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
     }
     say!("\nparameters {}", outcome.digests.parameters)?;
     say!("optimizer  {}", outcome.digests.optimizer)?;
-    say!("run        {}", trainer.folder().path().display())
+    let run = trainer.folder().path();
+    say!("run        {}", run.display())?;
+    let next = match trainer.task().is_language() {
+        true => {
+            let input = answers.first().map(|answer| answer.input.as_str());
+            next::generate(run, input.unwrap_or("TEXT"))
+        }
+        false => next::eval(run, &[]),
+    };
+    say!("next       {next}")
 }
 
 /// Of a classifier: the confusion matrix over the images held out, or else over those trained on; it

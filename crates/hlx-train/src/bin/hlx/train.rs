@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, DeviceKind};
+use hlx_core::{Context, DeviceKind, why_no_gpu};
 use hlx_train::config::{Config, Format, Override};
 use hlx_train::ranks::{Group, RankPlace, agreed_on, check_count, check_program, local_rank};
 use hlx_train::run::{EvalSplit, Metric, latest_folder};
@@ -508,17 +508,9 @@ fn line_of(metric: &Metric) -> String {
 }
 
 /// Says why the CPU device runs where `auto` would rather have had a GPU.
-fn why_cpu(ctx: &Context) -> &'static str {
-    let has_gpu = || {
-        Context::devices()
-            .iter()
-            .any(|info| info.kind == DeviceKind::VulkanGpu)
-    };
-    if ctx.is_cpu() && !has_gpu() {
-        " (no Vulkan GPU found)"
-    } else {
-        ""
-    }
+fn why_cpu(ctx: &Context) -> String {
+    let why = ctx.is_cpu().then(why_no_gpu).flatten();
+    why.map_or_else(String::new, |why| format!(" (no Vulkan GPU: {why})"))
 }
 
 /// 3323392 as 3,323,392.
