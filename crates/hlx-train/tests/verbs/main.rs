@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod escapes;
+mod next;
 mod numbers;
 #[cfg(unix)]
 mod output;

@@ -36,11 +36,6 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let sampling = arguments.drawing.sampling()?;
-    let stdin = std::io::stdin();
-    ensure!(
-        stdin.is_terminal() && std::io::stdout().is_terminal(),
-        "a conversation needs a terminal; hlx generate answers a prompt without one"
-    );
     let ctx = arguments.device.open()?;
     let model = TextModel::open_to_write(
         &ctx,
@@ -54,6 +49,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "{}: has no chat template, which lays a conversation out as text; {} goes on from a text",
         folder(),
         next::generate(&arguments.model, "TEXT")
+    );
+    let stdin = std::io::stdin();
+    ensure!(
+        stdin.is_terminal() && std::io::stdout().is_terminal(),
+        "a conversation needs a terminal; hlx generate answers a prompt without one"
     );
     let conversation = Conversation::new(&model, arguments.system.as_deref());
     let mut conversation = conversation.with_context(folder)?;
