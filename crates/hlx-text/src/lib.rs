@@ -27,7 +27,7 @@ mod shards;
 mod tokenizer;
 
 pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Windows};
-pub use chat::{ChatTemplate, Message};
+pub use chat::{ChatInput, ChatTemplate, ChatValue, Message};
 pub use error::TextError;
 pub use prepare::{
     Companion, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat, characters_of_files,

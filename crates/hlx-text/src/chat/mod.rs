@@ -6,21 +6,24 @@
 
 mod bounds;
 mod generation;
+mod input;
 mod library;
 mod names;
 mod rewrite;
 mod values;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Error, ErrorKind, Value, context};
-use serde::{Deserialize, Serialize};
+use minijinja::{Environment, Error, ErrorKind, Value};
 
 use crate::guard::guarded;
 use crate::{Result, TextError, Tokenizer};
 use generation::{MARKS, mark_generation, take_marks};
+use input::Pairs;
+pub use input::{ChatInput, ChatValue, Message};
 use values::{MAX_TEXT_BYTES, Size};
 
 /// Steps that a template may take: more than thousands of messages take. The engine counts 64 bytes that are made
@@ -30,33 +33,6 @@ const FUEL: u64 = 5_000_000;
 const MAX_RECURSION: usize = 200;
 /// The template's name in messages.
 const NAME: &str = "chat_template";
-
-/// A message of a conversation. Other keys than role and content are kept for the template.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Message(Value);
-
-impl Message {
-    /// Makes a message.
-    pub fn new(role: &str, content: &str) -> Self {
-        Self(context! { role => role, content => content })
-    }
-
-    /// Who speaks; empty where the message has no role.
-    pub fn role(&self) -> String {
-        self.text("role")
-    }
-
-    /// What is said, where it is a text; else empty.
-    pub fn content(&self) -> String {
-        self.text("content")
-    }
-
-    fn text(&self, key: &str) -> String {
-        let value = self.0.get_attr(key).unwrap_or_default();
-        value.as_str().unwrap_or_default().to_owned()
-    }
-}
 
 /// A template that lays messages out as text, as `apply_chat_template` of `transformers`: the same
 /// names (`messages`, `add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`) and the same white
@@ -124,54 +100,91 @@ impl ChatTemplate {
     /// Lays messages out; `add_generation_prompt` puts the beginning of an answer behind them.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for messages that are larger than the bounds allow, with what the template raised, what it does that templates cannot, or which bound of
-    /// steps, elements or text it passes.
+    /// As [`ChatTemplate::render_input`].
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
-        let text = self.rendered(messages, add_generation_prompt)?;
+        let mut input = ChatInput::of(messages);
+        input.add_generation_prompt = add_generation_prompt;
+        self.render_input(&input)
+    }
+
+    /// Lays a conversation with its tools, documents and variables out.
+    ///
+    /// # Errors
+    /// [`TextError::Argument`] for what is larger than the bounds allow, for messages, tools and documents that are
+    /// no objects, with what the template raised, what it does that templates cannot, or which bound of steps, elements
+    /// or text it passes.
+    pub fn render_input(&self, input: &ChatInput) -> Result<String> {
+        let text = self.rendered(input)?;
         Ok(match self.marks_generation {
             true => text.replace(MARKS, ""),
             false => text,
         })
     }
 
-    fn rendered(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
-        let messages: Value = messages.iter().map(|message| message.0.clone()).collect();
-        Size::of(&messages).map_err(failed)?;
-        if self.marks_generation && values::holds(&messages, &MARKS) {
-            let reason =
-                "a message holds U+10FFFC or U+10FFFD, which mark the answers of this template";
+    fn rendered(&self, input: &ChatInput) -> Result<String> {
+        let given = input.values()?;
+        let values = self.with_tokens(given).into_iter();
+        let pairs = values.map(|(name, value)| (name.into(), value));
+        let values = Value::from_object(Pairs(pairs.collect()));
+        Size::of(&values).map_err(failed)?;
+        if self.marks_generation && values::holds(&values, &MARKS) {
+            let reason = "the conversation holds U+10FFFC or U+10FFFD, which mark the answers of this template";
             return Err(TextError::argument(NAME, reason));
         }
-        let values = context! {
-            messages => messages,
-            add_generation_prompt => add_generation_prompt,
-            bos_token => self.bos_token.as_str(),
-            eos_token => self.eos_token.as_str(),
-        };
         let text = guarded(|| written(&self.environment, values));
         text.unwrap_or_else(|panic| Err(broken(&panic)))
             .map_err(failed)
     }
 
-    /// Lays messages out and returns the byte ranges that a model is to be trained on: the template's
+    /// Adds the special tokens, where no variable of the user has their names.
+    fn with_tokens(&self, mut values: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+        for (name, token) in [
+            ("bos_token", &self.bos_token),
+            ("eos_token", &self.eos_token),
+        ] {
+            values
+                .entry(name.to_owned())
+                .or_insert_with(|| token.as_str().into());
+        }
+        values
+    }
+
+    /// Lays messages out and returns the byte ranges that a model is to be trained on.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render_input_for_training`].
+    pub fn render_for_training(&self, messages: &[Message]) -> Result<(String, Vec<Range<usize>>)> {
+        self.render_input_for_training(&ChatInput::of(messages))
+    }
+
+    /// Lays a conversation out and returns the byte ranges that a model is to be trained on: the template's
     /// `{% generation %}` blocks, or, without any, what the template adds to the prompt for each
     /// message of the assistant.
     ///
     /// # Errors
-    /// As [`ChatTemplate::render`]; a template without blocks that lays earlier messages out in another way
+    /// As [`ChatTemplate::render_input`]; a template without blocks that lays earlier messages out in another way
     /// once later ones follow.
-    pub fn render_for_training(&self, messages: &[Message]) -> Result<(String, Vec<Range<usize>>)> {
-        let text = self.rendered(messages, false)?;
+    pub fn render_input_for_training(
+        &self,
+        input: &ChatInput,
+    ) -> Result<(String, Vec<Range<usize>>)> {
+        let whole = |n: usize, add_generation_prompt: bool| {
+            let mut part = input.clone();
+            part.messages.truncate(n);
+            part.add_generation_prompt = add_generation_prompt;
+            self.rendered(&part)
+        };
+        let text = whole(input.messages.len(), false)?;
         if self.marks_generation {
             return Ok(take_marks(&text));
         }
         let mut answers = Vec::new();
-        for (at, message) in messages.iter().enumerate() {
+        for (at, message) in input.messages.iter().enumerate() {
             if message.role() != "assistant" {
                 continue;
             }
-            let prompt = self.rendered(&messages[..at], true)?;
-            let answer = self.rendered(&messages[..=at], false)?;
+            let prompt = whole(at, true)?;
+            let answer = whole(at + 1, false)?;
             let end = answers.last().map_or(0, |last: &Range<usize>| last.end);
             let grows = answer.starts_with(&prompt) && text.starts_with(&answer);
             let follows = grows && prompt.len() >= end;
