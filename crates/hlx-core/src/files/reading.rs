@@ -14,6 +14,13 @@ use crate::machine;
 pub const MAX_SETTINGS: u64 = 256 << 20;
 /// The most bytes of a file of data that is read as a whole: arrays, pairs, images, state.
 pub const MAX_DATA: u64 = 64 << 30;
+/// What is said of a file in whose place git-lfs has left a pointer.
+pub const IS_LFS_POINTER: &str =
+    "is a pointer of git-lfs, not the file itself: run `git lfs pull` in its folder";
+/// How every version of git-lfs begins a pointer.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+/// The byte-order mark of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The name that asks for standard input.
 const STANDARD_INPUT: &str = "/dev/stdin";
 
@@ -54,12 +61,35 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     read_at_most(path, MAX_DATA)
 }
 
+/// Whether a file that begins with these bytes is a pointer of git-lfs: the few lines that a clone without
+/// `git lfs` has in place of a large file.
+pub fn is_lfs_pointer(start: &[u8]) -> bool {
+    start.starts_with(LFS_POINTER)
+}
+
 /// Reads all of a file of settings.
 ///
 /// # Errors
-/// As [`open`]; more than [`MAX_SETTINGS`] bytes.
+/// As [`open`]; more than [`MAX_SETTINGS`] bytes; a pointer of git-lfs.
 pub fn read_settings(path: &Path) -> Result<Vec<u8>> {
-    read_at_most(path, MAX_SETTINGS)
+    let bytes = read_at_most(path, MAX_SETTINGS)?;
+    match is_lfs_pointer(&bytes) {
+        true => Err(Error::new(ErrorKind::InvalidData, IS_LFS_POINTER)),
+        false => Ok(bytes),
+    }
+}
+
+/// As [`read_settings`], of JSON: the byte-order mark that some editors write first is left out, which a parser
+/// of JSON would refuse.
+///
+/// # Errors
+/// As [`read_settings`].
+pub fn read_json(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = read_settings(path)?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
 }
 
 /// As [`read_settings`], of text.

@@ -435,3 +435,38 @@ fn files_behind_the_limit_of_open_ones_are_opened_for_each_read() {
     let changed = sources[599].read(0..2).expect_err("changed");
     assert_eq!(changed.to_string(), "was changed while it was in use");
 }
+
+#[test]
+fn a_pointer_of_git_lfs_is_no_file_of_settings() -> Result<()> {
+    let folder = Folder::new("pointer");
+    let path = folder.join("config.json");
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    fs::write(&path, pointer)?;
+    for error in [
+        read_settings(&path).expect_err("a pointer"),
+        read_json(&path).expect_err("a pointer"),
+        read_settings_text(&path).expect_err("a pointer"),
+    ] {
+        assert_eq!(error.to_string(), IS_LFS_POINTER);
+    }
+    assert!(is_lfs_pointer(pointer.as_bytes()));
+    assert!(!is_lfs_pointer(b"version https://") && !is_lfs_pointer(b"{}") && !is_lfs_pointer(b""));
+    Ok(())
+}
+
+#[test]
+fn a_byte_order_mark_before_json_is_left_out() -> Result<()> {
+    let folder = Folder::new("mark");
+    let path = folder.join("config.json");
+    for (written, expected) in [
+        (&b"\xef\xbb\xbf{}"[..], &b"{}"[..]),
+        (b"{}", b"{}"),
+        (b"\xef\xbb\xbf", b""),
+        (b"\xef\xbb{}", b"\xef\xbb{}"),
+    ] {
+        fs::write(&path, written)?;
+        assert_eq!(read_json(&path)?, expected);
+        assert_eq!(read_settings(&path)?, written);
+    }
+    Ok(())
+}
