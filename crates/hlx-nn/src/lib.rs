@@ -61,8 +61,9 @@ pub use forward_context::ForwardContext;
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};
 pub use hugging_face::{
-    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_files, hugging_face_tensors,
-    import_hugging_face, import_hugging_face_as, is_exported_config, read_hugging_face_config,
+    NamedTensor, export_hugging_face, hugging_face_dtype, hugging_face_files, hugging_face_notes,
+    hugging_face_tensors, import_hugging_face, import_hugging_face_as, is_exported_config,
+    read_hugging_face_config,
 };
 pub use init::Init;
 pub use language_model::{

@@ -84,7 +84,8 @@ pub fn load_model(ctx: &Context, folder: &Path) -> Result<Model<Transformer>> {
 
 /// Reads the bytes of `config.json` of a folder that [`save_model`] wrote.
 pub(crate) fn read_config(folder: &Path) -> Result<Vec<u8>> {
-    read(&files::place(folder, CONFIG_FILE))
+    let path = files::place(folder, CONFIG_FILE);
+    files::read_json(&path).map_err(|error| NnError::file(&path, error))
 }
 
 /// Fails for more parameters than the file of a folder can hold, before they have memory.

@@ -3,8 +3,14 @@
 //! The references are `fixtures/causal/*.safetensors`, made by `fixtures/make_causal.py`; neither PyTorch
 //! nor `transformers` is needed here. Weights are made on both sides from names and a counter.
 
+#[path = "causal_hugging_face/configs.rs"]
+mod configs;
+#[path = "causal_hugging_face/folders.rs"]
+mod folders;
 #[path = "causal_hugging_face/refused.rs"]
 mod refused;
+#[path = "causal_hugging_face/tied.rs"]
+mod tied;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,6 +123,10 @@ fn weights(name: &str, shape: &[usize], around_zero: bool) -> Vec<f32> {
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
 
 fn made(fixture: &Fixture, name: &str) -> Tensors {
+    made_of(&fixture.tensors, name)
+}
+
+fn made_of(tensors: &BTreeMap<String, Vec<usize>>, name: &str) -> Tensors {
     let bytes = |tensor: &str, shape: &[usize]| {
         let values = weights(tensor, shape, name.starts_with("gemma"));
         values
@@ -124,8 +134,8 @@ fn made(fixture: &Fixture, name: &str) -> Tensors {
             .flat_map(|value| value.to_le_bytes())
             .collect()
     };
-    let tensors = fixture.tensors.iter();
     tensors
+        .iter()
         .map(|(tensor, shape)| (tensor.clone(), (shape.clone(), bytes(tensor, shape))))
         .collect()
 }

@@ -245,9 +245,15 @@ impl Rotary {
 impl RopeScaling {
     /// YaRN's factor of sines and cosines where none is given: 0.1 ln(factor) + 1.
     pub fn yarn_attention_factor(factor: f64) -> f64 {
+        Self::yarn_scale(factor, 1.0)
+    }
+
+    /// YaRN's 0.1 scale ln(factor) + 1; of two such scales (`mscale` and `mscale_all_dim`) the quotient takes the
+    /// place of [`RopeScaling::yarn_attention_factor`].
+    pub fn yarn_scale(factor: f64, scale: f64) -> f64 {
         match factor <= 1.0 {
             true => 1.0,
-            false => 0.1 * ln(factor) + 1.0,
+            false => 0.1 * scale * ln(factor) + 1.0,
         }
     }
 

@@ -1,28 +1,30 @@
 //! The tensors of a folder's safetensors files, read one at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
 use hlx_autograd::DType;
-use hlx_core::files::{self, place};
+use hlx_core::files;
 use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
+use super::which::{self, INDEX_FILE, Weights};
+use crate::Result;
 use crate::error::NnError;
 use crate::parameters::non_finite;
-use crate::{MODEL_FILE, Result};
-
-/// The list of the files of a model in several.
-const INDEX_FILE: &str = "model.safetensors.index.json";
 
 /// A header may have this many bytes, as in the safetensors crate.
 const MAX_HEADER: u64 = 100_000_000;
 
+/// The bytes that are compared at once.
+const PIECE: usize = 1 << 20;
+
 /// Where the tensors of a folder lie.
 pub(super) struct TensorFiles {
     tensors: BTreeMap<String, Entry>,
+    notes: Vec<String>,
 }
 
 /// One tensor of a file.
@@ -41,36 +43,58 @@ struct Index {
 }
 
 impl TensorFiles {
-    /// Reads the headers of `model.safetensors`, or of the files that its index names.
+    /// Reads the headers of `model.safetensors`, or, without that file, of those that its index names.
     pub fn open(folder: &Path) -> Result<Self> {
-        let mut tensors = BTreeMap::new();
-        let index_path = place(folder, INDEX_FILE);
-        if !index_path.is_file() {
-            read_header(&place(folder, MODEL_FILE), &mut tensors)?;
-            return Ok(Self { tensors });
+        match which::find(folder).map_err(|reason| NnError::file(folder, reason))? {
+            Weights::Whole(path) => Self::open_whole(folder, &path),
+            Weights::Parts(index) => Self::open_parts(folder, &index),
         }
-        let text =
-            files::read_settings(&index_path).map_err(|error| NnError::file(&index_path, error))?;
-        let index: Index =
-            serde_json::from_slice(&text).map_err(|error| NnError::file(&index_path, error))?;
-        let mut names: Vec<&String> = index.weight_map.values().collect();
-        names.sort();
-        names.dedup();
-        for name in names {
+    }
+
+    fn open_whole(folder: &Path, path: &Path) -> Result<Self> {
+        let mut tensors = BTreeMap::new();
+        read_header(path, &mut tensors)?;
+        // An old index beside it is not read for anything else, so that it may be broken.
+        let index = read_index(&files::place(folder, INDEX_FILE)).ok();
+        let left_out = index.and_then(|index| which::passed_over(&index.files()));
+        Ok(Self {
+            tensors,
+            notes: left_out.into_iter().collect(),
+        })
+    }
+
+    fn open_parts(folder: &Path, index_path: &Path) -> Result<Self> {
+        let mut tensors = BTreeMap::new();
+        let index = read_index(index_path)?;
+        for name in index.files() {
             if name.contains(['/', '\\']) {
                 let reason = format!("{name} is no name of a file beside it");
-                return Err(NnError::file(&index_path, reason));
+                return Err(NnError::file(index_path, reason));
             }
-            read_header(&folder.join(name), &mut tensors)?;
+            let path = folder.join(name);
+            if !path.exists() {
+                let reason = format!("{name}, which it names, is missing");
+                return Err(NnError::file(index_path, reason));
+            }
+            read_header(&path, &mut tensors)?;
         }
         for (tensor, file) in &index.weight_map {
             let there = tensors.get(tensor);
             if there.is_none_or(|entry: &Entry| entry.path != folder.join(file)) {
                 let reason = format!("{tensor} is not in {file}");
-                return Err(NnError::file(&index_path, reason));
+                return Err(NnError::file(index_path, reason));
             }
         }
-        Ok(Self { tensors })
+        let left_out = which::unnamed(folder, &index.files());
+        Ok(Self {
+            tensors,
+            notes: left_out.into_iter().collect(),
+        })
+    }
+
+    /// The lines that say which files are left out.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     pub fn get(&self, name: &str) -> Option<&Entry> {
@@ -94,14 +118,36 @@ impl TensorFiles {
     }
 }
 
+impl Index {
+    /// The names of the files, each once.
+    fn files(&self) -> BTreeSet<&String> {
+        self.weight_map.values().collect()
+    }
+}
+
+fn read_index(path: &Path) -> Result<Index> {
+    let text = files::read_json(path).map_err(|error| NnError::file(path, error))?;
+    serde_json::from_slice(&text).map_err(|error| NnError::file(path, error))
+}
+
 /// Notes the tensors of one file.
 fn read_header(path: &Path, tensors: &mut BTreeMap<String, Entry>) -> Result<()> {
     let fail = |reason: &dyn ToString| NnError::file(path, reason.to_string());
     let mut file = files::open(path).map_err(|error| fail(&error))?;
     let size = file.metadata().map_err(|error| fail(&error))?.len();
-    let mut head = [0; 8];
-    file.read_exact(&mut head)
-        .map_err(|_| fail(&"the file has no header"))?;
+    let mut start = Vec::new();
+    (&mut file)
+        .take(128)
+        .read_to_end(&mut start)
+        .map_err(|error| fail(&error))?;
+    if files::is_lfs_pointer(&start) {
+        return Err(fail(&files::IS_LFS_POINTER));
+    }
+    let Some(&head) = start.first_chunk::<8>() else {
+        return Err(fail(&"the file has no header"));
+    };
+    file.seek(SeekFrom::Start(8))
+        .map_err(|error| fail(&error))?;
     let length = u64::from_le_bytes(head);
     if length > MAX_HEADER || length.saturating_add(8) > size {
         let reason = format!("the header has {length} bytes, and the file has {size}");
@@ -149,6 +195,41 @@ impl Entry {
                 Err(NnError::file(&self.path, reason))
             }
         }
+    }
+
+    /// Whether two tensors have the same values.
+    pub fn equals(&self, name: &str, other: &Self, other_name: &str) -> Result<bool> {
+        if (self.n_bytes, self.dtype) == (other.n_bytes, other.dtype) {
+            return self.has_the_bytes_of(other);
+        }
+        Ok(self.read(name)? == other.read(other_name)?)
+    }
+
+    /// Compares the bytes piece by piece: the matrices are a model's largest.
+    fn has_the_bytes_of(&self, other: &Self) -> Result<bool> {
+        let opened = |entry: &Self| {
+            let fail = |error: std::io::Error| NnError::file(&entry.path, error);
+            let mut file = files::open(&entry.path).map_err(fail)?;
+            file.seek(SeekFrom::Start(entry.first)).map_err(fail)?;
+            Ok::<_, NnError>(file)
+        };
+        let (mut one, mut two) = (opened(self)?, opened(other)?);
+        let mut pieces = [vec![0; PIECE], vec![0; PIECE]];
+        let mut left = self.n_bytes;
+        while left > 0 {
+            let n = left.min(PIECE);
+            let [a, b] = &mut pieces;
+            let fail = |entry: &Self, error| NnError::file(&entry.path, error);
+            one.read_exact(&mut a[..n])
+                .map_err(|error| fail(self, error))?;
+            two.read_exact(&mut b[..n])
+                .map_err(|error| fail(other, error))?;
+            if a[..n] != b[..n] {
+                return Ok(false);
+            }
+            left -= n;
+        }
+        Ok(true)
     }
 
     /// Reads the values, all of which must be finite; f16 and bf16 become f32 exactly.

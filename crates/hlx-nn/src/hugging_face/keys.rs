@@ -2,62 +2,63 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-/// Keys that change neither logits nor gradients of the models that are read here.
-const WITHOUT_EFFECT: [&str; 29] = [
-    "_name_or_path",
-    "_sliding_window_pattern",
-    "architectures",
-    "bos_token_id",
-    "cache_implementation",
-    "chunk_size_feed_forward",
-    "dtype",
-    "eos_token_id",
-    "gradient_checkpointing",
-    "id2label",
-    "initializer_range",
-    "is_encoder_decoder",
-    "label2id",
-    "model_type",
-    "n_ctx",
-    "output_attentions",
-    "output_hidden_states",
-    "output_router_logits",
-    "pad_token_id",
-    "problem_type",
-    "return_dict",
-    "router_aux_loss_coef",
-    "task_specific_params",
-    "tokenizer_class",
-    "torch_dtype",
-    "transformers_version",
-    "unk_token_id",
-    "use_cache",
-    "reorder_and_upcast_attn",
-];
+use super::classes::Class;
+use super::harmless::{is_harmless, left_out, refusal};
+
+/// Lines that are said of a folder: statements that are not followed, and which of two is taken.
+pub(super) type Notes = Rc<RefCell<Vec<String>>>;
 
 /// An object's keys, noted as they are read.
 pub(super) struct Keys {
-    /// Null is as left out but for [`Keys::is_stated`].
+    /// Null is as left out except for [`Keys::is_stated`].
     values: Map<String, Value>,
     read: RefCell<BTreeSet<String>>,
     /// What errors put before a key's name, such as `rope_scaling.`.
     prefix: &'static str,
+    /// The class whose keys these are: those that it does not read are as left out. None of an inner object.
+    class: Option<&'static Class>,
+    notes: Notes,
 }
 
 impl Keys {
-    pub fn new(values: Map<String, Value>, prefix: &'static str) -> Self {
+    /// The keys of a configuration.
+    pub fn new(values: Map<String, Value>, class: &'static Class, notes: &Notes) -> Self {
+        Self {
+            class: Some(class),
+            ..Self::inner(values, "", notes)
+        }
+    }
+
+    /// The keys of an object within a configuration.
+    pub fn inner(values: Map<String, Value>, prefix: &'static str, notes: &Notes) -> Self {
         Self {
             values,
             read: RefCell::default(),
             prefix,
+            class: None,
+            notes: Rc::clone(notes),
         }
+    }
+
+    /// Says a line of the configuration.
+    pub fn note(&self, line: impl Into<String>) {
+        self.notes.borrow_mut().push(line.into());
     }
 
     /// The value of a key.
     pub fn get(&self, name: &str) -> Option<&Value> {
+        if self.class.is_some_and(|class| !class.reads(name)) {
+            return None;
+        }
+        self.look(name)
+    }
+
+    /// The value of a key, be it one that the class does not read.
+    pub fn look(&self, name: &str) -> Option<&Value> {
         self.read.borrow_mut().insert(name.to_owned());
         self.values.get(name).filter(|value| !value.is_null())
     }
@@ -67,13 +68,57 @@ impl Keys {
         self.values.contains_key(name)
     }
 
+    /// The keys and values.
+    pub fn values(&self) -> &Map<String, Value> {
+        &self.values
+    }
+
+    /// Says that of two statements which differ one is taken, as `transformers` does.
+    pub fn settle<T: PartialEq>(&self, taken: (&str, Option<T>), other: (&str, Option<T>)) {
+        if let (Some(one), Some(two)) = (taken.1, other.1)
+            && one != two
+        {
+            let (taken, other) = (taken.0, other.0);
+            self.note(format!(
+                "`{taken}` is taken and `{other}`, which says otherwise, left out, as transformers does"
+            ));
+        }
+    }
+
+    /// Whether there is a key that nothing has read yet.
+    pub fn is_unread(&self, name: &str) -> bool {
+        let is_read = self.read.borrow().contains(name);
+        !is_read && self.values.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// These keys with the values of others, which win.
+    pub fn updated_by(&self, others: &Keys) -> Keys {
+        let mut values = self.values.clone();
+        for (name, value) in &others.values {
+            let [theirs, own] = [others, self].map(|keys| format!("{}{name}", keys.prefix));
+            self.settle((&theirs, Some(value)), (&own, self.values.get(name)));
+            values.insert(name.clone(), value.clone());
+        }
+        Keys::inner(values, self.prefix, &self.notes)
+    }
+
     fn typed<T>(
         &self,
         name: &str,
         expected: &str,
         convert: impl Fn(&Value) -> Option<T>,
     ) -> Result<Option<T>, String> {
-        let Some(value) = self.get(name) else {
+        self.converted(name, self.get(name), expected, convert)
+    }
+
+    fn converted<T>(
+        &self,
+        name: &str,
+        value: Option<&Value>,
+        expected: &str,
+        convert: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(value) = value else {
             return Ok(None);
         };
         let converted = convert(value);
@@ -90,6 +135,11 @@ impl Keys {
 
     pub fn number(&self, name: &str) -> Result<Option<f64>, String> {
         self.typed(name, "a number", Value::as_f64)
+    }
+
+    /// The number of a key, be it one that the class does not read.
+    pub fn number_of_any_class(&self, name: &str) -> Result<Option<f64>, String> {
+        self.converted(name, self.look(name), "a number", Value::as_f64)
     }
 
     pub fn truth(&self, name: &str) -> Result<Option<bool>, String> {
@@ -123,7 +173,8 @@ impl Keys {
     }
 
     pub fn object(&self, name: &str, prefix: &'static str) -> Result<Option<Keys>, String> {
-        let convert = |value: &Value| Some(Keys::new(value.as_object()?.clone(), prefix));
+        let notes = &self.notes;
+        let convert = |value: &Value| Some(Keys::inner(value.as_object()?.clone(), prefix, notes));
         self.typed(name, "an object", convert)
     }
 
@@ -160,14 +211,35 @@ impl Keys {
         }
     }
 
-    /// Refuses keys that nobody has read and that may change the result.
+    /// Goes through the keys that nobody has read: names those that the class leaves out, and refuses those that
+    /// have no known meaning and may change the result.
     pub fn finish(&self) -> Result<(), String> {
-        let read = self.read.borrow();
-        let harmless = |name: &str| {
-            WITHOUT_EFFECT.contains(&name) || name.starts_with("summary_") || read.contains(name)
+        let Some(class) = self.class else {
+            return self.finish_inner();
         };
+        let read = self.read.borrow();
+        let windows_are_off = self.values.get("use_sliding_window") == Some(&Value::Bool(false));
+        let of_windows = ["max_window_layers", "sliding_window"];
+        for (name, value) in self.values.iter().filter(|(_, value)| !value.is_null()) {
+            let is_off = windows_are_off && of_windows.contains(&name.as_str());
+            if read.contains(name) || is_off || is_harmless(name, value) {
+                continue;
+            }
+            match left_out(name, class.name) {
+                Some(line) => self.note(line),
+                None => return Err(refusal(name)),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_inner(&self) -> Result<(), String> {
+        let read = self.read.borrow();
         let stated = self.values.iter().filter(|(_, value)| !value.is_null());
-        match stated.map(|(name, _)| name).find(|name| !harmless(name)) {
+        match stated
+            .map(|(name, _)| name)
+            .find(|name| !read.contains(*name))
+        {
             Some(name) => {
                 let prefix = self.prefix;
                 Err(format!(

@@ -1,9 +1,17 @@
 //! Folders of Hugging Face models: `config.json` and `model.safetensors`, read and written.
 
+mod classes;
 mod files;
+mod harmless;
 mod keys;
+mod layers;
 mod names;
+mod notes;
+mod object;
 mod read;
+mod rotary;
+mod tied;
+mod which;
 mod write;
 
 use std::collections::BTreeMap;
@@ -11,7 +19,7 @@ use std::path::Path;
 
 use hlx_autograd::DType;
 use hlx_core::Context;
-use hlx_core::files::{place, read_settings};
+use hlx_core::files::{place, read_json};
 
 use self::files::TensorFiles;
 use crate::error::NnError;
@@ -26,15 +34,43 @@ pub use self::write::{
     NamedTensor, export_hugging_face, hugging_face_files, hugging_face_tensors, is_exported_config,
 };
 
-/// Reads the shape of a model from the `config.json` of a Hugging Face folder.
+/// Reads the shape of a model from the `config.json` of a Hugging Face folder, as `transformers` does: a key counts
+/// where the class reads it, and a missing key is what the class has. Statements that are not followed, and which of
+/// two is taken, are logged, a line each. Where the configuration ties the output to the embedding and the folder's
+/// files have both with different values, the model is not tied.
 ///
 /// # Errors
 /// [`NnError::File`] naming an architecture that is not known, a key whose value is not, or a key
 /// that is not and may change the result.
 pub fn read_hugging_face_config(folder: &Path) -> Result<CausalConfig> {
+    let (config, lines) = read_with_notes(folder)?;
+    notes::say(folder, &lines);
+    Ok(config)
+}
+
+/// The lines that reading a Hugging Face folder logs: a statement that is not followed, or two of which one is
+/// taken.
+///
+/// # Errors
+/// As [`read_hugging_face_config`].
+pub fn hugging_face_notes(folder: &Path) -> Result<Vec<String>> {
+    Ok(read_with_notes(folder)?.1)
+}
+
+fn read_with_notes(folder: &Path) -> Result<(CausalConfig, Vec<String>)> {
     let path = place(folder, CONFIG_FILE);
-    let bytes = read_settings(&path).map_err(|error| NnError::file(&path, error))?;
-    read::read_config(&bytes).map_err(|reason| NnError::file(&path, reason))
+    let bytes = read_json(&path).map_err(|error| NnError::file(&path, error))?;
+    let read = read::read_config(&bytes).map_err(|reason| NnError::file(&path, reason))?;
+    let (mut config, mut lines) = (read.config, read.notes);
+    // A folder without weights, or with broken ones, has a shape all the same; the import says what is wrong.
+    if let Ok(files) = TensorFiles::open(folder) {
+        lines.extend(files.notes().iter().cloned());
+        if config.tied_output && tied::is_untied(&files, config.architecture)? {
+            config.tied_output = false;
+            lines.push(tied::UNTIED.to_owned());
+        }
+    }
+    Ok((config, lines))
 }
 
 /// Reads a model from a Hugging Face folder: `config.json`, and `model.safetensors` or the files that
@@ -102,7 +138,7 @@ fn checked_places(folder: &Path, files: &TensorFiles, config: &CausalConfig) -> 
     CausalLm::new(&mut builder, config)?;
     let parameters = builder.declared_parameters();
     let prefix = prefix_of(config.architecture, files);
-    let places: Vec<Place> = parameters
+    let mut places: Vec<Place> = parameters
         .iter()
         .map(|parameter| place_of(config.architecture, parameter.name()))
         .map(|place| Place {
@@ -114,6 +150,9 @@ fn checked_places(folder: &Path, files: &TensorFiles, config: &CausalConfig) -> 
             ..place
         })
         .collect();
+    if config.tied_output {
+        tied::take_the_one_there(files, &mut places);
+    }
     check(folder, files, &parameters, &places, config)?;
     Ok(places)
 }
@@ -135,10 +174,16 @@ fn read_parameters(
     Ok(())
 }
 
-/// What the files leave out in front of every name: GPT-2's own ones hold the inner model alone.
+/// What the files leave out in front of every name: some hold the inner model alone.
 fn prefix_of(architecture: Architecture, files: &TensorFiles) -> &'static str {
-    let bare = architecture == Architecture::Gpt2 && files.get("wte.weight").is_some();
-    if bare { "transformer." } else { "" }
+    let (prefix, first) = match architecture {
+        Architecture::Gpt2 => ("transformer.", "wte.weight"),
+        _ => ("model.", "embed_tokens.weight"),
+    };
+    match files.get(first) {
+        Some(_) => prefix,
+        None => "",
+    }
 }
 
 /// Checks that the files have every parameter, in its shape, and nothing else.
@@ -153,15 +198,12 @@ fn check(
     for (parameter, place) in parameters.iter().zip(places) {
         let shape = stored_shape(parameter.shape(), place);
         let Some(entry) = files.get(&place.name) else {
-            return Err(NnError::file(
-                folder,
-                format!("the tensor {} is missing", place.name),
-            ));
+            return Err(NnError::file(folder, missing(&place.name)));
         };
         entry.check(&place.name, &shape)?;
         expected.insert(place.name.as_str(), ());
     }
-    let tied = |name: &str| config.tied_output && name == "lm_head.weight";
+    let tied = |name: &str| config.tied_output && name == tied::HEAD;
     let unknown = |name: &&str| !expected.contains_key(name) && !is_derived(name) && !tied(name);
     match files.names().find(unknown) {
         Some(name) => {
@@ -169,6 +211,17 @@ fn check(
             Err(NnError::file(folder, reason))
         }
         None => Ok(()),
+    }
+}
+
+/// What is said of a tensor that no file has.
+fn missing(name: &str) -> String {
+    match name == tied::HEAD {
+        true => format!(
+            "the tensor {name} is missing, and the configuration does not tie the output to the \
+             embedding (`tie_word_embeddings`)"
+        ),
+        false => format!("the tensor {name} is missing"),
     }
 }
 

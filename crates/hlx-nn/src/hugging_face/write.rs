@@ -9,8 +9,8 @@ use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Map, Value, json};
 
+use super::classes::CLASSES;
 use super::names::place_of;
-use super::read::NAMES;
 use super::{stored_shape, transposed};
 use crate::error::NnError;
 use crate::model_file::write_files;
@@ -44,7 +44,7 @@ pub fn hugging_face_files(
     let text = write_config(config)?;
     // Read again, it must be the same model: nothing is left out that the family does not have.
     let read = super::read::read_config(text.as_bytes()).map_err(refused)?;
-    if read != *config {
+    if read.config != *config {
         let reason = format!(
             "a model of {:?} cannot have this shape",
             config.architecture
@@ -61,8 +61,8 @@ pub fn hugging_face_files(
 /// Whether a `config.json` is, byte for byte, the one that [`export_hugging_face`] writes of the model that it
 /// describes: other programs write other keys.
 pub fn is_exported_config(bytes: &[u8]) -> bool {
-    let config = super::read::read_config(bytes).ok();
-    let written = config.and_then(|config| write_config(&config).ok());
+    let read = super::read::read_config(bytes).ok();
+    let written = read.and_then(|read| write_config(&read.config).ok());
     written.is_some_and(|text| text.as_bytes() == bytes)
 }
 
@@ -115,21 +115,24 @@ pub(crate) fn to_safetensors(tensors: &[NamedTensor]) -> Result<Vec<u8>> {
 
 /// The text of `config.json`.
 fn write_config(config: &CausalConfig) -> Result<String> {
-    let row = NAMES.iter().find(|row| row.0 == config.architecture);
-    let Some((architecture, class, kind)) = row else {
+    let class = CLASSES
+        .iter()
+        .find(|class| class.architecture == config.architecture);
+    let Some(class) = class else {
         let reason = "a custom architecture has no Hugging Face form".to_owned();
         return Err(refused(reason));
     };
-    let mut keys = match architecture {
+    let mut keys = match class.architecture {
         Architecture::Gpt2 => gpt2(config),
         _ => decoder(config),
     };
-    keys.insert("architectures".to_owned(), json!([class]));
-    keys.insert("model_type".to_owned(), json!(kind));
+    keys.insert("architectures".to_owned(), json!([class.name]));
+    keys.insert("model_type".to_owned(), json!(class.kind));
     keys.insert("torch_dtype".to_owned(), json!("float32"));
     keys.insert("tie_word_embeddings".to_owned(), json!(config.tied_output));
     keys.insert("vocab_size".to_owned(), json!(config.vocabulary));
-    keys.retain(|name, value| !value.is_null() || name == "sliding_window");
+    // A null is told apart from a missing key, for which a class may have a value.
+    keys.retain(|name, value| !value.is_null() || class.has_usual(name));
     let text = serde_json::to_string_pretty(&Value::Object(keys));
     Ok(text.map_err(|error| refused(error.to_string()))? + "\n")
 }
@@ -250,6 +253,7 @@ fn rotary(config: &CausalConfig) -> Map<String, Value> {
             "truncate": truncate,
         }),
     });
+    // No class turns a part of each head: read again, it is another model, which is refused.
     let partial = width.map(|width| width as f64 / config.head_width as f64);
     let local = match &config.window_rotary {
         Some(local) if config.architecture == Architecture::Gemma3 => Some(local.theta),
@@ -285,8 +289,12 @@ fn windows(config: &CausalConfig) -> Map<String, Value> {
             "layer_types": kinds,
             "sliding_window": window,
         })),
+        // With a list, `transformers` takes its class Ministral.
+        Architecture::Mistral if !config.full_layers.is_empty() => object(json!({
+            "layer_types": kinds,
+            "sliding_window": window,
+        })),
         Architecture::Mistral | Architecture::Mixtral => {
-            // A null is told apart from a missing key.
             Map::from_iter([("sliding_window".to_owned(), json!(window))])
         }
         _ => Map::new(),
