@@ -3,6 +3,8 @@
 //! The references are `fixtures/causal/*.safetensors`, made by `fixtures/make_causal.py`; neither PyTorch
 //! nor `transformers` is needed here. Weights are made on both sides from names and a counter.
 
+#[path = "causal_hugging_face/circulating.rs"]
+mod circulating;
 #[path = "causal_hugging_face/configs.rs"]
 mod configs;
 #[path = "causal_hugging_face/folders.rs"]
