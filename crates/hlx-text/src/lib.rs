@@ -22,6 +22,7 @@ mod batch;
 mod chat;
 mod error;
 mod guard;
+mod notice;
 mod prepare;
 mod shards;
 mod tokenizer;
@@ -29,13 +30,15 @@ mod tokenizer;
 pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Windows};
 pub use chat::{ChatInput, ChatTemplate, ChatValue, Message};
 pub use error::TextError;
+pub use notice::warn_once;
 pub use prepare::{
     Companion, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat, characters_of_files,
     count_words, prepare,
 };
 pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
 pub use tokenizer::{
-    BpeTrainer, DecodeStream, SpecialTokens, TOKENIZER_FILE, Tokenizer, WordCounts,
+    BpeTrainer, DecodeStream, SPECIAL_TOKENS_MAP_FILE, SpecialTokens, TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE, Tokenizer, WordCounts,
 };
 
 /// The result of an operation on text.

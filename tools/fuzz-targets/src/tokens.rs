@@ -88,7 +88,7 @@ pub(crate) fn use_tokenizer(tokenizer: &Tokenizer) {
     }
     let last = u32::try_from(n).unwrap_or(u32::MAX);
     let _ = tokenizer.decode_all(&[0, last.saturating_sub(1)]);
-    assert!(tokenizer.decode(&[last]).is_err());
+    assert_eq!(tokenizer.decode(&[last]).ok().as_deref(), Some(""));
 }
 
 /// Prepares a file of any bytes in each format; what is written is whole.

@@ -1,28 +1,23 @@
 //! Any `tokenizer.json`, by the `tokenizers` crate, and what lies beside it in a model's folder.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hlx_core::files::{self, place};
 use serde_json::Value;
 use tokenizers::Tokenizer;
+use tokenizers::decoders::DecoderWrapper;
 
 use super::SpecialTokens;
 use super::check::{MAX_TOKENS, check};
 use super::encode::Steps;
 use super::fast::FastBpe;
+use super::specials::{add_stated, contradictions, is_bpe, line, specials_of};
+use super::stated::{SPECIAL_TOKENS_MAP_FILE, Stated, TOKENIZER_CONFIG_FILE};
+use super::stream::clean_up;
 use crate::guard::guarded;
+use crate::notice::warn_once;
 use crate::{Result, TextError};
-
-/// Names of tokens that end a document, where no configuration states one.
-const END_NAMES: [&str; 6] = [
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<eos>",
-    "</s>",
-    "<|im_end|>",
-    "<|eot_id|>",
-];
 
 /// A tokenizer of a file.
 pub(super) struct TokenizerFile {
@@ -30,14 +25,19 @@ pub(super) struct TokenizerFile {
     steps: Steps,
     fast: Option<FastBpe>,
     vocabulary_size: usize,
+    cleans_up: bool,
     chat_template: Option<String>,
 }
 
 /// What other files of the folder say of a tokenizer.
 #[derive(Default)]
 pub(super) struct Beside {
+    /// The folder.
+    folder: PathBuf,
     /// `tokenizer_config.json`.
     config: Value,
+    /// What it and `special_tokens_map.json` state.
+    stated: Stated,
     /// `chat_template.jinja`.
     chat_template: Option<String>,
 }
@@ -53,22 +53,19 @@ impl Beside {
                 Err(error) => Err(TextError::file(&path, error)),
             }
         };
-        const CONFIG: &str = "tokenizer_config.json";
-        let config = match read(CONFIG)? {
+        let parsed = |name: &str| match read(name)? {
             Some(text) => serde_json::from_str(&text)
-                .map_err(|error| TextError::file(&folder.join(CONFIG), error))?,
-            None => Value::Null,
+                .map_err(|error| TextError::file(&folder.join(name), error)),
+            None => Ok(Value::Null),
         };
+        let config = parsed(TOKENIZER_CONFIG_FILE)?;
+        let map = parsed(SPECIAL_TOKENS_MAP_FILE)?;
         Ok(Self {
+            folder: folder.to_owned(),
+            stated: Stated::read(folder, &config, &map)?,
             config,
             chat_template: read("chat_template.jinja")?,
         })
-    }
-
-    /// The text of a special token: a string, or an object with its content.
-    fn token(&self, key: &str) -> Option<&str> {
-        let value = &self.config[key];
-        value.as_str().or_else(|| value["content"].as_str())
     }
 
     fn template(&self) -> Option<String> {
@@ -96,6 +93,7 @@ impl TokenizerFile {
             .with_truncation(None)
             .map_err(|error| error.to_string())?
             .with_padding(None);
+        let mut notes = add_stated(&mut inner, &beside.stated)?;
         let vocab = inner.get_vocab(true);
         let vocabulary_size = vocab.values().max().map_or(0, |&id| id as usize + 1);
         if vocabulary_size == 0 {
@@ -107,21 +105,6 @@ impl TokenizerFile {
             ));
         }
         let added = inner.get_added_tokens_decoder();
-        let mut all: Vec<u32> = added
-            .iter()
-            .filter(|(_, token)| token.special)
-            .map(|(&id, _)| id)
-            .collect();
-        all.sort_unstable();
-        let named = |key: &str| beside.token(key).and_then(|token| inner.token_to_id(token));
-        let usual = || END_NAMES.iter().find_map(|name| inner.token_to_id(name));
-        let specials = SpecialTokens {
-            bos: named("bos_token"),
-            eos: named("eos_token").or_else(usual),
-            pad: named("pad_token"),
-            separator: None,
-            all,
-        };
         let fast = FastBpe::new(json, added.values().map(|token| token.content.clone()));
         let steps = Steps::of(&inner)?;
         let surrounded = steps
@@ -135,10 +118,21 @@ impl TokenizerFile {
                 "the post-processor puts the token {id} around a text: the vocabulary has {vocabulary_size}"
             ));
         }
+        let specials = specials_of(&inner, &beside.stated);
+        notes.extend(contradictions(
+            &inner,
+            &beside.stated,
+            &specials,
+            &surrounded,
+        ));
+        for note in notes {
+            warn_once(&line(&beside.folder.to_string_lossy(), &note));
+        }
         let file = Self {
             steps,
             fast,
             vocabulary_size,
+            cleans_up: beside.stated.cleans_up && !is_bpe(&inner),
             chat_template: beside.template(),
             inner,
         };
@@ -157,9 +151,39 @@ impl TokenizerFile {
     }
 
     pub fn decode(&self, tokens: &[u32], skip_specials: bool) -> Result<String> {
-        let decoded = guarded(|| self.inner.decode(tokens, skip_specials));
+        let is_shown = |&&id: &&u32| match skip_specials {
+            true => self.shown_token(id).is_some(),
+            false => self.inner.id_to_token(id).is_some(),
+        };
+        let tokens: Vec<u32> = tokens.iter().filter(is_shown).copied().collect();
+        // Some decoders of the crate expect a token.
+        if tokens.is_empty() {
+            return Ok(String::new());
+        }
+        let decoded = guarded(|| self.inner.decode(&tokens, skip_specials));
         let decoded = decoded.unwrap_or_else(|panic| Err(broken(&panic).into()));
-        decoded.map_err(|error| TextError::argument("decode", error))
+        let text = decoded.map_err(|error| TextError::argument("decode", error))?;
+        Ok(match self.cleans_up {
+            true => clean_up(&text),
+            false => text,
+        })
+    }
+
+    /// The decoder, if there is one.
+    pub fn decoder(&self) -> Option<&DecoderWrapper> {
+        self.inner.get_decoder()
+    }
+
+    /// The text of a token that is not special, as the vocabulary has it.
+    pub fn shown_token(&self, id: u32) -> Option<String> {
+        let added = self.inner.get_added_vocabulary();
+        let token = self.inner.id_to_token(id);
+        token.filter(|token| !added.is_special_token(token))
+    }
+
+    /// Whether decoded texts are cleaned up as `clean_up_tokenization_spaces` says.
+    pub fn cleans_up(&self) -> bool {
+        self.cleans_up
     }
 
     pub fn vocabulary_size(&self) -> usize {

@@ -6,7 +6,9 @@ mod check;
 mod encode;
 mod fast;
 mod file;
+mod specials;
 mod split;
+mod stated;
 mod stream;
 mod train;
 
@@ -17,6 +19,7 @@ use hlx_core::digest::sha256_hex;
 use hlx_core::files::{self, parent, place};
 use serde::{Deserialize, Serialize};
 
+pub use stated::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE};
 pub use stream::DecodeStream;
 pub use train::{BpeTrainer, WordCounts};
 
@@ -62,6 +65,13 @@ enum Kind {
     Bytes,
     Characters(Characters),
     File(Box<TokenizerFile>),
+}
+
+impl Inner {
+    /// Whether a token of bytes is left out of texts.
+    fn skips(&self, id: u32) -> bool {
+        matches!(self.kind, Kind::Bytes) && self.specials.all.contains(&id)
+    }
 }
 
 /// The tokens that stand for no text.
@@ -198,10 +208,11 @@ impl Tokenizer {
         }
     }
 
-    /// Decodes tokens, special ones left out. Bytes that are no UTF-8 become U+FFFD.
+    /// Decodes tokens, special ones left out. Bytes that are no UTF-8 become U+FFFD. A token that the vocabulary
+    /// does not have adds nothing, as in `transformers`: models may have more tokens than their tokenizers.
     ///
     /// # Errors
-    /// [`TextError::Argument`] for a token that the vocabulary does not have.
+    /// [`TextError::Argument`] for a decoder of the tokenizer's file that cannot be carried out.
     pub fn decode(&self, tokens: &[u32]) -> Result<String> {
         self.decoded(tokens, true)
     }
@@ -215,16 +226,12 @@ impl Tokenizer {
     }
 
     fn decoded(&self, tokens: &[u32], skip_specials: bool) -> Result<String> {
-        let n = self.vocabulary_size();
-        if let Some(id) = tokens.iter().find(|&&id| id as usize >= n) {
-            let reason = format!("the token {id} is out of range: the vocabulary has {n}");
-            return Err(TextError::argument("decode", reason));
-        }
-        let skipped = |id: &u32| skip_specials && self.inner.specials.all.contains(id);
         match &self.inner.kind {
             Kind::Bytes => {
-                let kept = tokens.iter().filter(|id| !skipped(id));
-                let bytes: Vec<u8> = kept.map(|&id| id as u8).collect();
+                let kept = tokens
+                    .iter()
+                    .filter(|id| !(skip_specials && self.inner.skips(**id)));
+                let bytes: Vec<u8> = kept.filter_map(|&id| u8::try_from(id).ok()).collect();
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
             }
             Kind::Characters(characters) => Ok(characters.decode(tokens)),
@@ -235,6 +242,15 @@ impl Tokenizer {
     /// Starts decoding token by token, for output that is shown while it grows.
     pub fn stream(&self) -> DecodeStream<'_> {
         DecodeStream::new(self)
+    }
+
+    /// Starts decoding what follows a prompt token by token: the pieces are what the text of all tokens has
+    /// behind that of the prompt's, blanks at its beginning included.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::decode`].
+    pub fn stream_after(&self, prompt: &[u32]) -> Result<DecodeStream<'_>> {
+        DecodeStream::after(self, prompt)
     }
 
     /// The largest token and one: every token is below it.

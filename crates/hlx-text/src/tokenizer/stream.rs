@@ -1,9 +1,25 @@
 //! Decoding token by token.
 
-use super::Tokenizer;
-use crate::Result;
+mod cleanup;
+mod steps;
+mod utf8;
 
-/// Text that grows by tokens: a piece comes out once its characters are whole.
+use tokenizers::decoders::DecoderWrapper;
+
+use self::cleanup::CleanUp;
+use self::steps::{Join, Start, Step, end, feed};
+use self::utf8::Utf8;
+use super::byte_level::table;
+use super::file::TokenizerFile;
+use super::{Kind, Tokenizer};
+use crate::guard::guarded;
+use crate::{Result, TextError};
+
+pub(super) use self::cleanup::clean_up;
+
+/// Text that grows by tokens: a piece comes out once no later token can change it. All pieces together, with what
+/// [`DecodeStream::finish`] returns, are the text that [`Tokenizer::decode`] makes of all tokens; behind a
+/// prompt ([`Tokenizer::stream_after`]) they are what follows the text of the prompt's tokens in it.
 ///
 /// ```
 /// use hlx_text::Tokenizer;
@@ -14,53 +30,213 @@ use crate::Result;
 /// assert_eq!(stream.push(0xa9)?.as_deref(), Some("é"));
 /// # Ok::<(), hlx_text::TextError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DecodeStream<'a> {
     tokenizer: &'a Tokenizer,
-    /// The tokens of the last piece of text that came out, and those behind it: a decoder may treat the
-    /// first token of a text in another way.
-    tokens: Vec<u32>,
-    /// How many of them have come out.
-    shown: usize,
+    decoding: Decoding<'a>,
+    clean_up: Option<CleanUp>,
+    /// The text of the prompt that has not come out yet: it does not, so far as the whole has it.
+    prompt: String,
+}
+
+/// How tokens become text.
+#[derive(Clone, Debug)]
+enum Decoding<'a> {
+    /// Each is a byte.
+    Bytes(Utf8),
+    /// Each is a character.
+    Characters,
+    /// By the decoders of a file.
+    Steps(Steps<'a>),
+    /// Not before the end: any token may change the whole text.
+    AtEnd(Vec<u32>),
+}
+
+/// Decoders one after the other.
+#[derive(Clone, Debug)]
+struct Steps<'a> {
+    file: &'a TokenizerFile,
+    steps: Vec<Step<'a>>,
+    join: Join<'a>,
+    /// What is left out at the beginning of the joined text, by one decoder after the other.
+    starts: Vec<Start>,
 }
 
 impl<'a> DecodeStream<'a> {
     pub(super) fn new(tokenizer: &'a Tokenizer) -> Self {
+        let (decoding, cleans_up) = match &tokenizer.inner.kind {
+            Kind::Bytes => (Decoding::Bytes(Utf8::default()), false),
+            Kind::Characters(_) => (Decoding::Characters, false),
+            Kind::File(file) => {
+                let steps = Steps::of(file).map(Decoding::Steps);
+                let whole = || Decoding::AtEnd(Vec::new());
+                (steps.unwrap_or_else(whole), file.cleans_up())
+            }
+        };
+        // What is decoded at the end is cleaned up already.
+        let cleans_up = cleans_up && !matches!(decoding, Decoding::AtEnd(_));
         Self {
             tokenizer,
-            tokens: Vec::new(),
-            shown: 0,
+            decoding,
+            clean_up: cleans_up.then(CleanUp::default),
+            prompt: String::new(),
         }
     }
 
-    /// Adds a token and returns the text that is whole now and was not before.
+    pub(super) fn after(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Result<Self> {
+        let whole = tokenizer.decode(prompt)?;
+        let mut stream = Self::new(tokenizer);
+        let mut n_out = 0;
+        for &token in prompt {
+            n_out += stream.push(token)?.map_or(0, |text| text.len());
+        }
+        stream.prompt = whole.get(n_out..).unwrap_or_default().to_owned();
+        Ok(stream)
+    }
+
+    /// Adds a token and returns the text that is clear now and was not before. A token that the vocabulary does not
+    /// have adds nothing.
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
     pub fn push(&mut self, token: u32) -> Result<Option<String>> {
-        self.tokens.push(token);
-        let before = self.tokenizer.decode(&self.tokens[..self.shown])?;
-        let text = self.tokenizer.decode(&self.tokens)?;
-        // A character that is not whole is decoded as this one.
-        if text.ends_with(char::REPLACEMENT_CHARACTER) {
-            return Ok(None);
-        }
-        let new = text.get(before.len()..).unwrap_or_default().to_owned();
-        if new.is_empty() {
-            return Ok(None);
-        }
-        self.tokens.drain(..self.shown);
-        self.shown = self.tokens.len();
-        Ok(Some(new))
+        let inner = &self.tokenizer.inner;
+        let raw = match &mut self.decoding {
+            _ if inner.skips(token) => return Ok(None),
+            Decoding::Bytes(utf8) => {
+                u8::try_from(token).map_or(String::new(), |byte| utf8.push(&[byte]))
+            }
+            Decoding::Characters => self.tokenizer.id_to_token(token).unwrap_or_default(),
+            Decoding::Steps(steps) => steps.push(token)?,
+            Decoding::AtEnd(tokens) => {
+                tokens.push(token);
+                return Ok(None);
+            }
+        };
+        let clear = match &mut self.clean_up {
+            Some(clean_up) => clean_up.push(&raw),
+            None => raw,
+        };
+        let new = self.behind_prompt(clear);
+        Ok((!new.is_empty()).then_some(new))
     }
 
     /// Returns what is left at the end, characters that are not whole as U+FFFD.
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
-    pub fn finish(self) -> Result<String> {
-        let before = self.tokenizer.decode(&self.tokens[..self.shown])?;
-        let text = self.tokenizer.decode(&self.tokens)?;
-        Ok(text.get(before.len()..).unwrap_or_default().to_owned())
+    pub fn finish(mut self) -> Result<String> {
+        let raw = match &mut self.decoding {
+            Decoding::Bytes(utf8) => utf8.finish(),
+            Decoding::Characters => String::new(),
+            Decoding::Steps(steps) => steps.finish()?,
+            Decoding::AtEnd(tokens) => self.tokenizer.decode(tokens)?,
+        };
+        let clear = match &mut self.clean_up {
+            Some(clean_up) => clean_up.push(&raw) + &clean_up.finish(),
+            None => raw,
+        };
+        Ok(self.behind_prompt(clear))
+    }
+
+    /// Leaves out what the text has in common with the rest of the prompt's.
+    fn behind_prompt(&mut self, text: String) -> String {
+        if self.prompt.is_empty() {
+            return text;
+        }
+        let both = text.char_indices().zip(self.prompt.chars());
+        let alike = both.take_while(|((_, a), b)| a == b);
+        let n = alike.map(|((at, char), _)| at + char.len_utf8()).last();
+        let n = n.unwrap_or(0);
+        match n < text.len() {
+            true => self.prompt.clear(),
+            false => _ = self.prompt.drain(..n),
+        }
+        text[n..].to_owned()
     }
 }
+
+impl<'a> Steps<'a> {
+    /// The decoders of a file; `None` where they do not go token by token.
+    fn of(file: &'a TokenizerFile) -> Option<Self> {
+        let mut all = Vec::new();
+        match file.decoder() {
+            Some(decoder) => flatten(decoder, &mut all),
+            None => {
+                return Some(Self {
+                    file,
+                    steps: vec![Step::Blanks(true)],
+                    join: Join::Texts,
+                    starts: Vec::new(),
+                });
+            }
+        }
+        let n_steps = all.iter().take_while(|one| Step::of(one).is_some()).count();
+        let steps = all[..n_steps].iter().filter_map(|one| Step::of(one));
+        let join = match all.get(n_steps) {
+            Some(DecoderWrapper::ByteLevel(_)) => Join::Bytes(Utf8::default(), table()),
+            _ => Join::Texts,
+        };
+        let rest = all.iter().skip(n_steps + 1);
+        // Joined, there is one text, and joining it again changes nothing.
+        let rest = rest.filter(|one| !matches!(one, DecoderWrapper::Fuse(_)));
+        let starts = rest.map(|one| match one {
+            DecoderWrapper::Strip(strip) if strip.stop == 0 => Some(Start {
+                content: strip.content,
+                n_left: strip.start,
+            }),
+            _ => None,
+        });
+        Some(Self {
+            file,
+            steps: steps.collect(),
+            join,
+            starts: starts.collect::<Option<Vec<_>>>()?,
+        })
+    }
+
+    fn push(&mut self, token: u32) -> Result<String> {
+        let Some(text) = self.file.shown_token(token) else {
+            return Ok(String::new());
+        };
+        self.joined(|steps, join, out| feed(steps, text, join, out))
+    }
+
+    fn finish(&mut self) -> Result<String> {
+        self.joined(|steps, join, out| {
+            end(steps, join, out)?;
+            join.end(out);
+            Ok(())
+        })
+    }
+
+    /// The text that `work` makes, without what is left out at the beginning.
+    fn joined(
+        &mut self,
+        work: impl FnOnce(
+            &mut [Step<'a>],
+            &mut Join<'a>,
+            &mut String,
+        ) -> std::result::Result<(), tokenizers::Error>,
+    ) -> Result<String> {
+        let mut out = String::new();
+        let done = guarded(|| work(&mut self.steps, &mut self.join, &mut out));
+        done.unwrap_or_else(|panic| Err(panic.into()))
+            .map_err(|error| TextError::argument("decode", error))?;
+        let starts = self.starts.iter_mut();
+        Ok(starts.fold(out, |text, start| start.take(&text)))
+    }
+}
+
+fn flatten<'a>(decoder: &'a DecoderWrapper, all: &mut Vec<&'a DecoderWrapper>) {
+    match decoder {
+        DecoderWrapper::Sequence(sequence) => {
+            let inner = sequence.get_decoders().iter();
+            inner.for_each(|one| flatten(one, all));
+        }
+        one => all.push(one),
+    }
+}
+
+#[cfg(test)]
+mod tests;
