@@ -8,7 +8,7 @@ mod stop;
 mod text;
 mod tokens;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use hlx_nn::{CausalModel, LanguageModel};
 
 use crate::config::Format;
@@ -16,11 +16,14 @@ use crate::data::{END, SEPARATOR};
 use crate::sample::Sampling;
 
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
-use growing::Growing;
+pub use growing::{News, Tell, each_text};
+use growing::{RawBytes, grow_texts};
 pub use settings::{check_settings, end_tokens};
 use stop::Stops;
-pub use text::{TextModel, write_texts};
-pub use tokens::{Held, TokenGeneration, generate_held, generate_tokens};
+pub use text::{TextModel, encode_prompt, tell_texts, write_texts};
+pub use tokens::{
+    Drawn, Held, Take, TokenGeneration, check_prompt, generate_held, generate_tokens,
+};
 
 /// How to generate.
 #[derive(Clone, Debug)]
@@ -78,9 +81,32 @@ pub fn generate_streaming(
     generation: &Generation,
     tell: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<Vec<Vec<u8>>> {
-    let (pairs, positions) = (generation.format.is_of_pairs(), model.max_positions());
-    let ids = prompts.iter().map(|prompt| begin(prompt, pairs, positions));
+    let ids = prompts
+        .iter()
+        .map(|prompt| prompt_of_bytes(model, prompt, generation.format));
     let ids = ids.collect::<Result<Vec<_>>>()?;
+    let mut texts = vec![Vec::new(); ids.len() * generation.n_texts];
+    tell_bytes(model, &ids, generation, &mut |number, news| {
+        match news {
+            News::Bytes(bytes) => return tell(number, bytes),
+            News::End(text) => texts[number] = text?,
+        }
+        Ok(())
+    })?;
+    Ok(texts)
+}
+
+/// As [`generate_streaming`], of prompts that [`prompt_of_bytes`] made, and tells of the end of each text.
+///
+/// # Errors
+/// That of `tell`, which ends all texts, and what the device reports: the texts whose end was not told are lost.
+pub fn tell_bytes(
+    model: &LanguageModel,
+    prompts: &[Vec<u32>],
+    generation: &Generation,
+    tell: Tell<'_>,
+) -> Result<()> {
+    let pairs = generation.format.is_of_pairs();
     let options = TokenGeneration {
         n_texts: generation.n_texts,
         slides: !pairs,
@@ -91,19 +117,18 @@ pub fn generate_streaming(
         )
     };
     let stops = Stops::new(&generation.stop);
-    let mut texts = Vec::new();
-    texts.resize_with(prompts.len() * generation.n_texts, Growing::default);
-    generate_tokens(model, &ids, &options, &mut |number, token| {
-        let byte = u8::try_from(token).context("an id above the bytes")?;
-        texts[number].grow(&[byte], &stops, &mut |new| tell(number, new))
-    })?;
-    let texts = texts.into_iter().enumerate();
-    let finished = texts.map(|(number, text)| text.finish(&mut |new| tell(number, new)));
-    finished.collect()
+    let texts = (0..prompts.len() * generation.n_texts).map(|_| RawBytes);
+    grow_texts(texts.collect(), &stops, tell, |take| {
+        generate_tokens(model, prompts, &options, take).map(drop)
+    })
 }
 
-/// The ids of a prompt, of pairs with the separator.
-fn begin(prompt: &[u8], pairs: bool, positions: usize) -> Result<Vec<u32>> {
+/// The ids of a prompt for a model of bytes, of pairs with the separator.
+///
+/// # Errors
+/// A prompt that is empty or leaves no position for an answer.
+pub fn prompt_of_bytes(model: &LanguageModel, prompt: &[u8], format: Format) -> Result<Vec<u32>> {
+    let (pairs, positions) = (format.is_of_pairs(), model.max_positions());
     let mut ids: Vec<u32> = prompt.iter().map(|&byte| u32::from(byte)).collect();
     if pairs {
         let reserved = prompt.iter().find(|byte| [SEPARATOR, END].contains(byte));
@@ -118,5 +143,6 @@ fn begin(prompt: &[u8], pairs: bool, positions: usize) -> Result<Vec<u32>> {
             ids.len()
         );
     }
+    check_prompt(model, &ids, !pairs)?;
     Ok(ids)
 }

@@ -8,7 +8,7 @@ use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::Context;
 use hlx_io::{load_safetensors, save_npy, save_safetensors};
 use hlx_nn::{CausalInput, CausalModel, ForwardContext};
-use hlx_text::{ChatTemplate, Message};
+use hlx_text::{ChatTemplate, Message, Tokenizer};
 use hlx_train::chat::Conversation;
 use hlx_train::generate::{TextModel, TokenGeneration, generate_tokens};
 use hlx_train::model_folder::Opening;
@@ -251,10 +251,18 @@ fn the_program_writes_and_says_what_it_cannot() {
     assert_eq!(line, "error: hub: holds no tokenizer.json");
     let wide = "tokenizer train --vocab 290 -o hub/tokenizer.json a.txt pairs.jsonl";
     place.succeeds(&wide.split(' ').collect::<Vec<_>>());
-    let line = place.fails(&["generate", "hub", "--prompt", "a"]);
-    assert_eq!(
-        line,
-        "error: hub: the tokenizer has 290 tokens, and the model 280"
+    // A tokenizer with more tokens than the model opens; a prompt with one of them is refused.
+    place.succeeds(&["generate", "hub", "--prompt", "a", "--max-tokens", "2"]);
+    let wide = Tokenizer::open(place.join("hub")).expect("a tokenizer");
+    let text = wide.decode(&[285]).expect("decodes");
+    let line = place.fails(&["generate", "hub", "--prompt", &text]);
+    assert!(
+        line.starts_with("error: the prompt has the token `"),
+        "{line}"
+    );
+    assert!(
+        line.ends_with("` (285), and the model only 280 tokens"),
+        "{line}"
     );
 
     // A text within one window has the perplexity of its evaluation; a folder measures like its run.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use hlx_nn::LanguageModel;
 
-use super::{Generation, TokenGeneration, generate, generate_tokens};
+use super::{Drawn, Generation, TokenGeneration, generate, generate_tokens};
 use crate::config::Format;
 use crate::data::Dataset;
 use crate::sample::Sampling;
@@ -72,7 +72,10 @@ pub fn count_exact(model: &LanguageModel, records: &[TokenRecord]) -> Result<usi
     let options = TokenGeneration::new(longest.unwrap_or(0), Sampling::default(), Vec::new());
     let prompts: Vec<Vec<u32>> = records.iter().map(|one| one.prompt.clone()).collect();
     let (mut n_right, mut n_exact) = (vec![0; records.len()], 0);
-    generate_tokens(model, &prompts, &options, &mut |number, token| {
+    generate_tokens(model, &prompts, &options, &mut |number, drawn| {
+        let Drawn::Token(token) = drawn else {
+            return Ok(true);
+        };
         let answer = &records[number].answer;
         let is_right = answer.get(n_right[number]) == Some(&token);
         n_right[number] += usize::from(is_right);

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use hlx_core::Context;
 use hlx_core::files::place;
 use hlx_nn::{CausalModel, LanguageModel};
 use hlx_text::{TOKENIZER_FILE, Tokenizer};
 
-use super::growing::Growing;
+use super::growing::{News, Tell, grow_texts};
 use super::settings::{check_settings, end_tokens};
 use super::stop::Stops;
-use super::tokens::{Held, TokenGeneration, generate_held, generate_tokens};
+use super::tokens::{Held, TokenGeneration, check_prompt, generate_held, generate_tokens};
 use crate::config::Format;
 use crate::model_folder::{self, Opened, Opening};
 use crate::run::RunFolder;
@@ -33,8 +33,7 @@ impl TextModel {
     /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder.
     ///
     /// # Errors
-    /// A path that is none of these, no tokenizer beside the model, or one with more tokens than the
-    /// model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
+    /// A path that is none of these, no tokenizer beside the model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
     /// the opening's type does not reach.
     pub fn open(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
@@ -56,12 +55,6 @@ impl TextModel {
                 (model, tokenizer, path.to_owned())
             }
         };
-        let (tokens, vocabulary) = (tokenizer.vocabulary_size(), model.vocabulary());
-        ensure!(
-            tokens <= vocabulary,
-            "{}: the tokenizer has {tokens} tokens, and the model {vocabulary}",
-            folder.display()
-        );
         Ok(Self {
             end_tokens: end_tokens(&folder, &tokenizer)?,
             model,
@@ -93,10 +86,10 @@ impl TextModel {
     /// Encodes a prompt, with the tokens that the tokenizer puts around a text.
     ///
     /// # Errors
-    /// A character that the vocabulary does not have, an empty prompt.
+    /// A character that the vocabulary does not have, a token that the model does not have, an empty prompt, and
+    /// one that takes more positions than the model has.
     pub fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
-        ensure!(!prompt.is_empty(), "the prompt is empty");
-        Ok(self.tokenizer.encode_with_specials(prompt)?)
+        encode_prompt((&self.model, &self.tokenizer), prompt)
     }
 
     /// Goes on from prompts and returns the text behind each, as [`generate_tokens`]; `stop` ends a text in
@@ -127,11 +120,22 @@ impl TextModel {
         stop: &[String],
         tell: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<String> {
-        let mut tell = |_: usize, new: &str| tell(new);
-        let texts = grown(&self.tokenizer, 1, stop, &mut tell, |take| {
+        check_tokens(&self.model, &self.tokenizer, prompt)?;
+        let stop = bytes_of(stop);
+        let streams = vec![self.tokenizer.stream_after(prompt)?];
+        let mut text = Vec::new();
+        let mut take = |_: usize, news: News<'_>| {
+            match news {
+                // Pieces are whole characters, and a stop begins with one.
+                News::Bytes(new) => return tell(&String::from_utf8_lossy(new)),
+                News::End(whole) => text = whole?,
+            }
+            Ok(())
+        };
+        grow_texts(streams, &Stops::new(&stop), &mut take, |take| {
             generate_held(&self.model, held, prompt, options, take).map(drop)
         })?;
-        Ok(texts.into_iter().next().unwrap_or_default())
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
@@ -140,46 +144,75 @@ impl TextModel {
 /// # Errors
 /// As [`generate_tokens`].
 pub fn write_texts(
-    (model, tokenizer): (&LanguageModel, &Tokenizer),
+    parts: (&LanguageModel, &Tokenizer),
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
     stop: &[String],
     tell: &mut dyn FnMut(usize, &str) -> Result<()>,
 ) -> Result<Vec<String>> {
-    let n_texts = prompts.len() * options.n_texts;
-    grown(tokenizer, n_texts, stop, tell, |take| {
+    let mut texts = vec![String::new(); prompts.len() * options.n_texts];
+    tell_texts(parts, prompts, options, stop, &mut |number, news| {
+        match news {
+            News::Bytes(new) => return tell(number, &String::from_utf8_lossy(new)),
+            News::End(text) => texts[number] = String::from_utf8_lossy(&text?).into_owned(),
+        }
+        Ok(())
+    })?;
+    Ok(texts)
+}
+
+/// As [`write_texts`], and tells of the end of each text: one that fails by itself ends no other.
+///
+/// # Errors
+/// A prompt that the model cannot go on from, before the first text; that of `tell`, which ends all texts, and
+/// what the device reports: the texts whose end was not told are lost.
+pub fn tell_texts(
+    (model, tokenizer): (&LanguageModel, &Tokenizer),
+    prompts: &[Vec<u32>],
+    options: &TokenGeneration,
+    stop: &[String],
+    tell: Tell<'_>,
+) -> Result<()> {
+    let stop = bytes_of(stop);
+    let streams = prompts.iter().map(|prompt| tokenizer.stream_after(prompt));
+    let streams = streams.collect::<hlx_text::Result<Vec<_>>>()?;
+    let streams = streams.into_iter();
+    let streams = streams.flat_map(|one| std::iter::repeat_n(one, options.n_texts));
+    grow_texts(streams.collect(), &Stops::new(&stop), tell, |take| {
         generate_tokens(model, prompts, options, take).map(drop)
     })
 }
 
-/// The texts that `generate` writes token by token, each up to a stop.
-fn grown(
-    tokenizer: &Tokenizer,
-    n_texts: usize,
-    stop: &[String],
-    tell: &mut dyn FnMut(usize, &str) -> Result<()>,
-    generate: impl FnOnce(&mut dyn FnMut(usize, u32) -> Result<bool>) -> Result<()>,
-) -> Result<Vec<String>> {
-    let stop: Vec<Vec<u8>> = stop.iter().map(|text| text.clone().into_bytes()).collect();
-    let stops = Stops::new(&stop);
-    let new = || (tokenizer.stream(), Growing::default());
-    let mut texts: Vec<_> = (0..n_texts).map(|_| new()).collect();
-    // Pieces are whole characters, and a stop begins with one.
-    let mut tell = |number: usize, bytes: &[u8]| tell(number, &String::from_utf8_lossy(bytes));
-    generate(&mut |number, token| {
-        let (stream, text) = &mut texts[number];
-        let piece = stream.push(token)?.unwrap_or_default();
-        text.grow(piece.as_bytes(), &stops, &mut |new| tell(number, new))
-    })?;
-    let texts = texts.into_iter().enumerate();
-    let finished = texts.map(|(number, (stream, mut text))| {
-        let mut tell = |new: &[u8]| tell(number, new);
-        if !text.has_ended() {
-            text.grow(stream.finish()?.as_bytes(), &stops, &mut tell)?;
-        }
-        Ok(String::from_utf8_lossy(&text.finish(&mut tell)?).into_owned())
-    });
-    finished.collect()
+/// Encodes a prompt for a model, with the tokens that the tokenizer puts around a text.
+///
+/// # Errors
+/// As [`TextModel::encode`].
+pub fn encode_prompt(
+    (model, tokenizer): (&LanguageModel, &Tokenizer),
+    prompt: &str,
+) -> Result<Vec<u32>> {
+    ensure!(!prompt.is_empty(), "the prompt is empty");
+    let ids = tokenizer.encode_with_specials(prompt)?;
+    check_tokens(model, tokenizer, &ids)?;
+    check_prompt(model, &ids, false)?;
+    Ok(ids)
+}
+
+/// Fails for a token of a prompt that the model does not have: a tokenizer may have more tokens than its model.
+fn check_tokens(model: &LanguageModel, tokenizer: &Tokenizer, ids: &[u32]) -> Result<()> {
+    let vocabulary = model.vocabulary();
+    match ids.iter().find(|&&id| id as usize >= vocabulary) {
+        None => Ok(()),
+        Some(&id) => bail!(
+            "the prompt has the token `{}` ({id}), and the model only {vocabulary} tokens",
+            tokenizer.id_to_token(id).unwrap_or_default()
+        ),
+    }
+}
+
+fn bytes_of(texts: &[String]) -> Vec<Vec<u8>> {
+    let texts = texts.iter().cloned();
+    texts.map(String::into_bytes).collect()
 }
 
 fn open_tokenizer(folder: &Path) -> Result<Tokenizer> {

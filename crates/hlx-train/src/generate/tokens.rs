@@ -62,23 +62,46 @@ enum Next {
     Logits(Vec<f32>),
     /// The token itself.
     Token(u32),
+    /// Nothing: a logit is NaN.
+    Nothing,
 }
 
+/// What happens to a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// It goes on with a token.
+    Token(u32),
+    /// It has ended.
+    End,
+    /// It cannot go on: its logits are NaN.
+    Failed,
+}
+
+impl Drawn {
+    /// The error of a sequence that cannot go on.
+    pub fn failure() -> anyhow::Error {
+        anyhow::anyhow!(NAN_LOGITS)
+    }
+}
+
+/// Gets what happens to the sequence of a number; ends one that goes on by returning true.
+pub type Take<'a> = &'a mut dyn FnMut(usize, Drawn) -> Result<bool>;
+
 /// Goes on from several prompts at once and returns the tokens behind each, in the prompts' order; of
-/// several sequences for a prompt one after the other. `take(number, token)` gets every token as it is
-/// drawn, and ends the sequence of that number by returning true.
+/// several sequences for a prompt one after the other. `take(number, drawn)` gets every token as it is
+/// drawn, and the end of each sequence; it ends the sequence of that number by returning true.
 ///
 /// What is behind a prompt depends on it, the model and the options alone: neither on the other prompts nor
 /// on its place among them. A sequence ends where the model's positions end, unless it slides.
 ///
 /// # Errors
 /// A prompt that is empty, holds a token that the model does not have, or leaves no position; what `take`
-/// reports, logits that are NaN, and what the device does.
+/// reports, and what the device does; logits that are NaN, when all other sequences have ended.
 pub fn generate_tokens(
     model: &LanguageModel,
     prompts: &[Vec<u32>],
     options: &TokenGeneration,
-    take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+    take: Take<'_>,
 ) -> Result<Vec<Vec<u32>>> {
     let mut sequences = Vec::with_capacity(prompts.len() * options.n_texts);
     for prompt in prompts {
@@ -93,6 +116,11 @@ pub fn generate_tokens(
         }
     }
     let mut found = vec![Vec::new(); sequences.len()];
+    let mut has_failed = false;
+    let take: Take<'_> = &mut |number, drawn| {
+        has_failed |= drawn == Drawn::Failed;
+        take(number, drawn)
+    };
     // Prompts of similar length have little padding.
     sequences.sort_by_key(|sequence| sequence.ids.len());
     while !sequences.is_empty() {
@@ -103,6 +131,7 @@ pub fn generate_tokens(
         }
         sequences = rest;
     }
+    ensure!(!has_failed, NAN_LOGITS);
     Ok(found)
 }
 
@@ -123,7 +152,7 @@ pub fn generate_held(
     held: &mut Option<Held>,
     prompt: &[u32],
     options: &TokenGeneration,
-    take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+    take: Take<'_>,
 ) -> Result<Vec<u32>> {
     check_prompt(model, prompt, false)?;
     let options = TokenGeneration {
@@ -150,7 +179,13 @@ pub fn generate_held(
             model.cache(&model.context()?, 1, room)?
         }
     };
+    let mut has_failed = false;
+    let take: Take<'_> = &mut |number, drawn| {
+        has_failed |= drawn == Drawn::Failed;
+        take(number, drawn)
+    };
     let done = no_grad(|| finish(model, sequence, &mut cache, &options, take))?;
+    ensure!(!has_failed, NAN_LOGITS);
     let Some(mut one) = done.into_iter().next() else {
         return Ok(Vec::new());
     };
@@ -181,7 +216,12 @@ fn cache_for(model: &LanguageModel, sequences: &[Sequence], max_tokens: usize) -
     Ok(model.cache(&model.context()?, fitting.count().max(1), capacity)?)
 }
 
-fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Result<()> {
+/// Checks that a model can go on from a prompt.
+///
+/// # Errors
+/// A prompt that is empty, takes more positions than the model has and does not slide, or holds a token that the
+/// model does not have.
+pub fn check_prompt(model: &LanguageModel, prompt: &[u32], slides: bool) -> Result<()> {
     let (positions, vocabulary) = (model.max_positions(), model.vocabulary());
     ensure!(!prompt.is_empty(), "the prompt is empty");
     ensure!(
@@ -201,7 +241,7 @@ fn finish(
     sequences: Vec<Sequence>,
     cache: &mut KvCache,
     options: &TokenGeneration,
-    take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+    take: Take<'_>,
 ) -> Result<Vec<Sequence>> {
     let (ctx, positions) = (&model.context()?, model.max_positions());
     let fits = |one: &Sequence| one.ids.len() <= positions;
@@ -222,7 +262,11 @@ fn finish(
                     going.push(one);
                 }
                 (false, false) if options.slides => outgrown.push(one),
-                _ => done.push(one),
+                (false, false) => {
+                    take(one.number, Drawn::End)?;
+                    done.push(one);
+                }
+                (true, _) => done.push(one),
             }
         }
         let slid = std::mem::take(&mut sliding).into_iter();
@@ -241,8 +285,11 @@ fn finish(
             break;
         }
     }
-    done.append(&mut cached);
-    done.append(&mut sliding);
+    // They have as many tokens as they may have.
+    for one in cached.into_iter().chain(sliding) {
+        take(one.number, Drawn::End)?;
+        done.push(one);
+    }
     Ok(done)
 }
 
@@ -253,20 +300,28 @@ impl Sequence {
         next: Next,
         draw: u32,
         options: &TokenGeneration,
-        take: &mut dyn FnMut(usize, u32) -> Result<bool>,
+        take: Take<'_>,
     ) -> Result<bool> {
         let id = match next {
+            Next::Nothing => {
+                take(self.number, Drawn::Failed)?;
+                return Ok(true);
+            }
             Next::Token(id) => id,
             Next::Logits(logits) => {
                 let sampling = &options.sampling;
                 sampling.choose(&logits, &self.ids, self.stream, draw) as u32
             }
         };
-        if options.stop_tokens.contains(&id) {
-            return Ok(true);
+        let mut has_ended = options.stop_tokens.contains(&id);
+        if !has_ended {
+            self.ids.push(id);
+            has_ended = take(self.number, Drawn::Token(id))?;
         }
-        self.ids.push(id);
-        take(self.number, id)
+        if has_ended {
+            take(self.number, Drawn::End)?;
+        }
+        Ok(has_ended)
     }
 }
 
@@ -299,17 +354,22 @@ fn next_of(model: &LanguageModel, logits: &Tensor, is_greedy: bool) -> Result<Ve
         return tokens_of(model, &likeliest(logits)?);
     }
     let logits = logits.to_vec()?;
-    ensure!(!logits.iter().any(|logit| logit.is_nan()), NAN_LOGITS);
     let rows = logits.chunks(model.vocabulary());
-    Ok(rows.map(|row| Next::Logits(row.to_vec())).collect())
+    let next = rows.map(|row| match row.iter().any(|logit| logit.is_nan()) {
+        true => Next::Nothing,
+        false => Next::Logits(row.to_vec()),
+    });
+    Ok(next.collect())
 }
 
 /// Ids that [`likeliest`] has found.
 fn tokens_of(model: &LanguageModel, ids: &Tensor) -> Result<Vec<Next>> {
-    let ids = ids.to_ids()?;
-    let has = |&id: &u32| (id as usize) < model.vocabulary();
-    ensure!(ids.iter().all(has), NAN_LOGITS);
-    Ok(ids.into_iter().map(Next::Token).collect())
+    let ids = ids.to_ids()?.into_iter();
+    let next = ids.map(|id| match (id as usize) < model.vocabulary() {
+        true => Next::Token(id),
+        false => Next::Nothing,
+    });
+    Ok(next.collect())
 }
 
 /// Appends what a cache does not have of each sequence, and returns its next token.

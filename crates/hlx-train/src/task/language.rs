@@ -4,11 +4,11 @@ use anyhow::Result;
 use hlx_autograd::DType;
 use hlx_nn::{CausalModel, LanguageModel, LanguageModelConfig, Model, Module, Parameter, Weights};
 
-use super::{Batch, BatchSizes, Rows, Sizes, Task};
+use super::{Batch, BatchSizes, Rows, SampleText, Sizes, Task};
 use crate::config::SampleSection;
 use crate::data::{Batches, Dataset, RandomWindows, Sample, Split, TokenRows};
 use crate::evaluate::{Evaluation, SampleLoss, mean_over_bytes, sample_losses};
-use crate::generate::{Generation, generate};
+use crate::generate::{Generation, each_text, prompt_of_bytes, tell_bytes};
 
 /// A language model that predicts the next byte of pairs or of a text.
 pub struct LanguageTask {
@@ -120,13 +120,15 @@ impl Task for LanguageTask {
         Some(&self.model)
     }
 
-    fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {
+    fn samples(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
         let sampling = section.sampling(seed);
-        let generation = Generation::new(self.data.format(), section.max_tokens(), sampling);
-        let prompts: Vec<&[u8]> = section.prompts.iter().map(String::as_bytes).collect();
-        let texts = generate(&self.model, &prompts, &generation)?;
-        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        Ok(texts.iter().map(text).collect())
+        let format = self.data.format();
+        let generation = Generation::new(format, section.max_tokens(), sampling);
+        let prompts = section.prompts.iter();
+        let prompts = prompts.map(|prompt| prompt_of_bytes(&self.model, prompt.as_bytes(), format));
+        each_text(prompts.collect(), |prompts, tell| {
+            tell_bytes(&self.model, prompts, &generation, tell)
+        })
     }
 
     fn as_language(&self) -> Option<&LanguageTask> {

@@ -154,12 +154,9 @@ pub trait Task {
         self.language_model().is_some()
     }
 
-    /// What a language model writes for the prompts of a section.
-    ///
-    /// # Errors
-    /// A prompt that the model cannot go on from, and what the device reports.
-    fn samples(&self, _section: &SampleSection, _seed: u64) -> Result<Vec<String>> {
-        Ok(Vec::new())
+    /// What a language model writes for the prompts of a section: for each a text, or why there is none.
+    fn samples(&self, _section: &SampleSection, _seed: u64) -> Vec<SampleText> {
+        Vec::new()
     }
 
     /// The task as a language model's over bytes, for what only such a model does.
@@ -220,7 +217,8 @@ pub fn make(
             })
         }
         Corpus::Shards(data) => {
-            let model = language_model(ctx, config, data.vocabulary(), checkpoint)?;
+            let vocabulary = fitting_vocabulary(&data, config)?;
+            let model = language_model(ctx, config, vocabulary, checkpoint)?;
             Box::new(TokenTask::new(model, data, config)?)
         }
         Corpus::Images(data) => {
@@ -241,6 +239,31 @@ pub fn make(
         }
     })
 }
+
+/// The vocabulary of data as [`Tokens::vocabulary`] has it. A tokenizer may have more tokens than the configured
+/// model, if the data have none of them, which takes a pass over the data.
+fn fitting_vocabulary(data: &Tokens, config: &Config) -> Result<(usize, bool)> {
+    let (tokens, fixed) = data.vocabulary();
+    match config
+        .model
+        .vocabulary
+        .filter(|&most| fixed && most < tokens)
+    {
+        None => Ok((tokens, fixed)),
+        Some(most) => {
+            let what = || {
+                format!(
+                    "model.vocabulary: {most} is less than the {tokens} tokens of the data's tokenizer"
+                )
+            };
+            data.shards.check_below(most).with_context(what)?;
+            Ok((most, true))
+        }
+    }
+}
+
+/// The text of a prompt, or why there is none.
+pub type SampleText = std::result::Result<String, String>;
 
 /// Makes the language model of a configuration for data of a vocabulary (see [`Tokens::vocabulary`]).
 fn language_model(

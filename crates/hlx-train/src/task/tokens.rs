@@ -10,11 +10,11 @@ use hlx_text::{
 use super::language::flops_per_token;
 use super::prepared::TIME_MULTIPLE;
 use super::tokens_ahead::TokensAhead;
-use super::{Batch, BatchSizes, PreparedRows, RowTensors, Sizes, Task, Tokens};
+use super::{Batch, BatchSizes, PreparedRows, RowTensors, SampleText, Sizes, Task, Tokens};
 use crate::config::{Config, RowKind, SampleSection};
 use crate::data::{Batches, Split};
 use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens};
-use crate::generate::{TokenGeneration, write_texts};
+use crate::generate::{TokenGeneration, each_text, encode_prompt, tell_texts};
 
 /// A language model that predicts the next token of prepared data.
 ///
@@ -157,16 +157,21 @@ impl Task for TokenTask {
         Some(&self.model)
     }
 
-    fn samples(&self, section: &SampleSection, seed: u64) -> Result<Vec<String>> {
-        let tokenizer = self.rows.data.tokenizer.as_ref();
-        let tokenizer = tokenizer.context("the data have no tokenizer beside them")?;
+    fn samples(&self, section: &SampleSection, seed: u64) -> Vec<SampleText> {
+        let Some(tokenizer) = &self.rows.data.tokenizer else {
+            return vec![
+                Err("the data have no tokenizer beside them".to_owned());
+                section.prompts.len()
+            ];
+        };
+        let parts = (self.model.module(), tokenizer);
         let prompts = section.prompts.iter();
-        let prompts = prompts.map(|prompt| tokenizer.encode_with_specials(prompt));
-        let prompts = prompts.collect::<Result<Vec<_>, _>>()?;
+        let prompts = prompts.map(|prompt| encode_prompt(parts, prompt));
         let ends = tokenizer.specials().eos.into_iter().collect();
         let options = TokenGeneration::new(section.max_tokens(), section.sampling(seed), ends);
-        let parts = (self.model.module(), tokenizer);
-        write_texts(parts, &prompts, &options, &[], &mut |_, _| Ok(()))
+        each_text(prompts.collect(), |prompts, tell| {
+            tell_texts(parts, prompts, &options, &[], tell)
+        })
     }
 
     fn as_tokens(&self) -> Option<&TokenTask> {

@@ -28,6 +28,7 @@ use std::time::Instant;
 use anyhow::Result;
 use hlx_core::{Context, DeviceKind};
 use hlx_nn::Weights;
+use hlx_text::warn_once;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
 pub(crate) use engine::Engine;
@@ -298,7 +299,8 @@ impl Trainer {
         patience.is_some_and(|patience| self.monitor.since_best >= patience)
     }
 
-    /// Lets the model go on from the configured prompts, which one whose logits are NaN cannot.
+    /// Lets the model go on from the configured prompts. A text that cannot be made is a line of the log: training
+    /// goes on.
     fn write_samples(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let paused = Instant::now();
         let prompts = self.engine.config.sample.prompts.clone();
@@ -308,7 +310,10 @@ impl Trainer {
         let texts = self.engine.samples(&self.group)?;
         for (prompt, text) in prompts.into_iter().zip(texts) {
             let step = self.progress.step;
-            self.note(&Metric::Sample { step, prompt, text }, observer)?;
+            match text {
+                Ok(text) => self.note(&Metric::Sample { step, prompt, text }, observer)?,
+                Err(reason) => warn_once(&format!("sample.prompts: {prompt:?}: {reason}")),
+            }
         }
         self.logged += paused.elapsed();
         Ok(())

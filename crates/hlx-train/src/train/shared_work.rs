@@ -11,6 +11,7 @@ use super::Engine;
 use crate::config::SampleSection;
 use crate::evaluate::{Evaluation, SampleLoss};
 use crate::ranks::Group;
+use crate::task::SampleText;
 
 /// The neighbouring items that a rank has of `n`; the ranks' numbers of items differ by at most one.
 fn share(n: usize, rank: usize, n_ranks: usize) -> Range<usize> {
@@ -47,11 +48,11 @@ impl Engine {
     }
 
     /// What the model writes for the configured prompts, in their order; all ranks call it. Of R ranks,
-    /// rank r writes the texts of the prompts r, r + R, and so on.
+    /// rank r writes the texts of the prompts r, r + R, and so on. A text that cannot be made is its reason.
     ///
     /// # Errors
-    /// A prompt that the model cannot go on from, what the device reports, and a rank that is lost.
-    pub fn samples(&self, group: &Group) -> Result<Vec<String>> {
+    /// What the device reports of the weights, and a rank that is lost.
+    pub fn samples(&self, group: &Group) -> Result<Vec<SampleText>> {
         let (section, n_ranks) = (&self.config.sample, group.n_ranks());
         let mine = section.prompts.iter().skip(group.rank());
         let mine = SampleSection {
@@ -60,11 +61,11 @@ impl Engine {
         };
         let texts = self.with_evaluated_weights(|| match mine.prompts.is_empty() {
             true => Ok(Vec::new()),
-            false => self.task.samples(&mine, self.config.seed),
+            false => Ok(self.task.samples(&mine, self.config.seed)),
         })?;
         let all = group.gather(&serde_json::to_vec(&texts)?)?;
         let all = all.iter().map(|texts| Ok(serde_json::from_slice(texts)?));
-        let all = all.collect::<Result<Vec<Vec<String>>>>()?;
+        let all = all.collect::<Result<Vec<Vec<SampleText>>>>()?;
         let text = |number: usize| all[number % n_ranks].get(number / n_ranks).cloned();
         // A task that writes no text has none for any prompt.
         Ok((0..section.prompts.len()).map_while(text).collect())

@@ -241,10 +241,12 @@ impl Arguments {
     /// The data's tokens must be the model's: those of its tokenizer, where one lies beside it.
     fn check_tokenizer(&self, data: &Tokens, vocabulary: usize) -> Result<()> {
         let (n_tokens, is_known) = data.vocabulary();
-        ensure!(
-            n_tokens <= vocabulary || !is_known,
-            "--data: its tokenizer has {n_tokens} tokens, and the model {vocabulary}"
-        );
+        if n_tokens > vocabulary && is_known {
+            let what = || {
+                format!("--data: its tokenizer has {n_tokens} tokens, and the model {vocabulary}")
+            };
+            data.shards.check_below(vocabulary).with_context(what)?;
+        }
         let file = place(&self.run, hlx_text::TOKENIZER_FILE);
         let stated = data.shards.tokenizer_digest().filter(|_| file.is_file());
         if let Some(stated) = stated {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Context, files};
 use hlx_train::config::Format;
-use hlx_train::generate::{Generation, TextModel, TokenGeneration, generate_streaming};
+use hlx_train::generate::{
+    Generation, News, Tell, TextModel, TokenGeneration, prompt_of_bytes, tell_bytes, tell_texts,
+};
 use hlx_train::model_folder::{Opened, Opening};
 use hlx_train::run::RunFolder;
 use hlx_train::sample::Sampling;
@@ -85,24 +87,156 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.weights.opening(),
         &sampling,
     )?;
-    if prompts.len() == 1 && arguments.samples == 1 && !arguments.json {
-        let mut shown = Streamed::default();
-        let mut tell = |_: usize, bytes: &[u8]| shown.print(bytes);
-        source.write(&prompts, arguments, sampling, &mut tell)?;
-        return print::text("\n");
+    let encoded: Vec<Result<Vec<u32>>> = prompts.iter().map(|one| source.encode(one)).collect();
+    if prompts.len() == 1 {
+        let ids = encoded.into_iter().collect::<Result<Vec<_>>>()?;
+        if arguments.samples == 1 && !arguments.json {
+            return source.stream(&ids, arguments, sampling);
+        }
+        return print_texts(
+            &source,
+            &prompts,
+            vec![Ok(ids.concat())],
+            arguments,
+            sampling,
+        );
     }
-    let texts = source.write(&prompts, arguments, sampling, &mut |_, _| Ok(()))?;
-    let of_texts = prompts
-        .iter()
-        .flat_map(|prompt| std::iter::repeat_n(prompt, arguments.samples as usize));
-    for (prompt, text) in of_texts.zip(&texts) {
-        let line = match arguments.json {
-            true => serde_json::json!({"prompt": prompt, "text": text}).to_string(),
-            false => format!("> {prompt}\n{text}\n"),
+    print_texts(&source, &prompts, encoded, arguments, sampling)
+}
+
+/// Prints the texts behind prompts, in the order of these; what is wrong with one ends no other.
+///
+/// # Errors
+/// The last of the lines that name what is wrong with a prompt, the others being printed; standard output that takes
+/// no more.
+fn print_texts(
+    source: &Source,
+    prompts: &[String],
+    encoded: Vec<Result<Vec<u32>>>,
+    arguments: &Arguments,
+    sampling: Sampling,
+) -> Result<()> {
+    let n_texts = arguments.samples as usize;
+    let print = |number: usize, text: &str| {
+        let prompt = &prompts[number / n_texts];
+        match arguments.json {
+            true => say!("{}", serde_json::json!({"prompt": prompt, "text": text})),
+            false => say!("> {prompt}\n{text}\n"),
+        }
+    };
+    let mut texts = InOrder::new(prompts.len() * n_texts, print);
+    let mut failures = Failures {
+        last: None,
+        names_prompts: prompts.len() > 1,
+    };
+    let (mut numbers, mut good) = (Vec::new(), Vec::new());
+    for (number, ids) in encoded.into_iter().enumerate() {
+        match ids {
+            Ok(ids) => {
+                numbers.push(number);
+                good.push(ids);
+            }
+            Err(error) => {
+                failures.add(&prompts[number], error);
+                (0..n_texts).try_for_each(|text| texts.set(number * n_texts + text, None))?;
+            }
+        }
+    }
+    let written = match good.is_empty() {
+        true => Ok(()),
+        false => source.write(&good, arguments, sampling, &mut |number, news| {
+            let News::End(text) = news else {
+                return Ok(());
+            };
+            let prompt = numbers[number / n_texts];
+            let text = match text {
+                Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+                Err(error) => {
+                    failures.add(&prompts[prompt], error);
+                    None
+                }
+            };
+            texts.set(prompt * n_texts + number % n_texts, text)
+        }),
+    };
+    // What was made before an error of the device is printed all the same.
+    texts.finish()?;
+    match (written, failures.last) {
+        (Err(error), Some(last)) => {
+            print::error(&last);
+            Err(error)
+        }
+        (Err(error), None) => Err(error),
+        (Ok(()), Some(last)) => Err(last),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+/// What is wrong with prompts. All lines but the last are printed.
+struct Failures {
+    last: Option<anyhow::Error>,
+    names_prompts: bool,
+}
+
+impl Failures {
+    fn add(&mut self, prompt: &str, error: anyhow::Error) {
+        let error = match self.names_prompts {
+            true => error.context(format!("the prompt {:?}", shortened(prompt))),
+            false => error,
         };
-        say!("{line}")?;
+        if let Some(before) = self.last.replace(error) {
+            print::error(&before);
+        }
     }
-    Ok(())
+}
+
+/// The beginning of a prompt, for a line.
+fn shortened(prompt: &str) -> String {
+    const MOST: usize = 60;
+    match prompt.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &prompt[..end]),
+        None => prompt.to_owned(),
+    }
+}
+
+/// Texts that are printed in their order, each once it and all before it are there.
+struct InOrder<P> {
+    /// What has become of each text; `None` while it is not known.
+    texts: Vec<Option<Option<String>>>,
+    n_printed: usize,
+    print: P,
+}
+
+impl<P: FnMut(usize, &str) -> Result<()>> InOrder<P> {
+    fn new(n: usize, print: P) -> Self {
+        Self {
+            texts: vec![None; n],
+            n_printed: 0,
+            print,
+        }
+    }
+
+    /// A text is there, or there will be none.
+    fn set(&mut self, number: usize, text: Option<String>) -> Result<()> {
+        self.texts[number] = Some(text);
+        while let Some(Some(text)) = self.texts.get_mut(self.n_printed) {
+            if let Some(text) = text.take() {
+                (self.print)(self.n_printed, &text)?;
+            }
+            self.n_printed += 1;
+        }
+        Ok(())
+    }
+
+    /// Prints the texts that are there, behind some that are not.
+    fn finish(mut self) -> Result<()> {
+        for (number, text) in self.texts.iter().enumerate() {
+            if let Some(Some(text)) = text {
+                (self.print)(number, text)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A model that goes on from texts.
@@ -128,14 +262,25 @@ impl Source {
         })
     }
 
-    /// Goes on from prompts; `tell` gets the next bytes of the text of a number.
+    /// The tokens of a prompt.
+    ///
+    /// # Errors
+    /// What the model cannot go on from.
+    fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
+        match self {
+            Self::Bytes(model, format) => prompt_of_bytes(model, prompt.as_bytes(), *format),
+            Self::Tokens(text) => text.encode(prompt),
+        }
+    }
+
+    /// Goes on from prompts, and tells of the texts behind them.
     fn write(
         &self,
-        prompts: &[String],
+        prompts: &[Vec<u32>],
         arguments: &Arguments,
         sampling: Sampling,
-        tell: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<Vec<String>> {
+        tell: Tell<'_>,
+    ) -> Result<()> {
         let n_texts = arguments.samples as usize;
         match self {
             Self::Bytes(model, format) => {
@@ -145,10 +290,7 @@ impl Source {
                     stop: stop.collect(),
                     ..Generation::new(*format, arguments.max_tokens, sampling)
                 };
-                let prompts: Vec<&[u8]> = prompts.iter().map(String::as_bytes).collect();
-                let texts = generate_streaming(model, &prompts, &generation, tell)?;
-                let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-                Ok(texts.iter().map(text).collect())
+                tell_bytes(model, prompts, &generation, tell)
             }
             Self::Tokens(text) => {
                 let ends = text.end_tokens.clone();
@@ -156,13 +298,20 @@ impl Source {
                     n_texts,
                     ..TokenGeneration::new(arguments.max_tokens, sampling, ends)
                 };
-                let prompts = prompts.iter().map(|prompt| text.encode(prompt));
-                let prompts = prompts.collect::<Result<Vec<_>>>()?;
-                text.write(&prompts, &options, &arguments.stop, &mut |number, new| {
-                    tell(number, new.as_bytes())
-                })
+                let parts = (&*text.model, &text.tokenizer);
+                tell_texts(parts, prompts, &options, &arguments.stop, tell)
             }
         }
+    }
+
+    /// Prints the text behind a prompt while it grows.
+    fn stream(&self, prompt: &[Vec<u32>], arguments: &Arguments, sampling: Sampling) -> Result<()> {
+        let mut shown = Streamed::default();
+        self.write(prompt, arguments, sampling, &mut |_, news| match news {
+            News::Bytes(bytes) => shown.print(bytes),
+            News::End(text) => text.map(drop),
+        })?;
+        print::text("\n")
     }
 }
 
