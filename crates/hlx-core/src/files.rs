@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 pub use mark::{MARK_FILE, check_free, mark};
 pub use output::{Output, folder_behind_links, is_one_of, write_atomically, write_with_folder};
 pub use reading::{
-    IS_LFS_POINTER, MAX_DATA, MAX_SETTINGS, is_lfs_pointer, look, open, read, read_at_most,
-    read_json, read_settings, read_settings_text,
+    BYTE_ORDER_MARK, IS_LFS_POINTER, MAX_DATA, MAX_SETTINGS, is_lfs_pointer, look, open, read,
+    read_at_most, read_json, read_settings, read_settings_text,
 };
 pub use set::{place, write_set};
 pub use source::Source;

@@ -23,6 +23,7 @@ mod chat;
 mod error;
 mod guard;
 mod notice;
+mod preparation;
 mod prepare;
 mod shards;
 mod tokenizer;
@@ -31,9 +32,10 @@ pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Wind
 pub use chat::{ChatInput, ChatTemplate, ChatValue, Message};
 pub use error::TextError;
 pub use notice::warn_once;
+pub use preparation::{DocumentCounts, PREPARATION_FILE, Preparation};
 pub use prepare::{
-    Companion, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat, characters_of_files,
-    count_words, prepare,
+    Companion, HEAD, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat,
+    characters_of_files, count_words, no_text, prepare,
 };
 pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
 pub use tokenizer::{

@@ -128,6 +128,7 @@ fn text_pairs_and_files_become_documents() -> Result<()> {
     let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
     let whole = [
         "index.json",
+        "preparation.json",
         "shard-00000.bin",
         "shard-00000.mask",
         "shard-00000.starts",
@@ -368,6 +369,149 @@ fn faults_name_the_file_and_the_line() -> Result<()> {
     Ok(())
 }
 
+/// `alpaca_data.json` and its like were refused with an error of JSON in line 1.
+#[test]
+fn a_list_and_objects_over_several_lines_are_records() -> Result<()> {
+    let folder = Folder::new("lists");
+    let tokenizer = bpe()?;
+    let (one, two) = (
+        "{\"text\": \"of\\n[light]\"}",
+        "{\"input\": \"a\", \"output\": \"b\"}",
+    );
+    let lines = folder.file("a.jsonl", format!("{one}\n{two}\n"));
+    let expected = run(&folder.options(&[lines], "lines"), &tokenizer)?;
+    let pretty = |text: &str| {
+        text.replace(", ", ",\n  ")
+            .replace('{', "{\n  ")
+            .replace('}', "\n}")
+    };
+    let cases = [
+        ("list.json", format!("[{one},{two}]").into_bytes()),
+        (
+            "pretty.json",
+            format!("\u{feff}[\n{},\n{}\n]\n", pretty(one), pretty(two)).into_bytes(),
+        ),
+        (
+            "several.json",
+            format!("{}\n\n{}", pretty(one), pretty(two)).into_bytes(),
+        ),
+        ("list.json.gz", gzip(format!("[{one},\n{two}]").as_bytes())),
+        ("list.json.zst", zstd(format!("[{one},\n{two}]").as_bytes())),
+        ("marked.jsonl", format!("\u{feff}{one}\n{two}").into_bytes()),
+        ("crlf.jsonl", format!("{one}\r\n{two}\r\n").into_bytes()),
+    ];
+    for (name, bytes) in cases {
+        let input = folder.file(name, bytes);
+        let found = run(
+            &folder.options(&[input], &format!("out-{name}")),
+            &tokenizer,
+        )?;
+        assert_eq!(found.digest()?, expected.digest()?, "{name}");
+    }
+    // Many chunks, stopped behind each.
+    let long = [one, two].repeat(40_000).join(",\n");
+    let list = folder.file("long.json", format!("[{long}]"));
+    let options = PrepareOptions {
+        shard_tokens: 100_000,
+        ..folder.options(&[list], "long")
+    };
+    let whole = run(&options, &tokenizer)?;
+    assert_eq!(whole.n_documents(), 80_000);
+    let stopped = PrepareOptions {
+        out: folder.0.join("stopped"),
+        ..options
+    };
+    let mut n_calls = 0;
+    let found = loop {
+        let mut n_chunks = 0;
+        n_calls += 1;
+        let done = prepare(&stopped, &tokenizer, |_| {
+            n_chunks += 1;
+            match n_chunks > 2 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        if let Ok(shards) = done {
+            break shards;
+        }
+        assert!(n_calls < 20, "no progress");
+    };
+    assert!(n_calls > 1);
+    assert_eq!(found.digest()?, whole.digest()?);
+    let files =
+        ["long", "stopped"].map(|out| fs::read(folder.0.join(out).join("preparation.json")));
+    assert_eq!(files[0].as_ref().ok(), files[1].as_ref().ok());
+    Ok(())
+}
+
+#[test]
+fn files_that_are_no_text_are_named_by_what_they_are() {
+    let folder = Folder::new("foreign-files");
+    for (name, bytes, expected) in [
+        ("a.json", &b"[]"[..], "is a list of no record"),
+        (
+            "b.json",
+            b"[{\"text\": \"a\"}, {\"text\": 3}]",
+            "element 2: `text` is a number",
+        ),
+        ("c.json", b"[{\"text\": \"a\"}", "ends within its list"),
+        (
+            "d.json",
+            b"\"a text\"",
+            "1: is a string, expected an object",
+        ),
+        (
+            "e.parquet",
+            b"PAR1\x15\x04",
+            "is Parquet, expected text: convert it to JSON lines",
+        ),
+        (
+            "f.arrow",
+            b"ARROW1\0\0",
+            "is an Arrow file, expected text: convert",
+        ),
+        (
+            "g.zip",
+            b"PK\x03\x04\x14",
+            "is a zip archive, expected text: unpack it",
+        ),
+        (
+            "h.txt.bz2",
+            b"BZh91AY&SY\x12",
+            "is compressed with bzip2, expected text: decompress it",
+        ),
+        ("i.txt", b"\xff\xfea\0", "is UTF-16, expected UTF-8"),
+        (
+            "j.csv",
+            b"text\na\n",
+            "is a table by its name: convert it to JSON lines",
+        ),
+        ("k.jsonl.gz", &gzip(b"PAR1\x15"), "is Parquet"),
+        (
+            "o.txt",
+            b"version https://git-lfs.github.com/spec/v1\noid",
+            "is a pointer of git-lfs",
+        ),
+        ("l.tsv.gz", &gzip(b"a\tb"), "is a table by its name"),
+    ] {
+        let input = folder.file(name, bytes);
+        let line = fails(
+            &folder.options(&[input], &format!("out-{name}")),
+            &Tokenizer::bytes(),
+        );
+        assert!(line.contains(&format!("{name}: {expected}")), "{line}");
+    }
+    let orc = folder.file("orc.txt", "ORC and PAR1 are words");
+    assert!(run(&folder.options(&[orc], "orc"), &Tokenizer::bytes()).is_ok());
+    let table = folder.file("m.csv", "text\n");
+    let options = PrepareOptions {
+        format: Some(SourceFormat::Text),
+        ..folder.options(&[table], "table")
+    };
+    assert_eq!(run(&options, &Tokenizer::bytes()).expect("a text").len(), 6);
+}
+
 #[test]
 fn a_folder_is_not_mixed_with_another_work() -> Result<()> {
     let folder = Folder::new("mixed");
@@ -390,7 +534,7 @@ fn a_folder_is_not_mixed_with_another_work() -> Result<()> {
     let line = fails(&options, &Tokenizer::bytes());
     assert!(line.ends_with("holds token shards already"), "{line}");
     let begins = PrepareOptions {
-        begin: true,
+        begin: Some(true),
         format: Some(SourceFormat::Text),
         ..folder.options(&options.inputs, "begins")
     };
@@ -493,6 +637,7 @@ fn a_folder_of_others_is_not_touched() -> Result<()> {
         names,
         [
             "index.json",
+            "preparation.json",
             "shard-00000.bin",
             "shard-00000.starts",
             "tokenizer.json"

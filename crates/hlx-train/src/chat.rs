@@ -10,10 +10,13 @@ use crate::generate::{Held, TextModel, TokenGeneration};
 #[derive(Debug)]
 pub struct Conversation<'a> {
     model: &'a TextModel,
-    template: ChatTemplate,
+    /// Of a model of pairs there may be none: each message is an input then.
+    template: Option<ChatTemplate>,
     messages: Vec<Message>,
     /// Messages that every conversation begins with.
     n_first: usize,
+    /// Of inputs, whether no separator is put behind them.
+    raw: bool,
     /// What the model has read, from one answer to the next.
     held: Option<Held>,
 }
@@ -22,9 +25,18 @@ impl<'a> Conversation<'a> {
     /// Begins a conversation, with a message of the role `system` if there is one.
     ///
     /// # Errors
-    /// A model without a chat template, or one with a fault of syntax.
+    /// A model without a chat template that does not answer inputs, or a template with a fault of syntax; a message
+    /// of the role `system` without a template.
     pub fn new(model: &'a TextModel, system: Option<&str>) -> Result<Self> {
-        let template = ChatTemplate::of(&model.tokenizer)?;
+        let has_none = model.tokenizer.chat_template().is_none();
+        let template = match has_none && model.preparation.answers_inputs() {
+            true => None,
+            false => Some(ChatTemplate::of(&model.tokenizer)?),
+        };
+        ensure!(
+            template.is_some() || system.is_none(),
+            "--system: the model answers inputs one by one, and has no chat template for such a message"
+        );
         let messages: Vec<Message> = system
             .map(|text| Message::new("system", text))
             .into_iter()
@@ -34,8 +46,22 @@ impl<'a> Conversation<'a> {
             template,
             n_first: messages.len(),
             messages,
+            raw: false,
             held: None,
         })
+    }
+
+    /// Puts no separator behind inputs: they end with one.
+    ///
+    /// # Errors
+    /// A model with a chat template, which lays its conversations out.
+    pub fn raw(mut self) -> Result<Self> {
+        ensure!(
+            self.template.is_none(),
+            "--raw: the model's chat template lays the conversation out"
+        );
+        self.raw = true;
+        Ok(self)
     }
 
     /// The messages so far.
@@ -71,8 +97,16 @@ impl<'a> Conversation<'a> {
         stop: &[String],
         tell: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<String> {
-        let text = self.template.render(&self.messages, true)?;
-        let ids = self.model.tokenizer.encode(&text)?;
+        let ids = match (&self.template, self.messages.last()) {
+            (Some(template), _) => {
+                let text = template.render(&self.messages, true)?;
+                self.model.tokenizer.encode(&text)?
+            }
+            (None, last) => {
+                let input = last.map(Message::content).unwrap_or_default();
+                self.model.encode_prompt(&input, self.raw)?
+            }
+        };
         let positions = self.model.model.max_positions();
         ensure!(
             ids.len() <= positions,

@@ -38,6 +38,8 @@ pub struct Generation {
     pub n_texts: usize,
     /// Texts that end a text; they are no part of it.
     pub stop: Vec<Vec<u8>>,
+    /// Whether prompts of pairs are left without their separator.
+    pub raw: bool,
 }
 
 impl Generation {
@@ -49,6 +51,7 @@ impl Generation {
             format,
             n_texts: 1,
             stop: Vec::new(),
+            raw: false,
         }
     }
 }
@@ -81,9 +84,10 @@ pub fn generate_streaming(
     generation: &Generation,
     tell: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<Vec<Vec<u8>>> {
+    let Generation { format, raw, .. } = *generation;
     let ids = prompts
         .iter()
-        .map(|prompt| prompt_of_bytes(model, prompt, generation.format));
+        .map(|prompt| prompt_of_bytes(model, prompt, format, raw));
     let ids = ids.collect::<Result<Vec<_>>>()?;
     let mut texts = vec![Vec::new(); ids.len() * generation.n_texts];
     tell_bytes(model, &ids, generation, &mut |number, news| {
@@ -123,14 +127,19 @@ pub fn tell_bytes(
     })
 }
 
-/// The ids of a prompt for a model of bytes, of pairs with the separator.
+/// The ids of a prompt for a model of bytes; of pairs with the separator, unless the prompt is `raw`.
 ///
 /// # Errors
 /// A prompt that is empty or leaves no position for an answer.
-pub fn prompt_of_bytes(model: &LanguageModel, prompt: &[u8], format: Format) -> Result<Vec<u32>> {
+pub fn prompt_of_bytes(
+    model: &LanguageModel,
+    prompt: &[u8],
+    format: Format,
+    raw: bool,
+) -> Result<Vec<u32>> {
     let (pairs, positions) = (format.is_of_pairs(), model.max_positions());
     let mut ids: Vec<u32> = prompt.iter().map(|&byte| u32::from(byte)).collect();
-    if pairs {
+    if pairs && !raw {
         let reserved = prompt.iter().find(|byte| [SEPARATOR, END].contains(byte));
         if let Some(byte) = reserved {
             anyhow::bail!("the prompt holds the byte {byte:#04x}, which is reserved");

@@ -19,8 +19,8 @@ pub const IS_LFS_POINTER: &str =
     "is a pointer of git-lfs, not the file itself: run `git lfs pull` in its folder";
 /// How every version of git-lfs begins a pointer.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
-/// The byte-order mark of UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The byte-order mark of UTF-8, which some editors put in front of a text, and which is no part of it.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The name that asks for standard input.
 const STANDARD_INPUT: &str = "/dev/stdin";
 
@@ -56,9 +56,9 @@ pub fn look(path: &Path) -> Result<Metadata> {
 /// Reads all of a file of data.
 ///
 /// # Errors
-/// As [`open`]; more than [`MAX_DATA`] bytes, or than half of the machine's memory.
+/// As [`open`]; more than [`MAX_DATA`] bytes, or than half of the machine's memory; a pointer of git-lfs.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
-    read_at_most(path, MAX_DATA)
+    no_pointer(read_at_most(path, MAX_DATA)?)
 }
 
 /// Whether a file that begins with these bytes is a pointer of git-lfs: the few lines that a clone without
@@ -72,7 +72,10 @@ pub fn is_lfs_pointer(start: &[u8]) -> bool {
 /// # Errors
 /// As [`open`]; more than [`MAX_SETTINGS`] bytes; a pointer of git-lfs.
 pub fn read_settings(path: &Path) -> Result<Vec<u8>> {
-    let bytes = read_at_most(path, MAX_SETTINGS)?;
+    no_pointer(read_at_most(path, MAX_SETTINGS)?)
+}
+
+fn no_pointer(bytes: Vec<u8>) -> Result<Vec<u8>> {
     match is_lfs_pointer(&bytes) {
         true => Err(Error::new(ErrorKind::InvalidData, IS_LFS_POINTER)),
         false => Ok(bytes),
@@ -92,14 +95,19 @@ pub fn read_json(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// As [`read_settings`], of text.
+/// As [`read_settings`], of text; the byte-order mark of UTF-8 is left out.
 ///
 /// # Errors
-/// As [`read_settings`]; bytes that are not UTF-8, with the place of the first.
+/// As [`read_settings`]; bytes that are not UTF-8, with the place of the first, and UTF-16 by its name.
 pub fn read_settings_text(path: &Path) -> Result<String> {
-    String::from_utf8(read_settings(path)?).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Error::new(ErrorKind::InvalidData, format!("not UTF-8 at byte {at}"))
+    String::from_utf8(read_json(path)?).map_err(|error| {
+        let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let is_utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+        let reason = match is_utf16 {
+            true => "is UTF-16, expected UTF-8".to_owned(),
+            false => format!("not UTF-8 at byte {at}"),
+        };
+        Error::new(ErrorKind::InvalidData, reason)
     })
 }
 

@@ -19,6 +19,8 @@ use crate::digest::to_hex;
 
 /// Bytes that a pass over all of them reads at a time.
 const PIECE: usize = 1 << 20;
+/// Bytes of a pointer of git-lfs at most, as its specification says.
+const MAX_LFS_POINTER: u64 = 1024;
 /// Files that are kept open in a process, whose limit is often 1,024; others are opened for each read.
 const MAX_OPEN: usize = 512;
 /// How many are.
@@ -46,10 +48,11 @@ struct SourceFile {
 }
 
 impl Source {
-    /// Opens a regular file; nothing of it is read. Of standard input everything is read.
+    /// Opens a regular file; nothing of it is read, but that a small one is no pointer of git-lfs. Of standard input
+    /// everything is read.
     ///
     /// # Errors
-    /// As [`open`](super::open).
+    /// As [`open`](super::open); a pointer of git-lfs.
     pub fn open(path: &Path) -> Result<Self> {
         let file = reading::open(path)?;
         let found = file.metadata()?;
@@ -57,7 +60,12 @@ impl Source {
             return Ok(Self::from(reading::read(path)?));
         }
         let bytes = Bytes::File(Arc::new(SourceFile::new(path, file, &found)));
-        Ok(Self { bytes })
+        let source = Self { bytes };
+        let is_small = source.len() <= MAX_LFS_POINTER;
+        if is_small && reading::is_lfs_pointer(&source.read(0..source.len())?) {
+            return Err(Error::new(ErrorKind::InvalidData, reading::IS_LFS_POINTER));
+        }
+        Ok(source)
     }
 
     /// Bytes. Of a file, those that it had when it was opened.

@@ -470,3 +470,35 @@ fn a_byte_order_mark_before_json_is_left_out() -> Result<()> {
     }
     Ok(())
 }
+
+/// A pointer of git-lfs in the place of data was trained on as a text, or refused for its format.
+#[test]
+fn a_pointer_of_git_lfs_is_no_file_of_data() -> Result<()> {
+    let folder = Folder::new("data-pointer");
+    let path = folder.join("train.bin");
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    fs::write(&path, pointer)?;
+    assert_eq!(
+        read(&path).expect_err("a pointer").to_string(),
+        IS_LFS_POINTER
+    );
+    let error = Source::open(&path).expect_err("a pointer");
+    assert_eq!(error.to_string(), IS_LFS_POINTER);
+    fs::write(&path, format!("{pointer}{}", "a".repeat(2000)))?;
+    assert_eq!(Source::open(&path)?.len(), 2000 + pointer.len() as u64);
+    Ok(())
+}
+
+#[test]
+fn a_byte_order_mark_before_a_text_is_left_out_and_utf_16_is_named() -> Result<()> {
+    let folder = Folder::new("text-mark");
+    let path = folder.join("config.toml");
+    fs::write(&path, "\u{feff}seed = 1\u{feff}")?;
+    assert_eq!(read_settings_text(&path)?, "seed = 1\u{feff}");
+    for bytes in [&b"\xff\xfes\0"[..], b"\xfe\xff\0s"] {
+        fs::write(&path, bytes)?;
+        let error = read_settings_text(&path).expect_err("not UTF-8");
+        assert_eq!(error.to_string(), "is UTF-16, expected UTF-8");
+    }
+    Ok(())
+}

@@ -183,3 +183,17 @@ impl Object for Pairs {
         Enumerator::Values(self.0.iter().map(|(key, _)| key.clone()).collect())
     }
 }
+
+impl Message {
+    /// A message of an object.
+    pub(crate) fn of(object: Value) -> Self {
+        Self(object)
+    }
+}
+
+impl ChatValue {
+    /// Plain data.
+    pub(crate) fn of(value: Value) -> Self {
+        Self(value)
+    }
+}

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::Path;
 
-use serde::Deserialize;
-
 use super::reader::{Chunk, Content, Piece, Place};
+use super::record::{Chat, Read, Record};
+use super::seen::Seen;
 use super::sources::Source;
-use crate::{ChatTemplate, Document, Message, Result, TextError, Tokenizer};
+use crate::{ChatInput, ChatTemplate, Document, Result, TextError, Tokenizer};
 
 /// How records become tokens.
 pub(super) struct Encoder<'a> {
@@ -15,11 +15,11 @@ pub(super) struct Encoder<'a> {
     pub template: Option<&'a ChatTemplate>,
     /// Text that ends a document in plain text.
     pub separator: Option<&'a str>,
-    /// Text between the input and the output of a pair, where the tokenizer has no token for it.
-    pub pair_separator: &'a str,
-    /// Tokens before and behind each document.
-    pub begin: Option<u32>,
-    pub end: Option<u32>,
+    /// Tokens between the input and the output of a pair.
+    pub pair_separator: Vec<u32>,
+    /// Tokens before and behind each document that is no chat.
+    pub begin: Vec<u32>,
+    pub end: Vec<u32>,
     /// The token that separates documents of tokens.
     pub boundary: Option<u32>,
 }
@@ -34,54 +34,13 @@ pub(super) struct Part {
 /// What became of a chunk.
 pub(super) struct Encoded {
     pub parts: Vec<Part>,
+    /// What it held.
+    pub seen: Seen,
     /// Whether the last document ends with the chunk.
     pub ends: bool,
     pub next: Place,
     pub n_bytes: u64,
     pub done: f64,
-}
-
-/// A line of JSON.
-#[derive(Deserialize)]
-struct Line {
-    text: Option<String>,
-    input: Option<String>,
-    output: Option<String>,
-    messages: Option<Vec<Message>>,
-}
-
-/// The parts of a record, and which of them are predicted.
-#[derive(Debug)]
-pub(super) enum Record {
-    Text(String),
-    Pair { input: String, output: String },
-    Chat(Vec<Message>),
-}
-
-impl Record {
-    /// Reads a line of JSON.
-    ///
-    /// # Errors
-    /// What is wrong with it, in one line.
-    pub fn parse(line: &str) -> Result<Self, String> {
-        let line: Line =
-            serde_json::from_str(line).map_err(|error| format!("malformed JSON: {error}"))?;
-        match line {
-            Line {
-                messages: Some(messages),
-                ..
-            } => Ok(Self::Chat(messages)),
-            Line {
-                input: Some(input),
-                output: Some(output),
-                ..
-            } => Ok(Self::Pair { input, output }),
-            Line {
-                text: Some(text), ..
-            } => Ok(Self::Text(text)),
-            _ => Err("has neither `text`, nor `input` and `output`, nor `messages`".to_owned()),
-        }
-    }
 }
 
 impl Encoder<'_> {
@@ -90,13 +49,15 @@ impl Encoder<'_> {
     /// # Errors
     /// One line with the file, and the line where there is one.
     pub fn chunk(&self, chunk: Chunk, sources: &[Source]) -> Result<Encoded> {
-        let mut parts = Vec::new();
+        let (mut parts, mut seen) = (Vec::new(), Seen::default());
         let ends = chunk.pieces.last().is_none_or(|piece| piece.ends);
         for piece in chunk.pieces {
-            self.piece(&piece, &sources[piece.source].path, &mut parts)?;
+            let path = &sources[piece.source].path;
+            self.piece(&piece, path, (&mut parts, &mut seen))?;
         }
         Ok(Encoded {
             parts,
+            seen,
             ends,
             next: chunk.next,
             n_bytes: chunk.n_bytes,
@@ -104,21 +65,32 @@ impl Encoder<'_> {
         })
     }
 
-    fn piece(&self, piece: &Piece, path: &Path, parts: &mut Vec<Part>) -> Result<()> {
+    fn piece(
+        &self,
+        piece: &Piece,
+        path: &Path,
+        (parts, seen): (&mut Vec<Part>, &mut Seen),
+    ) -> Result<()> {
         let before = parts.len();
+        let begun = |parts: &[Part]| parts.iter().filter(|part| part.first).count() as u64;
         match &piece.content {
-            Content::Tokens(tokens) => parts.extend(self.token_parts(tokens, piece)),
+            Content::Tokens(tokens) => {
+                parts.extend(self.token_parts(tokens, piece));
+                seen.documents.tokens += begun(&parts[before..]);
+            }
             Content::Text(_) => {
                 let text = piece.text(path)?;
                 self.texts(text, piece, parts)
                     .map_err(|error| TextError::file(path, error))?;
+                seen.documents.texts += begun(&parts[before..]);
             }
             Content::Lines(_) => {
-                for line in piece.records(path)? {
-                    let (number, record) = line?;
-                    let document = self.record(&record);
+                for line in piece.records(path, self.template.is_some())? {
+                    let (place, read) = line?;
+                    let document = self.record(&read.record);
                     let document = document
-                        .map_err(|error| TextError::file(path, format!("{number}: {error}")))?;
+                        .map_err(|error| TextError::file(path, format!("{place}: {error}")))?;
+                    seen.add(&read, &document);
                     parts.push(Part::whole(document));
                 }
             }
@@ -133,28 +105,45 @@ impl Encoder<'_> {
     pub fn record(&self, record: &Record) -> Result<Document> {
         match record {
             Record::Text(text) => self.text(text, true, true),
-            Record::Pair { input, output } => {
-                let mut segments = Segments::default();
-                segments.extend(self.begin, false);
-                segments.extend(self.tokenizer.encode(input)?, false);
-                match self.tokenizer.specials().separator {
-                    Some(separator) => segments.extend([separator], false),
-                    None => segments.extend(self.tokenizer.encode(self.pair_separator)?, false),
-                }
-                segments.extend(self.tokenizer.encode(output)?, true);
-                segments.extend(self.end, true);
-                Ok(segments.into_document())
-            }
-            Record::Chat(messages) => {
-                let template = self.template.ok_or_else(|| {
-                    let reason = "`messages` need a chat template: the tokenizer's folder has none, and none \
-                                  is given";
-                    TextError::argument("chat_template", reason)
-                })?;
-                let (text, answers) = template.render_for_training(messages)?;
-                self.masked(&text, &answers)
-            }
+            Record::Pair { input, output } => self.pair(input, &self.pair_separator, output),
+            Record::Completion { prompt, completion } => self.pair(prompt, &[], completion),
+            Record::Chat(chat) => self.chat(chat),
         }
+    }
+
+    /// Encodes the parts of a pair one by one, as they are when the model answers.
+    fn pair(&self, input: &str, separator: &[u32], output: &str) -> Result<Document> {
+        let mut segments = Segments::default();
+        segments.extend(self.begin.iter().copied(), false);
+        segments.extend(self.tokenizer.encode(input)?, false);
+        segments.extend(separator.iter().copied(), false);
+        segments.extend(self.tokenizer.encode(output)?, true);
+        segments.extend(self.end.iter().copied(), true);
+        Ok(segments.into_document())
+    }
+
+    fn chat(&self, chat: &Chat) -> Result<Document> {
+        let template = self.template.ok_or_else(|| {
+            let reason = "`messages` need a chat template: the tokenizer's folder has none, and none \
+                          is given";
+            TextError::argument("chat_template", reason)
+        })?;
+        let (text, mut answers) = template.render_input_for_training(&chat.input)?;
+        if chat.n_given > 0 {
+            let mut given = ChatInput {
+                add_generation_prompt: true,
+                ..chat.input.clone()
+            };
+            given.messages.truncate(chat.n_given);
+            let given = template.render_input(&given)?;
+            if !text.starts_with(&given) {
+                let reason =
+                    "the template lays the prompt out otherwise once the completion follows";
+                return Err(TextError::argument("chat_template", reason));
+            }
+            answers.retain(|answer| answer.start >= given.len());
+        }
+        self.masked(&text, &answers)
     }
 
     /// Encodes a text whose ranges alone are trained on; the parts between are encoded one by one,
@@ -173,9 +162,13 @@ impl Encoder<'_> {
 
     fn text(&self, text: &str, first: bool, last: bool) -> Result<Document> {
         let mut tokens = Vec::new();
-        tokens.extend(self.begin.filter(|_| first));
+        if first {
+            tokens.extend(&self.begin);
+        }
         tokens.extend(self.tokenizer.encode(text)?);
-        tokens.extend(self.end.filter(|_| last));
+        if last {
+            tokens.extend(&self.end);
+        }
         Ok(Document::new(tokens))
     }
 
@@ -275,19 +268,26 @@ impl Piece {
         })
     }
 
-    /// The records of lines of JSON with their numbers; blank lines are left out.
+    /// The records of lines of JSON with their places; blank lines are left out.
     ///
     /// # Errors
     /// What is no UTF-8; each record's own.
     pub fn records<'a>(
         &'a self,
         path: &'a Path,
-    ) -> Result<impl Iterator<Item = Result<(u64, Record)>> + 'a> {
+        has_template: bool,
+    ) -> Result<impl Iterator<Item = Result<(String, Read)>> + 'a> {
         let lines = self.text(path)?.lines().zip(self.place.line + 1..);
         let filled = lines.filter(|(line, _)| !line.trim().is_empty());
-        Ok(filled.map(move |(line, number)| match Record::parse(line) {
-            Ok(record) => Ok((number, record)),
-            Err(reason) => Err(TextError::file(path, format!("{number}: {reason}"))),
+        Ok(filled.map(move |(line, number)| {
+            let place = match self.listed {
+                true => format!("element {number}"),
+                false => number.to_string(),
+            };
+            match Read::parse(line, has_template) {
+                Ok(read) => Ok((place, read)),
+                Err(reason) => Err(TextError::file(path, format!("{place}: {reason}"))),
+            }
         }))
     }
 }

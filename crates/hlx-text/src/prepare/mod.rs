@@ -4,12 +4,16 @@
 //! order: the shards' bytes do not depend on the number of threads, nor on where the work was stopped.
 
 mod encode;
+mod foreign;
 mod open;
 mod ordered;
 mod reader;
+mod record;
 mod scan;
+mod seen;
 mod sources;
 mod state;
+mod values;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -18,11 +22,16 @@ use hlx_core::files::write_atomically;
 
 use crate::shards::ShardOptions;
 use crate::tokenizer::TOKENIZER_FILE;
-use crate::{ChatTemplate, Result, ShardWriter, TextError, TokenShards, Tokenizer};
+use crate::{
+    ChatTemplate, PREPARATION_FILE, Preparation, Result, ShardWriter, TextError, TokenShards,
+    Tokenizer,
+};
 use encode::{Encoded, Encoder};
+pub use foreign::{HEAD, no_text};
 use ordered::ordered;
 use reader::{Cuts, Reader};
 pub use scan::{ScanOptions, characters_of_files, count_words};
+use seen::Seen;
 use sources::Source;
 pub use sources::SourceFormat;
 use state::State;
@@ -35,16 +44,17 @@ pub struct PrepareOptions {
     /// The folder of the shards.
     pub out: PathBuf,
     /// The format of all files; without it their names tell: `.jsonl`, `.ndjson` and `.json` are
-    /// JSON lines, `.bin` is tokens, everything else text.
+    /// JSON lines, `.bin` is tokens, everything else text but tables (`.csv`, `.tsv`).
     pub format: Option<SourceFormat>,
     /// Text that ends a document in text files; without it a file is one document.
     pub separator: Option<String>,
-    /// Text between the input and the output of a pair, where the tokenizer has no token for it.
-    pub pair_separator: String,
+    /// Text between the input and the output of a pair; without it the tokenizer's token for it, or a newline.
+    pub pair_separator: Option<String>,
     /// The source of a chat template, instead of the one beside the tokenizer.
     pub template: Option<String>,
-    /// Whether each document begins with the tokenizer's first token (BOS).
-    pub begin: bool,
+    /// Whether each document but chats begins with the tokenizer's first token (BOS); by default with the special
+    /// tokens that the tokenizer's post-processor puts in front of a text.
+    pub begin: Option<bool>,
     /// Whether each document ends with the tokenizer's last token (EOS), where it has one.
     pub end: bool,
     /// A shard ends with the first chunk that takes it to so many tokens.
@@ -65,16 +75,16 @@ pub struct Companion {
 }
 
 impl PrepareOptions {
-    /// Files by their names, documents with their end, shards of 100 million tokens, a thread a core.
+    /// Files by their names, documents with the tokenizer's beginning and their end, shards of 100 million tokens, a thread a core.
     pub fn new(inputs: Vec<PathBuf>, out: PathBuf) -> Self {
         Self {
             inputs,
             out,
             format: None,
             separator: None,
-            pair_separator: "\n".to_owned(),
+            pair_separator: None,
             template: None,
-            begin: false,
+            begin: None,
             end: true,
             shard_tokens: ShardOptions::new(1).shard_tokens,
             threads: threads(),
@@ -133,7 +143,7 @@ pub fn prepare(
     let sources = sources::resolve(&options.inputs, options.format, Some(&options.out))?;
     let template = template(options, tokenizer)?;
     let encoder = encoder(options, tokenizer, template.as_ref())?;
-    let mut state = State::open(options, tokenizer, &sources)?;
+    let mut state = State::open(&encoder, options, &sources)?;
     let json = tokenizer.to_json().as_bytes();
     let companions = options.companions.iter();
     let companions = companions.map(|one| (one.name.as_str(), &one.bytes[..]));
@@ -148,7 +158,10 @@ pub fn prepare(
             encoder: &encoder,
             sources: &sources,
         };
-        work.write_shards(&mut state, &mut progress)?;
+        let seen = work.write_shards(&mut state, &mut progress)?;
+        for line in seen.notices(options) {
+            tracing::warn!("{}: {line}", options.out.display());
+        }
     }
     state.finish()?;
     TokenShards::open(&options.out)
@@ -168,7 +181,7 @@ impl Work<'_> {
         &self,
         state: &mut State,
         progress: &mut (impl FnMut(&PrepareProgress) -> ControlFlow<()> + Send),
-    ) -> Result<()> {
+    ) -> Result<Seen> {
         let Self {
             options,
             tokenizer,
@@ -186,17 +199,18 @@ impl Work<'_> {
             end: tokenizer.specials().eos,
         };
         let mut reader = Reader::new(sources.to_vec(), cuts, state.place())?;
-        let mut n_bytes = 0;
+        let (mut n_bytes, mut seen) = (0, state.seen().clone());
         ordered(
             options.threads,
             || reader.next(),
             |chunk| encoder.chunk(chunk, sources),
             |encoded: Encoded| {
+                seen.join(&encoded.seen);
                 for part in &encoded.parts {
                     writer.push(&part.document, part.first)?;
                 }
                 if encoded.ends && writer.close_if_full()? {
-                    state.save(encoded.next, writer.done())?;
+                    state.save(encoded.next, writer.done(), &seen)?;
                 }
                 n_bytes += encoded.n_bytes;
                 let reached = PrepareProgress {
@@ -213,7 +227,23 @@ impl Work<'_> {
                 }
             },
         )?;
-        writer.finish()
+        self.write_preparation(&seen)?;
+        writer.finish()?;
+        Ok(seen)
+    }
+
+    /// Writes how texts have become documents, before the index: a folder with an index lacks nothing.
+    fn write_preparation(&self, seen: &Seen) -> Result<()> {
+        let mut preparation = Preparation::of(self.tokenizer);
+        preparation.begin.clone_from(&self.encoder.begin);
+        preparation.end.clone_from(&self.encoder.end);
+        preparation
+            .pair_separator
+            .clone_from(&self.encoder.pair_separator);
+        preparation.documents = seen.documents;
+        let path = self.options.out.join(PREPARATION_FILE);
+        write_atomically(&path, &preparation.to_bytes()?)
+            .map_err(|error| TextError::file(&path, error))
     }
 }
 
@@ -230,21 +260,39 @@ fn encoder<'a>(
     tokenizer: &'a Tokenizer,
     template: Option<&'a ChatTemplate>,
 ) -> Result<Encoder<'a>> {
-    let wrong = |reason: &str| Err(TextError::argument("data_prepare", reason));
+    let wrong = |reason: &str| TextError::argument("data_prepare", reason);
     let specials = tokenizer.specials();
-    if options.begin && specials.bos.is_none() {
-        return wrong("the tokenizer states no token that begins a document");
-    }
     if options.separator.as_ref().is_some_and(String::is_empty) {
-        return wrong("the separator of documents is empty");
+        return Err(wrong("the separator of documents is empty"));
     }
+    let begin = match options.begin {
+        None => tokenizer.text_begin().to_vec(),
+        Some(false) => Vec::new(),
+        Some(true) => {
+            let bos = specials.bos;
+            let bos = bos.ok_or_else(|| {
+                wrong("the tokenizer states no token that begins a document (--bos)")
+            })?;
+            let mut begin = tokenizer.text_begin().to_vec();
+            if !begin.contains(&bos) {
+                begin.insert(0, bos);
+            }
+            begin
+        }
+    };
+    let pair_separator = match (&options.pair_separator, specials.separator) {
+        (Some(text), _) => tokenizer.encode(text)?,
+        (None, Some(token)) => vec![token],
+        // A tokenizer of characters may lack a newline, which matters where there are pairs.
+        (None, None) => tokenizer.encode("\n").unwrap_or_default(),
+    };
     Ok(Encoder {
         tokenizer,
         template,
         separator: options.separator.as_deref(),
-        pair_separator: &options.pair_separator,
-        begin: specials.bos.filter(|_| options.begin),
-        end: specials.eos.filter(|_| options.end),
+        pair_separator,
+        begin,
+        end: specials.eos.filter(|_| options.end).into_iter().collect(),
         boundary: specials.eos,
     })
 }

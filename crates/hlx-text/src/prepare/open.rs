@@ -1,31 +1,52 @@
 //! Opening a file of text: plain, gzip or zstd, told by its first bytes.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 use hlx_core::files;
 use ruzstd::decoding::StreamingDecoder;
 
+use super::foreign;
 use crate::{Result, TextError};
 
 /// The largest window of a zstd frame, as of `zstd --long=31`.
 const MAX_WINDOW: u64 = 2 << 30;
 
-/// Opens a regular file; what is compressed is decompressed while it is read.
+/// Opens a regular file; what is compressed is decompressed while it is read, and UTF-8's mark at the start is
+/// left out.
+///
+/// # Errors
+/// What the system reports; a file that holds no text, by its first bytes.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read + Send>> {
     let failed = |error: io::Error| TextError::file(path, error);
     let file = files::open(path).map_err(failed)?;
     let mut file = BufReader::with_capacity(1 << 18, file);
     let start = file.fill_buf().map_err(failed)?;
     let is = |magic: &[u8]| start.starts_with(magic);
-    if is(&[0x1f, 0x8b]) {
-        return Ok(Box::new(MultiGzDecoder::new(file)));
+    let text: Box<dyn Read + Send> = match () {
+        () if is(&[0x1f, 0x8b]) => Box::new(MultiGzDecoder::new(file)),
+        () if is(&[0x28, 0xb5, 0x2f, 0xfd]) => Box::new(ZstdReader::new(file)),
+        () => Box::new(file),
+    };
+    without_mark(text, path)
+}
+
+/// Looks at the first bytes of a text.
+fn without_mark(mut text: Box<dyn Read + Send>, path: &Path) -> Result<Box<dyn Read + Send>> {
+    let failed = |error: io::Error| TextError::file(path, error);
+    let mut head = Vec::with_capacity(foreign::HEAD);
+    let read = (&mut text)
+        .take(foreign::HEAD as u64)
+        .read_to_end(&mut head);
+    read.map_err(failed)?;
+    if let Some(reason) = foreign::no_text(&head) {
+        return Err(TextError::file(path, reason));
     }
-    if is(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        return Ok(Box::new(ZstdReader::new(file)));
+    if head.starts_with(files::BYTE_ORDER_MARK) {
+        head.drain(..files::BYTE_ORDER_MARK.len());
     }
-    Ok(Box::new(file))
+    Ok(Box::new(Cursor::new(head).chain(text)))
 }
 
 /// The frames of a zstd file, one after the other, with their checksums compared.

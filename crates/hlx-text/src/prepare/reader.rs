@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::open::open;
 use super::sources::{Source, SourceFormat};
+use super::values::lines_of;
 use crate::{Result, TextError, TokenShards};
 
 /// The most bytes of a piece that can be cut anywhere.
@@ -39,6 +40,8 @@ pub(super) struct Piece {
     pub ends: bool,
     /// Whether the token that separates documents stands in front of each.
     pub leads: bool,
+    /// Whether the lines are elements of a list, or values that stood on several lines.
+    pub listed: bool,
     /// Whether the piece is all of its file.
     pub whole: bool,
     /// The lines and bytes of the file that are before it.
@@ -86,6 +89,8 @@ pub(super) struct Reader {
 enum Stream {
     Bytes {
         from: Box<dyn Read + Send>,
+        /// Whether the lines of JSON were made of a list, or of values over several lines.
+        listed: bool,
         buffer: VecDeque<u8>,
         ended: bool,
         /// Whether the next piece begins a document.
@@ -169,16 +174,21 @@ impl Reader {
             });
             return Ok(());
         }
-        let mut from = open(path)?;
+        let failed = |error: std::io::Error| TextError::file(path, error);
+        let (mut from, listed) = match source.format {
+            SourceFormat::Jsonl => lines_of(open(path)?).map_err(failed)?,
+            _ => (open(path)?, false),
+        };
         let offset = self.place.offset;
         let skipped = std::io::copy(&mut (&mut from).take(offset), &mut std::io::sink());
-        let skipped = skipped.map_err(|error| TextError::file(path, error))?;
+        let skipped = skipped.map_err(failed)?;
         if skipped != offset {
             let reason = format!("has {skipped} bytes, and the work goes on at byte {offset}");
             return Err(TextError::file(path, reason));
         }
         self.current = Some(Stream::Bytes {
             from,
+            listed,
             buffer: VecDeque::new(),
             ended: false,
             starts: true,
@@ -193,7 +203,7 @@ impl Reader {
         let Some(stream) = &mut self.current else {
             return Ok(None);
         };
-        let (content, starts, ends, last, leads) = match stream {
+        let (content, starts, ends, last, [leads, listed]) = match stream {
             Stream::Tokens {
                 shards,
                 starts,
@@ -206,10 +216,11 @@ impl Reader {
                 let last = range.end == shards.len();
                 let (tokens, ends) = cut_tokens(shards, range, last, *leads, self.cuts.end)?;
                 let first = std::mem::replace(starts, ends);
-                (Content::Tokens(tokens), first, ends, last, *leads)
+                (Content::Tokens(tokens), first, ends, last, [*leads, false])
             }
             Stream::Bytes {
                 from,
+                listed,
                 buffer,
                 ended,
                 starts,
@@ -228,7 +239,8 @@ impl Reader {
                     true => Content::Lines(bytes),
                     false => Content::Text(bytes),
                 };
-                (content, first, cut.ends || last, last, false)
+                let ends = cut.ends || last;
+                (content, first, ends, last, [false, *listed])
             }
         };
         let (units, bytes, lines) = content.sizes();
@@ -251,6 +263,7 @@ impl Reader {
         }
         let piece = Piece {
             leads,
+            listed,
             whole: last && place.offset == 0,
             source: place.source,
             content,

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::encode::Record;
 use super::ordered::ordered;
 use super::reader::{Chunk, Content, Cuts, Reader};
+use super::record::Record;
 use super::sources::{Source, SourceFormat, resolve};
 use crate::{Result, TextError, Tokenizer, WordCounts};
 
@@ -112,12 +112,16 @@ fn texts(chunk: &Chunk, sources: &[Source]) -> Result<Vec<String>> {
             }
             Content::Text(_) => texts.push(piece.text(path)?.to_owned()),
             Content::Lines(_) => {
-                for record in piece.records(path)? {
-                    match record?.1 {
+                for record in piece.records(path, true)? {
+                    match record?.1.record {
                         Record::Text(text) => texts.push(text),
                         Record::Pair { input, output } => texts.extend([input, output]),
-                        Record::Chat(messages) => {
-                            texts.extend(messages.iter().map(|message| message.content()));
+                        Record::Completion { prompt, completion } => {
+                            texts.extend([prompt, completion]);
+                        }
+                        Record::Chat(chat) => {
+                            let messages = chat.input.messages.iter();
+                            texts.extend(messages.map(|message| message.content()));
                         }
                     }
                 }

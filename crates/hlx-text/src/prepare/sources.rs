@@ -15,7 +15,7 @@ use crate::{Result, TextError};
 pub enum SourceFormat {
     /// Plain text.
     Text,
-    /// A JSON object a line: `text`, or `input` and `output`, or `messages`.
+    /// A JSON object a line, or a list of objects: records of texts, pairs or chats.
     Jsonl,
     /// Tokens of nanoGPT or llm.c.
     Tokens,
@@ -57,6 +57,11 @@ pub(crate) fn resolve(
         found.dedup();
         for path in found {
             let found = files::look(&path).map_err(|error| TextError::file(&path, error))?;
+            if format.is_none() && is_table(&path) {
+                let reason = "is a table by its name: convert it to JSON lines, one record a line, or take it as a \
+                              text (--format text)";
+                return Err(TextError::file(&path, reason));
+            }
             sources.push(Source {
                 format: format.unwrap_or_else(|| format_of(&path)),
                 len: found.len(),
@@ -190,20 +195,29 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// The format that a name tells, endings of compression left out.
 fn format_of(path: &Path) -> SourceFormat {
+    if ends_with_one(path, &[".jsonl", ".ndjson", ".json"]) {
+        SourceFormat::Jsonl
+    } else if ends_with_one(path, &[".bin"]) {
+        SourceFormat::Tokens
+    } else {
+        SourceFormat::Text
+    }
+}
+
+/// Whether a name tells a table.
+fn is_table(path: &Path) -> bool {
+    ends_with_one(path, &[".csv", ".tsv"])
+}
+
+/// Whether a name has one of these endings, those of compression left out.
+fn ends_with_one(path: &Path, endings: &[&str]) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_lowercase();
     let stem = [".gz", ".zst"]
         .iter()
         .find_map(|ending| name.strip_suffix(ending));
     let stem = stem.unwrap_or(&name);
-    let ends = |endings: &[&str]| endings.iter().any(|ending| stem.ends_with(ending));
-    if ends(&[".jsonl", ".ndjson", ".json"]) {
-        SourceFormat::Jsonl
-    } else if ends(&[".bin"]) {
-        SourceFormat::Tokens
-    } else {
-        SourceFormat::Text
-    }
+    endings.iter().any(|ending| stem.ends_with(ending))
 }
 
 #[cfg(all(test, unix))]

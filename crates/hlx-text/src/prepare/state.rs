@@ -12,10 +12,12 @@ use hlx_core::files::{
 use serde::{Deserialize, Serialize};
 
 use super::PrepareOptions;
+use super::encode::Encoder;
 use super::reader::Place;
+use super::seen::Seen;
 use super::sources::Source;
 use crate::shards::{INDEX_FILE, Index, STATE_FILE, ShardEntry};
-use crate::{Result, TextError, Tokenizer};
+use crate::{Result, TextError};
 
 /// The file that the process at work has locked; it is empty.
 const LOCK_FILE: &str = "lock";
@@ -36,6 +38,9 @@ struct Saved {
     work: String,
     place: Place,
     shards: Vec<ShardEntry>,
+    /// What the shards were made of.
+    #[serde(default)]
+    seen: Seen,
 }
 
 /// What a folder holds that may be a preparation's.
@@ -52,14 +57,14 @@ impl State {
     /// Locks the folder, which is created if it is missing, and reads how far the work is. A folder that holds
     /// anything else is not touched.
     pub fn open(
+        encoder: &Encoder<'_>,
         options: &PrepareOptions,
-        tokenizer: &Tokenizer,
         sources: &[Source],
     ) -> Result<Self> {
         let failed = |error: std::io::Error| TextError::file(&options.out, error);
         let wrong = |reason: &str| Err(TextError::file(&options.out, reason));
         let folder = folder_behind_links(&options.out).map_err(failed)?;
-        let work = identity(options, tokenizer, sources)?;
+        let work = identity(encoder, options, sources)?;
         if let Found::Indexed(saved) = Found::look(&folder, &options.out)?
             && saved.is_none_or(|saved| saved.work != work)
         {
@@ -93,6 +98,7 @@ impl State {
                 work,
                 place: Place::default(),
                 shards: Vec::new(),
+                seen: Seen::default(),
             },
         };
         let state = Self {
@@ -120,8 +126,14 @@ impl State {
         &self.saved.shards
     }
 
-    /// Notes that all shards up to a place are whole.
-    pub fn save(&mut self, place: Place, shards: &[ShardEntry]) -> Result<()> {
+    /// What the shards that are whole were made of.
+    pub fn seen(&self) -> &Seen {
+        &self.saved.seen
+    }
+
+    /// Notes that all shards up to a place are whole, and what they were made of.
+    pub fn save(&mut self, place: Place, shards: &[ShardEntry], seen: &Seen) -> Result<()> {
+        self.saved.seen = seen.clone();
         self.saved.place = place;
         self.saved.shards = shards.to_vec();
         self.write()
@@ -227,16 +239,14 @@ fn remove_state(folder: &Path) -> std::io::Result<()> {
 }
 
 /// A digest of everything that decides the shards' bytes; the number of threads is none of it.
-fn identity(options: &PrepareOptions, tokenizer: &Tokenizer, sources: &[Source]) -> Result<String> {
+fn identity(encoder: &Encoder<'_>, options: &PrepareOptions, sources: &[Source]) -> Result<String> {
+    let template = options.template.as_deref();
     let deciding = (
         sources,
-        tokenizer.digest(),
-        (&options.separator, &options.pair_separator),
-        options
-            .template
-            .as_deref()
-            .or_else(|| tokenizer.chat_template()),
-        (options.begin, options.end, options.shard_tokens),
+        encoder.tokenizer.digest(),
+        (&options.separator, &encoder.pair_separator),
+        template.or_else(|| encoder.tokenizer.chat_template()),
+        (&encoder.begin, &encoder.end, options.shard_tokens),
     );
     let bytes = serde_json::to_vec(&deciding);
     let bytes = bytes.map_err(|error| TextError::argument("data_prepare", error))?;

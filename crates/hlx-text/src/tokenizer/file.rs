@@ -15,6 +15,7 @@ use super::fast::FastBpe;
 use super::specials::{add_stated, contradictions, is_bpe, line, specials_of};
 use super::stated::{SPECIAL_TOKENS_MAP_FILE, Stated, TOKENIZER_CONFIG_FILE};
 use super::stream::clean_up;
+use super::surround::Surroundings;
 use crate::guard::guarded;
 use crate::notice::warn_once;
 use crate::{Result, TextError};
@@ -24,6 +25,7 @@ pub(super) struct TokenizerFile {
     inner: Tokenizer,
     steps: Steps,
     fast: Option<FastBpe>,
+    surroundings: Surroundings,
     vocabulary_size: usize,
     cleans_up: bool,
     chat_template: Option<String>,
@@ -129,6 +131,7 @@ impl TokenizerFile {
             warn_once(&line(&beside.folder.to_string_lossy(), &note));
         }
         let file = Self {
+            surroundings: Surroundings::of(&inner).map_err(|error| error.to_string())?,
             steps,
             fast,
             vocabulary_size,
@@ -184,6 +187,11 @@ impl TokenizerFile {
     /// Whether decoded texts are cleaned up as `clean_up_tokenization_spaces` says.
     pub fn cleans_up(&self) -> bool {
         self.cleans_up
+    }
+
+    /// The tokens that the post-processor puts in front of a text, and behind it.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     pub fn vocabulary_size(&self) -> usize {

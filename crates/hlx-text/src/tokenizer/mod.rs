@@ -10,6 +10,7 @@ mod specials;
 mod split;
 mod stated;
 mod stream;
+mod surround;
 mod train;
 
 use std::path::Path;
@@ -205,6 +206,22 @@ impl Tokenizer {
         match &self.inner.kind {
             Kind::File(file) => file.encode(text, true),
             _ => self.encode(text),
+        }
+    }
+
+    /// The special tokens that the tokenizer's post-processor puts in front of a text.
+    pub fn text_begin(&self) -> &[u32] {
+        match &self.inner.kind {
+            Kind::File(file) => &file.surroundings().before,
+            _ => &[],
+        }
+    }
+
+    /// The special tokens that the tokenizer's post-processor puts behind a text.
+    pub fn text_end(&self) -> &[u32] {
+        match &self.inner.kind {
+            Kind::File(file) => &file.surroundings().behind,
+            _ => &[],
         }
     }
 

@@ -55,7 +55,7 @@ impl Dataset {
         let bytes = Source::open(path).with_context(|| name.clone())?;
         Ok(Self {
             format: Format::Text,
-            spans: cut_text(bytes.len() as usize, &name, positions)?,
+            spans: cut_text(&bytes, &name, positions)?,
             name,
             bytes,
             digest,
@@ -96,7 +96,7 @@ impl Dataset {
                 (Source::from(bytes), spans)
             }
             (Format::Text, _) => {
-                let spans = cut_text(file.len() as usize, name, positions)?;
+                let spans = cut_text(&file, name, positions)?;
                 (file, spans)
             }
             _ => {
@@ -115,6 +115,10 @@ impl Dataset {
 
 /// The SHA-256 of a file, in one pass that checks that it is UTF-8 and not blank.
 fn digest_of_text(file: &Source, name: &str) -> Result<String> {
+    let head = file.read(0..file.len().min(hlx_text::HEAD as u64));
+    if let Some(reason) = hlx_text::no_text(&head.with_context(|| name.to_owned())?) {
+        bail!("{name}: {reason}");
+    }
     let wrong = |NotUtf8 { line, at }| anyhow!("{name}:{line}: not UTF-8 at byte {at}");
     let (mut hash, mut check, mut is_blank) = (Sha256::new(), Utf8Check::default(), true);
     let mut fault = None;
@@ -134,6 +138,11 @@ fn digest_of_text(file: &Source, name: &str) -> Result<String> {
 /// Lays the pairs end to end as `input 0x1e output 0x04`; blank lines are skipped.
 fn read_pairs(text: &str, name: &str, positions: usize) -> Result<(Vec<u8>, Vec<Span>)> {
     let (mut bytes, mut spans) = (Vec::with_capacity(text.len()), Vec::new());
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    ensure!(
+        !text.trim_start().starts_with('['),
+        "{name}: is a list of JSON, expected a pair a line"
+    );
     for (line_idx, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
@@ -176,18 +185,24 @@ fn check_pair(pair: &Pair, positions: usize) -> Result<()> {
 }
 
 /// Cuts a text into windows of `positions` predicted bytes, one after the other; the last may be
-/// shorter. Windows share one byte: what one predicts last, the next reads first.
-fn cut_text(len: usize, name: &str, positions: usize) -> Result<Vec<Span>> {
+/// shorter. Windows share one byte: what one predicts last, the next reads first. A byte-order mark is left out.
+fn cut_text(text: &Source, name: &str, positions: usize) -> Result<Vec<Span>> {
+    let mark = files::BYTE_ORDER_MARK;
+    let head = text.read(0..text.len().min(mark.len() as u64));
+    let head = head.with_context(|| name.to_owned())?;
+    let start = if head == mark { mark.len() } else { 0 };
+    let end = text.len() as usize;
     ensure!(
-        len >= 2,
-        "{name}: a text of {len} bytes has nothing to predict"
+        end >= start + 2,
+        "{name}: a text of {} bytes has nothing to predict",
+        end - start
     );
     let window = |start: usize| Span {
         start,
-        end: (start + positions + 1).min(len),
+        end: (start + positions + 1).min(end),
         n_given: 1,
     };
-    Ok((0..len - 1).step_by(positions).map(window).collect())
+    Ok((start..end - 1).step_by(positions).map(window).collect())
 }
 
 #[cfg(test)]
@@ -224,6 +239,35 @@ mod tests {
                 .sum();
             assert_eq!(targets, len - 1, "{len}");
         }
+    }
+
+    /// Windows were cut over the mark of an editor, which is no part of the text.
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_text_or_of_pairs() {
+        let text = format!("\u{feff}{}", "the cat sat on the mat. ".repeat(3));
+        let data = Dataset::from_bytes(text.as_bytes(), "d", Format::Text, 16).expect("loads");
+        let first = data.sample(0).expect("read");
+        assert_eq!(&*first.tokens, b"the cat sat on th");
+        let n = data.len();
+        let random = crate::data::RandomWindows::new(&data, n, 3);
+        for number in 0..60 {
+            let sample = random.sample(&data, 0, number).expect("read");
+            assert_eq!(sample.tokens.len(), 17);
+            assert!(sample.tokens.is_ascii());
+        }
+        let pair = "\u{feff}{\"input\": \"a\", \"output\": \"b\"}";
+        let data = Dataset::from_bytes(pair.as_bytes(), "d", Format::Pairs, 16).expect("loads");
+        assert_eq!(data.pair(0), (&b"a"[..], &b"b"[..]));
+    }
+
+    #[test]
+    fn a_corpus_that_is_no_text_is_named_by_what_it_is() {
+        for format in [Format::Text, Format::Pairs] {
+            assert!(fails(b"\xff\xfea\0", format).starts_with("d: is UTF-16, expected UTF-8"));
+            assert!(fails(b"PAR1\x15\0", format).starts_with("d: is Parquet"));
+        }
+        let list = fails(b"[{\"input\": \"a\"}]", Format::Pairs);
+        assert_eq!(list, "d: is a list of JSON, expected a pair a line");
     }
 
     #[test]

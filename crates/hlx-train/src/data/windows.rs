@@ -12,6 +12,8 @@ use crate::random::{Purpose, words};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomWindows {
     seed: u64,
+    /// The first byte where a window may begin.
+    first: usize,
     /// Bytes of a window: one more than it predicts.
     length: usize,
     /// Places where a window may begin.
@@ -21,12 +23,14 @@ pub struct RandomWindows {
 impl RandomWindows {
     /// Windows over the first `n_train` samples of a text, which are contiguous, as long as the first.
     pub fn new(data: &Dataset, n_train: usize, seed: u64) -> Self {
-        let length = data.spans[0].end;
+        let first = data.spans[0].start;
+        let length = data.spans[0].end - first;
         let end = data.spans[n_train.max(1) - 1].end;
         Self {
             seed,
+            first,
             length,
-            n_starts: (end - length + 1) as u64,
+            n_starts: (end - length - first + 1) as u64,
         }
     }
 
@@ -47,7 +51,7 @@ impl RandomWindows {
     fn start(&self, epoch: u64, number: usize) -> usize {
         let [high, low, ..] = words(self.seed, Purpose::Window, epoch as u32, number as u32);
         let bits = u128::from(high) << 32 | u128::from(low);
-        ((bits * u128::from(self.n_starts)) >> 64) as usize
+        self.first + ((bits * u128::from(self.n_starts)) >> 64) as usize
     }
 }
 

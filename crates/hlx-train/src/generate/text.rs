@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use hlx_core::Context;
 use hlx_core::files::place;
 use hlx_nn::{CausalModel, LanguageModel};
-use hlx_text::{TOKENIZER_FILE, Tokenizer};
+use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 
 use super::growing::{News, Tell, grow_texts};
 use super::settings::{check_settings, end_tokens};
@@ -25,6 +25,8 @@ pub struct TextModel {
     pub model: Opened,
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
+    /// How the texts were encoded that the model was trained on.
+    pub preparation: Preparation,
     /// The tokens that end a text: the tokenizer's own, and those that the model's folder names.
     pub end_tokens: Vec<u32>,
 }
@@ -57,6 +59,7 @@ impl TextModel {
         };
         Ok(Self {
             end_tokens: end_tokens(&folder, &tokenizer)?,
+            preparation: Preparation::beside(&folder, &tokenizer)?,
             model,
             tokenizer,
         })
@@ -83,13 +86,46 @@ impl TextModel {
         self.tokenizer.digest() == Tokenizer::bytes().digest()
     }
 
-    /// Encodes a prompt, with the tokens that the tokenizer puts around a text.
+    /// Encodes a prompt as the beginning of a document that the model was trained on. Where the model answers inputs,
+    /// the separator is put behind it, unless the prompt is `raw`.
     ///
     /// # Errors
     /// A character that the vocabulary does not have, a token that the model does not have, an empty prompt, and
     /// one that takes more positions than the model has.
+    pub fn encode_prompt(&self, prompt: &str, raw: bool) -> Result<Vec<u32>> {
+        let parts = (&*self.model, &self.tokenizer);
+        encode_prompt(parts, &self.preparation, prompt, raw)
+    }
+
+    /// As [`TextModel::encode_prompt`], of a prompt that is not raw.
+    ///
+    /// # Errors
+    /// As [`TextModel::encode_prompt`].
     pub fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
-        encode_prompt((&self.model, &self.tokenizer), prompt)
+        self.encode_prompt(prompt, false)
+    }
+
+    /// Encodes a whole text: with the tokens in front that documents began with, and behind it those of the
+    /// tokenizer.
+    ///
+    /// # Errors
+    /// A character that the vocabulary does not have.
+    pub fn encode_text(&self, text: &str) -> Result<Vec<u32>> {
+        let mut tokens = self.preparation.prompt(&self.tokenizer, text, true)?;
+        tokens.extend(self.tokenizer.text_end());
+        Ok(tokens)
+    }
+
+    /// Warns once where nobody knows whether a prompt is an input to be answered.
+    pub fn warn_of_pairs(&self) {
+        if self.preparation.has_pairs_among_others() {
+            let separator = self.tokenizer.decode_all(&self.preparation.pair_separator);
+            tracing::warn!(
+                "the model was trained on pairs and on other documents: a prompt is continued as it is; end it with {:?} \
+                 to have it answered",
+                separator.unwrap_or_default()
+            );
+        }
     }
 
     /// Goes on from prompts and returns the text behind each, as [`generate_tokens`]; `stop` ends a text in
@@ -183,16 +219,18 @@ pub fn tell_texts(
     })
 }
 
-/// Encodes a prompt for a model, with the tokens that the tokenizer puts around a text.
+/// Encodes a prompt for a model as the beginning of a document was prepared; `raw` leaves out the separator of pairs.
 ///
 /// # Errors
-/// As [`TextModel::encode`].
+/// As [`TextModel::encode_prompt`].
 pub fn encode_prompt(
     (model, tokenizer): (&LanguageModel, &Tokenizer),
+    preparation: &Preparation,
     prompt: &str,
+    raw: bool,
 ) -> Result<Vec<u32>> {
     ensure!(!prompt.is_empty(), "the prompt is empty");
-    let ids = tokenizer.encode_with_specials(prompt)?;
+    let ids = preparation.prompt(tokenizer, prompt, raw)?;
     check_tokens(model, tokenizer, &ids)?;
     check_prompt(model, &ids, false)?;
     Ok(ids)

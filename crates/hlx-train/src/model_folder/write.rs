@@ -11,7 +11,7 @@ use hlx_nn::{
     import_hugging_face, is_exported_config, is_hugging_face_folder, is_own_peft_config,
     model_files, read_language_model_config,
 };
-use hlx_text::TOKENIZER_FILE;
+use hlx_text::{PREPARATION_FILE, Preparation, TOKENIZER_FILE, Tokenizer};
 
 use super::open;
 use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
@@ -22,9 +22,10 @@ pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
 pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 
 /// What lies beside a model and goes with it. The tokenizer comes last: a run that has it has the others.
-const COMPANIONS: [&str; 5] = [
+const COMPANIONS: [&str; 6] = [
     CHAT_TEMPLATE_FILE,
     "generation_config.json",
+    PREPARATION_FILE,
     "special_tokens_map.json",
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
@@ -231,7 +232,48 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
         );
     };
     let own = hugging_face_files(model.weights(), &config)?;
-    new.write(&own, &companions(&read[0])?)
+    new.write(&own, &companions(&read[0])?)?;
+    warn_of_prompts(&read[0], to)
+}
+
+/// Says what other programs do not know of the prompts of an exported model: how the documents began that it was
+/// trained on, where its tokenizer begins a text otherwise, and what stands between an input and its answer.
+fn warn_of_prompts(from: &Path, to: &Path) -> Result<()> {
+    let Some(preparation) = Preparation::read(from)? else {
+        return Ok(());
+    };
+    let file = files::place(from, TOKENIZER_FILE);
+    if !file.is_file() {
+        return Ok(());
+    }
+    let tokenizer = Tokenizer::open(&file)?;
+    let named = |ids: &[u32]| {
+        let names = ids.iter().map(|&id| tokenizer.id_to_token(id));
+        let names: Vec<String> = names.map(Option::unwrap_or_default).collect();
+        match names.is_empty() {
+            true => "no special token".to_owned(),
+            false => format!("{names:?}"),
+        }
+    };
+    let (trained, usual) = (&preparation.begin[..], tokenizer.text_begin());
+    if preparation.documents.has_ends() && trained != usual {
+        tracing::warn!(
+            "{}: the model was trained on documents that begin with {}, and its tokenizer begins a text with {}; hlx does \
+             as it was trained, and other programs as the tokenizer",
+            to.display(),
+            named(trained),
+            named(usual)
+        );
+    }
+    if preparation.answers_inputs() {
+        let separator = tokenizer.decode_all(&preparation.pair_separator)?;
+        tracing::warn!(
+            "{}: the model answers inputs that end with {separator:?}: hlx puts it behind a prompt, and other programs \
+             do not",
+            to.display()
+        );
+    }
+    Ok(())
 }
 
 /// Reads what lies beside a model: the tokenizer, its settings and chat template, and the generation's
@@ -258,8 +300,14 @@ pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
 /// # Errors
 /// The system's message with the file.
 pub fn bring_companions(from: &[&Path], to: &Path) -> Result<()> {
-    let found = from.iter().map(|folder| companions(folder));
-    let found = found.collect::<Result<Vec<_>>>()?.concat();
+    let mut found: Vec<NamedFile> = Vec::new();
+    for folder in from {
+        let has_tokenizer = found.iter().any(|(name, _)| *name == TOKENIZER_FILE);
+        let mut more = companions(folder)?;
+        // How texts were encoded is known of the folder whose tokenizer it is, or of none.
+        more.retain(|(name, _)| *name != PREPARATION_FILE || !has_tokenizer);
+        found.append(&mut more);
+    }
     for name in COMPANIONS {
         if let Some((_, bytes)) = found.iter().find(|(one, _)| *one == name) {
             let path = to.join(name);

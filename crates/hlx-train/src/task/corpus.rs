@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hlx_data::ImageSet;
-use hlx_text::{TokenShards, Tokenizer};
+use hlx_text::{Preparation, TokenShards, Tokenizer};
 
 use crate::config::{Config, Format};
 use crate::data::Dataset;
@@ -28,6 +28,8 @@ pub struct Tokens {
     pub shards: TokenShards,
     /// The tokenizer.
     pub tokenizer: Option<Tokenizer>,
+    /// How texts were encoded, where it is known.
+    pub preparation: Option<Preparation>,
     /// The digest of the tokens.
     pub digest: String,
 }

@@ -125,7 +125,8 @@ impl Task for LanguageTask {
         let format = self.data.format();
         let generation = Generation::new(format, section.max_tokens(), sampling);
         let prompts = section.prompts.iter();
-        let prompts = prompts.map(|prompt| prompt_of_bytes(&self.model, prompt.as_bytes(), format));
+        let prompts =
+            prompts.map(|prompt| prompt_of_bytes(&self.model, prompt.as_bytes(), format, false));
         each_text(prompts.collect(), |prompts, tell| {
             tell_bytes(&self.model, prompts, &generation, tell)
         })

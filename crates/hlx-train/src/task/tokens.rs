@@ -4,7 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
 use hlx_nn::{CausalModel, ForwardContext, LanguageModel, Model, Module, Weights};
 use hlx_text::{
-    PackedDocuments, PaddedDocuments, Part, TokenSamples, TokenShards, Tokenizer, Windows,
+    PackedDocuments, PaddedDocuments, Part, Preparation, TokenSamples, TokenShards, Tokenizer,
+    Windows,
 };
 
 use super::language::flops_per_token;
@@ -166,7 +167,9 @@ impl Task for TokenTask {
         };
         let parts = (self.model.module(), tokenizer);
         let prompts = section.prompts.iter();
-        let prompts = prompts.map(|prompt| encode_prompt(parts, prompt));
+        let preparation = self.rows.data.preparation.clone();
+        let preparation = preparation.unwrap_or_else(|| Preparation::of(tokenizer));
+        let prompts = prompts.map(|prompt| encode_prompt(parts, &preparation, prompt, false));
         let ends = tokenizer.specials().eos.into_iter().collect();
         let options = TokenGeneration::new(section.max_tokens(), section.sampling(seed), ends);
         each_text(prompts.collect(), |prompts, tell| {
@@ -211,9 +214,14 @@ impl Tokens {
             );
         }
         let digest = shards.digest()?.to_owned();
+        let preparation = match path.is_dir() {
+            true => Preparation::read(path)?,
+            false => None,
+        };
         Ok(Self {
             shards,
             tokenizer,
+            preparation,
             digest,
         })
     }

@@ -32,6 +32,9 @@ pub struct Arguments {
     /// End an answer before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
+    /// Of a model of pairs without a chat template, put no separator behind what is said.
+    #[arg(long)]
+    raw: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -57,6 +60,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     let conversation = Conversation::new(&model, arguments.system.as_deref());
     let mut conversation = conversation.with_context(folder)?;
+    if arguments.raw {
+        conversation = conversation.raw()?;
+    }
     let ends = model.end_tokens.clone();
     let options = TokenGeneration::new(arguments.max_tokens, sampling, ends);
     print::say!("/exit ends the conversation, /clear forgets it")?;

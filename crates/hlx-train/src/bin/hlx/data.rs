@@ -62,16 +62,20 @@ struct PrepareArguments {
     /// Text that ends a document in text files; by default a file is one document.
     #[arg(long, value_name = "TEXT")]
     separator: Option<String>,
-    /// Text between input and output, where the tokenizer has no token for it; a newline by default.
+    /// Text between input and output; by default the tokenizer's token for it, or a newline.
     #[arg(long, value_name = "TEXT")]
     pair_separator: Option<String>,
     /// A Jinja template for `messages`, instead of the one beside the tokenizer.
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
-    /// Begin each document with the tokenizer's first token (BOS).
-    #[arg(long)]
+    /// Begin each document but chats with the tokenizer's first token (BOS); by default they begin with what the
+    /// tokenizer's post-processor puts in front of a text.
+    #[arg(long, conflicts_with = "no_bos")]
     bos: bool,
-    /// Leave out the token that ends each document (EOS).
+    /// Begin no document with tokens of the tokenizer.
+    #[arg(long)]
+    no_bos: bool,
+    /// Leave out the token that ends each document but chats (EOS).
     #[arg(long)]
     no_eos: bool,
     /// The size from which on a shard ends, in tokens.
@@ -182,15 +186,14 @@ impl PrepareArguments {
         options.format = self.inputs.format.map(SourceFormat::from);
         options.threads = self.inputs.threads.unwrap_or(options.threads);
         options.separator.clone_from(&self.separator);
-        if let Some(separator) = &self.pair_separator {
-            options.pair_separator.clone_from(separator);
-        }
+        options.pair_separator.clone_from(&self.pair_separator);
         if let Some(path) = &self.chat_template {
             let source =
                 files::read_settings_text(path).with_context(|| path.display().to_string())?;
             options.template = Some(source);
         }
-        (options.begin, options.end) = (self.bos, !self.no_eos);
+        options.begin = (self.bos || self.no_bos).then_some(self.bos);
+        options.end = !self.no_eos;
         options.shard_tokens = self.shard_tokens.unwrap_or(options.shard_tokens);
         Ok(options)
     }

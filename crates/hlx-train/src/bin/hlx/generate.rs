@@ -46,7 +46,7 @@ pub struct DrawingArguments {
 pub struct Arguments {
     /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
     model: PathBuf,
-    /// The text to go on from, or the input to answer; may be given several times.
+    /// The text to go on from, or of a model of pairs the input to answer; may be given several times.
     #[arg(long, value_name = "TEXT")]
     prompt: Vec<String>,
     /// A file with a prompt in each line; empty lines are skipped.
@@ -67,6 +67,9 @@ pub struct Arguments {
     /// Texts for each prompt.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_TEXTS as i64))]
     samples: u32,
+    /// Of a model of pairs, put no separator behind a prompt: it ends with one, or is to be continued.
+    #[arg(long)]
+    raw: bool,
     /// Print a JSON object for each text.
     #[arg(long)]
     json: bool,
@@ -87,7 +90,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.weights.opening(),
         &sampling,
     )?;
-    let encoded: Vec<Result<Vec<u32>>> = prompts.iter().map(|one| source.encode(one)).collect();
+    let encoded: Vec<Result<Vec<u32>>> = prompts
+        .iter()
+        .map(|one| source.encode(one, arguments.raw))
+        .collect();
     if prompts.len() == 1 {
         let ids = encoded.into_iter().collect::<Result<Vec<_>>>()?;
         if arguments.samples == 1 && !arguments.json {
@@ -257,6 +263,7 @@ impl Source {
             }
             _ => {
                 let text = TextModel::open_to_write(ctx, path, opening, sampling)?;
+                text.warn_of_pairs();
                 Self::Tokens(Box::new(text))
             }
         })
@@ -266,10 +273,10 @@ impl Source {
     ///
     /// # Errors
     /// What the model cannot go on from.
-    fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
+    fn encode(&self, prompt: &str, raw: bool) -> Result<Vec<u32>> {
         match self {
-            Self::Bytes(model, format) => prompt_of_bytes(model, prompt.as_bytes(), *format),
-            Self::Tokens(text) => text.encode(prompt),
+            Self::Bytes(model, format) => prompt_of_bytes(model, prompt.as_bytes(), *format, raw),
+            Self::Tokens(text) => text.encode_prompt(prompt, raw),
         }
     }
 
@@ -288,6 +295,7 @@ impl Source {
                 let generation = Generation {
                     n_texts,
                     stop: stop.collect(),
+                    raw: arguments.raw,
                     ..Generation::new(*format, arguments.max_tokens, sampling)
                 };
                 tell_bytes(model, prompts, &generation, tell)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::files;
 use hlx_train::generate::TextModel;
 use hlx_train::perplexity::{perplexity, usual_length};
@@ -38,7 +38,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let file = || arguments.data.display().to_string();
-    let text = files::read(&arguments.data).with_context(file)?;
+    let mut text = files::read(&arguments.data).with_context(file)?;
+    if text.starts_with(files::BYTE_ORDER_MARK) {
+        text.drain(..files::BYTE_ORDER_MARK.len());
+    }
+    ensure!(!text.is_empty(), "{}: is empty", file());
     let ctx = arguments.device.open()?;
     let model = TextModel::open(&ctx, &arguments.model, arguments.weights.opening())?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
@@ -74,5 +78,5 @@ fn tokens_of(model: &TextModel, text: &[u8]) -> Result<(Vec<u32>, &'static str)>
         return Ok((text.iter().map(|&byte| u32::from(byte)).collect(), "bytes"));
     }
     let text = std::str::from_utf8(text).context("is not UTF-8")?;
-    Ok((model.tokenizer.encode_with_specials(text)?, "tokens"))
+    Ok((model.encode_text(text)?, "tokens"))
 }

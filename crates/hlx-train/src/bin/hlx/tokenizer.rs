@@ -25,8 +25,7 @@ enum Verb {
 /// The files of a corpus.
 #[derive(clap::Args)]
 pub struct Inputs {
-    /// Files, folders, or globs in quotes; plain, gzip or zstd. JSON lines have `text`, or `input` and
-    /// `output`, or `messages`.
+    /// Files, folders, or globs in quotes; plain, gzip or zstd. Records of JSON are one a line, or a list.
     #[arg(required = true, value_name = "FILES")]
     pub files: Vec<PathBuf>,
     /// The format of all files; by default their names tell.
@@ -42,7 +41,7 @@ pub struct Inputs {
 pub enum FormatArgument {
     /// Plain text.
     Text,
-    /// A JSON object a line.
+    /// A JSON object a line, or a list of objects.
     Jsonl,
     /// Tokens of nanoGPT or llm.c.
     Tokens,
