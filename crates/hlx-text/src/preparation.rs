@@ -86,6 +86,18 @@ impl Preparation {
         }
     }
 
+    /// That of pairs over a tokenizer that has a separator of its own, as [`Tokenizer::bytes`].
+    pub fn of_pairs(tokenizer: &Tokenizer) -> Self {
+        Self {
+            pair_separator: tokenizer.specials().separator.into_iter().collect(),
+            documents: DocumentCounts {
+                pairs: 1,
+                ..DocumentCounts::default()
+            },
+            ..Self::of(tokenizer)
+        }
+    }
+
     /// Reads the file of a folder; `None` of a folder without one, as older versions have written it.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ impl TextModel {
     /// A path that is none of these, no tokenizer beside the model; an average of a model that is no run's; an adapter of a run or of another model; a weight that
     /// the opening's type does not reach.
     pub fn open(ctx: &Context, path: &Path, opening: Opening<'_>) -> Result<Self> {
+        let mut of_pairs = false;
         let (model, tokenizer, folder) = match RunFolder::open_checkpoint(path) {
             Ok((run, _)) => {
                 let (model, config) = Trained::open_as(ctx, path, opening)?;
@@ -45,6 +46,7 @@ impl TextModel {
                     Format::Shards => open_tokenizer(run.path())?,
                     _ => Tokenizer::bytes(),
                 };
+                of_pairs = config.data.format.is_of_pairs();
                 (model, tokenizer, run.path().to_owned())
             }
             Err(error) => {
@@ -59,7 +61,10 @@ impl TextModel {
         };
         Ok(Self {
             end_tokens: end_tokens(&folder, &tokenizer)?,
-            preparation: Preparation::beside(&folder, &tokenizer)?,
+            preparation: match of_pairs {
+                true => Preparation::of_pairs(&tokenizer),
+                false => Preparation::beside(&folder, &tokenizer)?,
+            },
             model,
             tokenizer,
         })

@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     )?;
     let folder = || arguments.model.display().to_string();
     ensure!(
-        model.tokenizer.chat_template().is_some(),
+        model.tokenizer.chat_template().is_some() || model.preparation.answers_inputs(),
         "{}: has no chat template, which lays a conversation out as text; {} goes on from a text",
         folder(),
         next::generate(&arguments.model, "TEXT")
