@@ -77,8 +77,8 @@ pub use layers::{
     MultiHeadAttention, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
 pub use lora::{
-    LoraConfig, LowRank, PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config,
-    read_peft_config,
+    LoraConfig, LowRank, PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_adapts_output,
+    peft_config, read_peft_config,
 };
 pub use loss::{cross_entropy, mse};
 pub use model::Model;

@@ -7,6 +7,7 @@
 //! [`Weights::freeze_all_but_lora`] freezes the rest.
 
 mod peft;
+mod peft_config;
 
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Arithmetic;
@@ -16,7 +17,8 @@ use crate::error::NnError;
 use crate::parameters::matches;
 use crate::{Init, Parameter, ParameterBuilder, Result, Weights};
 
-pub use peft::{PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config, read_peft_config};
+pub use peft::{PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config};
+pub use peft_config::{peft_adapts_output, read_peft_config};
 
 /// The end of the names of the first factors.
 const A: &str = ".lora_A.weight";

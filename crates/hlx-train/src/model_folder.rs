@@ -1,5 +1,6 @@
 //! Language models outside of runs: folders of HLX and of Hugging Face, brought in and written out.
 
+mod adapter;
 mod write;
 
 use std::collections::BTreeMap;
@@ -8,13 +9,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::{BackwardPlan, DType, IGNORE_INDEX, Tensor, no_grad};
-use hlx_core::files::{self, place};
+use hlx_core::files::place;
 use hlx_core::{Arithmetic, Context};
 use hlx_nn::{
     CausalInput, CausalModel, ForwardContext, InferenceModel, LanguageModel, LanguageModelConfig,
-    LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, ParameterBuilder, cross_entropy,
-    hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder, load_language_model,
-    load_language_model_as, read_peft_config,
+    LoraConfig, Model, ParameterBuilder, cross_entropy, hugging_face_dtype, hugging_face_tensors,
+    is_hugging_face_folder, load_language_model, load_language_model_as, peft_adapts_output,
+    read_peft_config,
 };
 
 pub use self::write::{
@@ -122,6 +123,11 @@ pub fn is_model(folder: &Path) -> bool {
 
 fn ensure_model(path: &Path) -> Result<()> {
     ensure!(
+        is_model(path) || !place(path, hlx_nn::PEFT_CONFIG_FILE).is_file(),
+        "{}: holds an adapter; give its model's folder, and this one as --adapter",
+        path.display()
+    );
+    ensure!(
         is_model(path),
         "{}: holds neither a run nor a model's config.json",
         path.display()
@@ -167,18 +173,17 @@ pub fn open_adapted(
         folder.display()
     );
     ensure_model(folder)?;
-    let read = |name: &str| {
-        let path = place(adapter, name);
-        files::read(&path).with_context(|| path.display().to_string())
-    };
-    let base = load_language_model(&Context::cpu()?, folder)?;
-    let LanguageModelConfig::Causal(config) = base.config() else {
+    let mut base = load_language_model(&Context::cpu()?, folder)?;
+    let LanguageModelConfig::Causal(mut config) = base.config() else {
         bail!(
             "{}: is HLX's own transformer, expected an architecture",
             folder.display()
         );
     };
-    let (numbers, tensors) = (read(PEFT_CONFIG_FILE)?, read(PEFT_FILE)?);
+    let (numbers, tensors) = adapter::read(adapter)?;
+    if config.tied_output && peft_adapts_output(&numbers) {
+        base = adapter::untied(&base, &mut config)?;
+    }
     let named = || adapter.display().to_string();
     let lora = read_peft_config(&numbers, &config).with_context(named)?;
     let model = Model::zeroed(ctx, |b| {

@@ -1,6 +1,8 @@
 //! `--adapter`: a model folder with an adapter of PEFT that is not merged has the bits of the run that trained it.
 
 mod common;
+#[path = "adapters/peft.rs"]
+mod peft;
 
 use std::fs;
 

@@ -6,15 +6,13 @@
 //! theirs; `rank_pattern` and `alpha_pattern` name the module. A module's adapter of rank r is read too: each
 //! layer has its `A` then, and its own rows of `B`.
 
-use std::collections::BTreeMap;
-
 use safetensors::tensor::SafeTensors;
 use serde_json::{Map, Value, json};
 
 use super::{LoraConfig, format_error, is_of_adapter};
 use crate::error::NnError;
 use crate::hugging_face::{NamedTensor, Place, place_of, to_safetensors};
-use crate::{Architecture, CausalConfig, CausalLm, Parameter, ParameterBuilder, Result, Weights};
+use crate::{Architecture, Parameter, Result, Weights};
 
 /// PEFT's file of an adapter's tensors.
 pub const PEFT_FILE: &str = "adapter_model.safetensors";
@@ -23,23 +21,6 @@ pub const PEFT_CONFIG_FILE: &str = "adapter_config.json";
 
 /// What PEFT's files put before every name.
 const PREFIX: &str = "base_model.model.";
-
-/// Keys of `adapter_config.json` that change nothing of a saved adapter's result.
-const WITHOUT_EFFECT: [&str; 13] = [
-    "auto_mapping",
-    "base_model_name_or_path",
-    "ensure_weight_tying",
-    "fan_in_fan_out",
-    "inference_mode",
-    "lora_dropout",
-    "megatron_core",
-    "peft_type",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
-    "runtime_config",
-    "task_type",
-];
 
 /// The adapters of one module of a family.
 struct ModuleAdapter<'a> {
@@ -207,16 +188,49 @@ impl Weights {
                 .iter()
                 .any(|module| module.names.iter().any(|one| one == own))
         };
-        let names = file.names().into_iter();
-        if let Some(extra) = names.filter(|name| !is_known(name)).min() {
-            let reason = format!("{extra} is of no adapter of the model");
-            return Err(NnError::mismatch("adapter", reason));
+        let mut others = file.names();
+        others.retain(|name| !is_known(name));
+        others.sort_unstable();
+        for name in others {
+            self.check_other(&file, name, architecture)?;
         }
         for (parameter, values) in uploads.into_iter().flatten() {
             let place = parameter.tensor()?.detach().buffer()?;
             self.context().upload_f32(&place, &values)?;
         }
         Ok(())
+    }
+
+    /// Checks a tensor that is no adapter's: PEFT stores the matrix under an adapter of the output, and it must be the
+    /// model's own.
+    fn check_other(
+        &self,
+        file: &SafeTensors<'_>,
+        name: &str,
+        architecture: Architecture,
+    ) -> Result<()> {
+        let own = name.strip_prefix(PREFIX).unwrap_or_default();
+        let own = own.replace(".base_layer.", ".");
+        let is_named = |one: &&Parameter| {
+            !is_of_adapter(one.name()) && place_of(architecture, one.name()) == whole(&own)
+        };
+        let Some(parameter) = self.parameters().iter().find(is_named) else {
+            let why = other_tensor(name);
+            let reason = format!("{name} is of no adapter of the model: {why}");
+            return Err(NnError::mismatch("adapter", reason));
+        };
+        let view = file.tensor(name).map_err(|error| format_error(&error))?;
+        let stored = crate::parameters::as_f32(name, &view)?;
+        match parameter.tensor()?.detach().to_vec()? == stored {
+            true => Ok(()),
+            false => {
+                let reason = format!(
+                    "{name} is a weight of the model with other values: a layer trained as a whole \
+                     (`modules_to_save`, or new tokens), which is not known here"
+                );
+                Err(NnError::mismatch("adapter", reason))
+            }
+        }
     }
 
     /// The parameters that are no adapter's as a safetensors file: after [`Weights::merge_lora`], those of
@@ -232,6 +246,52 @@ impl Weights {
             Ok((one.name().to_owned(), one.shape().to_vec(), values))
         });
         to_safetensors(&named.collect::<Result<Vec<_>>>()?)
+    }
+}
+
+/// The place of a tensor that is a parameter as it is.
+fn whole(name: &str) -> Place {
+    Place {
+        name: name.to_owned(),
+        transposed: false,
+        part: (0, 1),
+    }
+}
+
+/// What a tensor is that belongs to no adapter here.
+fn other_tensor(name: &str) -> &'static str {
+    let of_kind = [
+        (
+            ".lora_magnitude_vector",
+            "it is of DoRA, which is not known here",
+        ),
+        (
+            ".lora_embedding_",
+            "adapters of an embedding are not known here",
+        ),
+        (
+            ".lora_B.bias",
+            "biases of adapters (`lora_bias`) are not known here",
+        ),
+        (
+            ".modules_to_save.",
+            "layers trained as a whole (`modules_to_save`) are not known here",
+        ),
+        (
+            ".trainable_tokens_",
+            "tokens trained by themselves (`trainable_token_indices`) are not known here",
+        ),
+    ];
+    let found = of_kind.iter().find(|(part, _)| name.contains(part));
+    let is_factor = name.ends_with(super::A) || name.ends_with(super::B);
+    match found {
+        Some((_, why)) => why,
+        None if name.contains(".lora_A.") && !is_factor => {
+            "it has an adapter's name in its own; PEFT's `save_pretrained` leaves that out"
+        }
+        None if !name.starts_with(PREFIX) => "PEFT's names begin with base_model.model.",
+        None if is_factor => "`target_modules` does not name its layer, or the model has none such",
+        None => "it is no factor of an adapter",
     }
 }
 
@@ -296,149 +356,4 @@ pub fn is_own_peft_config(text: &[u8]) -> bool {
     keys.is_ok_and(|keys| {
         keys.len() == KEYS.len() && KEYS.iter().all(|key| keys.contains_key(*key))
     })
-}
-
-/// Reads PEFT's `adapter_config.json` for a model of a shape: the rank, alpha, and the layers that its
-/// `target_modules` name.
-///
-/// # Errors
-/// [`NnError::Mismatch`] for bytes that are no such file, modules that are none of the model, and a key that
-/// changes the result in a way that is not known here.
-///
-/// ```
-/// use hlx_nn::{CausalConfig, read_peft_config};
-///
-/// let mut config = CausalConfig::preset("gpt2").expect("a preset");
-/// (config.n_layers, config.vocabulary) = (1, 100);
-/// let text = br#"{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["c_attn"]}"#;
-/// let lora = read_peft_config(text, &config)?;
-/// assert_eq!((lora.rank, lora.alpha, lora.targets.len()), (4, 8.0, 3));
-/// assert_eq!(lora.targets[0], "model.layers.0.self_attn.q_proj");
-/// # Ok::<(), hlx_nn::NnError>(())
-/// ```
-pub fn read_peft_config(text: &[u8], config: &CausalConfig) -> Result<LoraConfig> {
-    read_config(text, config).map_err(|reason| NnError::mismatch(PEFT_CONFIG_FILE, reason))
-}
-
-fn read_config(text: &[u8], config: &CausalConfig) -> Result<LoraConfig, String> {
-    let keys: Map<String, Value> = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-    let missing = |name: &str| format!("`{name}` is missing or no number");
-    let rank = keys.get("r").and_then(Value::as_u64);
-    let rank = rank.ok_or_else(|| missing("r"))? as usize;
-    let alpha = keys.get("lora_alpha").and_then(Value::as_f64);
-    let alpha = alpha.ok_or_else(|| missing("lora_alpha"))?;
-    if keys.get("peft_type").and_then(Value::as_str) != Some("LORA") {
-        return Err("`peft_type` is not LORA".to_owned());
-    }
-    let layers = layers_of(config).map_err(|error| error.to_string())?;
-    let targets = targets_of(&keys, &layers)?;
-    let mut joined: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, place) in layers.iter().filter(|(layer, _)| targets.contains(layer)) {
-        *joined.entry(&place.name).or_default() += 1;
-    }
-    for (name, value) in [("rank_pattern", rank as f64), ("alpha_pattern", alpha)] {
-        check_pattern(&keys, name, value, &joined)?;
-    }
-    let known = [
-        "r",
-        "lora_alpha",
-        "target_modules",
-        "rank_pattern",
-        "alpha_pattern",
-    ];
-    for (name, value) in &keys {
-        let is_known = known.contains(&name.as_str()) || WITHOUT_EFFECT.contains(&name.as_str());
-        let is_usual = match name.as_str() {
-            "bias" => value == "none",
-            // Others begin by changing the model itself.
-            "init_lora_weights" => value == true || value == "gaussian" || value == "orthogonal",
-            _ => false,
-        };
-        if !is_known && !is_usual && !is_neutral(value) {
-            return Err(format!("`{name}` is {value}, which is not known here"));
-        }
-    }
-    let lora = LoraConfig {
-        rank,
-        alpha,
-        targets,
-    };
-    lora.check().map_err(|error| error.to_string())?;
-    Ok(lora)
-}
-
-/// Whether a key's value is that of a key that is left out.
-fn is_neutral(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Array(values) => values.is_empty(),
-        Value::Object(values) => values.is_empty(),
-        Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-/// The layers of a model with a matrix, and the modules of its family that they are.
-fn layers_of(config: &CausalConfig) -> Result<Vec<(String, Place)>> {
-    let mut builder = ParameterBuilder::new();
-    CausalLm::new(&mut builder, config)?;
-    let parameters = builder.declared_parameters();
-    let of_layer = |one: &Parameter| {
-        let layer = one.name().strip_suffix(".weight")?;
-        let mut place = place_of(config.architecture, one.name());
-        place.name = place.name.strip_suffix(".weight")?.to_owned();
-        (one.shape().len() == 2).then(|| (layer.to_owned(), place))
-    };
-    Ok(parameters.iter().filter_map(of_layer).collect())
-}
-
-/// The layers that `target_modules` names, each entry by a module's whole name or its last parts.
-fn targets_of(
-    keys: &Map<String, Value>,
-    layers: &[(String, Place)],
-) -> Result<Vec<String>, String> {
-    let found = keys.get("target_modules").unwrap_or(&Value::Null);
-    let entries = found.as_array().map(|all| all.iter().map(Value::as_str));
-    let entries: Option<Vec<&str>> = entries.and_then(Iterator::collect);
-    let Some(entries) = entries else {
-        return Err(format!(
-            "`target_modules` is {found}, expected a list of names"
-        ));
-    };
-    let names = |entry: &str, module: &str| {
-        let before = module.strip_suffix(entry);
-        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    };
-    let chosen = |place: &Place| entries.iter().any(|entry| names(entry, &place.name));
-    let unknown = |entry: &&&str| !layers.iter().any(|(_, place)| names(entry, &place.name));
-    if let Some(entry) = entries.iter().find(unknown) {
-        return Err(format!(
-            "`target_modules` names {entry}, which the model does not have"
-        ));
-    }
-    let layers = layers.iter().filter(|(_, place)| chosen(place));
-    Ok(layers.map(|(layer, _)| layer.clone()).collect())
-}
-
-/// Of patterns those alone are known that [`peft_config`] writes: a module of several layers has as many
-/// times the rank and alpha.
-fn check_pattern(
-    keys: &Map<String, Value>,
-    name: &str,
-    value: f64,
-    joined: &BTreeMap<&str, usize>,
-) -> Result<(), String> {
-    let pattern = keys.get(name).filter(|pattern| !is_neutral(pattern));
-    let Some(pattern) = pattern else {
-        return Ok(());
-    };
-    let mut entries = pattern.as_object().into_iter().flatten();
-    let is_written = |(module, found): (&String, &Value)| {
-        let parts = joined.get(module.as_str()).copied().unwrap_or(0);
-        found.as_f64() == Some(value * parts as f64)
-    };
-    match pattern.is_object() && entries.all(is_written) {
-        true => Ok(()),
-        false => Err(format!("`{name}` is {pattern}, which is not known here")),
-    }
 }
