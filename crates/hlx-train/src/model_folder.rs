@@ -121,12 +121,21 @@ pub fn is_model(folder: &Path) -> bool {
     place(folder, hlx_nn::CONFIG_FILE).is_file()
 }
 
-fn ensure_model(path: &Path) -> Result<()> {
+/// Fails for a folder that holds an adapter and no model.
+///
+/// # Errors
+/// One line with the folder.
+pub fn check_no_adapter(path: &Path) -> Result<()> {
     ensure!(
         is_model(path) || !place(path, hlx_nn::PEFT_CONFIG_FILE).is_file(),
         "{}: holds an adapter; give its model's folder, and this one as --adapter",
         path.display()
     );
+    Ok(())
+}
+
+fn ensure_model(path: &Path) -> Result<()> {
+    check_no_adapter(path)?;
     ensure!(
         is_model(path),
         "{}: holds neither a run nor a model's config.json",

@@ -110,8 +110,9 @@ fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
     let text = serde_json::to_string(&keys).expect("written");
     fs::write(place.join("hub/config.json"), text).expect("written");
     let error = refused(&["import", "hub"]);
-    let expected = "error: hub/config.json: the key `quantization_config` is not known, and may \
-                    change the result";
+    let expected = "error: hub/config.json: `quantization_config` says that the weights are quantized, and \
+                    only those in f32, f16 and bf16 are read; take the folder of the model before it \
+                    was quantized";
     assert_eq!(error, expected);
     Ok(())
 }

@@ -102,7 +102,7 @@ pub(super) fn is_harmless(name: &str, value: &Value) -> bool {
         "rope_interleaved" | "use_mrope" => value == &json!(false),
         "partial_rotary_factor" => value.as_f64() == Some(1.0),
         "router_jitter_noise" => value.as_f64() == Some(0.0),
-        "quantization_config" | "auto_map" | "compression_config" => value == &json!({}),
+        "auto_map" => value == &json!({}),
         // A key of another class that switches off what this class does not have.
         _ => super::classes::is_known(name) && value == &json!(false),
     };

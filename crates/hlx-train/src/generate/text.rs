@@ -50,6 +50,7 @@ impl TextModel {
                 (model, tokenizer, run.path().to_owned())
             }
             Err(error) => {
+                model_folder::check_no_adapter(path)?;
                 ensure!(
                     model_folder::is_model(path),
                     "{error:#}, and no model's folder"
