@@ -18,7 +18,7 @@ use crate::sample::Sampling;
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
 pub use growing::{News, Tell, each_text};
 use growing::{RawBytes, grow_texts};
-pub use settings::{check_settings, end_tokens};
+pub use settings::{Wanted, check_settings};
 use stop::Stops;
 pub use text::{TextModel, encode_prompt, tell_texts, write_texts};
 pub use tokens::{

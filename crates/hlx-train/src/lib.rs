@@ -23,6 +23,7 @@ pub mod ranks;
 pub mod run;
 pub mod sample;
 mod schedule;
+pub mod special_tokens;
 pub mod task;
 pub mod timing;
 pub mod train;

@@ -1,6 +1,7 @@
 //! Language models outside of runs: folders of HLX and of Hugging Face, brought in and written out.
 
 mod adapter;
+mod stated;
 mod write;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use hlx_nn::{
 
 pub use self::write::{
     CHAT_TEMPLATE_FILE, FolderKind, NamedFile, NewFolder, TOKENIZER_CONFIG_FILE, bring_companions,
-    companions, export, files_of, folders_of, import,
+    companions, export, files_of, folders_of, import, stated_companions,
 };
 use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;

@@ -105,7 +105,7 @@ fn settings_that_change_a_text_and_are_not_known_are_refused_by_name() {
     // What the options stand for is said where it is not done.
     settings(
         &place,
-        &json!({"do_sample": true, "repetition_penalty": 1.2}),
+        &json!({"do_sample": true, "repetition_penalty": 1.2, "eos_token_id": 0}),
     );
     let told = |more: &[&str]| {
         let output = place

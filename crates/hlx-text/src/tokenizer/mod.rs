@@ -4,6 +4,7 @@ mod byte_level;
 mod characters;
 mod check;
 mod encode;
+mod exported;
 mod fast;
 mod file;
 mod specials;
@@ -88,6 +89,8 @@ pub struct SpecialTokens {
     pub separator: Option<u32>,
     /// All of them, in rising order.
     pub all: Vec<u32>,
+    /// Whether no file states `eos`, which is a token of a usual name then.
+    pub eos_is_usual: bool,
 }
 
 /// How the tokenizers of HLX itself are written.

@@ -87,9 +87,11 @@ pub(super) fn specials_of(inner: &Tokenizer, stated: &Stated) -> SpecialTokens {
     all.sort_unstable();
     let named = |key: &str| stated.token(key).and_then(|token| inner.token_to_id(token));
     let usual = || END_NAMES.iter().find_map(|name| inner.token_to_id(name));
+    let eos = named("eos_token");
     SpecialTokens {
         bos: named("bos_token"),
-        eos: named("eos_token").or_else(usual),
+        eos: eos.or_else(usual),
+        eos_is_usual: eos.is_none(),
         pad: named("pad_token"),
         separator: None,
         all,

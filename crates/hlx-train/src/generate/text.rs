@@ -9,13 +9,13 @@ use hlx_nn::{CausalModel, LanguageModel};
 use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 
 use super::growing::{News, Tell, grow_texts};
-use super::settings::{check_settings, end_tokens};
+use super::settings::{Wanted, check_settings};
 use super::stop::Stops;
 use super::tokens::{Held, TokenGeneration, check_prompt, generate_held, generate_tokens};
 use crate::config::Format;
 use crate::model_folder::{self, Opened, Opening};
 use crate::run::RunFolder;
-use crate::sample::Sampling;
+use crate::special_tokens::SpecialTokens;
 use crate::trained::Trained;
 
 /// A language model with its tokenizer.
@@ -27,7 +27,7 @@ pub struct TextModel {
     pub tokenizer: Tokenizer,
     /// How the texts were encoded that the model was trained on.
     pub preparation: Preparation,
-    /// The tokens that end a text: the tokenizer's own, and those that the model's folder names.
+    /// The tokens that end a text, as [`SpecialTokens::read`] has them.
     pub end_tokens: Vec<u32>,
 }
 
@@ -60,8 +60,10 @@ impl TextModel {
                 (model, tokenizer, path.to_owned())
             }
         };
+        let specials = SpecialTokens::read(&folder, Some(&tokenizer))?;
+        specials.warn_of_missing(&folder, model.vocabulary());
         Ok(Self {
-            end_tokens: end_tokens(&folder, &tokenizer)?,
+            end_tokens: specials.ends,
             preparation: match of_pairs {
                 true => Preparation::of_pairs(&tokenizer),
                 false => Preparation::beside(&folder, &tokenizer)?,
@@ -80,10 +82,10 @@ impl TextModel {
         ctx: &Context,
         path: &Path,
         opening: Opening<'_>,
-        sampling: &Sampling,
+        wanted: &Wanted,
     ) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).map(|(run, _)| run.path().to_owned());
-        check_settings(&run.unwrap_or_else(|_| path.to_owned()), sampling)?;
+        check_settings(&run.unwrap_or_else(|_| path.to_owned()), wanted)?;
         Self::open(ctx, path, opening)
     }
 

@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::{Context, files};
 use hlx_nn::{
-    CONFIG_FILE, LanguageModelConfig, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE, hugging_face_files,
-    import_hugging_face, is_exported_config, is_hugging_face_folder, is_own_peft_config,
-    model_files, read_language_model_config,
+    Architecture, CONFIG_FILE, LanguageModelConfig, MODEL_FILE, PEFT_CONFIG_FILE, PEFT_FILE,
+    hugging_face_files, import_hugging_face, is_exported_config, is_hugging_face_folder,
+    is_own_peft_config, model_files, read_language_model_config,
 };
 use hlx_text::{PREPARATION_FILE, Preparation, TOKENIZER_FILE, Tokenizer};
 
 use super::open;
+use super::stated::{
+    state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
+};
 use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
+use crate::special_tokens::SpecialTokens;
 
 /// The file of a chat template beside a tokenizer.
 pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
@@ -208,7 +212,7 @@ pub fn files_of(folders: &[PathBuf]) -> Vec<PathBuf> {
 pub fn import(from: &Path, to: &Path) -> Result<usize> {
     let new = NewFolder::at(to, FolderKind::Imported, &[from.to_owned()])?;
     let model = import_hugging_face(&Context::cpu()?, from)?;
-    new.write(&model_files(&model)?, &companions(from)?)?;
+    new.write(&model_files(&model)?, &stated_companions(from)?)?;
     Ok(model.weights().n_elements())
 }
 
@@ -231,9 +235,44 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
             from.display()
         );
     };
-    let own = hugging_face_files(model.weights(), &config)?;
-    new.write(&own, &companions(&read[0])?)?;
+    let mut own = hugging_face_files(model.weights(), &config)?;
+    let mut companions = companions(&read[0])?;
+    let tokenizer = tokenizer_of(&read[0])?;
+    if let Some((tokenizer, specials)) = &tokenizer {
+        state_tokenizer(&mut companions, tokenizer, specials)?;
+        if config.architecture == Architecture::Qwen2 {
+            warn_of_qwen2(tokenizer, to);
+        }
+    }
+    let has_tokenizer = tokenizer.is_some();
+    let specials = match tokenizer {
+        Some((_, specials)) => specials,
+        None => SpecialTokens::read(&read[0], None)?,
+    };
+    // Weights without a tokenizer and without a statement say nothing of texts.
+    if has_tokenizer || !specials.is_empty() {
+        state_in_config(&mut own[1].1, &specials);
+        state_generation(&mut companions, &specials)?;
+    }
+    new.write(&own, &companions)?;
     warn_of_prompts(&read[0], to)
+}
+
+/// As [`companions`], with the special tokens of the model, some of which its `config.json` may state alone.
+///
+/// # Errors
+/// As [`companions`] and [`SpecialTokens::read`].
+pub fn stated_companions(from: &Path) -> Result<Vec<NamedFile>> {
+    let mut found = companions(from)?;
+    let tokenizer = tokenizer_of(from)?;
+    let specials = match tokenizer {
+        Some((_, specials)) => specials,
+        None => SpecialTokens::read(from, None)?,
+    };
+    if !specials.is_empty() {
+        state_generation(&mut found, &specials)?;
+    }
+    Ok(found)
 }
 
 /// Says what other programs do not know of the prompts of an exported model: how the documents began that it was
@@ -294,19 +333,22 @@ pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
     Ok(found)
 }
 
-/// Puts the companions of several folders into another, the tokenizer last; of those of one name the first
-/// folder's.
+/// Puts the companions of the data of a run, and of the model that it begins with, into the run's folder, the
+/// tokenizer last; of those of one name the data's. `generation_config.json` states the special tokens of the run.
 ///
 /// # Errors
-/// The system's message with the file.
-pub fn bring_companions(from: &[&Path], to: &Path) -> Result<()> {
-    let mut found: Vec<NamedFile> = Vec::new();
-    for folder in from {
-        let has_tokenizer = found.iter().any(|(name, _)| *name == TOKENIZER_FILE);
-        let mut more = companions(folder)?;
-        // How texts were encoded is known of the folder whose tokenizer it is, or of none.
-        more.retain(|(name, _)| *name != PREPARATION_FILE || !has_tokenizer);
-        found.append(&mut more);
+/// The system's message with the file, and as [`SpecialTokens::of_run`].
+pub fn bring_companions(data: &Path, begins_with: Option<&Path>, to: &Path) -> Result<()> {
+    let mut found = companions(data)?;
+    let has_tokenizer = found.iter().any(|(name, _)| *name == TOKENIZER_FILE);
+    let more = begins_with.map(companions).transpose()?.unwrap_or_default();
+    // How texts were encoded is known of the folder whose tokenizer it is, or of none.
+    let belongs = |name: &str| name != PREPARATION_FILE || !has_tokenizer;
+    found.extend(more.into_iter().filter(|(name, _)| belongs(name)));
+    let mut found = first_of_each(found);
+    if has_tokenizer {
+        let specials = SpecialTokens::of_run(begins_with, &Tokenizer::open(data)?)?;
+        state_generation(&mut found, &specials)?;
     }
     for name in COMPANIONS {
         if let Some((_, bytes)) = found.iter().find(|(one, _)| *one == name) {
@@ -316,4 +358,15 @@ pub fn bring_companions(from: &[&Path], to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The first file of each name.
+fn first_of_each(files: Vec<NamedFile>) -> Vec<NamedFile> {
+    let mut found: Vec<NamedFile> = Vec::new();
+    for file in files {
+        if found.iter().all(|(name, _)| *name != file.0) {
+            found.push(file);
+        }
+    }
+    found
 }

@@ -299,8 +299,7 @@ fn bring_companions(folder: &RunFolder, config: &Config, data: &Path) -> Result<
         return Ok(());
     }
     let from = config.train.init_from.as_deref().map(Path::new);
-    let from: Vec<&Path> = std::iter::once(data).chain(from).collect();
-    model_folder::bring_companions(&from, folder.path())
+    model_folder::bring_companions(data, from, folder.path())
 }
 
 /// Opens the chain for appending after this state's record; `state` is that record made anew, and

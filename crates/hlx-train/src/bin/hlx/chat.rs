@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_train::chat::Conversation;
-use hlx_train::generate::{TextModel, TokenGeneration};
+use hlx_train::generate::{TextModel, TokenGeneration, Wanted};
 
 use crate::generate::DrawingArguments;
 use crate::numbers::{MAX_TOKENS, within};
@@ -44,7 +44,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &ctx,
         &arguments.model,
         arguments.weights.opening(),
-        &sampling,
+        &Wanted {
+            sampling,
+            max_tokens: arguments.max_tokens,
+            n_texts: 1,
+        },
     )?;
     let folder = || arguments.model.display().to_string();
     ensure!(

@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Context, files};
 use hlx_train::config::Format;
 use hlx_train::generate::{
-    Generation, News, Tell, TextModel, TokenGeneration, prompt_of_bytes, tell_bytes, tell_texts,
+    Generation, News, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes,
+    tell_texts,
 };
 use hlx_train::model_folder::{Opened, Opening};
 use hlx_train::run::RunFolder;
@@ -88,7 +89,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &ctx,
         &arguments.model,
         arguments.weights.opening(),
-        &sampling,
+        &Wanted {
+            sampling,
+            max_tokens: arguments.max_tokens,
+            n_texts: arguments.samples as usize,
+        },
     )?;
     let encoded: Vec<Result<Vec<u32>>> = prompts
         .iter()
@@ -254,7 +259,7 @@ enum Source {
 }
 
 impl Source {
-    fn open(ctx: &Context, path: &Path, opening: Opening<'_>, sampling: &Sampling) -> Result<Self> {
+    fn open(ctx: &Context, path: &Path, opening: Opening<'_>, wanted: &Wanted) -> Result<Self> {
         let run = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
         Ok(match run {
             Ok(config) if config.data.format != Format::Shards => {
@@ -262,7 +267,7 @@ impl Source {
                 Self::Bytes(Box::new(model), config.data.format)
             }
             _ => {
-                let text = TextModel::open_to_write(ctx, path, opening, sampling)?;
+                let text = TextModel::open_to_write(ctx, path, opening, wanted)?;
                 text.warn_of_pairs();
                 Self::Tokens(Box::new(text))
             }

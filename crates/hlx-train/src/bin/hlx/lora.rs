@@ -10,7 +10,7 @@ use hlx_nn::{
     peft_config,
 };
 use hlx_train::model_folder::{
-    FolderKind, NamedFile, NewFolder, companions, folders_of, open_adapted,
+    FolderKind, NamedFile, NewFolder, folders_of, open_adapted, stated_companions,
 };
 use hlx_train::task::Sizes;
 use hlx_train::trained::Trained;
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             (MODEL_FILE, weights.base_to_safetensors()?),
             (CONFIG_FILE, sizes.to_bytes()?),
         ];
-        (own, companions(&read[0])?)
+        (own, stated_companions(&read[0])?)
     } else {
         let own = [
             (PEFT_FILE, weights.lora_to_safetensors(architecture)?),

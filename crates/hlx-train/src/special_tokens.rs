@@ -1,0 +1,236 @@
+//! The special tokens of a model: those that begin and end a text, and the one that fills rows. Every verb reads them
+//! here, and what it writes of a model states them all.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use hlx_core::files::{self, place};
+use hlx_nn::CONFIG_FILE;
+use hlx_text::{Tokenizer, warn_once};
+use serde_json::{Map, Value, json};
+
+/// The file of the settings of `transformers`' generation.
+pub const GENERATION_CONFIG_FILE: &str = "generation_config.json";
+
+/// Where a configuration of several models has that of the text's.
+const NESTED: [&str; 3] = ["decoder", "generator", "text_config"];
+
+/// The special tokens of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialTokens {
+    /// Begins a text.
+    pub bos: Option<u32>,
+    /// Each ends a text.
+    pub ends: Vec<u32>,
+    /// Fills rows.
+    pub pad: Option<u32>,
+}
+
+impl SpecialTokens {
+    /// Reads what a model's folder, or that of a run, states. As in `transformers`, the ends are those of
+    /// `generation_config.json`, and of `config.json` where that file is not there. Where they state none, a text ends
+    /// at the tokenizer's own end, at which `transformers` would not stop. A line is logged where a token that another
+    /// file names as an end is none.
+    ///
+    /// # Errors
+    /// A file that is no JSON object, and an `eos_token_id` that is neither a token's number nor a list of such.
+    pub fn read(folder: &Path, tokenizer: Option<&Tokenizer>) -> Result<Self> {
+        let generation = read_object(folder, GENERATION_CONFIG_FILE)?;
+        let config = read_object(folder, CONFIG_FILE)?.map(text_of);
+        let generation = generation.map(|all| Stated::of(&all, folder, GENERATION_CONFIG_FILE));
+        let config = config.map(|all| Stated::of(&all, folder, CONFIG_FILE));
+        let generation = generation.transpose()?;
+        let (has_generation, generation) = (generation.is_some(), generation.unwrap_or_default());
+        let config = config.transpose()?.unwrap_or_default();
+        let own = tokenizer
+            .map(Tokenizer::specials)
+            .cloned()
+            .unwrap_or_default();
+        let ends = match (&generation.ends[..], &config.ends[..]) {
+            ([], []) => own.eos.into_iter().collect(),
+            ([], ends) => ends.to_vec(),
+            (ends, _) => ends.to_vec(),
+        };
+        let file = |name: &str| folder.join(name).display().to_string();
+        if generation.ends.is_empty() && has_generation && !config.ends.is_empty() {
+            warn_once(&format!(
+                "{}: states no `eos_token_id`, so that transformers would not end a text; it ends at {ends:?} of \
+                 config.json",
+                file(GENERATION_CONFIG_FILE)
+            ));
+        }
+        let other = config.ends.iter().find(|end| !ends.contains(end));
+        if let Some(end) = other {
+            warn_once(&format!(
+                "{}: `eos_token_id` {end} ends no text: {GENERATION_CONFIG_FILE} names {ends:?}, which count as in \
+                 transformers",
+                file(CONFIG_FILE)
+            ));
+        }
+        if let Some(end) = own
+            .eos
+            .filter(|end| !own.eos_is_usual && !ends.contains(end))
+        {
+            warn_once(&format!(
+                "{}: `eos_token` is the token {end}, which ends no text: the model's files name {ends:?}, which \
+                 count as in transformers",
+                file(hlx_text::TOKENIZER_CONFIG_FILE)
+            ));
+        }
+        Ok(Self {
+            bos: generation.bos.or(config.bos).or(own.bos),
+            ends,
+            pad: generation.pad.or(config.pad).or(own.pad),
+        })
+    }
+
+    /// Those of a run: what the model that it begins with has, and the tokens that begin and end its data's
+    /// documents.
+    ///
+    /// # Errors
+    /// As [`SpecialTokens::read`].
+    pub fn of_run(begins_with: Option<&Path>, tokenizer: &Tokenizer) -> Result<Self> {
+        let own = tokenizer.specials();
+        let mut all = match begins_with {
+            Some(folder) => Self::read(folder, None)?,
+            None => Self::default(),
+        };
+        let eos = own.eos.filter(|end| !all.ends.contains(end));
+        all.ends.extend(eos);
+        all.bos = all.bos.or(own.bos);
+        all.pad = all.pad.or(own.pad);
+        Ok(all)
+    }
+
+    /// Logs a line for ends that a model does not have: they never come.
+    pub fn warn_of_missing(&self, folder: &Path, vocabulary: usize) {
+        if let Some(end) = self.ends.iter().find(|&&end| end as usize >= vocabulary) {
+            warn_once(&format!(
+                "{}: a text is to end at the token {end}, and the model only has {vocabulary} tokens",
+                folder.display()
+            ));
+        }
+    }
+
+    /// The tokens as `generation_config.json` and `config.json` have them, null where there is none.
+    pub fn keys(&self) -> [(&'static str, Value); 3] {
+        let ends = match self.ends[..] {
+            [] => Value::Null,
+            [end] => json!(end),
+            _ => json!(self.ends),
+        };
+        [
+            ("bos_token_id", json!(self.bos)),
+            ("eos_token_id", ends),
+            ("pad_token_id", json!(self.pad)),
+        ]
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// `generation_config.json` with these tokens, and all else that one has; the same bytes where it has them already.
+    ///
+    /// # Errors
+    /// Bytes that are no JSON object.
+    pub fn generation_config(&self, before: Option<Vec<u8>>) -> Result<Vec<u8>> {
+        let known: Map<String, Value> = match &before {
+            Some(bytes) => serde_json::from_slice(bytes).context(GENERATION_CONFIG_FILE)?,
+            None => Map::new(),
+        };
+        let mut all = known.clone();
+        let stated = self
+            .keys()
+            .into_iter()
+            .filter(|(_, value)| !value.is_null());
+        for (key, value) in stated {
+            // A list of one is the number.
+            if known
+                .get(key)
+                .is_none_or(|known| token_ids(known) != token_ids(&value))
+            {
+                all.insert(key.to_owned(), value);
+            }
+        }
+        match before {
+            Some(bytes) if all == known => Ok(bytes),
+            _ => Ok(serde_json::to_string_pretty(&all)?.into_bytes()),
+        }
+    }
+}
+
+/// What one file states.
+#[derive(Default)]
+struct Stated {
+    bos: Option<u32>,
+    ends: Vec<u32>,
+    pad: Option<u32>,
+}
+
+impl Stated {
+    fn of(all: &Value, folder: &Path, name: &str) -> Result<Self> {
+        let file = folder.join(name).display().to_string();
+        let one = |key: &str| -> Option<u32> {
+            let ids = token_ids(&all[key]);
+            if ids.as_ref().is_none_or(|ids| ids.len() > 1) {
+                let value = &all[key];
+                warn_once(&format!(
+                    "{file}: `{key}` is {value}, which is no token's number: there is none"
+                ));
+            }
+            ids.filter(|ids| ids.len() == 1)?.pop()
+        };
+        let named = &all["eos_token_id"];
+        let Some(ends) = token_ids(named) else {
+            bail!("{file}: `eos_token_id` is {named}, expected a token's number or a list of them");
+        };
+        Ok(Self {
+            bos: one("bos_token_id"),
+            ends,
+            pad: one("pad_token_id"),
+        })
+    }
+}
+
+/// The tokens of a value: a number or a list of numbers, none of null; `None` for anything else.
+fn token_ids(value: &Value) -> Option<Vec<u32>> {
+    let id = |value: &Value| u32::try_from(value.as_u64()?).ok();
+    match value {
+        Value::Null => Some(Vec::new()),
+        Value::Array(several) => several.iter().map(id).collect(),
+        one => id(one).map(|id| vec![id]),
+    }
+}
+
+/// A configuration with what only the part of the text's model states.
+fn text_of(mut config: Value) -> Value {
+    let inner = NESTED
+        .iter()
+        .find_map(|name| config[*name].as_object().cloned());
+    for (key, value) in inner.into_iter().flatten() {
+        if config[&key].is_null() {
+            config[&key] = value;
+        }
+    }
+    config
+}
+
+/// The object of a folder's file; `None` without the file.
+///
+/// # Errors
+/// A file that cannot be read, or is no JSON object.
+pub(crate) fn read_object(folder: &Path, name: &str) -> Result<Option<Value>> {
+    let path = place(folder, name);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let file = || path.display().to_string();
+    let bytes = files::read_settings(&path).with_context(file)?;
+    let value: Value = serde_json::from_slice(&bytes).with_context(file)?;
+    match value.is_object() {
+        true => Ok(Some(value)),
+        false => bail!("{}: is no object", path.display()),
+    }
+}
