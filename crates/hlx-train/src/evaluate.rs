@@ -4,7 +4,7 @@
 //! on too, is left out of it, as it is no part of the answer and the easiest byte of all;
 //! [`Evaluation::loss_with_end`] has it in.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_nn::{CausalModel, ForwardContext, LanguageModel};
 use serde::Serialize;
@@ -66,6 +66,21 @@ impl Evaluation {
             (None, Some(n_tokens)) => format!("{n_tokens} tokens"),
             (None, None) => format!("{} images", self.n_samples),
         }
+    }
+
+    /// The same, if anything was counted: a loss over nothing is none.
+    ///
+    /// # Errors
+    /// An evaluation of no byte, token or image.
+    pub fn counted(self) -> Result<Self> {
+        let n = self.n_bytes.or(self.n_tokens).unwrap_or(self.n_samples);
+        ensure!(
+            n > 0,
+            "the {} samples hold nothing that counts: there is no loss over {}",
+            self.n_samples,
+            self.over()
+        );
+        Ok(self)
     }
 
     /// Whether the loss is at most a target, which one that is NaN or infinite never is.
@@ -184,6 +199,14 @@ fn sample_loss(data: &Dataset, index: usize, row: &[f32]) -> SampleLoss {
     }
 }
 
+/// The mean of a sum; NaN of nothing, so that it passes for no loss.
+pub(crate) fn mean_of(sum: f64, n: u64) -> f64 {
+    match n {
+        0 => f64::NAN,
+        n => sum / n as f64,
+    }
+}
+
 /// The mean over the bytes of samples, whose losses are added in order.
 pub fn mean_over_bytes(losses: &[SampleLoss]) -> Evaluation {
     let (mut sum, mut end, mut n_bytes, mut n_ends) = (0.0, 0.0, 0, 0);
@@ -194,8 +217,8 @@ pub fn mean_over_bytes(losses: &[SampleLoss]) -> Evaluation {
         n_ends += loss.n_ends;
     }
     Evaluation {
-        loss: sum / n_bytes.max(1) as f64,
-        loss_with_end: Some((sum + end) / (n_bytes + n_ends).max(1) as f64),
+        loss: mean_of(sum, n_bytes),
+        loss_with_end: Some(mean_of(sum + end, n_bytes + n_ends)),
         n_bytes: Some(n_bytes),
         n_tokens: None,
         accuracy: None,
@@ -210,7 +233,7 @@ pub fn mean_over_tokens(losses: &[SampleLoss]) -> Evaluation {
         sum += loss.sum;
         n_tokens += loss.n;
     }
-    Evaluation::of_tokens(sum / n_tokens.max(1) as f64, n_tokens, losses.len() as u64)
+    Evaluation::of_tokens(mean_of(sum, n_tokens), n_tokens, losses.len() as u64)
 }
 
 #[cfg(test)]
@@ -224,6 +247,29 @@ mod tests {
         for loss in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert!(!of(loss).reaches(f64::MAX), "{loss}");
         }
+    }
+
+    /// A loss over no token was 0, and its perplexity 1: every target was reached.
+    #[test]
+    fn a_loss_over_nothing_is_none() {
+        let nothing = [SampleLoss::default(); 3];
+        for found in [
+            mean_over_tokens(&nothing),
+            mean_over_bytes(&nothing),
+            mean_over_tokens(&[]),
+            Evaluation::of_images(mean_of(0.0, 0), 1.0, 0),
+        ] {
+            assert!(found.loss.is_nan() && !found.reaches(f64::MAX));
+            let line = found.counted().expect_err("nothing counts").to_string();
+            assert!(line.contains("there is no loss over 0 "), "{line}");
+        }
+        let one = SampleLoss {
+            sum: 0.0,
+            n: 1,
+            ..SampleLoss::default()
+        };
+        let found = mean_over_tokens(&[one]).counted().expect("a token counts");
+        assert!(found.reaches(0.0));
     }
 
     #[test]

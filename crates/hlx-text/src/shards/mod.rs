@@ -209,6 +209,11 @@ impl TokenShards {
         self.inner.vocabulary_size
     }
 
+    /// Whether some token may not be trained on.
+    pub fn has_masks(&self) -> bool {
+        self.inner.shards.iter().any(Shard::has_mask)
+    }
+
     /// Whether this is a file of llm.c, where the end of a text stands in front of the next one.
     pub(crate) fn is_of_llm_c(&self) -> bool {
         self.inner.shards.iter().any(Shard::is_of_llm_c)

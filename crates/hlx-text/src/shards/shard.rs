@@ -112,6 +112,11 @@ impl Shard {
         }
     }
 
+    /// Whether some of its tokens are not trained on.
+    pub fn has_mask(&self) -> bool {
+        self.mask.is_some()
+    }
+
     /// Whether the file is llm.c's.
     pub fn is_of_llm_c(&self) -> bool {
         self.header > 0

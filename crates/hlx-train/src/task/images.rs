@@ -11,7 +11,7 @@ use super::images_ahead::{ImageRows, ImagesAhead};
 use super::{Batch, BatchSizes, Images, Rows, Sizes, Task};
 use crate::config::Config;
 use crate::data::{Batches, Split};
-use crate::evaluate::{Evaluation, SampleLoss};
+use crate::evaluate::{Evaluation, SampleLoss, mean_of};
 use crate::sample::greedy;
 
 /// A classifier and the images that it learns.
@@ -166,10 +166,10 @@ impl Task for ImageTask {
     }
 
     fn mean(&self, losses: &[SampleLoss]) -> Evaluation {
-        let n = losses.len().max(1) as f64;
+        let n = losses.len() as u64;
         let right: u64 = losses.iter().map(|one| one.n_ends).sum();
         let loss: f64 = losses.iter().map(|one| one.sum).sum();
-        Evaluation::of_images(loss / n, right as f64 / n, losses.len() as u64)
+        Evaluation::of_images(mean_of(loss, n), mean_of(right as f64, n), n)
     }
 
     fn n_classes(&self) -> usize {

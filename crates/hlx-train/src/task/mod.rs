@@ -9,6 +9,7 @@ mod corpus;
 mod corpus_once;
 mod images;
 mod images_ahead;
+mod labels;
 mod language;
 mod prepared;
 mod rows;
@@ -29,6 +30,7 @@ use hlx_nn::{
 
 pub use corpus::{Corpus, Images, Tokens};
 pub use images::{ImageTask, Reading};
+pub use labels::Labels;
 pub use language::LanguageTask;
 pub use prepared::PreparedRows;
 pub use rows::{Batch, BatchSizes, RowTensors, Rows};
@@ -76,6 +78,14 @@ pub trait Task {
         Ok(())
     }
 
+    /// What the data cannot be trained or evaluated on as they are, a line each.
+    ///
+    /// # Errors
+    /// Data that cannot be read.
+    fn warnings(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Puts the samples of a step together and cuts those of this process into micro-batches. Where there
     /// are fewer than a batch has, it begins with empty samples, so that shapes and shards stay what they
     /// are.
@@ -119,9 +129,10 @@ pub trait Task {
     /// result does not depend on `batch_size`.
     ///
     /// # Errors
-    /// What the device reports.
+    /// What the device reports; samples of which nothing counts.
     fn evaluate(&self, samples: &[usize], batch_size: usize) -> Result<Evaluation> {
-        Ok(self.mean(&self.sample_losses(samples, batch_size)?))
+        self.mean(&self.sample_losses(samples, batch_size)?)
+            .counted()
     }
 
     /// Computes the losses of samples for [`Task::mean`], in their order. A sample's losses depend neither
@@ -131,7 +142,7 @@ pub trait Task {
     /// What the device reports.
     fn sample_losses(&self, samples: &[usize], batch_size: usize) -> Result<Vec<SampleLoss>>;
 
-    /// The mean loss over samples, whose losses are added in order.
+    /// The mean loss over samples, whose losses are added in order; NaN where nothing counts.
     fn mean(&self, losses: &[SampleLoss]) -> Evaluation;
 
     /// Floating-point operations that training takes for an input (a token) in the products of the model:

@@ -1,14 +1,16 @@
 //! Prepared tokens as rows in order: what a language model is evaluated on.
 
-use anyhow::{Context as _, Result, ensure};
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result, bail, ensure};
 use hlx_autograd::IGNORE_INDEX;
 use hlx_nn::{CausalModel, LanguageModel};
 use hlx_text::{
     PackedDocuments, PaddedDocuments, Part, TokenBatch, TokenSamples, TokenSplit, Windows,
 };
 
-use super::Tokens;
 use super::tokens_ahead::RowLayout;
+use super::{Labels, Tokens};
 use crate::config::RowKind;
 use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens, row_losses};
 use crate::generate::TokenRecord;
@@ -23,9 +25,12 @@ pub struct PreparedRows {
     pub data: Tokens,
     kind: RowKind,
     length: usize,
+    eval_fraction: f64,
     pub(super) split: TokenSplit,
     /// The rows of each part; `None` of a part with nothing to predict.
     in_order: [Option<Box<dyn TokenSamples>>; 2],
+    /// Counted once: it takes a pass over the masks.
+    labels: OnceLock<[Option<Labels>; 2]>,
 }
 
 impl PreparedRows {
@@ -40,6 +45,8 @@ impl PreparedRows {
             data,
             kind,
             length,
+            eval_fraction,
+            labels: OnceLock::new(),
             split,
             in_order: [None, None],
         };
@@ -115,10 +122,75 @@ impl PreparedRows {
         Ok(samples.batch(first as u64, rows)?)
     }
 
+    /// The labels of the part that is trained on, and of the part that is held out; `None` of one without rows.
+    ///
+    /// # Errors
+    /// Shards that are damaged.
+    pub fn labels(&self) -> Result<[Option<Labels>; 2]> {
+        let of = |at: usize, part: &Part| match self.in_order[at] {
+            Some(_) => Labels::of(&self.data.shards, part, self.kind, self.length).map(Some),
+            None => Ok(None),
+        };
+        if let Some(labels) = self.labels.get() {
+            return Ok(*labels);
+        }
+        let labels = [of(0, &self.split.train)?, of(1, &self.split.eval)?];
+        Ok(*self.labels.get_or_init(|| labels))
+    }
+
+    /// Checks that there is something to train on, and that what is held out has a loss.
+    ///
+    /// # Errors
+    /// A part whose rows have no label.
+    pub(super) fn check_labels(&self) -> Result<()> {
+        for (labels, part) in self.labels()?.into_iter().zip(self.parts()) {
+            let Some(labels) = labels.filter(|labels| !labels.has_any) else {
+                continue;
+            };
+            let n = self.length;
+            match labels.n_lost {
+                0 => {
+                    bail!("data.path: {part} has no token that is trained on: there is no loss over 0 tokens")
+                }
+                lost => bail!(
+                    "data.length: {part} has no label left: its {lost} records with answers are cut to {n} tokens (data.length) before \
+                     the answers begin"
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a cut of the records takes away, a line for each part.
+    ///
+    /// # Errors
+    /// Shards that are damaged.
+    pub fn warnings(&self) -> Result<Vec<String>> {
+        let labels = self.labels()?.into_iter().zip(self.parts());
+        let lines = labels.filter_map(|(labels, part)| labels?.warning(part, self.length));
+        let mut lines: Vec<String> = lines.collect();
+        if self.eval_fraction > 0.0 && self.in_order[1].is_none() {
+            let n = self.data.shards.n_documents();
+            lines.push(format!(
+                "data.eval_fraction is {}, and no row is held out: the data have {n} documents",
+                self.eval_fraction
+            ));
+        }
+        Ok(lines)
+    }
+
+    /// The parts of the data, in words.
+    fn parts(&self) -> [&'static str; 2] {
+        match self.in_order[1] {
+            Some(_) => ["what is trained on", "what is held out"],
+            None => ["the data", "what is held out"],
+        }
+    }
+
     /// Computes the mean loss over the rows of these numbers, `batch_size` at a time.
     ///
     /// # Errors
-    /// As [`PreparedRows::sample_losses`].
+    /// As [`PreparedRows::sample_losses`]; rows of which nothing counts.
     pub fn evaluate(
         &self,
         model: &LanguageModel,
@@ -126,7 +198,7 @@ impl PreparedRows {
         batch_size: usize,
     ) -> Result<Evaluation> {
         let losses = self.sample_losses(model, samples, batch_size)?;
-        Ok(mean_over_tokens(&losses))
+        mean_over_tokens(&losses).counted()
     }
 
     /// Computes the losses of the rows of these numbers, `batch_size` at a time. A row's loss does not

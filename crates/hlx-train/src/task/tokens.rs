@@ -104,7 +104,12 @@ impl Task for TokenTask {
         Batches::drawn(train.len(), batch_size)
     }
 
+    fn warnings(&self) -> Result<Vec<String>> {
+        self.rows.warnings()
+    }
+
     fn prepare_training(&mut self) -> Result<()> {
+        self.rows.check_labels()?;
         let Part { tokens, documents } = self.rows.split.train.clone();
         let shards = self.rows.data.shards.clone();
         let (time, seed) = (self.rows.length(), self.seed);

@@ -171,7 +171,8 @@ impl Engine {
         let batch = self.batch(&samples, progress.epoch)?;
         let rate = self.schedule.rate(step);
         self.optimizer.prepare(f64::from(rate))?;
-        self.passes.set_target_count(batch.n_targets)?;
+        // A batch of prompts alone, whose answers were cut off, has no loss and no gradient.
+        self.passes.set_target_count(batch.n_targets.max(1))?;
         self.check_shard(&samples, (progress.epoch, step))?;
         self.gradient(&batch, step)?;
         let stops = match self.shared {
@@ -203,8 +204,6 @@ impl Engine {
             let counts = [batch.n_targets, batch.n_inputs];
             [batch.n_targets, batch.n_inputs] = shared.sum_counts(counts)?;
         }
-        // A batch of prompts alone, whose answers were cut off, has a loss of 0 and no gradient.
-        batch.n_targets = batch.n_targets.max(1);
         Ok(batch)
     }
 

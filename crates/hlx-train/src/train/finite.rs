@@ -53,6 +53,9 @@ pub(super) struct FiniteWatch {
     has_warned: bool,
     /// Whether it was said that all steps were skipped.
     has_warned_of_skips: bool,
+    /// The first step whose batch has nothing to predict, and whether it was said.
+    first_unlabelled: Option<u64>,
+    has_warned_of_labels: bool,
 }
 
 impl FiniteWatch {
@@ -67,6 +70,9 @@ impl FiniteWatch {
     /// Takes in the loss of the next step; a skipped step has left the model as it was.
     pub fn step(&mut self, step: &StepLoss) {
         self.n_received += 1;
+        if step.n_targets == 0 {
+            self.first_unlabelled.get_or_insert(self.n_received);
+        }
         if !step.skipped && !step.loss.is_finite() {
             self.since_save = true;
             self.first.get_or_insert((self.n_received, step.loss));
@@ -194,6 +200,18 @@ impl Trainer {
                 "all {step} steps so far were skipped, as the loss or the gradient's norm was NaN or infinite: the \
                  model has not changed; after {} skipped steps in a row the run ends",
                 self.engine.config.train.max_skips()
+            ));
+        }
+    }
+
+    /// Says once that a batch had nothing to predict: its loss counts in no mean.
+    pub(super) fn warn_of_labels(&mut self) {
+        let Some(step) = self.watch.first_unlabelled else {
+            return;
+        };
+        if !std::mem::replace(&mut self.watch.has_warned_of_labels, true) {
+            self.warn(&format!(
+                "no token of the batch of step {step} is trained on: it has no loss and no gradient; this is said once"
             ));
         }
     }

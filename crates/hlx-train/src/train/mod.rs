@@ -393,6 +393,7 @@ impl Trainer {
                     files.chain.append(record)?;
                 }
             }
+            self.warn_of_labels();
             self.check_skips()?;
             // What has been computed since is left: files end at the same step on every device.
             self.check_losses()?;

@@ -136,6 +136,11 @@ impl Trainer {
         for warning in engine.config.train.warnings(n_classes) {
             tracing::warn!("{warning}");
         }
+        if group.is_first() {
+            for warning in engine.task.warnings()? {
+                tracing::warn!("{}: {warning}", options.data_path.display());
+            }
+        }
         let fits = check_room(&engine, group.n_ranks());
         agreed_on(group, fits)?;
         let mut recorder = ChainRecorder::new(&engine, None)?;

@@ -32,7 +32,7 @@ impl Engine {
         let mine = &samples[share(samples.len(), rank, n_ranks)];
         let losses = self.with_evaluated_weights(|| self.task.sample_losses(mine, batch_size))?;
         if n_ranks == 1 {
-            return Ok(self.task.mean(&losses));
+            return self.task.mean(&losses).counted();
         }
         let all = exchange.gather_words(&SampleLoss::to_words(&losses))?;
         let all: Vec<SampleLoss> = all
@@ -44,7 +44,7 @@ impl Engine {
             found == expected,
             "evaluate: the ranks gave the losses of {found} samples, expected {expected}"
         );
-        Ok(self.task.mean(&all))
+        self.task.mean(&all).counted()
     }
 
     /// What the model writes for the configured prompts, in their order; all ranks call it. Of R ranks,

@@ -118,6 +118,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         // The bits of matrices kept in this type, without their saving of memory.
         task.weights().round_matrices(dtype)?;
     }
+    for warning in task.warnings()? {
+        tracing::warn!("{}: {warning}", data.display());
+    }
     let samples = arguments.samples(task.as_ref())?;
     let found = task.evaluate(&samples, BATCH)?;
     let pairs = task.as_language().filter(|task| task.is_of_pairs());
@@ -216,6 +219,9 @@ impl Arguments {
         let rows = PreparedRows::new(tokens, kind, length, 0.0)?;
         let [n_rows, _] = rows.counts();
         ensure!(n_rows > 0, "{}: holds nothing to predict", data.display());
+        for warning in rows.warnings()? {
+            tracing::warn!("{}: {warning}", data.display());
+        }
         let samples: Vec<usize> = (0..n_rows).collect();
         let found = rows.evaluate(&model, &samples, rows_at_a_time(&model, length))?;
         let exact = match self.exact {
