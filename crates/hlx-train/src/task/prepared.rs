@@ -150,7 +150,9 @@ impl PreparedRows {
             let n = self.length;
             match labels.n_lost {
                 0 => {
-                    bail!("data.path: {part} has no token that is trained on: there is no loss over 0 tokens")
+                    bail!(
+                        "data.path: {part} has no token that is trained on: there is no loss over 0 tokens"
+                    )
                 }
                 lost => bail!(
                     "data.length: {part} has no label left: its {lost} records with answers are cut to {n} tokens (data.length) before \

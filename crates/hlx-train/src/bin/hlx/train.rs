@@ -470,8 +470,13 @@ fn line_of(metric: &Metric) -> String {
                 format!("  exchange {ms:.1} ms")
             });
             let skipped = skipped.map_or_else(String::new, |n| format!("  {n} skipped"));
+            // Nothing was predicted: neither a loss nor a gradient.
+            let loss = match loss.is_nan() && *grad_norm == 0.0 {
+                true => "-".to_owned(),
+                false => format!("{loss:.5}"),
+            };
             format!(
-                "step {step:>6}  loss {loss:.5}  norm {grad_norm:.4}  rate {learning_rate:.3e}{balance}  \
+                "step {step:>6}  loss {loss}  norm {grad_norm:.4}  rate {learning_rate:.3e}{balance}  \
                  {ms_per_step:.1} ms/step  {speed}{share}{exchange}  epoch {epoch:.2}{skipped}"
             )
         }
