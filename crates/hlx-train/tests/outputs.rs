@@ -66,7 +66,7 @@ fn a_preparation_does_not_empty_the_files_beside_its_tokenizer() {
         let read = |folder: &str| fs::read(place.join(folder).join(name)).expect("there");
         assert_eq!(read("whole"), read("tok"), "{name}");
     }
-    assert_eq!(contents(&place.join("whole")).len(), 6);
+    assert_eq!(contents(&place.join("whole")).len(), 7);
 }
 
 #[test]

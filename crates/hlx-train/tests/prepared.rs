@@ -146,7 +146,7 @@ fn what_eval_answers_exactly_generate_chat_and_samples_answer_too() {
         warned.status.success() && lines.contains("answers inputs that end with \"\\n\""),
         "{lines}"
     );
-    place.succeeds(&["import", "hub", "imported"]);
+    place.succeeds(&["import", "hub", "--out", "imported"]);
     for model in ["hub", "imported"] {
         assert_eq!(written(&place, model, &[]), answered, "{model}");
         let preparation = Preparation::read(&place.join(model)).expect("reads");

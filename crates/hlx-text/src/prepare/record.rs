@@ -252,6 +252,3 @@ impl Layout {
         Ok(Record::Chat(Chat::of(ChatInput::of(&before))))
     }
 }
-
-#[cfg(test)]
-mod tests;
