@@ -22,6 +22,7 @@ mod batch;
 mod chat;
 mod error;
 mod guard;
+mod jinja;
 mod notice;
 mod preparation;
 mod prepare;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
-use minijinja::{Value, context};
 use serde::{Deserialize, Serialize};
 
 use super::NAME;
+use super::failed;
+use crate::jinja::{Map, Value};
 use crate::{Result, TextError};
 
 /// Keys under which circulating conversations hold the reasoning of an answer; templates read the first.
@@ -21,7 +21,11 @@ pub struct Message(Value);
 impl Message {
     /// Makes a message.
     pub fn new(role: &str, content: &str) -> Self {
-        Self(context! { role => role, content => content })
+        let pairs = [("role", role), ("content", content)];
+        let pairs = pairs.map(|(key, value)| (Value::text(key), Value::text(value)));
+        // A text beyond the bounds is refused when the message is laid out.
+        let map = Map::unbounded(pairs.into());
+        Self(Value::Map(map))
     }
 
     /// Who speaks; empty where the message has no role.
@@ -35,44 +39,42 @@ impl Message {
     }
 
     fn text(&self, key: &str) -> String {
-        let value = self.0.get_attr(key).unwrap_or_default();
-        value.as_str().unwrap_or_default().to_owned()
+        let Value::Map(map) = &self.0 else {
+            return String::new();
+        };
+        let value = map.get_text(key).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
     }
 
     /// The message as `apply_chat_template` hands it on: without keys that are null, and with its reasoning under
     /// the names that templates read.
     fn normalized(&self, at: usize) -> Result<Value> {
-        let pairs = match self.0.kind() {
-            ValueKind::Map => self
-                .0
-                .as_object()
-                .and_then(|object| object.try_iter_pairs()),
-            _ => None,
-        };
-        let Some(pairs) = pairs else {
+        let Value::Map(map) = &self.0 else {
             let reason = format!(
                 "message {at} is {}, not an object with `role` and `content`",
-                self.0.kind()
+                self.0.type_name()
             );
             return Err(TextError::argument(NAME, reason));
         };
-        let mut pairs: Vec<(Value, Value)> = pairs.filter(|(_, value)| !value.is_none()).collect();
-        let named = |name: &str| pairs.iter().position(|(key, _)| key.as_str() == Some(name));
-        let Some(found) = REASONING.iter().find_map(|name| named(name)) else {
-            return Ok(Value::from_object(Pairs(pairs)));
+        let pairs = map.pairs.iter().cloned();
+        let mut pairs: Vec<(Value, Value)> = pairs
+            .filter(|(_, value)| !matches!(value, Value::None))
+            .collect();
+        let place = |pairs: &[(Value, Value)], name: &str| {
+            pairs.iter().position(|(key, _)| key.as_str() == Some(name))
         };
-        let reasoning = pairs[found].1.clone();
-        if named("thinking").is_none() {
-            pairs.insert(0, (Value::from("thinking"), reasoning.clone()));
+        let found = REASONING.iter().find_map(|name| place(&pairs, name));
+        if let Some(found) = found {
+            let reasoning = pairs[found].1.clone();
+            if place(&pairs, "thinking").is_none() {
+                pairs.insert(0, (Value::text("thinking"), reasoning.clone()));
+            }
+            match place(&pairs, REASONING[0]) {
+                Some(place) => pairs[place].1 = reasoning,
+                None => pairs.push((Value::text(REASONING[0]), reasoning)),
+            }
         }
-        match pairs
-            .iter()
-            .position(|(key, _)| key.as_str() == Some(REASONING[0]))
-        {
-            Some(place) => pairs[place].1 = reasoning,
-            None => pairs.push((Value::from(REASONING[0]), reasoning)),
-        }
-        Ok(Value::from_object(Pairs(pairs)))
+        Value::map(pairs).map_err(failed)
     }
 }
 
@@ -84,23 +86,23 @@ pub struct ChatValue(Value);
 impl ChatValue {
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
-        self.0.is_none()
+        matches!(self.0, Value::None)
     }
 
     fn is_object(&self) -> bool {
-        self.0.kind() == ValueKind::Map
+        matches!(self.0, Value::Map(_))
     }
 }
 
 impl From<bool> for ChatValue {
     fn from(value: bool) -> Self {
-        Self(value.into())
+        Self(Value::Bool(value))
     }
 }
 
 impl From<&str> for ChatValue {
     fn from(value: &str) -> Self {
-        Self(value.into())
+        Self(Value::text(value))
     }
 }
 
@@ -131,20 +133,26 @@ impl ChatInput {
     }
 
     /// The messages, tools and documents as the template finds them.
-    pub(super) fn values(&self) -> Result<BTreeMap<String, Value>> {
+    pub(super) fn values(&self) -> Result<Vec<(Arc<str>, Value)>> {
         let messages = self.messages.iter().enumerate();
         let messages = messages.map(|(at, message)| message.normalized(at));
-        let messages = messages.collect::<Result<Vec<Value>>>()?;
-        let mut values: BTreeMap<String, Value> = BTreeMap::new();
-        for (name, value) in &self.variables {
-            values.insert(name.clone(), value.0.clone());
-        }
-        values.insert("messages".into(), messages.into());
-        values.insert("tools".into(), objects("tools", self.tools.as_deref())?);
-        let documents = objects("documents", self.documents.as_deref())?;
-        values.insert("documents".into(), documents);
-        let prompt = self.add_generation_prompt.into();
-        values.insert("add_generation_prompt".into(), prompt);
+        let messages = Value::list(messages.collect::<Result<_>>()?).map_err(failed)?;
+        let variables = self.variables.iter();
+        let mut values: Vec<(Arc<str>, Value)> = variables
+            .map(|(name, value)| (name.as_str().into(), value.0.clone()))
+            .collect();
+        values.extend([
+            ("messages".into(), messages),
+            ("tools".into(), objects("tools", self.tools.as_deref())?),
+            (
+                "documents".into(),
+                objects("documents", self.documents.as_deref())?,
+            ),
+            (
+                "add_generation_prompt".into(),
+                Value::Bool(self.add_generation_prompt),
+            ),
+        ]);
         Ok(values)
     }
 }
@@ -152,36 +160,14 @@ impl ChatInput {
 /// A list of objects, or `None`.
 fn objects(name: &str, list: Option<&[ChatValue]>) -> Result<Value> {
     let Some(list) = list else {
-        return Ok(Value::from(()));
+        return Ok(Value::None);
     };
     if let Some(at) = list.iter().position(|value| !value.is_object()) {
-        let reason = format!(
-            "`{name}` must be objects: number {at} is {}",
-            list[at].0.kind()
-        );
+        let found = list[at].0.type_name();
+        let reason = format!("`{name}` must be objects: number {at} is {found}");
         return Err(TextError::argument(NAME, reason));
     }
-    Ok(list.iter().map(|value| value.0.clone()).collect())
-}
-
-/// An object whose keys keep their order.
-#[derive(Debug)]
-pub(super) struct Pairs(pub Vec<(Value, Value)>);
-
-impl Object for Pairs {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Map
-    }
-
-    fn get_value(self: &Arc<Self>, name: &Value) -> Option<Value> {
-        let mut pairs = self.0.iter();
-        let found = pairs.find(|(key, _)| key == name);
-        found.map(|(_, value)| value.clone())
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.0.iter().map(|(key, _)| key.clone()).collect())
-    }
+    Value::list(list.iter().map(|value| value.0.clone()).collect()).map_err(failed)
 }
 
 impl Message {

@@ -1,42 +1,25 @@
 //! Chat templates: messages to text, as the Jinja templates of model folders lay them out.
 //!
-//! A template comes from strangers and is a program. It is bounded before it is parsed ([`bounds`]), its values are
-//! bounded while it is rendered ([`rewrite`], [`values`]), and it finds only what was read for how far values grow in
-//! it ([`names`], [`library`]).
+//! A template comes from strangers and is a program; [`crate::jinja`] carries it out within bounds.
 
-mod bounds;
-mod generation;
 mod input;
-mod library;
-mod names;
-mod rewrite;
-mod values;
+mod training;
 
-use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::ops::Range;
-
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Error, ErrorKind, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::guard::guarded;
+use crate::jinja::{Date, Error, Template, Value};
 use crate::{Result, TextError, Tokenizer};
-use generation::{MARKS, mark_generation, take_marks};
-use input::Pairs;
 pub use input::{ChatInput, ChatValue, Message};
-use values::{MAX_TEXT_BYTES, Size};
 
-/// Steps that a template may take: more than thousands of messages take. The engine counts 64 bytes that are made
-/// as one.
-const FUEL: u64 = 5_000_000;
-/// What the engine allows macros and blocks that call themselves: a macro counts as four.
-const MAX_RECURSION: usize = 200;
 /// The template's name in messages.
 const NAME: &str = "chat_template";
 
-/// A template that lays messages out as text, as `apply_chat_template` of `transformers`: the same
-/// names (`messages`, `add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`) and the same white
-/// space. Nothing in it depends on the day: `strftime_now` is not defined.
+/// A template that lays messages out as text, as `apply_chat_template` of `transformers`: the same text for the same
+/// names (`messages`, `tools`, `documents`, `add_generation_prompt`, the special tokens, variables of the user).
+/// Nothing in it depends on the day: `strftime_now` finds a date that is stated.
 ///
 /// ```
 /// use hlx_text::{ChatTemplate, Message};
@@ -50,29 +33,60 @@ const NAME: &str = "chat_template";
 /// ```
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
-    bos_token: String,
-    eos_token: String,
-    marks_generation: bool,
+    template: Template,
+    /// Names of special tokens and their texts, and the date's.
+    tokens: Vec<(Arc<str>, Value)>,
+    /// What `strftime_now` finds, where it is stated.
+    date: Option<Date>,
+    /// Whether it was said that no date is stated.
+    said: AtomicBool,
 }
 
 impl ChatTemplate {
-    /// Compiles a template; `bos_token` and `eos_token` are what it finds under these names.
+    /// Compiles a template; `bos_token` and `eos_token` are what it finds under these names, unless they are empty.
     ///
     /// # Errors
     /// [`TextError::Argument`], in one line, for a template with a fault of syntax, or one that is longer or more
     /// nested than the bounds allow.
     pub fn new(source: &str, bos_token: &str, eos_token: &str) -> Result<Self> {
-        let (source, marks_generation) = mark_generation(source);
-        let environment = guarded(|| compiled(&source))
+        let tokens = [("bos_token", bos_token), ("eos_token", eos_token)];
+        let tokens = tokens.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        Self::with_tokens(source, &tokens)
+    }
+
+    /// Compiles a template that finds special tokens under these names.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::new`].
+    pub fn with_tokens(source: &str, tokens: &[(String, String)]) -> Result<Self> {
+        let template = guarded(|| Template::new(source))
             .unwrap_or_else(|panic| Err(broken(&panic)))
             .map_err(failed)?;
+        let tokens = tokens.iter().filter(|(_, text)| !text.is_empty());
+        let tokens = tokens.map(|(name, text)| (name.as_str().into(), Value::text(text.as_str())));
         Ok(Self {
-            environment,
-            bos_token: bos_token.to_owned(),
-            eos_token: eos_token.to_owned(),
-            marks_generation,
+            template,
+            tokens: tokens.collect(),
+            date: None,
+            said: AtomicBool::new(false),
         })
+    }
+
+    /// States the date that the template finds, as `YYYY-MM-DD`, with a time `HH:MM` or `HH:MM:SS` behind a blank or a
+    /// `T`: by `strftime_now`, and as `date_string` ("26 Jul 2024") as the templates of Llama 3 read it. Without one
+    /// `strftime_now` finds 2024-07-26.
+    ///
+    /// # Errors
+    /// [`TextError::Argument`] for a text that is no date.
+    pub fn dated(mut self, date: &str) -> Result<Self> {
+        let parsed = Date::parse(date).ok_or_else(|| {
+            let reason = format!("`{date}` is no date; write YYYY-MM-DD or YYYY-MM-DD HH:MM:SS");
+            TextError::argument("date", reason)
+        })?;
+        self.date = Some(parsed);
+        let shown = parsed.format("%d %b %Y").map_err(failed)?;
+        self.tokens.push(("date_string".into(), Value::text(shown)));
+        Ok(self)
     }
 
     /// The template of a tokenizer's folder, with the tokenizer's special tokens.
@@ -114,39 +128,23 @@ impl ChatTemplate {
     /// no objects, with what the template raised, what it does that templates cannot, or which bound of steps, elements
     /// or text it passes.
     pub fn render_input(&self, input: &ChatInput) -> Result<String> {
-        let text = self.rendered(input)?;
-        Ok(match self.marks_generation {
-            true => text.replace(MARKS, ""),
-            false => text,
-        })
+        self.rendered(input, None)
     }
 
-    fn rendered(&self, input: &ChatInput) -> Result<String> {
-        let given = input.values()?;
-        let values = self.with_tokens(given).into_iter();
-        let pairs = values.map(|(name, value)| (name.into(), value));
-        let values = Value::from_object(Pairs(pairs.collect()));
-        Size::of(&values).map_err(failed)?;
-        if self.marks_generation && values::holds(&values, &MARKS) {
-            let reason = "the conversation holds U+10FFFC or U+10FFFD, which mark the answers of this template";
-            return Err(TextError::argument(NAME, reason));
+    fn rendered(&self, input: &ChatInput, marks: Option<[char; 2]>) -> Result<String> {
+        // Of equal names the last one counts: the user's variables replace special tokens.
+        let mut values = self.tokens.clone();
+        values.extend(input.values()?);
+        let date = self.date.unwrap_or(Date::FIXED);
+        let rendered = guarded(|| self.template.render(values, &date, marks));
+        let rendered = rendered.unwrap_or_else(|panic| Err(broken(&panic)));
+        let rendered = rendered.map_err(failed)?;
+        if rendered.has_date && self.date.is_none() && !self.said.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the chat template writes a date: 2024-07-26, as none is stated (--date YYYY-MM-DD)"
+            );
         }
-        let text = guarded(|| written(&self.environment, values));
-        text.unwrap_or_else(|panic| Err(broken(&panic)))
-            .map_err(failed)
-    }
-
-    /// Adds the special tokens, where no variable of the user has their names.
-    fn with_tokens(&self, mut values: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-        for (name, token) in [
-            ("bos_token", &self.bos_token),
-            ("eos_token", &self.eos_token),
-        ] {
-            values
-                .entry(name.to_owned())
-                .or_insert_with(|| token.as_str().into());
-        }
-        values
+        Ok(rendered.text)
     }
 
     /// Lays messages out and returns the byte ranges that a model is to be trained on.
@@ -168,105 +166,19 @@ impl ChatTemplate {
         &self,
         input: &ChatInput,
     ) -> Result<(String, Vec<Range<usize>>)> {
-        let whole = |n: usize, add_generation_prompt: bool| {
-            let mut part = input.clone();
-            part.messages.truncate(n);
-            part.add_generation_prompt = add_generation_prompt;
-            self.rendered(&part)
-        };
-        let text = whole(input.messages.len(), false)?;
-        if self.marks_generation {
-            return Ok(take_marks(&text));
+        match self.template.has_generation {
+            true => training::by_blocks(self, input),
+            false => training::by_prompts(self, input),
         }
-        let mut answers = Vec::new();
-        for (at, message) in input.messages.iter().enumerate() {
-            if message.role() != "assistant" {
-                continue;
-            }
-            let prompt = whole(at, true)?;
-            let answer = whole(at + 1, false)?;
-            let end = answers.last().map_or(0, |last: &Range<usize>| last.end);
-            let grows = answer.starts_with(&prompt) && text.starts_with(&answer);
-            let follows = grows && prompt.len() >= end;
-            if !follows {
-                let reason = format!(
-                    "the template changes what is before message {at} once it follows; mark the answers \
-                     with {{% generation %}} and {{% endgeneration %}}"
-                );
-                return Err(TextError::argument(NAME, reason));
-            }
-            answers.push(prompt.len()..answer.len());
-        }
-        Ok((text, answers))
-    }
-}
-
-/// The environment of one template, with its bounds in it.
-fn compiled(source: &str) -> Result<Environment<'static>, Error> {
-    let mut environment = Environment::new();
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .build()?;
-    environment.set_syntax(syntax.clone());
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(MAX_RECURSION);
-    // Else a debug build would print all variables into its errors.
-    environment.set_debug(false);
-    library::install(&mut environment);
-    let source = rewrite::rewritten(source, &syntax, &mut environment)?;
-    environment.add_template_owned(NAME, source)?;
-    Ok(environment)
-}
-
-/// What a template writes.
-fn written(environment: &Environment<'static>, values: Value) -> Result<String, Error> {
-    let template = environment.get_template(NAME)?;
-    let mut text = Text::default();
-    let done = template.render_captured_to(values, &mut text);
-    if text.is_full {
-        return Err(bounds::beyond(format!(
-            "the template writes more than {MAX_TEXT_BYTES} bytes"
-        )));
-    }
-    done?;
-    String::from_utf8(text.bytes).map_err(|error| broken(&error.to_string()))
-}
-
-/// A text of bounded length.
-#[derive(Default)]
-struct Text {
-    bytes: Vec<u8>,
-    is_full: bool,
-}
-
-impl Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.is_full |= self.bytes.len() + bytes.len() > MAX_TEXT_BYTES;
-        if self.is_full {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
 /// A template that the engine cannot carry out.
 fn broken(panic: &str) -> Error {
-    bounds::beyond(format!("the template engine failed: {panic}"))
+    Error::new(format!("the template engine failed: {panic}"))
 }
 
 /// An error of the template, in one line.
 fn failed(error: Error) -> TextError {
-    let place = error.line().map(|line| format!("line {line}: "));
-    let what = match (error.kind(), error.detail()) {
-        (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
-        (kind, Some(detail)) => format!("{kind}: {detail}"),
-        (kind, None) => kind.to_string(),
-    };
-    TextError::argument(NAME, place.unwrap_or_default() + &what)
+    TextError::argument(NAME, error)
 }
