@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 pub(crate) use date::Date;
 pub(crate) use error::{Error, Result};
-pub(crate) use value::{Map, Value};
+pub(crate) use value::{List, Map, Value};
 
 use ast::Stmt;
 use bounds::Fuel;

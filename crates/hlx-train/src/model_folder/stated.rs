@@ -118,12 +118,13 @@ pub(super) fn state_tokenizer(
         .into_iter()
         .filter_map(|(key, id)| Some((key, text(id)?)));
     let texts: Vec<(&str, String)> = texts.collect();
+    for (key, text) in &texts {
+        settings.entry(*key).or_insert_with(|| json!(text));
+    }
+    // Version 4 else gives the model `token_type_ids`, which `generate` refuses.
+    let inputs = || json!(["input_ids", "attention_mask"]);
+    settings.entry("model_input_names").or_insert_with(inputs);
     if !has_settings {
-        settings.extend(
-            texts
-                .iter()
-                .map(|(key, text)| ((*key).to_owned(), json!(text))),
-        );
         settings.insert("clean_up_tokenization_spaces".to_owned(), false.into());
     }
     let settings = serde_json::to_string_pretty(&settings)?;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::{Value, context};
-
-use super::fields::{Fields, expected, is_list, is_object};
+use super::fields::{Fields, attribute, expected, is_empty, is_null, is_object, items_of};
+use crate::jinja::{List, Map, Value};
 use crate::{ChatInput, ChatValue, Message};
 
 /// Who speaks in ShareGPT's conversations, and the role of it.
@@ -33,10 +32,13 @@ const VARIABLES: &str = "chat_template_kwargs";
 pub(super) fn besides(fields: &Fields) -> Result<ChatInput, String> {
     let mut variables = BTreeMap::new();
     if let Some(value) = written_value(fields, VARIABLES)? {
-        let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
-        let pairs = pairs.filter(|_| is_object(&value));
-        let pairs = pairs.ok_or_else(|| expected(VARIABLES, &value, "an object"))?;
-        variables.extend(pairs.map(|(name, value)| (name.to_string(), ChatValue::of(value))));
+        let Value::Map(map) = &value else {
+            return Err(expected(VARIABLES, &value, "an object"));
+        };
+        for (name, value) in &map.pairs {
+            let name = name.as_str().unwrap_or_default().to_owned();
+            variables.insert(name, ChatValue::of(value.clone()));
+        }
     }
     Ok(ChatInput {
         tools: objects(fields, "tools")?,
@@ -51,10 +53,11 @@ fn objects(fields: &Fields, name: &str) -> Result<Option<Vec<ChatValue>>, String
     let Some(value) = written_value(fields, name)? else {
         return Ok(None);
     };
-    let items: Vec<Value> = value.try_iter().into_iter().flatten().collect();
-    match is_list(&value) && items.iter().all(is_object) {
-        true => Ok(Some(items.into_iter().map(ChatValue::of).collect())),
-        false => Err(expected(name, &value, "a list of objects")),
+    match items_of(&value) {
+        Some(items) if items.iter().all(is_object) => {
+            Ok(Some(items.iter().cloned().map(ChatValue::of).collect()))
+        }
+        _ => Err(expected(name, &value, "a list of objects")),
     }
 }
 
@@ -68,7 +71,7 @@ fn written_value(fields: &Fields, name: &str) -> Result<Option<Value>, String> {
     };
     let read: Value = serde_json::from_str(text)
         .map_err(|error| format!("`{name}` is a string that is no JSON: {error}"))?;
-    let is_nothing = read.is_none() || read.len() == Some(0);
+    let is_nothing = is_null(&read) || is_empty(&read);
     Ok(Some(read).filter(|_| !is_nothing))
 }
 
@@ -79,18 +82,18 @@ fn written_value(fields: &Fields, name: &str) -> Result<Option<Value>, String> {
 pub(super) fn messages(fields: &Fields, name: &str) -> Result<Vec<Message>, String> {
     let mut all = Vec::new();
     for (number, item) in items(fields, name)? {
-        all.push(message(&format!("{name}[{number}]"), &item)?);
+        all.push(message(&format!("{name}[{number}]"), item)?);
     }
     Ok(all)
 }
 
 /// The objects of a list, with their numbers.
-fn items(fields: &Fields, name: &str) -> Result<Vec<(usize, Value)>, String> {
-    let value = fields.get(name).cloned().unwrap_or_default();
-    if !is_list(&value) {
-        return Err(expected(name, &value, "a list of messages"));
-    }
-    let all: Vec<(usize, Value)> = value.try_iter().into_iter().flatten().enumerate().collect();
+fn items<'a>(fields: &'a Fields, name: &str) -> Result<Vec<(usize, &'a Value)>, String> {
+    let value = fields.get(name).unwrap_or(&Value::None);
+    let Some(all) = items_of(value) else {
+        return Err(expected(name, value, "a list of messages"));
+    };
+    let all: Vec<(usize, &Value)> = all.iter().enumerate().collect();
     match all.iter().find(|(_, item)| !is_object(item)) {
         Some((number, item)) => Err(expected(&format!("{name}[{number}]"), item, "an object")),
         None if all.is_empty() => Err(format!("`{name}` is an empty list")),
@@ -99,9 +102,9 @@ fn items(fields: &Fields, name: &str) -> Result<Vec<(usize, Value)>, String> {
 }
 
 fn message(place: &str, item: &Value) -> Result<Message, String> {
-    let get = |key: &str| item.get_attr(key).unwrap_or_default();
-    if get("role").as_str().is_none() {
-        return Err(match get("from").as_str() {
+    let text = |key: &str| attribute(item, key).and_then(Value::as_str);
+    if text("role").is_none() {
+        return Err(match text("from") {
             Some(_) => format!("`{place}` has `from` and `value`: name the list `conversations`"),
             None => format!("`{place}` has no `role`"),
         });
@@ -112,11 +115,15 @@ fn message(place: &str, item: &Value) -> Result<Message, String> {
 
 /// Some tools weigh messages, or leave some out of the loss, which nothing here does.
 fn check_weight(place: &str, item: &Value) -> Result<(), String> {
-    for (key, usual) in [("weight", Value::from(1)), ("train", Value::from(true))] {
-        let value = item.get_attr(key).unwrap_or_default();
-        if !value.is_undefined() && !value.is_none() && value != usual {
+    for key in ["weight", "train"] {
+        let is_usual = match attribute(item, key) {
+            None | Some(Value::None | Value::Bool(true) | Value::Int(1)) => true,
+            Some(Value::Float(weight)) => *weight == 1.0,
+            Some(_) => false,
+        };
+        if !is_usual {
             return Err(format!(
-                "`{place}` has `{key}` {value}, and HLX trains on all that the assistant says"
+                "`{place}` has a `{key}`, and HLX trains on all that the assistant says"
             ));
         }
     }
@@ -131,7 +138,7 @@ pub(super) fn conversation(fields: &Fields) -> Result<ChatInput, String> {
     let mut all: Vec<Message> = system(fields)?.into_iter().collect();
     let has_system = !all.is_empty();
     for (number, item) in items(fields, "conversations")? {
-        all.push(turn(&format!("conversations[{number}]"), &item)?);
+        all.push(turn(&format!("conversations[{number}]"), item)?);
     }
     if has_system && all[1..].iter().any(|message| message.role() == "system") {
         return Err("has a system message in `system` and in `conversations`".to_owned());
@@ -143,15 +150,14 @@ pub(super) fn conversation(fields: &Fields) -> Result<ChatInput, String> {
 }
 
 fn turn(place: &str, item: &Value) -> Result<Message, String> {
-    let get = |key: &str| item.get_attr(key).unwrap_or_default();
-    let (from, value) = (get("from"), get("value"));
-    let Some(from) = from.as_str() else {
+    let Some(from) = attribute(item, "from").and_then(Value::as_str) else {
         return message(place, item);
     };
     check_weight(place, item)?;
+    let value = attribute(item, "value").unwrap_or(&Value::None);
     let text = value
         .as_str()
-        .ok_or_else(|| expected(&format!("{place}.value"), &value, "a string"))?;
+        .ok_or_else(|| expected(&format!("{place}.value"), value, "a string"))?;
     if from == CALL {
         return call(place, text);
     }
@@ -165,21 +171,32 @@ fn turn(place: &str, item: &Value) -> Result<Message, String> {
 fn call(place: &str, text: &str) -> Result<Message, String> {
     let wrong = || format!("`{place}.value` is no JSON of a `name` and `arguments`");
     let value: Value = serde_json::from_str(text).map_err(|_| wrong())?;
-    let calls = match is_list(&value) {
-        true => value.try_iter().into_iter().flatten().collect(),
-        false => vec![value],
+    let calls = match items_of(&value) {
+        Some(calls) => calls.to_vec(),
+        None => vec![value],
     };
     let calls = calls.into_iter().map(|call| {
-        let is_named = |key: &str| !call.get_attr(key).unwrap_or_default().is_undefined();
-        match is_object(&call) && is_named("name") && is_named("arguments") {
-            true => Ok(context! { type => "function", function => call }),
+        let is_named = |key: &str| attribute(&call, key).is_some();
+        match is_named("name") && is_named("arguments") {
+            true => Ok(object([
+                ("type", Value::text("function")),
+                ("function", call),
+            ])),
             false => Err(wrong()),
         }
     });
     let calls = calls.collect::<Result<Vec<Value>, String>>()?;
-    Ok(Message::of(
-        context! { role => "assistant", content => "", tool_calls => calls },
-    ))
+    Ok(Message::of(object([
+        ("role", Value::text("assistant")),
+        ("content", Value::text("")),
+        ("tool_calls", Value::List(List::unbounded(calls))),
+    ])))
+}
+
+/// An object of these keys. What is beyond the bounds is refused when it is laid out.
+fn object<const N: usize>(pairs: [(&str, Value); N]) -> Value {
+    let pairs = pairs.map(|(key, value)| (Value::text(key), value));
+    Value::Map(Map::unbounded(pairs.into()))
 }
 
 fn system(fields: &Fields) -> Result<Option<Message>, String> {
@@ -197,13 +214,9 @@ pub(super) fn turns(fields: &Fields) -> Result<Vec<Message>, String> {
         return Ok(all);
     };
     let wrong = || expected("history", history, "a list of pairs of texts");
-    if !is_list(history) {
-        return Err(wrong());
-    }
-    for pair in history.try_iter().into_iter().flatten() {
-        let texts: Vec<Value> = pair.try_iter().into_iter().flatten().collect();
-        match &texts[..] {
-            [said, answered] if is_list(&pair) => {
+    for pair in items_of(history).ok_or_else(wrong)? {
+        match items_of(pair) {
+            Some([said, answered]) => {
                 let (said, answered) = said.as_str().zip(answered.as_str()).ok_or_else(wrong)?;
                 all.extend([
                     Message::new("user", said),

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use minijinja::Value;
-use minijinja::value::ValueKind;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use crate::jinja::Value;
 
 /// The keys with their values, in the order of the text; those without a value are left out: null, and of keys
 /// beside a record's own empty texts, lists and maps.
@@ -40,8 +40,7 @@ impl Fields {
         }
         let All(fields) = serde_json::from_str(json).map_err(malformed)?;
         let says = |(key, value): &(String, Value)| {
-            let is_empty = value.len() == Some(0) && NOTHING_IF_EMPTY.contains(&&**key);
-            !value.is_none() && !is_empty
+            !is_null(value) && !(is_empty(value) && NOTHING_IF_EMPTY.contains(&&**key))
         };
         Ok(Self(fields.into_iter().filter(says).collect()))
     }
@@ -66,8 +65,7 @@ impl Fields {
 
     /// Whether the value is true or false.
     pub fn is_flag(&self, name: &str) -> bool {
-        self.get(name)
-            .is_some_and(|value| value.kind() == ValueKind::Bool)
+        matches!(self.get(name), Some(Value::Bool(_)))
     }
 
     /// The text of a key.
@@ -94,19 +92,49 @@ impl Fields {
     /// The name of a key that holds a list of objects.
     pub fn list_of_objects(&self) -> Option<&str> {
         let found = self.0.iter().find(|(_, value)| {
-            let first = value.get_item_by_index(0).ok();
-            is_list(value) && first.is_some_and(|first| is_object(&first))
+            let first = items_of(value).and_then(<[Value]>::first);
+            first.is_some_and(is_object)
         });
         found.map(|(name, _)| &**name)
     }
 }
 
 pub(super) fn is_list(value: &Value) -> bool {
-    value.kind() == ValueKind::Seq
+    items_of(value).is_some()
 }
 
 pub(super) fn is_object(value: &Value) -> bool {
-    value.kind() == ValueKind::Map
+    matches!(value, Value::Map(_))
+}
+
+pub(super) fn is_null(value: &Value) -> bool {
+    matches!(value, Value::None)
+}
+
+/// Whether a text, a list or an object has nothing in it.
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Text(text, _) => text.is_empty(),
+        Value::List(list) => list.items.is_empty(),
+        Value::Map(map) => map.pairs.is_empty(),
+        _ => false,
+    }
+}
+
+/// The items of a list; `None` of another value.
+pub(super) fn items_of(value: &Value) -> Option<&[Value]> {
+    match value {
+        Value::List(list) => Some(&list.items),
+        _ => None,
+    }
+}
+
+/// The value of an object's key.
+pub(super) fn attribute<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    match value {
+        Value::Map(map) => map.get_text(key),
+        _ => None,
+    }
 }
 
 /// The error of a value of another kind than expected.
@@ -116,13 +144,13 @@ pub(super) fn expected(name: &str, value: &Value, what: &str) -> String {
 
 /// What a value is, in words.
 fn kind_of(value: &Value) -> &'static str {
-    match value.kind() {
-        ValueKind::None => "null",
-        ValueKind::Bool => "true or false",
-        ValueKind::Number => "a number",
-        ValueKind::String => "a string",
-        ValueKind::Seq => "a list",
-        ValueKind::Map => "an object",
+    match value {
+        Value::None => "null",
+        Value::Bool(_) => "true or false",
+        Value::Int(_) | Value::Float(_) => "a number",
+        Value::Text(..) => "a string",
+        Value::List(_) => "a list",
+        Value::Map(_) => "an object",
         _ => "another value",
     }
 }
