@@ -116,14 +116,18 @@ fn message(place: &str, item: &Value) -> Result<Message, String> {
 /// Some tools weigh messages, or leave some out of the loss, which nothing here does.
 fn check_weight(place: &str, item: &Value) -> Result<(), String> {
     for key in ["weight", "train"] {
-        let is_usual = match attribute(item, key) {
-            None | Some(Value::None | Value::Bool(true) | Value::Int(1)) => true,
-            Some(Value::Float(weight)) => *weight == 1.0,
-            Some(_) => false,
+        let Some(value) = attribute(item, key) else {
+            continue;
+        };
+        let is_usual = match value {
+            Value::None | Value::Bool(true) | Value::Int(1) => true,
+            Value::Float(weight) => *weight == 1.0,
+            _ => false,
         };
         if !is_usual {
+            let value = serde_json::to_string(value).unwrap_or_default();
             return Err(format!(
-                "`{place}` has a `{key}`, and HLX trains on all that the assistant says"
+                "`{place}` has `{key}` {value}, and HLX trains on all that the assistant says"
             ));
         }
     }
