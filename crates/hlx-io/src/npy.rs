@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Write};
+use std::io::{BufRead as _, BufReader, Cursor, Read, Write};
 use std::path::Path;
 
 use half::f16;
@@ -40,8 +40,17 @@ pub fn save_npy(path: &Path, tensor: &Tensor) -> Result<()> {
 /// integer that does not fit.
 pub fn load_npy(ctx: &Context, path: &Path) -> Result<Tensor> {
     const OP: &str = "load_npy";
-    let file = files::open(path).map_err(|error| IoError::file(OP, path, error))?;
-    read(ctx, (OP, "the array"), path, &mut BufReader::new(file))
+    let mut file = opened(path).map_err(|error| IoError::file(OP, path, error))?;
+    read(ctx, (OP, "the array"), path, &mut file)
+}
+
+/// Opens a file that is no pointer of git-lfs.
+fn opened(path: &Path) -> std::io::Result<BufReader<File>> {
+    let mut file = BufReader::new(files::open(path)?);
+    match files::is_lfs_pointer(file.fill_buf()?) {
+        true => Err(std::io::Error::other(files::IS_LFS_POINTER)),
+        false => Ok(file),
+    }
 }
 
 /// Writes named tensors to an archive without compression, as `numpy.savez`; waits for the device.
@@ -76,9 +85,9 @@ pub fn save_npz(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
 /// bytes of the file, and for more than 32,768 of them.
 pub fn load_npz(ctx: &Context, path: &Path) -> Result<BTreeMap<String, Tensor>> {
     const OP: &str = "load_npz";
-    let file = files::open(path).map_err(|error| IoError::file(OP, path, error))?;
+    let file = opened(path).map_err(|error| IoError::file(OP, path, error))?;
     let refused = |error: zip::result::ZipError| IoError::file(OP, path, error);
-    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(refused)?;
+    let mut archive = ZipArchive::new(file).map_err(refused)?;
     check_members(&mut archive).map_err(|reason| IoError::file(OP, path, reason))?;
     let mut tensors = BTreeMap::new();
     for index in 0..archive.len() {

@@ -159,6 +159,31 @@ fn an_option_says_whether_documents_begin_with_the_first_token() -> Result<()> {
     Ok(())
 }
 
+/// transformers 5 goes by `tokenizer.json`, earlier ones of some classes by `tokenizer_config.json`.
+#[test]
+fn a_text_begins_as_the_tokenizers_file_says_whatever_its_settings_state() -> Result<()> {
+    let folder = Folder::new("other-begin");
+    let fixture = fixture();
+    for (case, config) in [
+        (0, json!({"add_bos_token": true})),
+        (0, json!({"add_bos_token": false})),
+        (1, json!({"add_bos_token": true})),
+        (1, json!({"add_bos_token": false})),
+        (1, json!({})),
+    ] {
+        let tokenizer = &fixture["tokenizers"][case]["tokenizer"];
+        folder.file("tokenizer.json", format!("\u{feff}{tokenizer}"));
+        folder.file("tokenizer_config.json", config.to_string());
+        let tokenizer = Tokenizer::open(&folder.0)?;
+        assert_eq!(
+            tokenizer.text_begin().is_empty(),
+            case == 0,
+            "{case} {config}"
+        );
+    }
+    Ok(())
+}
+
 /// `instruction`, `system`, `history`, `tools` and `documents` were dropped without a word.
 #[test]
 fn records_of_every_layout_are_laid_out_as_transformers_does() -> Result<()> {

@@ -157,7 +157,7 @@ impl Tokenizer {
             (false, Some(name)) => (parent(path), Path::new(name)),
         };
         let path = place(folder, &name.to_string_lossy());
-        let json = files::read_settings(&path).map_err(|error| TextError::file(&path, error))?;
+        let json = files::read_json(&path).map_err(|error| TextError::file(&path, error))?;
         Self::read(&json, &path, &file::Beside::of(folder)?)
     }
 

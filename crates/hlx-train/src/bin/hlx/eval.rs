@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::files::place;
 use hlx_nn::CausalModel;
-use hlx_text::Tokenizer;
+use hlx_text::{Preparation, Tokenizer};
 use hlx_train::config::RowKind;
 use hlx_train::evaluate::Evaluation;
 use hlx_train::generate::{answer_pairs, count_exact};
@@ -252,6 +252,16 @@ impl Arguments {
                 format!("--data: its tokenizer has {n_tokens} tokens, and the model {vocabulary}")
             };
             data.shards.check_below(vocabulary).with_context(what)?;
+        }
+        let known = Preparation::read(&self.run)?;
+        if let Some((own, other)) = known.as_ref().zip(data.preparation.as_ref())
+            && (own.begin != other.begin || own.pair_separator != other.pair_separator)
+        {
+            tracing::warn!(
+                "--data: was prepared with another beginning of documents or another separator of pairs than what {} was \
+                 trained on",
+                self.run.display()
+            );
         }
         let file = place(&self.run, hlx_text::TOKENIZER_FILE);
         let stated = data.shards.tokenizer_digest().filter(|_| file.is_file());
