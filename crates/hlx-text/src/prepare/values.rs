@@ -220,18 +220,29 @@ mod tests {
 
     #[test]
     fn lists_and_objects_over_several_lines_become_lines() {
-        let both = "{\"a\":\"x, [\\\"]\"}\n{\"b\":[1,{}]}\n".to_owned();
-        let listed = Ok((both, true));
-        assert_eq!(
-            of("[{\"a\": \"x, [\\\"]\"},\n {\"b\": [1, {}]}]\n"),
-            of(" [\n{\"a\":\n\"x, [\\\"]\"} ,{\"b\":[1,{}]} ] ")
-        );
-        let blanks = |text: &str| of(text).map(|(text, is)| (text.replace("\": ", "\":"), is));
-        assert_eq!(blanks("[{\"a\":\"x, [\\\"]\"},{\"b\":[1,{}]}]"), listed);
-        assert_eq!(
-            blanks("{\n\"a\":\"x, [\\\"]\"\n}\n{\"b\":\n[1,{}]}"),
-            listed
-        );
+        // Blanks between values and around them change nothing.
+        let values = |text: &str| {
+            let (lines, is_listed) = of(text)?;
+            let lines = lines.lines().map(|line| line.trim().replace("\": ", "\":"));
+            Ok::<_, String>((lines.collect::<Vec<_>>(), is_listed))
+        };
+        let both = ["{\"a\":\"x, [\\\"]\"}", "{\"b\":[1,{}]}"].map(str::to_owned);
+        let expected = Ok((both.to_vec(), true));
+        for text in [
+            "[{\"a\": \"x, [\\\"]\"},\n{\"b\":[1,{}]}]\n",
+            " [\n{\"a\":\n\"x, [\\\"]\"} ,{\"b\":[1,{}]} ] ",
+            "[{\"a\":\"x, [\\\"]\"},{\"b\":[1,{}]}]",
+            "{\"a\":\n\"x, [\\\"]\"\n}\n{\"b\":\n[1,{}]}",
+        ] {
+            let found = values(text);
+            let found = found.map(|(lines, is)| {
+                (
+                    lines.iter().map(|line| line.replace(" }", "}")).collect(),
+                    is,
+                )
+            });
+            assert_eq!(found, expected, "{text}");
+        }
         let lines = "{\"a\": 1}\n\n{\"b\"\n";
         assert_eq!(of(lines), Ok((lines.to_owned(), false)));
         for other in ["", "\n", "{", "3\n", "{\"a\": \"x\ny\"}\n{}"] {
