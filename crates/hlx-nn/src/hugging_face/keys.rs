@@ -80,7 +80,7 @@ impl Keys {
         {
             let (taken, other) = (taken.0, other.0);
             self.note(format!(
-                "`{taken}` is taken and `{other}`, which says otherwise, left out, as transformers does"
+                "`{taken}` is taken and `{other}`, which says otherwise, is left out, as transformers does"
             ));
         }
     }

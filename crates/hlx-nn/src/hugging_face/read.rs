@@ -72,6 +72,20 @@ fn settle_dtypes(keys: &Keys) {
     }
 }
 
+/// Other programs write the positions under names that no class reads.
+fn settle_lengths(keys: &Keys, max_positions: usize) {
+    let taken = ("max_position_embeddings", Some(max_positions as f64));
+    for name in [
+        "max_seq_len",
+        "max_sequence_length",
+        "model_max_length",
+        "seq_length",
+    ] {
+        let stated = keys.look(name).and_then(Value::as_f64);
+        keys.settle(taken, (name, stated));
+    }
+}
+
 /// A size of GPT-2 under its own name or the one that all models have, which wins.
 fn size(keys: &Keys, own: &str, general: &str) -> Result<usize, String> {
     let stated = keys.count(general)?;
@@ -165,6 +179,7 @@ fn decoder(keys: &Keys, class: &Class) -> Result<CausalConfig, String> {
         experts: experts_of(keys, class)?,
         ..family
     };
+    settle_lengths(keys, sizes.max_positions);
     let sizes = with_attention(keys, sizes, class)?;
     with_windows(keys, with_rotary(keys, sizes, class)?, class)
 }

@@ -358,6 +358,7 @@ fn keys_that_change_nothing_pass_and_unknown_ones_are_refused() -> Result {
         r#""use_sliding_window": false, "sliding_window": 8, "max_window_layers": 1"#,
         r#""attention_bias": false, "mlp_bias": false, "quantization_config": null, "auto_map": {}"#,
         r#""torch_dtype": "bfloat16", "dtype": "bfloat16", "router_jitter_noise": 0.0"#,
+        r#""max_sequence_length": 64, "model_name": "a", "_num_labels": 1"#,
         r#""hidden_act": "silu", "hidden_act": "silu", "partial_rotary_factor": 1.0"#,
     ] {
         assert_eq!(answer(keys)?, Ok(Vec::new()), "{keys}");
@@ -374,6 +375,10 @@ fn keys_that_change_nothing_pass_and_unknown_ones_are_refused() -> Result {
         (
             r#""dtype": "float16", "torch_dtype": "float32""#,
             "`dtype` is float16 and `torch_dtype` float32",
+        ),
+        (
+            r#""max_sequence_length": 32"#,
+            "`max_position_embeddings` is taken and `max_sequence_length`",
         ),
         (
             r#""rope_theta": 5.0, "rope_theta": 6.0"#,
