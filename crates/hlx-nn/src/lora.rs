@@ -166,6 +166,15 @@ impl Weights {
         self.adapters().next().is_some()
     }
 
+    /// The patterns among the targets that name no layer with an adapter, such as `lm_head` in a model whose output
+    /// is tied to its embedding.
+    pub fn unmatched_targets<'a>(&self, config: &'a LoraConfig) -> Vec<&'a str> {
+        let targets = config.targets.iter().map(String::as_str);
+        targets
+            .filter(|pattern| !self.adapters().any(|(layer, ..)| matches(pattern, layer)))
+            .collect()
+    }
+
     /// The layers with adapters, and both factors of each.
     fn adapters(&self) -> impl Iterator<Item = (&str, &Parameter, &Parameter)> {
         self.parameters().iter().filter_map(|a| {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SMALL_MODEL, Scratch, overrides, proof};
+use common::{SMALL_MODEL, Scratch, overrides, proof, status};
 use hlx_core::Context;
 use hlx_train::config::Config;
 use hlx_train::train::{Silent, Start, TrainOptions, Trainer};
@@ -93,6 +93,24 @@ fn adapters_are_trained_resumed_verified_and_merged() {
         whole.train.expect("a loss").loss,
     );
     assert!((merged - apart).abs() < 1e-4, "{merged} {apart}");
+}
+
+/// A tied model has no layer for its output.
+#[test]
+fn a_target_that_names_no_layer_is_named_in_a_line() {
+    let place = Scratch::exported("lora-target", SMALL_MODEL);
+    let train = |targets: &str, out: &str| {
+        let lora = format!("lora={{rank = 1, targets = [{targets}]}}");
+        let sets = ["--set", "train.init_from=hub", "--set", &lora];
+        let line = [&["train", "config.toml", "--out", out][..], &sets].concat();
+        let (code, _, printed) = status(&place, &line);
+        assert_eq!(code, 0, "{printed}");
+        printed
+    };
+    let printed = train("\"*.q_proj\", \"lm_head\"", "one");
+    let line = "lora.targets: lm_head names no linear layer of the model, and is left out";
+    assert_eq!(printed.matches(line).count(), 1, "{printed}");
+    assert!(!train("\"*.q_proj\"", "other").contains("lora.targets"));
 }
 
 #[test]

@@ -223,8 +223,13 @@ impl Config {
     /// # Errors
     /// A pattern that is the name of no parameter, and a model without any other parameter.
     pub fn freeze(&self, weights: &Weights) -> anyhow::Result<()> {
-        if self.lora.is_some() {
+        if let Some(lora) = self.lora() {
             weights.freeze_all_but_lora()?;
+            for target in weights.unmatched_targets(&lora) {
+                tracing::warn!(
+                    "lora.targets: {target} names no linear layer of the model, and is left out"
+                );
+            }
         }
         for pattern in &self.train.freeze {
             let set = weights.matching(pattern);
