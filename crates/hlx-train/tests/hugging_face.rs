@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::Scratch;
+use common::{SMALL_MODEL, Scratch};
 use hlx_autograd::Tensor;
 use hlx_io::{load_npy, load_safetensors, save_npy};
 use hlx_nn::{CausalLm, ForwardContext, Model, Module, Result, export_hugging_face};
@@ -115,4 +115,34 @@ fn what_cannot_be_read_is_said_in_one_line() -> Result<()> {
                     was quantized";
     assert_eq!(error, expected);
     Ok(())
+}
+
+/// A folder is read several times by one command, and under several names.
+#[test]
+fn a_line_about_a_folder_is_printed_once() {
+    let place = Scratch::exported("hugging-face-line", SMALL_MODEL);
+    let ids = Tensor::ids(&hlx_core::testing::cpu().expect("opens"), &[5, 9], &[1, 2]);
+    save_npy(&place.join("ids.npy"), &ids.expect("made")).expect("written");
+    let config = fs::read_to_string(place.join("hub/config.json")).expect("there");
+    let config = config.replacen('{', "{ \"mlp_bias\": true,", 1);
+    place.write("hub/config.json", &config);
+    let tuned = SMALL_MODEL.replace("architecture = \"qwen3\"", "config = \"hub\"");
+    let is_size = |line: &&str| {
+        let sizes = ["width", "n_", "feed", "positions"];
+        sizes.iter().any(|size| line.starts_with(size))
+    };
+    let lines: Vec<&str> = tuned.lines().filter(|line| !is_size(line)).collect();
+    place.write("tune.toml", &lines.join("\n"));
+    for verb in [
+        "import hub --out imported",
+        "logits hub --ids ids.npy --out l.npy",
+        "generate hub --prompt river --max-tokens 2",
+        "train tune.toml --out tuned --set train.init_from=hub",
+    ] {
+        let arguments: Vec<&str> = verb.split(' ').collect();
+        let (code, _, printed) = common::status(&place, &arguments);
+        assert_eq!(code, 0, "{verb}: {printed}");
+        let line = "hub/config.json: `mlp_bias` is left out: it is no key of Qwen3ForCausalLM, and changes nothing there";
+        assert_eq!(printed.matches(line).count(), 1, "{verb}: {printed}");
+    }
 }

@@ -17,14 +17,15 @@ const MOST: usize = 4096;
 /// Logs the lines about a folder's configuration that have not been logged.
 pub(super) fn say(folder: &Path, lines: &[String]) {
     let path = place(folder, CONFIG_FILE);
+    // One file may be named in several ways.
+    let file = path.canonicalize().unwrap_or_else(|_| path.clone());
     let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     for line in lines {
-        let line = format!("{}: {line}", path.display());
         if said.len() >= MOST {
             said.clear();
         }
-        if said.insert(line.clone()) {
-            tracing::warn!("{line}");
+        if said.insert(format!("{}: {line}", file.display())) {
+            tracing::warn!("{}: {line}", path.display());
         }
     }
 }
