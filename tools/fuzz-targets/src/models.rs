@@ -72,6 +72,8 @@ pub fn hugging_face_files(data: &[u8]) {
     let whole = whole.expect("a model");
     read_folder(&single, &[("model.safetensors", data)]);
     let parts = folder_of_model("hugging-face-parts");
+    // A whole file would be read instead of the parts.
+    let _ = fs::remove_file(parts.join("model.safetensors"));
     read_folder(&parts, &[(INDEX, data), (PART, &whole)]);
     let index = format!("{{\"weight_map\": {{\"lm_head.weight\": \"{PART}\"}}}}");
     read_folder(&parts, &[(INDEX, index.as_bytes()), (PART, data)]);
