@@ -146,6 +146,17 @@ fn check_whole(number: i64, key: &str) -> Checked {
     }
 }
 
+/// The largest whole number of a key, as a text.
+pub(super) fn most(key: &str) -> String {
+    let known = WHOLE
+        .iter()
+        .find(|(known, most)| *known == key && *most > 0);
+    match known {
+        Some(("seed", _)) | None => u64::MAX.to_string(),
+        Some((_, most)) => most.to_string(),
+    }
+}
+
 fn check_real(number: f64, key: &str) -> Checked {
     match REAL.iter().find(|known| **known == key) {
         Some(_) if number.abs() <= LARGEST_REAL => Ok(()),

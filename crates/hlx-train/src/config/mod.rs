@@ -15,6 +15,7 @@ mod optimizer;
 mod read;
 mod sample;
 mod schedule;
+mod seed;
 
 use hlx_core::Arithmetic;
 use serde::{Deserialize, Serialize};
@@ -29,13 +30,14 @@ pub use optimizer::{AdjustKind, GroupSection, OptimizerKind, OptimizerSection};
 pub use read::Override;
 pub use sample::SampleSection;
 pub use schedule::{Anneal, DecayKind, ScheduleKind, ScheduleSection};
+pub use seed::parse_seed;
 
 /// A run's whole configuration, as a TOML file holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Keys every random number of the run.
-    #[serde(default)]
+    #[serde(default, with = "seed")]
     pub seed: u64,
     /// What products are computed in: portable or integer.
     #[serde(default, skip_serializing_if = "is_portable")]

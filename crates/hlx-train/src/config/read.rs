@@ -7,9 +7,10 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result, anyhow, bail};
 use hlx_core::files;
 use toml::de::{DeTable, DeValue};
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
 use super::Config;
+use super::bounds::most;
 
 /// One `--set key=value`: a dotted key and its new value.
 #[derive(Clone, Debug)]
@@ -84,11 +85,14 @@ impl Config {
             Ok(config) => config,
             Err(error) => return Err(toml_error(text, name, &error)),
         };
-        let mut table: Table = toml::from_str(text).map_err(|error| anyhow!("{name}: {error}"))?;
+        let small = with_large_as_texts(text);
+        let mut table: Table =
+            toml::from_str(&small).map_err(|error| toml_error(&small, name, &error))?;
         for one in overrides {
             set(&mut table, one)?;
             config = table.clone().try_into().map_err(|error: toml::de::Error| {
-                anyhow!("--set {}: {}", one.text, one_line(error.message()))
+                let message = ranged(&one_line(error.message()), &one.key);
+                anyhow!("--set {}: {message}", one.text)
             })?;
         }
         let train = table.get("train").and_then(Value::as_table);
@@ -129,8 +133,56 @@ fn toml_error(text: &str, name: &str, error: &toml::de::Error) -> anyhow::Error 
     };
     let line = line_of(text, span.start);
     match key_at(text, &span) {
-        Some(key) => anyhow!("{name}:{line}: {key}: {message}"),
+        Some(key) => anyhow!("{name}:{line}: {key}: {}", ranged(&message, &key)),
         None => anyhow!("{name}:{line}: {message}"),
+    }
+}
+
+/// A message of the reader with what a key may be in the place of a type of Rust.
+fn ranged(message: &str, key: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else {
+        return message.to_owned();
+    };
+    let found = found.replace("` as i128", "`").replace("` as u128", "`");
+    match expected {
+        "u64" | "u32" | "usize" => {
+            format!("{found}, expected a whole number from 0 to {}", most(key))
+        }
+        "f64" | "f32" => {
+            format!("{found}, expected a number from -1e100 to 1e100, such as 0.5 or 1e20")
+        }
+        "a boolean" => format!("{found}, expected true or false without quotes"),
+        _ => format!("{found}, expected {expected}"),
+    }
+}
+
+/// A TOML text whose whole numbers from 2^63 on, which its tables do not hold, are texts.
+fn with_large_as_texts(text: &str) -> String {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut large = Vec::new();
+    table
+        .get_ref()
+        .values()
+        .for_each(|value| find_large(value, &mut large));
+    large.sort_by_key(|span: &Range<usize>| span.start);
+    let mut changed = text.to_owned();
+    for span in large.into_iter().rev() {
+        changed.insert(span.end, '"');
+        changed.insert(span.start, '"');
+    }
+    changed
+}
+
+fn find_large(value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
+    match value.get_ref() {
+        DeValue::Integer(number) => {
+            if i64::from_str_radix(number.as_str(), number.radix()).is_err() {
+                found.push(value.span());
+            }
+        }
+        DeValue::Array(values) => values.iter().for_each(|value| find_large(value, found)),
+        DeValue::Table(table) => table.values().for_each(|value| find_large(value, found)),
+        _ => {}
     }
 }
 

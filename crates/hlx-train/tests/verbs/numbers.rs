@@ -127,3 +127,27 @@ fn a_hostile_number_of_the_command_line_is_refused_at_once() {
         assert!([Some(0), Some(2)].contains(&found.status.code()), "{gc:?}");
     }
 }
+
+#[test]
+fn a_number_of_the_command_line_that_is_none_is_named_with_its_range() {
+    let place = Scratch::new("verbs-ranges");
+    let seed = "a whole number from 0 to 18446744073709551615, decimal or behind 0x";
+    for (option, value, range) in [
+        ("--seed", "18446744073709551616", seed),
+        ("--seed", "-1", seed),
+        ("--seed", "1.5", seed),
+        ("--max-tokens", "1e3", "a whole number from 0 to 16777216"),
+        ("--max-tokens", "-1", "a whole number from 0 to 16777216"),
+        ("--samples", "0", "a whole number from 1 to 1048576"),
+        ("--temperature", "warm", "a number of at most 3.4028235e38"),
+        ("--top-p", "1e50", "a number of at most 3.4028235e38"),
+    ] {
+        let call = ["generate", "run", "--prompt", "a", option, value];
+        let output = place.hlx(&call).output().expect("starts");
+        let lines = crate::common::text(&output.stderr);
+        let expected = format!("error: invalid value '{value}' for '{option} <");
+        assert!(lines.starts_with(&expected), "{lines}");
+        let first = lines.lines().next().expect("a line");
+        assert!(first.ends_with(&format!(">': expected {range}")), "{lines}");
+    }
+}

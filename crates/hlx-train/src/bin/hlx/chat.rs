@@ -25,7 +25,7 @@ pub struct Arguments {
     #[command(flatten)]
     weights: WeightsArguments,
     /// Tokens of an answer at most.
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = within(0..=MAX_TOKENS))]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = within::<usize>(0..=MAX_TOKENS), allow_negative_numbers = true)]
     max_tokens: usize,
     #[command(flatten)]
     drawing: DrawingArguments,

@@ -8,6 +8,7 @@ use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product
 use hlx_core::files::{self, Output};
 use hlx_store::{Handle, Store};
 
+use crate::numbers::within;
 use crate::output::output_beside;
 use crate::print::{self, say};
 use crate::run::read_contract;
@@ -26,7 +27,7 @@ enum Verb {
     /// Make the example: a square product, its tensors and its shader in the store.
     Product {
         /// Rows and columns of the matrices.
-        #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=16384))]
+        #[arg(long, value_name = "N", default_value_t = 1024, value_parser = within::<u32>(1..=16384), allow_negative_numbers = true)]
         size: u32,
         /// The file for the contract; the standard output if left out.
         #[arg(short, long, value_name = "FILE")]
@@ -35,7 +36,7 @@ enum Verb {
     /// Make the example of a pipeline: that product, and its first matrix added to it.
     Pipeline {
         /// Rows and columns of the matrices.
-        #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16384))]
+        #[arg(long, value_name = "N", default_value_t = 64, value_parser = within::<u32>(1..=16384), allow_negative_numbers = true)]
         size: u32,
         /// The file for the contract; the standard output if left out.
         #[arg(short, long, value_name = "FILE")]

@@ -10,8 +10,10 @@ use hlx_text::{
     characters_of_files, prepare,
 };
 
+use hlx_train::config::parse_seed;
 use hlx_train::model_folder::{CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE};
 
+use crate::numbers::within;
 use crate::output::output;
 use crate::print::{self, say};
 use crate::progress::{ShareBar, speed};
@@ -39,10 +41,10 @@ enum Verb {
 #[derive(clap::Args)]
 struct AsciiPairsArguments {
     /// How many pairs.
-    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = within::<usize>(0..=u64::MAX), allow_negative_numbers = true)]
     count: usize,
     /// Keys every draw.
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = parse_seed, allow_negative_numbers = true)]
     seed: u64,
     /// The file; written to standard output if left out.
     #[arg(short, long, value_name = "FILE")]
@@ -79,7 +81,7 @@ struct PrepareArguments {
     #[arg(long)]
     no_eos: bool,
     /// The size from which on a shard ends, in tokens.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = within::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
     shard_tokens: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ pub struct Arguments {
     rows: Option<Rows>,
     /// Of a model folder, the predicted tokens of a row at most; the model's positions, at most 2,048, if
     /// left out.
-    #[arg(long, value_name = "N", value_parser = within(1..=MAX_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(1..=MAX_TOKENS), allow_negative_numbers = true)]
     length: Option<usize>,
     #[command(flatten)]
     device: DeviceArgument,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Context, files};
-use hlx_train::config::Format;
+use hlx_train::config::{Format, parse_seed};
 use hlx_train::generate::{
     Generation, News, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes,
     tell_texts,
@@ -16,7 +16,7 @@ use hlx_train::trained::Trained;
 
 use crate::DeviceArgument;
 use crate::next;
-use crate::numbers::{MAX_TEXTS, MAX_TOKENS, within};
+use crate::numbers::{MAX_TEXTS, MAX_TOKENS, real, within};
 use crate::print::{self, Streamed, say};
 use crate::weights::WeightsArguments;
 
@@ -24,22 +24,22 @@ use crate::weights::WeightsArguments;
 #[derive(clap::Args)]
 pub struct DrawingArguments {
     /// Divides the logits; 0 always takes the likeliest token.
-    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = real, allow_negative_numbers = true)]
     temperature: f32,
     /// Draw from the K likeliest tokens; 0 draws from all.
-    #[arg(long, value_name = "K", default_value_t = 0, value_parser = within(0..=MAX_TOKENS))]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = within::<usize>(0..=MAX_TOKENS), allow_negative_numbers = true)]
     top_k: usize,
     /// Draw from the likeliest tokens that together have probability P.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = real, allow_negative_numbers = true)]
     top_p: f32,
     /// Draw from the tokens that have at least this part of the likeliest one's probability.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = real, allow_negative_numbers = true)]
     min_p: f32,
     /// Divide the logits of tokens that are there already by this; 1 changes nothing.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = real, allow_negative_numbers = true)]
     repetition_penalty: f32,
     /// Keys the draws.
-    #[arg(long, value_name = "S", default_value_t = 0)]
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = parse_seed, allow_negative_numbers = true)]
     seed: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Arguments {
     #[command(flatten)]
     weights: WeightsArguments,
     /// Tokens at most.
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = within(0..=MAX_TOKENS))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = within::<usize>(0..=MAX_TOKENS), allow_negative_numbers = true)]
     max_tokens: usize,
     #[command(flatten)]
     drawing: DrawingArguments,
@@ -66,8 +66,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
     /// Texts for each prompt.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_TEXTS as i64))]
-    samples: u32,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within::<usize>(1..=MAX_TEXTS as u64), allow_negative_numbers = true)]
+    samples: usize,
     /// Of a model of pairs, put no separator behind a prompt: it ends with one, or is to be continued.
     #[arg(long)]
     raw: bool,
@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let prompts = arguments.all_prompts()?;
     let (n_texts, n_prompts) = (arguments.samples, prompts.len());
     ensure!(
-        n_prompts.saturating_mul(n_texts as usize) <= MAX_TEXTS,
+        n_prompts.saturating_mul(n_texts) <= MAX_TEXTS,
         "--samples: {n_texts} texts for each of {n_prompts} prompts, expected at most {MAX_TEXTS} in all"
     );
     let ctx = arguments.device.open()?;
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &Wanted {
             sampling,
             max_tokens: arguments.max_tokens,
-            n_texts: arguments.samples as usize,
+            n_texts: arguments.samples,
         },
     )?;
     let encoded: Vec<Result<Vec<u32>>> = prompts
@@ -127,7 +127,7 @@ fn print_texts(
     arguments: &Arguments,
     sampling: Sampling,
 ) -> Result<()> {
-    let n_texts = arguments.samples as usize;
+    let n_texts = arguments.samples;
     let print = |number: usize, text: &str| {
         let prompt = &prompts[number / n_texts];
         match arguments.json {
@@ -293,7 +293,7 @@ impl Source {
         sampling: Sampling,
         tell: Tell<'_>,
     ) -> Result<()> {
-        let n_texts = arguments.samples as usize;
+        let n_texts = arguments.samples;
         match self {
             Self::Bytes(model, format) => {
                 let stop = arguments.stop.iter().map(|stop| stop.clone().into_bytes());

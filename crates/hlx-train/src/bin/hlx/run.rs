@@ -9,6 +9,7 @@ use hlx_store::{Handle, Store};
 use serde_json::json;
 
 use crate::DeviceArgument;
+use crate::numbers::within;
 use crate::print::say;
 use crate::store::StoreArgument;
 
@@ -21,7 +22,7 @@ pub struct Arguments {
     #[command(flatten)]
     store: StoreArgument,
     /// Run it so many times, and fail unless all runs give one handle.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within::<u32>(1..=u64::from(u32::MAX)), allow_negative_numbers = true)]
     repeat: u32,
     /// Print JSON.
     #[arg(long)]

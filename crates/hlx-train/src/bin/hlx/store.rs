@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::files;
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
 
+use crate::numbers::within;
 use crate::output::output_beside;
 use crate::print::{self, say};
 
@@ -68,7 +69,7 @@ enum Verb {
     /// Remove the objects that no pin names, and what crashes left.
     Gc {
         /// Keep what was put within the last so many seconds.
-        #[arg(long, value_name = "SECONDS", default_value_t = hlx_store::GC_MIN_AGE.as_secs())]
+        #[arg(long, value_name = "SECONDS", default_value_t = hlx_store::GC_MIN_AGE.as_secs(), value_parser = within::<u64>(0..=u64::MAX), allow_negative_numbers = true)]
         older_than: u64,
         /// Keep this object too; may be given many times.
         #[arg(long, value_name = "HANDLE")]

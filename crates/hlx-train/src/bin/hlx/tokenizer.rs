@@ -32,7 +32,7 @@ pub struct Inputs {
     #[arg(long, value_enum)]
     pub format: Option<FormatArgument>,
     /// Threads; by default one a core. They change no byte of the result.
-    #[arg(long, value_name = "N", value_parser = within(1..=MAX_THREADS))]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(1..=MAX_THREADS), allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ struct TrainArguments {
     #[command(flatten)]
     inputs: Inputs,
     /// Tokens, the 256 bytes and the special tokens included.
-    #[arg(long, value_name = "N", value_parser = within(1..=MAX_TOKENS))]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(1..=MAX_TOKENS), allow_negative_numbers = true)]
     vocab: usize,
     /// The file to write.
     #[arg(short, long, value_name = "FILE", default_value = TOKENIZER_FILE)]
@@ -85,7 +85,7 @@ struct TrainArguments {
     )]
     specials: Vec<String>,
     /// Pairs that occur less often are not joined.
-    #[arg(long, value_name = "N", default_value_t = BpeTrainer::default().min_frequency)]
+    #[arg(long, value_name = "N", default_value_t = BpeTrainer::default().min_frequency, value_parser = within::<u64>(0..=u64::MAX), allow_negative_numbers = true)]
     min_frequency: u64,
 }
 
