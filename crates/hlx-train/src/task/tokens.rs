@@ -1,5 +1,7 @@
 //! A language model over token shards.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, ensure};
 use hlx_autograd::Tensor;
 use hlx_nn::{CausalModel, ForwardContext, LanguageModel, Model, Module, Weights};
@@ -16,6 +18,7 @@ use crate::config::{Config, RowKind, SampleSection};
 use crate::data::{Batches, Split};
 use crate::evaluate::{Evaluation, SampleLoss, mean_over_tokens};
 use crate::generate::{TokenGeneration, each_text, encode_prompt, tell_texts};
+use crate::special_tokens::SpecialTokens;
 
 /// A language model that predicts the next token of prepared data.
 ///
@@ -31,6 +34,8 @@ pub struct TokenTask {
     is_balanced: bool,
     /// Threads that make the rows of training.
     workers: usize,
+    /// The tokens that end a sample.
+    ends: Vec<u32>,
     /// The rows of training, without end; `None` where nothing is trained on.
     ahead: Option<TokensAhead>,
 }
@@ -46,12 +51,20 @@ impl TokenTask {
             "sample.prompts: the data have no tokenizer beside them"
         );
         let (kind, length) = (config.data.rows(), config.row_length());
+        let begins_with = config.train.init_from.as_deref().map(Path::new);
+        let ends = match &data.tokenizer {
+            Some(tokenizer) if !config.sample.prompts.is_empty() => {
+                SpecialTokens::of_run(begins_with, tokenizer)?.ends
+            }
+            _ => Vec::new(),
+        };
         Ok(Self {
             model,
             rows: PreparedRows::new(data, kind, length, config.data.eval_fraction)?,
             seed: config.seed,
             is_balanced: config.train.router_balance.is_some(),
             workers: config.data.workers(),
+            ends,
             ahead: None,
         })
     }
@@ -175,8 +188,8 @@ impl Task for TokenTask {
         let preparation = self.rows.data.preparation.clone();
         let preparation = preparation.unwrap_or_else(|| Preparation::of(tokenizer));
         let prompts = prompts.map(|prompt| encode_prompt(parts, &preparation, prompt, false));
-        let ends = tokenizer.specials().eos.into_iter().collect();
-        let options = TokenGeneration::new(section.max_tokens(), section.sampling(seed), ends);
+        let sampling = section.sampling(seed);
+        let options = TokenGeneration::new(section.max_tokens(), sampling, self.ends.clone());
         each_text(prompts.collect(), |prompts, tell| {
             tell_texts(parts, prompts, &options, &[], tell)
         })

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_core::files::{self, parent, place};
 use hlx_text::{
-    Companion, PrepareOptions, PrepareProgress, SourceFormat, TokenShards, Tokenizer,
-    characters_of_files, prepare,
+    Companion, PrepareOptions, PrepareProgress, SPECIAL_TOKENS_MAP_FILE, SourceFormat, TokenShards,
+    Tokenizer, characters_of_files, prepare,
 };
 
 use hlx_train::config::parse_seed;
@@ -155,6 +155,10 @@ impl PrepareArguments {
         let template = self.chat_template.clone();
         let files = [
             (place(folder, TOKENIZER_CONFIG_FILE), TOKENIZER_CONFIG_FILE),
+            (
+                place(folder, SPECIAL_TOKENS_MAP_FILE),
+                SPECIAL_TOKENS_MAP_FILE,
+            ),
             (
                 template.unwrap_or_else(|| place(folder, CHAT_TEMPLATE_FILE)),
                 CHAT_TEMPLATE_FILE,
