@@ -175,10 +175,10 @@ fn with_large_as_texts(text: &str) -> String {
 
 fn find_large(value: &Spanned<DeValue<'_>>, found: &mut Vec<Range<usize>>) {
     match value.get_ref() {
-        DeValue::Integer(number) => {
-            if i64::from_str_radix(number.as_str(), number.radix()).is_err() {
-                found.push(value.span());
-            }
+        DeValue::Integer(number)
+            if i64::from_str_radix(number.as_str(), number.radix()).is_err() =>
+        {
+            found.push(value.span());
         }
         DeValue::Array(values) => values.iter().for_each(|value| find_large(value, found)),
         DeValue::Table(table) => table.values().for_each(|value| find_large(value, found)),

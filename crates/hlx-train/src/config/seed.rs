@@ -62,7 +62,6 @@ impl Visitor<'_> for Seed {
 #[cfg(test)]
 mod tests {
     use super::super::Config;
-    use super::*;
 
     const REST: &str = "[model]\npreset = \"tiny\"\n\n[data]\npath = \"a.txt\"\nformat = \"text\"\n\n\
                         [train]\nmax_steps = 4\n";
