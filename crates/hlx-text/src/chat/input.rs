@@ -46,6 +46,25 @@ impl Message {
         value.unwrap_or_default().to_owned()
     }
 
+    /// The text that a reader of an answer sees: without what was thought, and without white space around it.
+    pub(super) fn final_text(&self) -> String {
+        let Value::Map(map) = &self.0 else {
+            return String::new();
+        };
+        let text = match map.get_text("content") {
+            Some(Value::List(parts)) => {
+                let mut texts = parts.items.iter().rev().filter_map(|part| match part {
+                    Value::Map(part) => part.get_text("text").and_then(Value::as_str),
+                    _ => None,
+                });
+                texts.next().unwrap_or_default().to_owned()
+            }
+            _ => self.content(),
+        };
+        let said = text.rsplit("</think>").next().unwrap_or_default();
+        said.trim().to_owned()
+    }
+
     /// The message as `apply_chat_template` hands it on: without keys that are null, and with its reasoning under
     /// the names that templates read.
     fn normalized(&self, at: usize) -> Result<Value> {

@@ -39,7 +39,9 @@ pub struct ChatTemplate {
     /// What `strftime_now` finds, where it is stated.
     date: Option<Date>,
     /// Whether it was said that no date is stated.
-    said: AtomicBool,
+    said_date: AtomicBool,
+    /// Whether it was said that answers are written in another way once messages follow.
+    said_history: AtomicBool,
 }
 
 impl ChatTemplate {
@@ -68,7 +70,8 @@ impl ChatTemplate {
             template,
             tokens: tokens.collect(),
             date: None,
-            said: AtomicBool::new(false),
+            said_date: AtomicBool::new(false),
+            said_history: AtomicBool::new(false),
         })
     }
 
@@ -139,12 +142,29 @@ impl ChatTemplate {
         let rendered = guarded(|| self.template.render(values, &date, marks));
         let rendered = rendered.unwrap_or_else(|panic| Err(broken(&panic)));
         let rendered = rendered.map_err(failed)?;
-        if rendered.has_date && self.date.is_none() && !self.said.swap(true, Ordering::Relaxed) {
+        if rendered.has_date && self.date.is_none() && !self.said_date.swap(true, Ordering::Relaxed)
+        {
             tracing::warn!(
                 "the chat template writes a date: 2024-07-26, as none is stated (--date YYYY-MM-DD)"
             );
         }
         Ok(rendered.text)
+    }
+
+    fn eos_token(&self) -> Option<&str> {
+        let mut tokens = self.tokens.iter();
+        let found = tokens.find(|(name, _)| &**name == "eos_token");
+        found.and_then(|(_, token)| token.as_str())
+    }
+
+    /// Says once that an answer is trained on as it stands before other messages.
+    fn say_history(&self, at: usize) {
+        if !self.said_history.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the chat template writes answers in another way once messages follow (here message {at}), such as \
+                 without what was thought; they are trained on as they stand there"
+            );
+        }
     }
 
     /// Lays messages out and returns the byte ranges that a model is to be trained on.
@@ -160,8 +180,7 @@ impl ChatTemplate {
     /// message of the assistant.
     ///
     /// # Errors
-    /// As [`ChatTemplate::render_input`]; a template without blocks that lays earlier messages out in another way
-    /// once later ones follow.
+    /// As [`ChatTemplate::render_input`]; a template without blocks whose answers do not go on from its prompts.
     pub fn render_input_for_training(
         &self,
         input: &ChatInput,
