@@ -40,8 +40,8 @@ pub use prepare::{
 };
 pub use shards::{Document, Part, ShardOptions, ShardWriter, TokenShards, TokenSplit};
 pub use tokenizer::{
-    BpeTrainer, DecodeStream, SPECIAL_TOKENS_MAP_FILE, SpecialTokens, TOKENIZER_CONFIG_FILE,
-    TOKENIZER_FILE, Tokenizer, WordCounts,
+    BpeTrainer, ChatTemplates, DecodeStream, SPECIAL_TOKENS_MAP_FILE, SpecialTokens,
+    TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, WordCounts,
 };
 
 /// The result of an operation on text.

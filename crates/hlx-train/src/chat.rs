@@ -1,6 +1,6 @@
 //! Conversations with a model, laid out by its chat template.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use hlx_nn::CausalModel;
 use hlx_text::{ChatTemplate, Message};
 
@@ -61,6 +61,17 @@ impl<'a> Conversation<'a> {
             "--raw: the model's chat template lays the conversation out"
         );
         self.raw = true;
+        Ok(self)
+    }
+
+    /// States the date that the chat template finds ([`ChatTemplate::dated`]).
+    ///
+    /// # Errors
+    /// A text that is no date; a model without a chat template.
+    pub fn dated(mut self, date: &str) -> Result<Self> {
+        let template = self.template.take();
+        let template = template.context("--date: the model has no chat template to find it")?;
+        self.template = Some(template.dated(date)?);
         Ok(self)
     }
 

@@ -34,6 +34,8 @@ const NAME: &str = "chat_template";
 #[derive(Debug)]
 pub struct ChatTemplate {
     template: Template,
+    /// The template for conversations with tools, where it is another.
+    with_tools: Option<Template>,
     /// Names of special tokens and their texts, and the date's.
     tokens: Vec<(Arc<str>, Value)>,
     /// What `strftime_now` finds, where it is stated.
@@ -61,13 +63,12 @@ impl ChatTemplate {
     /// # Errors
     /// As [`ChatTemplate::new`].
     pub fn with_tokens(source: &str, tokens: &[(String, String)]) -> Result<Self> {
-        let template = guarded(|| Template::new(source))
-            .unwrap_or_else(|panic| Err(broken(&panic)))
-            .map_err(failed)?;
+        let template = compiled(source)?;
         let tokens = tokens.iter().filter(|(_, text)| !text.is_empty());
         let tokens = tokens.map(|(name, text)| (name.as_str().into(), Value::text(text.as_str())));
         Ok(Self {
             template,
+            with_tools: None,
             tokens: tokens.collect(),
             date: None,
             said_date: AtomicBool::new(false),
@@ -92,15 +93,30 @@ impl ChatTemplate {
         Ok(self)
     }
 
-    /// The template of a tokenizer's folder, with the tokenizer's special tokens.
+    /// The template of a tokenizer's folder, with the tokenizer's special tokens. Of several templates, conversations
+    /// with tools are laid out by the one named `tool_use` and all others by `default`, as `transformers` does.
     ///
     /// # Errors
-    /// [`TextError::Argument`] if the tokenizer has none, or one with a fault of syntax.
+    /// [`TextError::Argument`] if the tokenizer has none, several and none of them named `default`, or one with a fault
+    /// of syntax.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self> {
-        let source = tokenizer.chat_template().ok_or_else(|| {
-            TextError::argument(NAME, "the tokenizer has no chat template beside it")
-        })?;
-        Self::with_tokens_of(source, tokenizer)
+        let wrong = |reason: String| Err(TextError::argument(NAME, reason));
+        let Some(templates) = tokenizer.chat_templates() else {
+            return wrong("the tokenizer has no chat template beside it".to_owned());
+        };
+        let Some(source) = templates.default_source() else {
+            let names = templates.names().collect::<Vec<_>>().join("`, `");
+            return wrong(match names.is_empty() {
+                true => "the tokenizer has no chat template beside it".to_owned(),
+                false => format!(
+                    "the tokenizer has the chat templates `{names}`, and none of them is named `default`; put the one \
+                     that is meant in chat_template.jinja"
+                ),
+            });
+        };
+        let mut template = Self::with_tokens_of(source, tokenizer)?;
+        template.with_tools = templates.tools_source().map(compiled).transpose()?;
+        Ok(template)
     }
 
     /// Compiles a template that finds a tokenizer's special tokens.
@@ -110,8 +126,22 @@ impl ChatTemplate {
     pub fn with_tokens_of(source: &str, tokenizer: &Tokenizer) -> Result<Self> {
         let text = |id: Option<u32>| id.and_then(|id| tokenizer.id_to_token(id));
         let specials = tokenizer.specials();
-        let (bos, eos) = (text(specials.bos), text(specials.eos));
-        Self::new(source, &bos.unwrap_or_default(), &eos.unwrap_or_default())
+        let stated = tokenizer.chat_templates();
+        let mut tokens = stated.map_or(Vec::new(), |stated| stated.tokens().to_vec());
+        for (name, id) in [("bos_token", specials.bos), ("eos_token", specials.eos)] {
+            if let Some(text) = text(id) {
+                tokens.retain(|(other, _)| other != name);
+                tokens.push((name.to_owned(), text));
+            }
+        }
+        Self::with_tokens(source, &tokens)
+    }
+
+    /// The template that lays a conversation out.
+    fn template_of(&self, input: &ChatInput) -> &Template {
+        let with_tools = self.with_tools.as_ref();
+        let with_tools = with_tools.filter(|_| input.tools.is_some());
+        with_tools.unwrap_or(&self.template)
     }
 
     /// Lays messages out; `add_generation_prompt` puts the beginning of an answer behind them.
@@ -139,7 +169,7 @@ impl ChatTemplate {
         let mut values = self.tokens.clone();
         values.extend(input.values()?);
         let date = self.date.unwrap_or(Date::FIXED);
-        let rendered = guarded(|| self.template.render(values, &date, marks));
+        let rendered = guarded(|| self.template_of(input).render(values, &date, marks));
         let rendered = rendered.unwrap_or_else(|panic| Err(broken(&panic)));
         let rendered = rendered.map_err(failed)?;
         if rendered.has_date && self.date.is_none() && !self.said_date.swap(true, Ordering::Relaxed)
@@ -185,11 +215,17 @@ impl ChatTemplate {
         &self,
         input: &ChatInput,
     ) -> Result<(String, Vec<Range<usize>>)> {
-        match self.template.has_generation {
+        match self.template_of(input).has_generation {
             true => training::by_blocks(self, input),
             false => training::by_prompts(self, input),
         }
     }
+}
+
+fn compiled(source: &str) -> Result<Template> {
+    guarded(|| Template::new(source))
+        .unwrap_or_else(|panic| Err(broken(&panic)))
+        .map_err(failed)
 }
 
 /// A template that the engine cannot carry out.

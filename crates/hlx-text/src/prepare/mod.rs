@@ -23,8 +23,8 @@ use hlx_core::files::write_atomically;
 use crate::shards::ShardOptions;
 use crate::tokenizer::TOKENIZER_FILE;
 use crate::{
-    ChatTemplate, PREPARATION_FILE, Preparation, Result, ShardWriter, TextError, TokenShards,
-    Tokenizer,
+    ChatTemplate, ChatTemplates, PREPARATION_FILE, Preparation, Result, ShardWriter, TextError,
+    TokenShards, Tokenizer,
 };
 use encode::{Encoded, Encoder};
 pub use foreign::{HEAD, no_text};
@@ -52,6 +52,8 @@ pub struct PrepareOptions {
     pub pair_separator: Option<String>,
     /// The source of a chat template, instead of the one beside the tokenizer.
     pub template: Option<String>,
+    /// The date that chat templates find, as `YYYY-MM-DD` with an optional time ([`ChatTemplate::dated`]).
+    pub date: Option<String>,
     /// Whether each document but chats begins with the tokenizer's first token (BOS); by default with the special
     /// tokens that the tokenizer's post-processor puts in front of a text.
     pub begin: Option<bool>,
@@ -84,6 +86,7 @@ impl PrepareOptions {
             separator: None,
             pair_separator: None,
             template: None,
+            date: None,
             begin: None,
             end: true,
             shard_tokens: ShardOptions::new(1).shard_tokens,
@@ -248,11 +251,18 @@ impl Work<'_> {
 }
 
 fn template(options: &PrepareOptions, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
-    let source = options.template.as_deref();
-    let source = source.or_else(|| tokenizer.chat_template());
-    source
-        .map(|source| ChatTemplate::with_tokens_of(source, tokenizer))
-        .transpose()
+    let template = match &options.template {
+        Some(source) => Some(ChatTemplate::with_tokens_of(source, tokenizer)?),
+        None => {
+            let has_any = |all: &ChatTemplates| all.names().next().is_some();
+            let beside = tokenizer.chat_templates().filter(|all| has_any(all));
+            beside.map(|_| ChatTemplate::of(tokenizer)).transpose()?
+        }
+    };
+    match (&options.date, template) {
+        (Some(date), Some(template)) => template.dated(date).map(Some),
+        (_, template) => Ok(template),
+    }
 }
 
 fn encoder<'a>(

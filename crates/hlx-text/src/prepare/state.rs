@@ -240,12 +240,26 @@ fn remove_state(folder: &Path) -> std::io::Result<()> {
 
 /// A digest of everything that decides the shards' bytes; the number of threads is none of it.
 fn identity(encoder: &Encoder<'_>, options: &PrepareOptions, sources: &[Source]) -> Result<String> {
-    let template = options.template.as_deref();
+    let tokenizer = encoder.tokenizer;
+    let beside = || {
+        let templates = tokenizer.chat_templates();
+        let tools = templates.and_then(|templates| templates.tools_source());
+        // One template alone, as earlier versions have it.
+        match (tokenizer.chat_template(), tools) {
+            (default, None) => default.map(str::to_owned),
+            (default, tools) => Some(format!("{default:?} {tools:?}")),
+        }
+    };
+    let template = options.template.clone().or_else(beside);
+    let template = match &options.date {
+        Some(date) => Some(format!("{date} {template:?}")),
+        None => template,
+    };
     let deciding = (
         sources,
-        encoder.tokenizer.digest(),
+        tokenizer.digest(),
         (&options.separator, &encoder.pair_separator),
-        template.or_else(|| encoder.tokenizer.chat_template()),
+        template,
         (&encoder.begin, &encoder.end, options.shard_tokens),
     );
     let bytes = serde_json::to_vec(&deciding);

@@ -16,6 +16,7 @@ use super::specials::{add_stated, contradictions, is_bpe, line, specials_of};
 use super::stated::{SPECIAL_TOKENS_MAP_FILE, Stated, TOKENIZER_CONFIG_FILE};
 use super::stream::clean_up;
 use super::surround::Surroundings;
+use super::templates::ChatTemplates;
 use crate::guard::guarded;
 use crate::notice::warn_once;
 use crate::{Result, TextError};
@@ -28,7 +29,7 @@ pub(super) struct TokenizerFile {
     surroundings: Surroundings,
     vocabulary_size: usize,
     cleans_up: bool,
-    chat_template: Option<String>,
+    templates: ChatTemplates,
 }
 
 /// What other files of the folder say of a tokenizer.
@@ -36,12 +37,10 @@ pub(super) struct TokenizerFile {
 pub(super) struct Beside {
     /// The folder.
     folder: PathBuf,
-    /// `tokenizer_config.json`.
-    config: Value,
     /// What it and `special_tokens_map.json` state.
     stated: Stated,
-    /// `chat_template.jinja`.
-    chat_template: Option<String>,
+    /// The chat templates.
+    templates: ChatTemplates,
 }
 
 impl Beside {
@@ -62,18 +61,12 @@ impl Beside {
         };
         let config = parsed(TOKENIZER_CONFIG_FILE)?;
         let map = parsed(SPECIAL_TOKENS_MAP_FILE)?;
+        let stated = Stated::read(folder, &config, &map)?;
         Ok(Self {
             folder: folder.to_owned(),
-            stated: Stated::read(folder, &config, &map)?,
-            config,
-            chat_template: read("chat_template.jinja")?,
+            templates: ChatTemplates::of(folder, &config, stated.texts())?,
+            stated,
         })
-    }
-
-    fn template(&self) -> Option<String> {
-        let configured = self.config["chat_template"].as_str();
-        let own = self.chat_template.clone();
-        own.or_else(|| configured.map(str::to_owned))
     }
 }
 
@@ -136,7 +129,7 @@ impl TokenizerFile {
             fast,
             vocabulary_size,
             cleans_up: beside.stated.cleans_up && !is_bpe(&inner),
-            chat_template: beside.template(),
+            templates: beside.templates.clone(),
             inner,
         };
         Ok((file, specials))
@@ -206,8 +199,8 @@ impl TokenizerFile {
         self.inner.id_to_token(id)
     }
 
-    pub fn chat_template(&self) -> Option<&str> {
-        self.chat_template.as_deref()
+    pub fn chat_templates(&self) -> &ChatTemplates {
+        &self.templates
     }
 }
 

@@ -12,6 +12,7 @@ mod split;
 mod stated;
 mod stream;
 mod surround;
+mod templates;
 mod train;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use stated::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE};
 pub use stream::DecodeStream;
+pub use templates::ChatTemplates;
 pub use train::{BpeTrainer, WordCounts};
 
 use crate::{Result, TextError};
@@ -311,10 +313,15 @@ impl Tokenizer {
         &self.inner.specials
     }
 
-    /// The chat template that lies beside the tokenizer's file.
+    /// The chat template that lies beside the tokenizer's file; of several the one named `default`.
     pub fn chat_template(&self) -> Option<&str> {
+        self.chat_templates()?.default_source()
+    }
+
+    /// All chat templates that lie beside the tokenizer's file.
+    pub fn chat_templates(&self) -> Option<&ChatTemplates> {
         match &self.inner.kind {
-            Kind::File(file) => file.chat_template(),
+            Kind::File(file) => Some(file.chat_templates()),
             _ => None,
         }
     }

@@ -129,6 +129,13 @@ impl Stated {
         Ok(())
     }
 
+    /// The tokens that have a name, as texts.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let named = self.named.iter();
+        let texts = named.map(|(name, token)| (name.clone(), token.content.clone()));
+        texts.collect()
+    }
+
     /// The text of a token that is named.
     pub fn token(&self, key: &str) -> Option<&str> {
         let found = self.named.iter().find(|(known, _)| known == key);

@@ -22,12 +22,17 @@ use crate::special_tokens::SpecialTokens;
 
 /// The file of a chat template beside a tokenizer.
 pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
+/// The file of a chat template that processors of transformers 4 have.
+pub const PROCESSOR_TEMPLATE_FILE: &str = "chat_template.json";
+/// The folder of chat templates beside the default one.
+const MORE_TEMPLATES: &str = "additional_chat_templates";
 /// The file of a tokenizer's special tokens beside it.
 pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 
 /// What lies beside a model and goes with it. The tokenizer comes last: a run that has it has the others.
-const COMPANIONS: [&str; 6] = [
+const COMPANIONS: [&str; 7] = [
     CHAT_TEMPLATE_FILE,
+    PROCESSOR_TEMPLATE_FILE,
     "generation_config.json",
     PREPARATION_FILE,
     "special_tokens_map.json",
@@ -330,7 +335,19 @@ pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
             found.push((name, bytes));
         }
     }
+    warn_of_more_templates(from);
     Ok(found)
+}
+
+/// Says that the templates of a folder within a model's folder do not go with the model.
+pub fn warn_of_more_templates(from: &Path) {
+    let more = files::place(from, MORE_TEMPLATES);
+    if more.is_dir() {
+        tracing::warn!(
+            "{}: is not copied; in the new folder chats with tools are laid out by {CHAT_TEMPLATE_FILE}",
+            more.display()
+        );
+    }
 }
 
 /// Puts the companions of the data of a run, and of the model that it begins with, into the run's folder, the

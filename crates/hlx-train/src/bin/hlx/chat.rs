@@ -20,6 +20,9 @@ pub struct Arguments {
     /// What the model is told before the conversation begins.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
+    /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS behind a T.
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
@@ -66,6 +69,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut conversation = conversation.with_context(folder)?;
     if arguments.raw {
         conversation = conversation.raw()?;
+    }
+    if let Some(date) = &arguments.date {
+        conversation = conversation.dated(date)?;
     }
     let ends = model.end_tokens.clone();
     let options = TokenGeneration::new(arguments.max_tokens, sampling, ends);

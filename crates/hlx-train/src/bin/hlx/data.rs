@@ -11,7 +11,9 @@ use hlx_text::{
 };
 
 use hlx_train::config::parse_seed;
-use hlx_train::model_folder::{CHAT_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE};
+use hlx_train::model_folder::{
+    CHAT_TEMPLATE_FILE, PROCESSOR_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, warn_of_more_templates,
+};
 
 use crate::numbers::within;
 use crate::output::output;
@@ -70,6 +72,9 @@ struct PrepareArguments {
     /// A Jinja template for `messages`, instead of the one beside the tokenizer.
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
+    /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS behind a T.
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
     /// Begin each document but chats with the tokenizer's first token (BOS); by default they begin with what the
     /// tokenizer's post-processor puts in front of a text.
     #[arg(long, conflicts_with = "no_bos")]
@@ -160,11 +165,18 @@ impl PrepareArguments {
                 SPECIAL_TOKENS_MAP_FILE,
             ),
             (
+                place(folder, PROCESSOR_TEMPLATE_FILE),
+                PROCESSOR_TEMPLATE_FILE,
+            ),
+            (
                 template.unwrap_or_else(|| place(folder, CHAT_TEMPLATE_FILE)),
                 CHAT_TEMPLATE_FILE,
             ),
         ];
         let is_file = !["bytes", "characters"].contains(&self.tokenizer.as_str());
+        if is_file && self.chat_template.is_none() {
+            warn_of_more_templates(folder);
+        }
         let mut companions = Vec::new();
         for (from, name) in files {
             if from.is_file() && (is_file || self.chat_template.as_ref() == Some(&from)) {
@@ -198,6 +210,7 @@ impl PrepareArguments {
                 files::read_settings_text(path).with_context(|| path.display().to_string())?;
             options.template = Some(source);
         }
+        options.date.clone_from(&self.date);
         options.begin = (self.bos || self.no_bos).then_some(self.bos);
         options.end = !self.no_eos;
         options.shard_tokens = self.shard_tokens.unwrap_or(options.shard_tokens);
