@@ -8,11 +8,14 @@ use hlx_text::{ChatInput, ChatTemplate, ChatValue, Message, Result, Tokenizer};
 const TOKENIZER: &str = r#"{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"<s>": 0, "</s>": 1},
     "unk_token": "<s>"}}"#;
 
+/// Names of files and what they hold.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
 struct Folder(PathBuf);
 
 impl Folder {
     /// A folder with a tokenizer and other files.
-    fn with(name: &str, files: &[(&str, &str)]) -> Self {
+    fn with(name: &str, files: Files<'_>) -> Self {
         let path = std::env::temp_dir().join(format!("hlx-chat-{name}-{}", std::process::id()));
         _ = fs::remove_dir_all(&path);
         for (name, text) in [("tokenizer.json", TOKENIZER)].iter().chain(files) {
@@ -56,7 +59,7 @@ fn of_several_templates_those_of_transformers_are_taken() -> Result<()> {
         "additional_chat_templates/tool_use.jinja",
         "additional_chat_templates/rag.jinja",
     );
-    let cases: [(&[(&str, &str)], [&str; 2]); 9] = [
+    let cases: [(Files<'_>, [&str; 2]); 9] = [
         (&[(config, TEXT)], ["text", "text"]),
         (&[(config, LIST)], ["listed", "listed tools"]),
         (&[(config, OBJECT)], ["object", "object tools"]),

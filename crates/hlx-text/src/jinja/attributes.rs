@@ -86,13 +86,13 @@ fn own(value: &Value, name: &Arc<str>) -> Result<Option<Value>> {
         return Ok(Some(Value::Method(Arc::new((value.clone(), name.clone())))));
     }
     if names::changing(value).contains(&&**name) {
-        let reason = match value {
-            Value::Text(..) => format!("the method `{name}` of texts is not known to HLX"),
-            other => format!(
-                "`{name}` changes a {}, which templates cannot",
-                other.type_name()
-            ),
-        };
+        if value.as_str().is_some() {
+            return Err(fault!("the method `{name}` of texts is not known to HLX"));
+        }
+        let reason = format!(
+            "`{name}` changes a {}, which templates cannot",
+            value.type_name()
+        );
         return Ok(Some(Value::undefined(reason)));
     }
     Ok(match value {
@@ -162,12 +162,7 @@ pub(crate) fn slice(
         Value::Text(..) | Value::List(_) | Value::Tuple(_) | Value::Range(..) => {
             value.length().unwrap_or(0) as i128
         }
-        other => {
-            return Ok(Value::undefined(format!(
-                "undefined: {} has no parts",
-                other.type_name()
-            )));
-        }
+        other => return Err(fault!("{} cannot be sliced", other.type_name())),
     };
     let (least, most) = if step > 0 { (0, n) } else { (-1, n - 1) };
     let place = |at: Option<i128>, default: i128| match at {

@@ -77,6 +77,12 @@ fn texts(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> R
     if name == "indent" {
         return filters_texts::indent(fuel, value, args);
     }
+    if name == "truncate" && value.as_str().is_none() && !value.is_undefined() {
+        return Err(fault!(
+            "truncate: a text is expected, not {}",
+            value.type_name()
+        ));
+    }
     let this = any_text(fuel, value)?;
     fuel.text(name, this.len())?;
     let made = match name {

@@ -7,7 +7,7 @@ use super::bounds::MAX_RANGE;
 use super::error::{Result, fault};
 use super::eval::Machine;
 use super::objects::Counter;
-use super::value::{List, Value, lock};
+use super::value::{List, Names, Value, lock};
 
 impl Machine<'_> {
     /// Calls a function of the engine.
@@ -111,11 +111,7 @@ fn pairs(what: &str, args: &Args) -> Result<Vec<(Value, Value)>> {
 }
 
 /// Stores a value in a namespace.
-pub(crate) fn store(
-    namespace: &Mutex<Vec<(Arc<str>, Value)>>,
-    name: &Arc<str>,
-    value: Value,
-) -> Result<()> {
+pub(crate) fn store(namespace: &Mutex<Names>, name: &Arc<str>, value: Value) -> Result<()> {
     if name.starts_with('_') {
         return Err(fault!(
             "a namespace cannot have `{name}`, which begins with `_`"

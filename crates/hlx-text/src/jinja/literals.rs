@@ -92,7 +92,8 @@ fn coded<'a>(rest: &'a str, char: char, text: &mut String) -> Result<&'a str> {
 /// A number at the beginning of `source`; behind a dot it is an integer.
 pub(crate) fn number(source: &str, after_dot: bool) -> Result<(Token, usize)> {
     let wrong = |text: &str| fault!("syntax error: {text} is no number that is known");
-    let digits = |from: usize, is_digit: fn(&u8) -> bool| {
+    let digits = |from: usize, radix: u32| {
+        let is_digit = |byte: &u8| char::from(*byte).is_digit(radix);
         let bytes = &source.as_bytes()[from..];
         let mut n = 0;
         while bytes.get(n).is_some_and(is_digit)
@@ -102,19 +103,19 @@ pub(crate) fn number(source: &str, after_dot: bool) -> Result<(Token, usize)> {
         }
         from + n
     };
-    let decimal = |from: usize| digits(from, u8::is_ascii_digit);
+    let decimal = |from: usize| digits(from, 10);
     if !after_dot && let Some(token) = float(source, decimal) {
         return token;
     }
     let prefix = source.get(..2).unwrap_or_default().to_ascii_lowercase();
-    let radix: Option<(u32, fn(&u8) -> bool)> = match prefix.as_str() {
-        "0x" => Some((16, u8::is_ascii_hexdigit)),
-        "0o" => Some((8, |byte| (b'0'..=b'7').contains(byte))),
-        "0b" => Some((2, |byte| [b'0', b'1'].contains(byte))),
+    let radix = match prefix.as_str() {
+        "0x" => Some(16),
+        "0o" => Some(8),
+        "0b" => Some(2),
         _ => None,
     };
     let (radix, start, end) = match radix {
-        Some((radix, is_digit)) => (radix, 2, digits(2, is_digit)),
+        Some(radix) => (radix, 2, digits(2, radix)),
         None => (10, 0, decimal(0)),
     };
     let text = source[start..end].replace('_', "");

@@ -19,10 +19,11 @@ pub(crate) fn call(fuel: &mut Fuel, value: &Value, name: &str, args: &Args) -> R
     match value {
         Value::Text(text, safe) => {
             let result = text_methods::call(fuel, text, name, args)?;
-            Ok(match (result, safe) {
-                (Value::Text(text, _), true) => Value::Text(text, true),
-                (result, _) => result,
-            })
+            if *safe {
+                safe_again(result)
+            } else {
+                Ok(result)
+            }
         }
         Value::Map(map) => match name {
             "get" => {
@@ -53,6 +54,23 @@ pub(crate) fn call(fuel: &mut Fuel, value: &Value, name: &str, args: &Args) -> R
             let number = value.as_int().unwrap_or(0).unsigned_abs();
             Ok(Value::Int(i128::from(128 - number.leading_zeros())))
         }
+    }
+}
+
+/// The texts that a method makes of a safe text are safe.
+fn safe_again(value: Value) -> Result<Value> {
+    let all = |items: &[Value]| {
+        items
+            .iter()
+            .cloned()
+            .map(safe_again)
+            .collect::<Result<Vec<_>>>()
+    };
+    match value {
+        Value::Text(text, _) => Ok(Value::Text(text, true)),
+        Value::List(list) => Value::list(all(&list.items)?),
+        Value::Tuple(list) => Value::tuple(all(&list.items)?),
+        other => Ok(other),
     }
 }
 

@@ -89,6 +89,12 @@ impl Machine<'_> {
                 if let Expr::Filter(filter) = filter {
                     value = self.filter(filter, Some(value))?;
                 }
+                if value.as_str().is_none() {
+                    let found = value.type_name();
+                    return Err(fault!(
+                        "a `filter` block makes a text, and its filter makes {found}"
+                    ));
+                }
                 self.print(&value)?;
             }
             Kind::AutoEscape(enabled, body) => {

@@ -8,6 +8,9 @@ use super::bounds::Size;
 use super::error::{Result, fault};
 use super::objects::{Counter, Group, LoopState, Macro};
 
+/// Names and their values.
+pub(crate) type Names = Vec<(Arc<str>, Value)>;
+
 /// A value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -27,7 +30,7 @@ pub(crate) enum Value {
     View(View, Arc<Map>),
     /// What is read once, as Python's generators.
     Iterator(Arc<Iter>),
-    Namespace(Arc<Mutex<Vec<(Arc<str>, Value)>>>),
+    Namespace(Arc<Mutex<Names>>),
     Loop(Arc<Mutex<LoopState>>),
     Macro(Arc<Macro>),
     Counter(Arc<Mutex<Counter>>),
