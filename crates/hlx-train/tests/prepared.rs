@@ -382,3 +382,46 @@ fn the_perplexity_of_a_text_leaves_a_byte_order_mark_out_and_an_empty_text_has_n
     let empty = text(&of("\u{feff}").stderr);
     assert!(empty.ends_with("a.txt: is empty\n"), "{empty}");
 }
+
+/// Options and keys that no document follows were dropped without a word.
+#[test]
+fn what_a_preparation_does_not_follow_is_named_once() {
+    let place = Scratch::new("named");
+    place.write(
+        "a.jsonl",
+        "{\"text\": \"a\", \"id\": 1}\n{\"text\": \"b\", \"id\": 2, \"source\": {}}\n",
+    );
+    place.write("a.txt", "a text");
+    place.write(
+        "t.jinja",
+        "{% for m in messages %}{{ m.content }}{% endfor %}",
+    );
+    let warned = |out: &str, more: &[&str]| {
+        let prepare = [&["data", "prepare", "-o", out], more].concat();
+        let done = place.hlx(&prepare).output().expect("starts");
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        let lines = text(&done.stderr);
+        lines
+            .lines()
+            .map(|line| line.split_once(": ").expect("a line").1.to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        warned("a", &["a.jsonl"]),
+        ["a: the records' other keys are not read: `id`, `source`"]
+    );
+    let nothing = "no document is of the kind that it is for";
+    for (option, value) in [
+        ("--separator", "x"),
+        ("--pair-separator", "x"),
+        ("--chat-template", "t.jinja"),
+    ] {
+        let lines = warned(&format!("of{option}"), &["a.jsonl", option, value]);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines[1].ends_with(&format!("{option}: {nothing}")),
+            "{lines:?}"
+        );
+    }
+    assert!(warned("plain", &["a.txt", "--separator", "x"]).is_empty());
+}

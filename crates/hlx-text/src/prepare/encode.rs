@@ -82,7 +82,9 @@ impl Encoder<'_> {
                 let text = piece.text(path)?;
                 self.texts(text, piece, parts)
                     .map_err(|error| TextError::file(path, error))?;
-                seen.documents.texts += begun(&parts[before..]);
+                let n = begun(&parts[before..]);
+                seen.documents.texts += n;
+                seen.n_plain += n;
             }
             Content::Lines(_) => {
                 for line in piece.records(path, self.template.is_some())? {

@@ -22,6 +22,8 @@ pub(super) struct Seen {
     other_keys: BTreeSet<String>,
     /// Records with nothing that is trained on.
     n_unlabelled: u64,
+    /// Texts that were no records.
+    pub n_plain: u64,
 }
 
 impl Seen {
@@ -45,6 +47,7 @@ impl Seen {
         self.documents.add(&other.documents);
         self.add_keys(&other.other_keys);
         self.n_unlabelled += other.n_unlabelled;
+        self.n_plain += other.n_plain;
     }
 
     fn add_keys<'a>(&mut self, keys: impl IntoIterator<Item = &'a String>) {
@@ -91,7 +94,7 @@ impl Seen {
         for (name, is_given, n) in [
             ("--chat-template", options.template.is_some(), chats),
             ("--pair-separator", options.pair_separator.is_some(), pairs),
-            ("--separator", options.separator.is_some(), texts),
+            ("--separator", options.separator.is_some(), self.n_plain),
         ] {
             if is_given && n == 0 {
                 lines.push(format!("{name}: no document is of the kind that it is for"));
