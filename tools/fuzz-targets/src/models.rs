@@ -8,9 +8,10 @@ use hlx_nn::{
     import_hugging_face, read_hugging_face_config, read_peft_config,
 };
 use hlx_text::{ChatTemplate, Tokenizer};
-use hlx_train::generate::{check_settings, end_tokens};
+use hlx_train::generate::{Wanted, check_settings};
 use hlx_train::run::Monitor;
 use hlx_train::sample::Sampling;
+use hlx_train::special_tokens::SpecialTokens;
 
 use crate::files::cpu;
 use crate::folders::lora;
@@ -114,8 +115,13 @@ pub fn tokenizer_config(data: &[u8]) {
             }
         }
     }
-    let _ = end_tokens(&folder, &own);
-    let _ = check_settings(&folder, &Sampling::default());
+    let _ = SpecialTokens::read(&folder, Some(&own));
+    let wanted = Wanted {
+        sampling: Sampling::default(),
+        max_tokens: 8,
+        n_texts: 1,
+    };
+    let _ = check_settings(&folder, &wanted);
 }
 
 /// Reads adapters of PEFT, and what a checkpoint says of its own.

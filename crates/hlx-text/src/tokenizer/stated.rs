@@ -27,6 +27,9 @@ const NAMED: [&str; 7] = [
 /// Further special tokens: a list, or an object of names and tokens.
 const FURTHER: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
 
+/// The longest text of a token, in bytes.
+const MAX_CONTENT: usize = 4096;
+
 /// What the files state.
 #[derive(Default)]
 pub(super) struct Stated {
@@ -232,6 +235,12 @@ fn token_of(key: &str, value: &Value, special: bool) -> Result<Option<AddedToken
     };
     if content.is_empty() {
         return Ok(None);
+    }
+    if content.len() > MAX_CONTENT {
+        let n = content.len();
+        return Err(format!(
+            "`{key}` has {n} bytes; at most {MAX_CONTENT} are allowed"
+        ));
     }
     let flag = |name: &str| value.get(name).and_then(Value::as_bool);
     let special = special || flag("special").unwrap_or(false);

@@ -1,3 +1,5 @@
+//! Pieces that come out as soon as they are clear, of a state that does not grow.
+
 use super::super::Tokenizer;
 use super::DecodeStream;
 
