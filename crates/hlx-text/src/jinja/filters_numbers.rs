@@ -145,13 +145,15 @@ fn round(value: &Value, args: &Args) -> Result<Value> {
     let number = value.as_float();
     let number =
         number.ok_or_else(|| fault!("round: a number is expected, not {}", value.type_name()))?;
-    let scale = 10_f64.powi(precision);
+    let scale: f64 = format!("1e{precision}").parse().unwrap_or(1.0);
     match (&*method, value.as_int()) {
         ("common", Some(whole)) if precision >= 0 => Ok(Value::Int(whole)),
         ("common", Some(whole)) => {
             let unit = 10_i128.checked_pow(precision.unsigned_abs());
             let unit = unit.ok_or_else(|| fault!("round: the precision is too large"))?;
-            let (low, rest) = (whole.div_euclid(unit), whole.rem_euclid(unit));
+            let below = whole % unit;
+            let rest = if below < 0 { below + unit } else { below };
+            let low = (whole - rest) / unit;
             let is_up = rest * 2 > unit || (rest * 2 == unit && low % 2 != 0);
             Ok(Value::Int((low + i128::from(is_up)) * unit))
         }

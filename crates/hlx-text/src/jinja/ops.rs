@@ -161,11 +161,29 @@ fn number(operator: Operator, left: &Value, right: &Value) -> Result<Value> {
             ((x - remainder) / y).round()
         }
         Operator::Modulo => float_remainder(x, y),
-        Operator::Power if x == 0.0 && y < 0.0 => return Err(zero()),
-        Operator::Power if x < 0.0 && y.fract() != 0.0 => {
-            return Err(fault!("a power of a negative number is no real number"));
-        }
-        Operator::Power => x.powf(y),
+        Operator::Power => return power(left, right),
+    }))
+}
+
+/// Powers of floats whose result is the same on every system: those of a general exponent are not.
+fn power(left: &Value, right: &Value) -> Result<Value> {
+    let (x, y) = (
+        left.as_float().unwrap_or(0.0),
+        right.as_float().unwrap_or(0.0),
+    );
+    if x == 0.0 && y < 0.0 {
+        return Err(fault!("division by zero"));
+    }
+    if let (Some(base), Some(exponent)) = (left.as_int(), right.as_int()) {
+        let whole = integer(Operator::Power, base, -exponent)?;
+        return Ok(Value::Float(1.0 / whole.as_float().unwrap_or(1.0)));
+    }
+    Ok(Value::Float(match y {
+        0.0 => 1.0,
+        1.0 => x,
+        2.0 => x * x,
+        0.5 if x >= 0.0 => x.sqrt(),
+        _ => return Err(fault!("powers of fractions are not known to HLX")),
     }))
 }
 
