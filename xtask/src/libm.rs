@@ -62,7 +62,7 @@ const ALLOWED: [(&str, &str); 6] = [
         "crates/hlx-proof/src/exhaustive/compare.rs",
         "f64 references of measured errors",
     ),
-    ("crates/hlx-train/src/curve.rs", "the axes of a plot"),
+    ("crates/hlx-train/src/curve", "the axes of a plot"),
     ("benches/", "statistics and plots of measurements"),
 ];
 

@@ -40,7 +40,8 @@ impl Fields {
         }
         let All(fields) = serde_json::from_str(json).map_err(malformed)?;
         let says = |(key, value): &(String, Value)| {
-            !is_null(value) && !(is_empty(value) && NOTHING_IF_EMPTY.contains(&&**key))
+            let is_nothing = is_empty(value) && NOTHING_IF_EMPTY.contains(&&**key);
+            !is_null(value) && !is_nothing
         };
         Ok(Self(fields.into_iter().filter(says).collect()))
     }
