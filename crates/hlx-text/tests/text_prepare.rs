@@ -601,6 +601,39 @@ fn a_state_that_goes_on_behind_the_last_file_is_an_error() -> Result<()> {
 
 /// A preparation took any folder for its own: it emptied `lock`, removed `progress.json`, everything that was
 /// called `.*.tmp`, and wrote over `tokenizer.json`, even where it refused the folder in the end.
+/// The begun folder was left, and the corrected command was refused because of it.
+#[test]
+fn a_preparation_that_fails_before_a_whole_shard_leaves_nothing_behind() -> Result<()> {
+    let folder = Folder::new("prepare-failed");
+    let corpus = folder.file("a.jsonl", "{\"text\": \"one\"}\n{\"text\": 2}\n");
+    let mut options = folder.options(&[corpus.clone()], "tokens");
+    options.companions = vec![Companion {
+        name: "chat_template.jinja".to_owned(),
+        bytes: b"{{ messages }}".to_vec(),
+    }];
+    let line = fails(&options, &Tokenizer::bytes());
+    assert!(line.contains("a.jsonl: 2: "), "{line}");
+    assert!(!options.out.exists());
+    // A folder of the user's stays, empty as it was.
+    fs::create_dir(&options.out).expect("a folder");
+    fails(&options, &Tokenizer::bytes());
+    assert!(files(&options.out).is_empty());
+    // Whole shards stay, which the same command goes on behind.
+    let lines = "{\"text\": \"a line of text\"}\n".repeat(60_000);
+    folder.file("a.jsonl", lines.clone() + "{\"text\": 2}\n");
+    options.shard_tokens = 1000;
+    fails(&options, &Tokenizer::bytes());
+    assert!(options.out.join("shard-00000.bin").is_file());
+    let before = fs::read(options.out.join("shard-00000.bin")).expect("a shard");
+    let line = fails(&options, &Tokenizer::bytes());
+    assert!(line.contains("a.jsonl: 60001: "), "{line}");
+    assert_eq!(
+        fs::read(options.out.join("shard-00000.bin")).expect("a shard"),
+        before
+    );
+    Ok(())
+}
+
 #[test]
 fn a_folder_of_others_is_not_touched() -> Result<()> {
     let folder = Folder::new("foreign");

@@ -150,7 +150,8 @@ pub fn prepare(
     let json = tokenizer.to_json().as_bytes();
     let companions = options.companions.iter();
     let companions = companions.map(|one| (one.name.as_str(), &one.bytes[..]));
-    for (name, bytes) in companions.chain([(TOKENIZER_FILE, json)]) {
+    let beside: Vec<(&str, &[u8])> = companions.chain([(TOKENIZER_FILE, json)]).collect();
+    for (name, bytes) in &beside {
         let path = options.out.join(name);
         write_atomically(&path, bytes).map_err(|error| TextError::file(&path, error))?;
     }
@@ -161,7 +162,23 @@ pub fn prepare(
             encoder: &encoder,
             sources: &sources,
         };
-        let seen = work.write_shards(&mut state, &mut progress)?;
+        let mut is_stopped = false;
+        let written = work.write_shards(&mut state, |reached| {
+            let next = progress(reached);
+            is_stopped = next.is_break();
+            next
+        });
+        let seen = match written {
+            Ok(seen) => seen,
+            Err(error) if is_stopped => return Err(error),
+            Err(error) => {
+                let names = beside.iter().map(|(name, _)| *name);
+                let names: Vec<&str> = names.chain([PREPARATION_FILE]).collect();
+                let removed = state.abandon(&names);
+                removed.map_err(|error| TextError::file(&options.out, error))?;
+                return Err(error);
+            }
+        };
         for line in seen.notices(options) {
             tracing::warn!("{}: {line}", options.out.display());
         }
@@ -183,7 +200,7 @@ impl Work<'_> {
     fn write_shards(
         &self,
         state: &mut State,
-        progress: &mut (impl FnMut(&PrepareProgress) -> ControlFlow<()> + Send),
+        mut progress: impl FnMut(&PrepareProgress) -> ControlFlow<()> + Send,
     ) -> Result<Seen> {
         let Self {
             options,

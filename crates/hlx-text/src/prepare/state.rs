@@ -28,6 +28,10 @@ pub(super) struct State {
     saved: Saved,
     lock: File,
     is_indexed: bool,
+    /// Whether this call has begun the work.
+    is_new: bool,
+    /// Whether it has made the folder.
+    made_folder: bool,
 }
 
 /// What the file holds. It is the mark of a folder that a preparation has begun.
@@ -71,6 +75,7 @@ impl State {
             remove_leftovers(&folder).map_err(failed)?;
             return wrong("holds token shards already");
         }
+        let made_folder = !folder.exists();
         fs::create_dir_all(&folder).map_err(failed)?;
         let mut lock = OpenOptions::new();
         let lock = lock.write(true).create(true).truncate(false);
@@ -86,6 +91,7 @@ impl State {
         };
         // Nobody else writes here: what is temporary was left by a kill.
         remove_temporaries(&folder, Duration::ZERO).map_err(failed)?;
+        let is_new = saved.is_none();
         let saved = match saved {
             Some(saved) if saved.work != work => {
                 return wrong(
@@ -106,6 +112,8 @@ impl State {
             saved,
             lock,
             is_indexed,
+            is_new,
+            made_folder,
         };
         state.write()?;
         Ok(state)
@@ -144,6 +152,26 @@ impl State {
         let written = serde_json::to_vec_pretty(&self.saved);
         let bytes = written.map_err(|error| TextError::file(&path, error))?;
         write_atomically(&path, &bytes).map_err(|error| TextError::file(&path, error))
+    }
+
+    /// After an error: removes what this call has made, the files of these names among it, unless there is a whole shard
+    /// that the same command goes on behind.
+    pub fn abandon(self, names: &[&str]) -> std::io::Result<()> {
+        if !self.is_new || !self.saved.shards.is_empty() {
+            return Ok(());
+        }
+        for name in names {
+            match fs::remove_file(self.folder.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        drop(self.lock);
+        remove_state(&self.folder)?;
+        match self.made_folder {
+            true => fs::remove_dir(&self.folder),
+            false => Ok(()),
+        }
     }
 
     /// Removes the state: the index is written.
