@@ -50,7 +50,8 @@ impl LossUnit {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Byte => "byte",
             Self::Token => "token",

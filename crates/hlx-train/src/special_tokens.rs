@@ -227,7 +227,7 @@ pub(crate) fn read_object(folder: &Path, name: &str) -> Result<Option<Value>> {
         return Ok(None);
     }
     let file = || path.display().to_string();
-    let bytes = files::read_settings(&path).with_context(file)?;
+    let bytes = files::read_json(&path).with_context(file)?;
     let value: Value = serde_json::from_slice(&bytes).with_context(file)?;
     match value.is_object() {
         true => Ok(Some(value)),

@@ -97,6 +97,16 @@ fn an_end_that_only_a_models_configuration_states_goes_through_every_verb() {
         assert_eq!(read(&place, folder), ends, "{folder}");
     }
     assert_eq!(object(&place, "again/config.json")["eos_token_id"], 0);
+    // Editors put a byte-order mark in front of a file.
+    let file = place.join("mine/generation_config.json");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    place.write("mine/generation_config.json", &format!("\u{feff}{text}"));
+    place.succeeds(&call("export mine marked"));
+    assert_eq!(
+        object(&place, "marked/generation_config.json")["eos_token_id"],
+        0
+    );
+    place.write("mine/generation_config.json", &text);
     // A list stays one.
     change(
         &place,

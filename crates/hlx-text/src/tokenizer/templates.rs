@@ -92,14 +92,16 @@ fn differs(some: &BTreeMap<String, String>, others: &BTreeMap<String, String>) -
     all.any(|(name, text)| others.get(name).map(&lines) != Some(lines(text)))
 }
 
-/// The text of a file that may be missing.
+/// The text of a file that may be missing, as it is: `transformers` keeps a byte-order mark.
 fn read(folder: &Path, name: &str) -> Result<Option<String>> {
     let path = place(folder, name);
-    match files::read_settings_text(&path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(TextError::file(&path, error)),
-    }
+    let bytes = match files::read_settings(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(TextError::file(&path, error)),
+    };
+    let text = String::from_utf8(bytes).map_err(|error| TextError::file(&path, error))?;
+    Ok(Some(text))
 }
 
 /// Templates of the key `chat_template`: a text, a list of objects with `name` and `template`, or an object of texts.
@@ -161,6 +163,7 @@ fn processor(folder: &Path) -> Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     };
     let path = place(folder, PROCESSOR_FILE);
-    let json: Value = serde_json::from_str(&text).map_err(|error| TextError::file(&path, error))?;
+    let json: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|error| TextError::file(&path, error))?;
     stated(&json["chat_template"]).map_err(|reason| TextError::file(&path, reason))
 }

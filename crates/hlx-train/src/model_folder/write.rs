@@ -330,7 +330,10 @@ pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
     for name in COMPANIONS {
         let file = files::place(from, name);
         if file.is_file() {
-            let bytes = files::read_settings(&file);
+            let bytes = match name.ends_with(".json") {
+                true => files::read_json(&file),
+                false => files::read_settings(&file),
+            };
             let bytes = bytes.with_context(|| format!("{}: cannot be read", file.display()))?;
             found.push((name, bytes));
         }

@@ -24,6 +24,7 @@ mod print;
 mod progress;
 mod report;
 mod run;
+mod screen;
 mod store;
 mod tokenizer;
 mod train;

@@ -1,23 +1,22 @@
 //! `hlx train`: a run from its configuration, with a log line a period and a closing report.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Context, DeviceKind, why_no_gpu};
-use hlx_train::config::{Config, Format, Override};
-use hlx_train::ranks::{Group, RankPlace, agreed_on, check_count, check_program, local_rank};
-use hlx_train::run::{EvalSplit, Metric, latest_folder};
+use hlx_core::{Context, DeviceKind};
+use hlx_train::config::{Config, Override};
+use hlx_train::ranks::{Group, agreed_on, check_count, check_program, local_rank};
+use hlx_train::run::latest_folder;
 use hlx_train::timing::{RunTimer, RunTiming};
 use hlx_train::train::{Observer, Outcome, Start, TrainOptions, Trainer};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::DeviceArgument;
 use crate::crew::{self, Crew};
 use crate::interrupt::{self, Interrupt};
 use crate::print::{self, say};
 use crate::report::report;
+use crate::screen::Screen;
 
 /// Where runs without `--out` lie, in the folder that the program is started in.
 const RUNS: &str = "runs";
@@ -170,7 +169,7 @@ impl Arguments {
         screen.keep(head)?;
         let outcome = trainer.run(&mut screen)?;
         group.leave()?;
-        screen.bar.finish_and_clear();
+        screen.finish();
         let timing = timer.map(RunTimer::end).transpose()?;
         match &outcome.not_finite {
             _ if outcome.interrupted => {
@@ -300,232 +299,4 @@ impl Observer for Quiet {
     fn must_stop(&self) -> bool {
         self.0.has_arrived()
     }
-}
-
-/// The progress of the run on the screen: a bar on a terminal, lines everywhere. A run goes on without
-/// standard output: its metrics are in its folder, too.
-struct Screen {
-    json: bool,
-    bar: ProgressBar,
-    interrupt: Interrupt,
-    unprinted: Option<anyhow::Error>,
-}
-
-impl Screen {
-    /// Prepares the bar, and catches the signals that end the run early.
-    fn new(json: bool, trainer: &Trainer) -> Result<Self> {
-        let shown = !json && std::io::stderr().is_terminal();
-        let target = if shown {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(trainer.total_steps()), target);
-        let template = "{bar:32} step {pos}/{len}  {elapsed} of about {duration}  {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_position(trainer.step());
-        bar.reset_eta();
-        let interrupt = Interrupt::catch()?;
-        Ok(Self {
-            json,
-            bar,
-            interrupt,
-            unprinted: None,
-        })
-    }
-
-    /// Says what is about to run.
-    fn head(&self, trainer: &Trainer) -> Result<()> {
-        let ctx = trainer.context();
-        let info = ctx.info();
-        let parameters = trainer.weights().n_elements();
-        let (n_train, n_eval) = (trainer.split().train.len(), trainer.split().eval.len());
-        let (step, total) = (trainer.step(), trainer.total_steps());
-        if self.json {
-            let head = serde_json::json!({
-                "kind": "start", "device": info.name, "selector": info.selector,
-                "arithmetic": ctx.arithmetic(), "parameters": parameters, "train_samples": n_train,
-                "eval_samples": n_eval, "step": step, "total_steps": total,
-                "run": trainer.folder().path(), "ranks": trainer.places(),
-                "exchange": trainer.carrier(),
-            });
-            return self.line(&head.to_string());
-        }
-        let places = trainer.places();
-        for (rank, place) in places.iter().enumerate().filter(|_| places.len() > 1) {
-            let RankPlace {
-                host,
-                selector,
-                device,
-                ..
-            } = place;
-            self.line(&format!("rank {rank:<3} {host}  {device} [{selector}]"))?;
-        }
-        if let Some(carrier) = trainer.carrier() {
-            self.line(&format!("exchange {carrier}"))?;
-        }
-        self.line(&format!(
-            "device   {info}, arithmetic {}{}",
-            ctx.arithmetic(),
-            why_cpu(ctx)
-        ))?;
-        self.line(&format!("model    {} parameters", with_commas(parameters)))?;
-        let held_out = if n_eval > 0 {
-            format!(", {n_eval} held out")
-        } else {
-            String::new()
-        };
-        let samples = match trainer.config().data.format {
-            Format::Digits => "drawn digits",
-            Format::AsciiPairs => "drawn pairs",
-            Format::Idx => "images",
-            Format::Shards => "rows",
-            Format::Pairs | Format::Text => "samples",
-        };
-        self.line(&format!("corpus   {n_train} {samples}{held_out}"))?;
-        let from = if step > 0 {
-            format!(", from step {step}")
-        } else {
-            String::new()
-        };
-        self.line(&format!(
-            "run      {} ({total} steps{from})",
-            trainer.folder().path().display()
-        ))
-    }
-
-    /// Prints a line above the bar.
-    fn line(&self, text: &str) -> Result<()> {
-        self.bar.suspend(|| say!("{text}"))
-    }
-
-    /// Keeps the first error of a standard output that is full, which the program ends with, and forgets that
-    /// of a closed one.
-    fn keep(&mut self, printed: Result<()>) -> Result<()> {
-        match print::or_closed(printed) {
-            Err(error) if print::is_of_output(&error) => {
-                self.unprinted.get_or_insert(error);
-                Ok(())
-            }
-            printed => printed,
-        }
-    }
-}
-
-impl Observer for Screen {
-    fn step(&mut self, step: u64, _total_steps: u64) {
-        self.bar.set_position(step);
-    }
-
-    fn metric(&mut self, metric: &Metric) {
-        let text = if self.json {
-            serde_json::to_string(metric).unwrap_or_default()
-        } else {
-            line_of(metric)
-        };
-        let printed = self.line(&text);
-        // Nothing but standard output fails here.
-        let _ = self.keep(printed);
-    }
-
-    fn must_stop(&self) -> bool {
-        self.interrupt.has_arrived()
-    }
-
-    fn checkpoint(&mut self, step: u64, folder: &Path) {
-        tracing::info!(step, folder = %folder.display(), "checkpoint");
-    }
-}
-
-fn line_of(metric: &Metric) -> String {
-    match metric {
-        Metric::Train {
-            step,
-            epoch,
-            loss,
-            grad_norm,
-            learning_rate,
-            ms_per_step,
-            tokens_per_second,
-            images_per_second,
-            share_of_peak,
-            router_balance,
-            skipped,
-            exchange,
-        } => {
-            let speed = match (tokens_per_second, images_per_second) {
-                (Some(tokens), _) => format!("{tokens:.0} tokens/s"),
-                (None, Some(images)) => format!("{images:.0} images/s"),
-                (None, None) => String::new(),
-            };
-            let share = share_of_peak.map_or_else(String::new, |share| {
-                format!("  {:.1} % of peak", 100.0 * share)
-            });
-            let balance =
-                router_balance.map_or_else(String::new, |loss| format!("  balance {loss:.4}"));
-            let exchange = exchange.map_or_else(String::new, |it| {
-                let ms = it.gradients_ms + it.values_ms;
-                format!("  exchange {ms:.1} ms")
-            });
-            let skipped = skipped.map_or_else(String::new, |n| format!("  {n} skipped"));
-            // Nothing was predicted: neither a loss nor a gradient.
-            let loss = match loss.is_nan() && *grad_norm == 0.0 {
-                true => "-".to_owned(),
-                false => format!("{loss:.5}"),
-            };
-            format!(
-                "step {step:>6}  loss {loss}  norm {grad_norm:.4}  rate {learning_rate:.3e}{balance}  \
-                 {ms_per_step:.1} ms/step  {speed}{share}{exchange}  epoch {epoch:.2}{skipped}"
-            )
-        }
-        Metric::Eval {
-            step,
-            split,
-            loss,
-            perplexity,
-            n_bytes,
-            n_tokens,
-            accuracy,
-            n_images,
-            ..
-        } => {
-            let samples = match split {
-                EvalSplit::Train => "training corpus",
-                EvalSplit::HeldOut => "held-out samples",
-            };
-            let over = match (n_bytes, n_images.zip(*accuracy)) {
-                (None, Some((n, right))) => format!("{n} images, {:.2} % right", 100.0 * right),
-                (None, None) => format!("{} tokens", n_tokens.unwrap_or(0)),
-                (Some(n), _) => format!("{n} bytes"),
-            };
-            let perplexity =
-                perplexity.map_or_else(String::new, |p| format!(", perplexity {p:.3}"));
-            format!("step {step:>6}  {samples}: loss {loss:.5}{perplexity} over {over}")
-        }
-        Metric::Sample { prompt, text, .. } => {
-            let text = format!("{prompt}{text}");
-            let lines = text.lines().map(|line| format!("        | {line}"));
-            lines.collect::<Vec<_>>().join("\n")
-        }
-    }
-}
-
-/// Says why the CPU device runs where `auto` would rather have had a GPU.
-fn why_cpu(ctx: &Context) -> String {
-    let why = ctx.is_cpu().then(why_no_gpu).flatten();
-    why.map_or_else(String::new, |why| format!(" (no Vulkan GPU: {why})"))
-}
-
-/// 3323392 as 3,323,392.
-fn with_commas(number: usize) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
-    groups.join(",")
 }
