@@ -1,5 +1,5 @@
-//! Chat templates against `transformers`: snippets of every feature of Jinja, and templates in the shapes of well-known
-//! models.
+//! Chat templates against `transformers`: snippets of every feature of Jinja, and whole templates with the tokens of
+//! well-known models.
 
 use std::collections::BTreeMap;
 
@@ -70,26 +70,57 @@ fn every_feature_of_jinja_gives_the_text_of_transformers() {
 struct Shapes {
     talks: BTreeMap<String, Vec<Message>>,
     extras: BTreeMap<String, Names>,
+    /// Template, conversation, the texts of its `{% generation %}` blocks.
+    masks: Vec<(String, String, Vec<String>)>,
     /// Template, conversation, other names, whether an answer begins, text.
     cases: Vec<(String, String, String, bool, Option<String>)>,
 }
 
+fn shapes() -> Shapes {
+    serde_json::from_str(include_str!("fixtures/chat_shapes.json")).expect("a fixture")
+}
+
+fn shape(name: &str) -> Result<ChatTemplate> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat_shapes");
+    let source = std::fs::read_to_string(format!("{folder}/{name}.jinja")).expect("a template");
+    ChatTemplate::new(&source, "<s>", "</s>")?.dated("2025-03-09 14:05:07")
+}
+
 #[test]
 fn templates_in_the_shapes_of_models_give_the_text_of_transformers() -> Result<()> {
-    let shapes: Shapes =
-        serde_json::from_str(include_str!("fixtures/chat_shapes.json")).expect("a fixture");
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat_shapes");
-    let mut names = Vec::new();
+    let shapes = shapes();
+    let (mut names, mut wrong) = (Vec::new(), Vec::new());
     for (name, talk, extra, prompt, text) in shapes.cases {
-        let source = std::fs::read_to_string(format!("{folder}/{name}.jinja")).expect("a template");
-        let template = ChatTemplate::new(&source, "<s>", "</s>")?.dated("2025-03-09 14:05:07")?;
         let mut input = shapes.extras[&extra].clone().input(prompt);
         input.messages = shapes.talks[&talk].clone();
-        let found = template.render_input(&input).ok();
-        assert_eq!(found, text, "{name}, {talk}, {extra}, {prompt}");
+        let found = shape(&name)?.render_input(&input);
+        if found.as_ref().ok() != text.as_ref() {
+            wrong.push(format!(
+                "{name}, {talk}, {extra}, {prompt}: {found:?}, expected {text:?}"
+            ));
+        }
         names.push(name);
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     names.dedup();
     assert_eq!(names.len(), 19);
+    Ok(())
+}
+
+#[test]
+fn generation_blocks_are_the_answers_that_transformers_masks() -> Result<()> {
+    let shapes = shapes();
+    assert!(!shapes.masks.is_empty());
+    for (name, talk, masked) in shapes.masks {
+        let found = shape(&name)?.render_for_training(&shapes.talks[&talk]);
+        let place = format!("{name}, {talk}");
+        match found {
+            Ok((text, answers)) => {
+                let found: Vec<&str> = answers.into_iter().map(|range| &text[range]).collect();
+                assert_eq!(found, masked, "{place}");
+            }
+            Err(error) => panic!("{place}: {error}"),
+        }
+    }
     Ok(())
 }

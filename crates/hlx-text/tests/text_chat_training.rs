@@ -93,13 +93,11 @@ fn templates_that_shorten_earlier_answers_are_trained_on_without_an_edit() -> Re
     for (name, talk, expected) in cases {
         assert_eq!(trained(name, &talk)?, expected, "{name}");
     }
-    // R1's template whose prompt is the head of an answer alone.
-    let source = "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}{% else %}<a>\
-                  {{ m.content.split('</think>')[-1] }}<end>{% endif %}{% endfor %}\
-                  {% if add_generation_prompt %}<a>{% endif %}";
-    let (text, answers) = ChatTemplate::new(source, "", "")?.render_for_training(&thoughtful())?;
-    let found: Vec<&str> = answers.into_iter().map(|range| &text[range]).collect();
-    assert_eq!(found, ["\n\nfirst<end>", "\n\nsecond<end>"]);
+    // The prompt is the head of an answer alone, which the thought is left out of.
+    assert_eq!(
+        trained("r1_plain", &thoughtful())?,
+        ["first</s>", "second</s>"]
+    );
     Ok(())
 }
 
@@ -123,7 +121,6 @@ fn calls_of_tools_are_trained_on_as_they_stand_before_their_results() -> Result<
 fn templates_that_are_trained_on_as_before() -> Result<()> {
     let cases = [
         ("chatml", "first<|im_end|>\n", "second<|im_end|>\n"),
-        ("smollm2", "first<|im_end|>\n", "second<|im_end|>\n"),
         ("qwen2_5", "first<|im_end|>\n", "second<|im_end|>\n"),
         ("hermes", "first<|im_end|>\n", "second<|im_end|>\n"),
         ("llama2", " first </s>", " second </s>"),
