@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::args::{Args, integer, text, truth};
+use super::collections::Key;
 use super::error::{Result, fault};
 use super::eval::Machine;
 use super::filters::{self, by_path, sort_by_keys, without_case};
@@ -11,7 +12,7 @@ use super::objects::Group;
 use super::ops::{equal, order};
 use super::print;
 use super::tests;
-use super::value::{Key, Value};
+use super::value::Value;
 
 /// Arguments that `map`, `select` and the like hand on.
 const MAX_ARGUMENTS: usize = 16;

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use super::args::{Args, integer, text};
 use super::bounds::MAX_RANGE;
+use super::collections::List;
 use super::error::{Result, fault};
 use super::eval::Machine;
 use super::objects::Counter;
-use super::value::{List, Names, Value, lock};
+use super::value::{Names, Value, lock};
 
 impl Machine<'_> {
     /// Calls a function of the engine.

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use super::bounds::{Fuel, MAX_TEXT_BYTES, check_width};
+use super::collections::Map;
 use super::error::{Error, Result, fault};
 use super::print;
-use super::value::{Map, Value};
+use super::value::Value;
 
 /// How JSON is laid out.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod attributes;
 mod bounds;
 mod braces;
 mod chars;
+mod collections;
 mod data;
 mod date;
 mod error;
@@ -28,6 +29,7 @@ mod numbers;
 mod objects;
 mod ops;
 mod parser;
+mod parser_atoms;
 mod parser_statements;
 mod percent;
 mod print;
@@ -42,9 +44,10 @@ mod value;
 
 use std::sync::Arc;
 
+pub(crate) use collections::{List, Map};
 pub(crate) use date::Date;
 pub(crate) use error::{Error, Result};
-pub(crate) use value::{List, Map, Value};
+pub(crate) use value::Value;
 
 use ast::Stmt;
 use bounds::Fuel;

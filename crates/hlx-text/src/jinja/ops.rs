@@ -336,7 +336,7 @@ pub(crate) fn contains(fuel: &mut Fuel, container: &Value, item: &Value) -> Resu
             )),
         },
         Value::Map(map) | Value::View(View::Keys, map) => {
-            match super::value::Key::of(item).is_some() || item.is_undefined() {
+            match super::collections::Key::of(item).is_some() || item.is_undefined() {
                 true => Ok(map.get(item).is_some()),
                 false => Err(fault!("{} cannot be the key of a map", item.type_name())),
             }
