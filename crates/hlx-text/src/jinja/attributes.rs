@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::bounds::{Fuel, shown};
 use super::error::{Result, fault};
 use super::names;
 use super::value::{Value, lock};
@@ -24,13 +25,18 @@ pub(crate) fn attribute(value: &Value, name: &Arc<str>) -> Result<Value> {
 
 fn missing(value: &Value, name: &str) -> Value {
     Value::undefined(format!(
-        "undefined: {} has no attribute `{name}`",
-        value.type_name()
+        "undefined: {} has no attribute `{}`",
+        value.type_name(),
+        shown(name)
     ))
 }
 
 /// `value[key]`
-pub(crate) fn item(value: &Value, key: &Value) -> Result<Value> {
+pub(crate) fn item(fuel: &mut Fuel, value: &Value, key: &Value) -> Result<Value> {
+    fuel.walk(key.size())?;
+    if let Value::Text(..) = value {
+        fuel.walk(value.size())?;
+    }
     if let Value::Undefined(reason) = value {
         return Err(fault!("{reason}"));
     }
@@ -40,11 +46,14 @@ pub(crate) fn item(value: &Value, key: &Value) -> Result<Value> {
     if let Value::Text(name, _) = key {
         return Ok(own(value, name)?.unwrap_or_else(|| missing(value, name)));
     }
-    let mut shown = String::new();
-    super::print::push_repr(&mut shown, key).unwrap_or_default();
+    let mut key_text = String::new();
+    if key.size().elements < 16 {
+        super::print::push_repr(&mut key_text, key).unwrap_or_default();
+    }
     Ok(Value::undefined(format!(
-        "undefined: {} has no element {shown}",
-        value.type_name()
+        "undefined: {} has no element {}",
+        value.type_name(),
+        shown(&key_text)
     )))
 }
 
@@ -79,7 +88,7 @@ pub(crate) fn element(value: &Value, key: &Value) -> Result<Option<Value>> {
 /// What Python's type of a value has under a name: a method, or an attribute.
 fn own(value: &Value, name: &Arc<str>) -> Result<Option<Value>> {
     if name.starts_with("__") && name.ends_with("__") {
-        let reason = format!("access to the attribute `{name}` is unsafe");
+        let reason = format!("access to the attribute `{}` is unsafe", shown(name));
         return Ok(Some(Value::undefined(reason)));
     }
     if names::methods(value).contains(&&**name) {
@@ -136,11 +145,7 @@ fn own(value: &Value, name: &Arc<str>) -> Result<Option<Value>> {
 }
 
 /// `value[start:stop:step]`
-pub(crate) fn slice(
-    fuel: &mut super::bounds::Fuel,
-    value: &Value,
-    bounds: [Value; 3],
-) -> Result<Value> {
+pub(crate) fn slice(fuel: &mut Fuel, value: &Value, bounds: [Value; 3]) -> Result<Value> {
     let number = |value: &Value| match value {
         Value::None => Ok(None),
         value => match value.as_int() {
@@ -172,12 +177,16 @@ pub(crate) fn slice(
     let (first, last) = if step > 0 { (0, n) } else { (n - 1, -1) };
     let (start, stop) = (place(start, first), place(stop, last));
     if let Value::Range(from, _, by) = value {
-        return Ok(Value::Range(from + start * by, from + stop * by, by * step));
+        let far = || fault!("a slice has a step beyond 63 bits");
+        let step = by.checked_mul(step).ok_or_else(far)?;
+        if step.unsigned_abs() > 1 << 62 {
+            return Err(far());
+        }
+        return Ok(Value::Range(from + start * by, from + stop * by, step));
     }
     let places = Value::Range(start, stop, step.clamp(-n - 1, n + 1));
     fuel.walk(value.size())?;
-    fuel.elements(places.length().unwrap_or(0) / 8)?;
-    let places = places.items()?;
+    let places = places.items(fuel)?;
     let places = places
         .iter()
         .filter_map(Value::as_int)

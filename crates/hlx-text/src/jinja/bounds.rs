@@ -12,6 +12,12 @@ pub(crate) const MAX_BLOCKS: usize = 100;
 pub(crate) const MAX_ELEMENTS: usize = 1 << 17;
 /// Bytes of text that a value may have, and that a template may write.
 pub(crate) const MAX_TEXT_BYTES: usize = 16 << 20;
+/// Brackets, calls and choices of an expression that may lie within each other.
+pub(crate) const MAX_BRACKETS: usize = 100;
+/// Parameters that a macro may have.
+pub(crate) const MAX_PARAMETERS: usize = 100;
+/// Names that a namespace may have.
+pub(crate) const MAX_NAMES: usize = 1000;
 /// Lists and maps that may lie within each other.
 pub(crate) const MAX_DEPTH: usize = 100;
 /// Blanks of an indentation, and characters that a format may fill up to.
@@ -24,12 +30,18 @@ pub(crate) const FUEL: u64 = 5_000_000;
 pub(crate) const MAX_RECURSION: usize = 650;
 /// What a macro, or a loop that calls itself, counts of these.
 pub(crate) const RECURSION_OF_A_MACRO: usize = 8;
+/// Steps of making a macro, or the body of a `call` block.
+pub(crate) const STEPS_OF_A_MACRO: usize = 16;
 /// Bytes of text that are made, or elements that are copied, for one step.
 const BYTES_A_STEP: usize = 64;
 const ELEMENTS_A_STEP: usize = 2;
 /// Bytes and elements that are compared or measured for one step.
 const COMPARED_BYTES_A_STEP: usize = 4096;
 const COMPARED_ELEMENTS_A_STEP: usize = 8;
+/// Names that are looked through for one step.
+const NAMES_A_STEP: usize = 64;
+/// Characters of a name or a key that an error shows.
+const SHOWN: usize = 60;
 
 /// How large a value is where it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -91,12 +103,18 @@ impl Fuel {
 
     /// Takes steps for a text of so many bytes, before it is made.
     pub fn text(&mut self, what: &str, bytes: usize) -> Result<()> {
-        if bytes > MAX_TEXT_BYTES {
-            return Err(fault!(
-                "{what}: the text would have {bytes} bytes; at most {MAX_TEXT_BYTES} are made"
-            ));
-        }
+        self.fits(what, bytes)?;
         self.take(bytes / BYTES_A_STEP)
+    }
+
+    /// Refuses a text of more bytes than a value may have.
+    pub fn fits(&self, what: &str, bytes: usize) -> Result<()> {
+        match bytes > MAX_TEXT_BYTES {
+            true => Err(fault!(
+                "{what}: the text would have {bytes} bytes; at most {MAX_TEXT_BYTES} are made"
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Takes steps for a list of so many elements, before it is made.
@@ -107,10 +125,29 @@ impl Fuel {
         self.take(n / ELEMENTS_A_STEP)
     }
 
+    /// Takes steps for looking through names.
+    pub fn names(&mut self, n: usize) -> Result<()> {
+        self.take(n / NAMES_A_STEP)
+    }
+
+    /// Takes steps for going through so many elements, which are at hand.
+    pub fn pass(&mut self, n: usize) -> Result<()> {
+        self.take(n / COMPARED_ELEMENTS_A_STEP)
+    }
+
     /// Takes steps for walking over a value.
     pub fn walk(&mut self, size: Size) -> Result<()> {
         self.take(size.elements / COMPARED_ELEMENTS_A_STEP + size.bytes / COMPARED_BYTES_A_STEP)
     }
+}
+
+/// The beginning of a text, for an error.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push_str("..");
+    }
+    shown
 }
 
 /// Refuses a width that is too large.

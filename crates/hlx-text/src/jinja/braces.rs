@@ -65,6 +65,7 @@ fn field(
         None => (name, None),
     };
     let value = found(name, args, next)?;
+    fuel.take(1)?;
     fuel.text("format", value.size().bytes)?;
     fuel.walk(value.size())?;
     let value = match conversion {
@@ -78,10 +79,7 @@ fn field(
         Some(other) => return Err(fault!("format: unknown conversion `!{other}`")),
     };
     text.push_str(&formatted(&value, spec)?);
-    match text.len() > super::bounds::MAX_TEXT_BYTES {
-        true => Err(fault!("format: the text has too many bytes")),
-        false => Ok(()),
-    }
+    fuel.fits("format", text.len())
 }
 
 /// The value of `0[key]`, `name` or an empty name.

@@ -131,11 +131,22 @@ fn push_lower(lower: &mut String, text: &str, at: usize, char: char) {
     if char != 'Σ' {
         return lower.extend(char.to_lowercase());
     }
-    let whole = text[..at + char.len_utf8()].to_lowercase();
-    let next = text[at + char.len_utf8()..].chars();
-    let follows = next
-        .clone()
-        .find(|char| !['\'', '.', ':', '\u{ad}'].contains(char));
-    let is_end = whole.ends_with('ς') && !follows.is_some_and(is_cased);
-    lower.push(if is_end { 'ς' } else { 'σ' });
+    // What decides is the next letter on each side. Texts of nothing but points and accents are not read to their end.
+    let is_plain = |char: &char| char.is_alphanumeric() && !('\u{2b0}'..='\u{36f}').contains(char);
+    let up_to = |chars: &mut dyn Iterator<Item = char>| {
+        let mut n = 0;
+        for char in chars.take(64) {
+            n += char.len_utf8();
+            if is_plain(&char) {
+                break;
+            }
+        }
+        n
+    };
+    let end = at + char.len_utf8();
+    let before = at - up_to(&mut text[..at].chars().rev());
+    let behind = end + up_to(&mut text[end..].chars());
+    let whole = text[before..behind].to_lowercase();
+    let place = text[before..at].to_lowercase().len();
+    lower.extend(whole[place..].chars().next());
 }

@@ -38,6 +38,8 @@ impl List {
 /// Refuses what changes its size.
 fn check_part(value: &Value) -> Result<()> {
     match value {
+        // A method that was not called holds its value.
+        Value::Method(method) => check_part(&method.0),
         Value::Namespace(_) | Value::Loop(_) | Value::Counter(_) => Err(fault!(
             "a list, a map or a namespace cannot hold a namespace or `loop`"
         )),
@@ -85,6 +87,19 @@ impl Key {
             }
             _ => return None,
         })
+    }
+
+    /// Whether it is the key of a value; long tuples are not made keys for it.
+    fn is_of(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text(key), Value::Text(text, _)) => key == text,
+            (Self::Tuple(keys), Value::Tuple(list)) => {
+                let mut pairs = keys.iter().zip(&list.items);
+                keys.len() == list.items.len() && pairs.all(|(key, item)| key.is_of(item))
+            }
+            (Self::Text(_) | Self::Tuple(_), _) | (_, Value::Text(..) | Value::Tuple(_)) => false,
+            (key, value) => Self::of(value).as_ref() == Some(key),
+        }
     }
 }
 
@@ -135,7 +150,7 @@ impl Map {
 
     fn place(&self, key: &Key) -> Option<usize> {
         let mut pairs = self.pairs.iter();
-        pairs.position(|(other, _)| Key::of(other).as_ref() == Some(key))
+        pairs.position(|(other, _)| key.is_of(other))
     }
 
     /// The value of a key.

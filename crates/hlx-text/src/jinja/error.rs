@@ -5,6 +5,9 @@ use std::fmt;
 /// The result of a part of the engine.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Characters that an error has: a template may raise any text, and any name may be unknown.
+const MAX_CHARS: usize = 500;
+
 /// An error of a template.
 #[derive(Debug)]
 pub(crate) struct Error {
@@ -15,8 +18,13 @@ pub(crate) struct Error {
 impl Error {
     /// An error whose line is not known yet.
     pub fn new(message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if let Some((end, _)) = message.char_indices().nth(MAX_CHARS) {
+            message.truncate(end);
+            message.push_str("..");
+        }
         Self {
-            message: message.into(),
+            message,
             line: None,
         }
     }

@@ -8,7 +8,7 @@ use super::attributes;
 use super::bounds::{Fuel, MAX_RECURSION};
 use super::date::Date;
 use super::error::{Error, Result, fault};
-use super::ops::{binary, compare, missing};
+use super::ops::{binary, compare, large, missing};
 use super::print;
 use super::scopes::Scopes;
 use super::value::{Value, lock};
@@ -36,7 +36,7 @@ impl Machine<'_> {
             Expr::Const(value) => return Ok(value.clone()),
             Expr::Name(name) => {
                 self.fuel.take(1)?;
-                return Ok(self.name(name));
+                return self.name(name);
             }
             _ => {}
         }
@@ -53,30 +53,34 @@ impl Machine<'_> {
     }
 
     /// The value of a name.
-    pub fn name(&self, name: &Arc<str>) -> Value {
-        if let Some(value) = self.scopes.get(name) {
-            return value;
+    pub fn name(&mut self, name: &Arc<str>) -> Result<Value> {
+        let (value, n_names) = self.scopes.get(name);
+        self.fuel.names(n_names)?;
+        if let Some(value) = value {
+            return Ok(value);
         }
-        match names::FUNCTIONS.iter().find(|other| **other == &**name) {
-            Some(function) => Value::Function(function),
-            // The template itself, whose blocks HLX does not know.
-            None if &**name == "self" => Value::Function("self"),
-            None => Value::undefined(format!("undefined: `{name}` is not defined")),
-        }
+        Ok(
+            match names::FUNCTIONS.iter().find(|other| **other == &**name) {
+                Some(function) => Value::Function(function),
+                // The template itself, whose blocks HLX does not know.
+                None if &**name == "self" => Value::Function("self"),
+                None => Value::undefined(format!("undefined: `{name}` is not defined")),
+            },
+        )
     }
 
     #[inline(never)]
     fn inner(&mut self, expression: &Expr) -> Result<Value> {
         match expression {
             Expr::Const(value) => Ok(value.clone()),
-            Expr::Name(name) => Ok(self.name(name)),
+            Expr::Name(name) => self.name(name),
             Expr::Attr(value, name) => {
                 let value = self.eval(value)?;
                 attributes::attribute(&value, name)
             }
             Expr::Item(parts) => {
                 let (value, key) = (self.eval(&parts.0)?, self.eval(&parts.1)?);
-                attributes::item(&value, &key)
+                attributes::item(&mut self.fuel, &value, &key)
             }
             Expr::Slice(parts) => self.slice(&parts.0, &parts.1),
             Expr::Call(call) => self.call(call).map_err(|error| error.at(call.line)),
@@ -140,6 +144,7 @@ impl Machine<'_> {
             Expr::List(parts) => Value::list(self.all(parts)?),
             Expr::Tuple(parts) => Value::tuple(self.all(parts)?),
             Expr::Map(parts) => {
+                self.fuel.take(parts.len())?;
                 let mut pairs = Vec::with_capacity(parts.len());
                 for (key, value) in parts {
                     pairs.push((self.eval(key)?, self.eval(value)?));
@@ -159,7 +164,8 @@ impl Machine<'_> {
         let value = self.eval(value)?;
         match (&value, value.as_int()) {
             (Value::Float(number), _) => Ok(Value::Float(if negative { -number } else { *number })),
-            (_, Some(number)) => Ok(Value::Int(if negative { -number } else { number })),
+            (_, Some(number)) if !negative => Ok(Value::Int(number)),
+            (_, Some(number)) => number.checked_neg().map(Value::Int).ok_or_else(large),
             (Value::Undefined(_), _) => Err(missing(&value)),
             _ => Err(fault!("{} has no sign", value.type_name())),
         }
@@ -207,6 +213,9 @@ impl Machine<'_> {
             positional: self.all(&arguments.positional)?,
             named: Vec::with_capacity(arguments.named.len()),
         };
+        // Each name is compared with those before.
+        let n_named = arguments.named.len();
+        self.fuel.names(n_named.saturating_mul(n_named))?;
         for (name, value) in &arguments.named {
             if args.named(name).is_some() {
                 return Err(fault!("the argument `{name}` is stated twice"));
@@ -215,7 +224,8 @@ impl Machine<'_> {
             args.named.push((name.clone(), value));
         }
         if let Some(list) = &arguments.list {
-            let items = self.eval(list)?.items()?;
+            let items = self.eval(list)?;
+            let items = items.items(&mut self.fuel)?;
             self.fuel.elements(items.len())?;
             args.positional.extend(items);
         }

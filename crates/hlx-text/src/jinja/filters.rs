@@ -2,13 +2,13 @@
 
 use super::args::{Args, integer, text, truth};
 use super::attributes;
-use super::bounds::check_width;
+use super::bounds::{Fuel, check_width};
 use super::error::{Result, fault};
 use super::eval::Machine;
 use super::json::{Layout, dumps};
 use super::text_methods::{self, any_text};
 use super::value::Value;
-use super::{chars, filters_lists, filters_numbers, filters_texts, names, ops, percent};
+use super::{chars, filters_lists, filters_numbers, filters_texts, names, percent};
 
 /// Applies a filter.
 pub(crate) fn apply(
@@ -21,7 +21,7 @@ pub(crate) fn apply(
         return Err(fault!("the filter `{name}` is not known to HLX"));
     }
     if !names::FILTERS.contains(&name) {
-        return Err(fault!("unknown filter `{name}`"));
+        return Err(fault!("unknown filter `{}`", super::bounds::shown(name)));
     }
     match name {
         "default" | "d" => {
@@ -41,6 +41,9 @@ pub(crate) fn apply(
         }
         "length" | "count" => {
             let [] = args.bind(name, [])?;
+            if let Value::Text(..) = value {
+                machine.fuel.walk(value.size())?;
+            }
             match value.length() {
                 Some(length) => Ok(Value::Int(length as i128)),
                 None => Err(fault!("{name}: {} has no length", value.type_name())),
@@ -88,7 +91,7 @@ fn texts(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> R
     let made = match name {
         "trim" => {
             let [chars] = args.bind(name, ["chars"])?;
-            text_methods::strip(&this, chars.as_ref(), true, true)?
+            text_methods::strip(fuel, &this, chars.as_ref(), true, true)?
         }
         "center" => {
             let [width] = args.bind(name, ["width"])?;
@@ -151,6 +154,7 @@ fn texts(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> R
 
 /// What `make_attrgetter` of Jinja reads: elements by a path with dots, whose numbers are places.
 pub(crate) fn by_path(
+    fuel: &mut Fuel,
     value: &Value,
     path: Option<&Value>,
     default: Option<&Value>,
@@ -159,6 +163,7 @@ pub(crate) fn by_path(
     let parts: Vec<Value> = match path {
         None | Some(Value::None) => Vec::new(),
         Some(Value::Text(path, _)) => {
+            check_width("attribute", path.len())?;
             let part = |part: &str| match part.parse::<u32>() {
                 Ok(at) if !part.starts_with('+') => Value::Int(i128::from(at)),
                 _ => Value::text(part),
@@ -167,8 +172,9 @@ pub(crate) fn by_path(
         }
         Some(place) => vec![place.clone()],
     };
+    fuel.take(parts.len())?;
     for part in parts {
-        found = attributes::item(&found, &part)?;
+        found = attributes::item(fuel, &found, &part)?;
         if let (true, Some(default)) = (found.is_undefined(), default) {
             found = default.clone();
         }
@@ -177,41 +183,12 @@ pub(crate) fn by_path(
 }
 
 /// A key without its case.
-pub(crate) fn without_case(value: Value, case_sensitive: bool) -> Value {
+pub(crate) fn without_case(fuel: &mut Fuel, value: Value, case_sensitive: bool) -> Result<Value> {
     match &value {
-        Value::Text(text, _) if !case_sensitive => Value::text(text.to_lowercase()),
-        _ => value,
-    }
-}
-
-/// Sorts by keys that have an order.
-///
-/// # Errors
-/// Keys that have none.
-pub(crate) fn sort_by_keys(
-    machine: &mut Machine<'_>,
-    keyed: &mut [(Value, Value)],
-    reverse: bool,
-) -> Result<()> {
-    let mut failed = None;
-    let n = keyed.len();
-    machine.fuel.take(n * (n.max(2).ilog2() as usize) / 8)?;
-    let bytes: usize = keyed.iter().map(|(key, _)| key.size().bytes).sum();
-    machine
-        .fuel
-        .take(bytes.saturating_mul(n.max(2).ilog2() as usize) / 4096)?;
-    keyed.sort_by(|(a, _), (b, _)| {
-        let (a, b) = if reverse { (b, a) } else { (a, b) };
-        match ops::order(a, b) {
-            Ok(order) => order.unwrap_or(std::cmp::Ordering::Equal),
-            Err(error) => {
-                failed.get_or_insert(error);
-                std::cmp::Ordering::Equal
-            }
+        Value::Text(text, _) if !case_sensitive => {
+            fuel.text("a key", text.len())?;
+            Ok(Value::text(text.to_lowercase()))
         }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(()),
+        _ => Ok(value),
     }
 }

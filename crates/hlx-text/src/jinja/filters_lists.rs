@@ -4,14 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::args::{Args, integer, text, truth};
+use super::bounds::{Fuel, check_width};
 use super::collections::Key;
 use super::error::{Result, fault};
 use super::eval::Machine;
-use super::filters::{self, by_path, sort_by_keys, without_case};
+use super::filters::{self, by_path, without_case};
 use super::objects::Group;
 use super::ops::{equal, order};
-use super::print;
+use super::sorting::sorted_by_keys;
 use super::tests;
+use super::text_methods::any_text;
 use super::value::Value;
 
 /// Arguments that `map`, `select` and the like hand on.
@@ -24,12 +26,15 @@ pub(crate) fn apply(
     value: &Value,
     args: Args,
 ) -> Result<Value> {
+    if let "first" | "last" = name {
+        return end_of(machine, name, value, &args);
+    }
     machine.fuel.walk(value.size())?;
     match name {
-        "first" | "last" => end_of(name, value, &args),
         "list" => {
             let [] = args.bind(name, [])?;
-            made(machine, value.items()?, Value::list)
+            let items = value.items(&mut machine.fuel)?;
+            made(machine, items, Value::list)
         }
         "reverse" => {
             let [] = args.bind(name, [])?;
@@ -39,7 +44,9 @@ pub(crate) fn apply(
             let [] = args.bind(name, [])?;
             let items = match value {
                 Value::Undefined(_) => Vec::new(),
-                Value::Map(map) => Value::View(super::value::View::Items, map.clone()).items()?,
+                Value::Map(map) => {
+                    Value::View(super::value::View::Items, map.clone()).items(&mut machine.fuel)?
+                }
                 other => {
                     return Err(fault!(
                         "items: a map is expected, not {}",
@@ -54,7 +61,7 @@ pub(crate) fn apply(
         "select" | "reject" | "selectattr" | "rejectattr" => select(machine, name, value, &args),
         "sort" | "dictsort" => sort(machine, name, value, &args),
         "unique" => unique(machine, value, &args),
-        "min" | "max" => extreme(name, value, &args),
+        "min" | "max" => extreme(machine, name, value, &args),
         "groupby" => group_by(machine, value, &args),
         _ => pieces(machine, name, value, &args),
     }
@@ -70,15 +77,25 @@ fn made(
     make(items)
 }
 
-fn end_of(name: &str, value: &Value, args: &Args) -> Result<Value> {
+fn end_of(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Result<Value> {
     let [] = args.bind(name, [])?;
     let found = match (name, value) {
         ("first", Value::Iterator(iter)) => iter.next(),
-        ("first", value) => value.items()?.into_iter().next(),
+        ("first", Value::List(list) | Value::Tuple(list)) => list.items.first().cloned(),
+        (_, Value::List(list) | Value::Tuple(list)) => list.items.last().cloned(),
+        (_, Value::Text(text, safe)) => {
+            let mut chars = text.chars();
+            let char = match name {
+                "first" => chars.next(),
+                _ => chars.next_back(),
+            };
+            char.map(|char| Value::Text(char.to_string().into(), *safe))
+        }
+        ("first", value) => value.items(&mut machine.fuel)?.into_iter().next(),
         (_, Value::Iterator(_)) => {
             return Err(fault!("last: a generator has no end; use `list` before"));
         }
-        (_, value) => value.items()?.pop(),
+        (_, value) => value.items(&mut machine.fuel)?.pop(),
     };
     Ok(found.unwrap_or_else(|| Value::undefined(format!("undefined: there is no {name} item"))))
 }
@@ -91,7 +108,7 @@ fn reverse(machine: &mut Machine<'_>, value: &Value) -> Result<Value> {
             *safe,
         ));
     }
-    let mut items = value.items()?;
+    let mut items = value.items(&mut machine.fuel)?;
     items.reverse();
     // Python reverses what has an order without making a list of it.
     match value {
@@ -103,17 +120,17 @@ fn reverse(machine: &mut Machine<'_>, value: &Value) -> Result<Value> {
 fn join(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value> {
     let [separator, attribute] = args.bind("join", ["d", "attribute"])?;
     let separator = match &separator {
-        Some(separator) => print::string(separator)?,
-        None => String::new(),
+        Some(separator) => any_text(&mut machine.fuel, separator)?,
+        None => "".into(),
     };
-    let items = value.items()?;
+    let items = value.items(&mut machine.fuel)?;
     machine
         .fuel
         .text("join", items.len().saturating_mul(separator.len()))?;
     let mut text = String::new();
     for (at, item) in items.iter().enumerate() {
         text.push_str(if at > 0 { &separator } else { "" });
-        let item = by_path(item, attribute.as_ref(), None)?;
+        let item = by_path(&mut machine.fuel, item, attribute.as_ref(), None)?;
         machine.fuel.text("join", item.size().bytes)?;
         machine.push_printed(&mut text, &item)?;
         if text.len() > super::bounds::MAX_TEXT_BYTES {
@@ -138,8 +155,13 @@ fn map(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value> {
     if args.positional.is_empty() && args.named("attribute").is_some() {
         let [attribute, default] = args.bind("map", ["attribute", "default"])?;
         let default = default.filter(|default| !matches!(default, Value::None));
-        for item in value.items()? {
-            mapped.push(by_path(&item, attribute.as_ref(), default.as_ref())?);
+        for item in value.items(&mut machine.fuel)? {
+            mapped.push(by_path(
+                &mut machine.fuel,
+                &item,
+                attribute.as_ref(),
+                default.as_ref(),
+            )?);
         }
         return made(machine, mapped, Value::iterator);
     }
@@ -150,7 +172,7 @@ fn map(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value> {
     };
     let name = text("map", Some(name))?;
     let rest = args.behind_first();
-    for item in value.items()? {
+    for item in value.items(&mut machine.fuel)? {
         machine.fuel.take(1)?;
         mapped.push(filters::apply(machine, &name, item, rest.clone())?);
     }
@@ -175,9 +197,9 @@ fn select(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> 
     let rest = rest.behind_first();
     let wanted = name.starts_with("select");
     let mut kept = Vec::new();
-    for item in value.items()? {
+    for item in value.items(&mut machine.fuel)? {
         machine.fuel.take(1)?;
-        let tested = by_path(&item, attribute.as_ref(), None)?;
+        let tested = by_path(&mut machine.fuel, &item, attribute.as_ref(), None)?;
         let holds = match &test {
             Some(test) => tests::holds(&mut machine.fuel, test, &tested, &rest)?,
             None => tested.truth(),
@@ -190,29 +212,35 @@ fn select(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> 
 }
 
 /// Keys for a sort: one, or several between commas.
-fn sort_key(item: &Value, attribute: Option<&Value>, case_sensitive: bool) -> Result<Value> {
+fn sort_key(
+    fuel: &mut Fuel,
+    item: &Value,
+    attribute: Option<&Value>,
+    case_sensitive: bool,
+) -> Result<Value> {
     let paths: Vec<Option<Value>> = match attribute {
-        Some(Value::Text(paths, _)) => paths
-            .split(',')
-            .map(|path| Some(Value::text(path)))
-            .collect(),
+        Some(Value::Text(paths, _)) => {
+            check_width("attribute", paths.len())?;
+            let paths = paths.split(',');
+            paths.map(|path| Some(Value::text(path))).collect()
+        }
         other => vec![other.cloned()],
     };
     let keys = paths.iter().map(|path| {
-        let key = by_path(item, path.as_ref(), None)?;
-        Ok(without_case(key, case_sensitive))
+        let key = by_path(fuel, item, path.as_ref(), None)?;
+        without_case(fuel, key, case_sensitive)
     });
     Value::list(keys.collect::<Result<_>>()?)
 }
 
 fn sort(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Result<Value> {
-    let (mut keyed, reverse) = match name {
+    let (keyed, reverse) = match name {
         "sort" => {
             let names = ["reverse", "case_sensitive", "attribute"];
             let [reverse, case, attribute] = args.bind(name, names)?;
             let case = truth(case.as_ref(), false);
-            let keyed = value.items()?.into_iter().map(|item| {
-                let key = sort_key(&item, attribute.as_ref(), case)?;
+            let keyed = value.items(&mut machine.fuel)?.into_iter().map(|item| {
+                let key = sort_key(&mut machine.fuel, &item, attribute.as_ref(), case)?;
                 Ok((key, item))
             });
             (keyed.collect::<Result<Vec<_>>>()?, reverse)
@@ -235,12 +263,12 @@ fn sort(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Re
             let keyed = map.pairs.iter().map(|(key, value)| {
                 let by = if place == 0 { key } else { value };
                 let pair = Value::tuple(vec![key.clone(), value.clone()])?;
-                Ok((without_case(by.clone(), case), pair))
+                Ok((without_case(&mut machine.fuel, by.clone(), case)?, pair))
             });
             (keyed.collect::<Result<Vec<_>>>()?, reverse)
         }
     };
-    sort_by_keys(machine, &mut keyed, truth(reverse.as_ref(), false))?;
+    let keyed = sorted_by_keys(&mut machine.fuel, keyed, truth(reverse.as_ref(), false))?;
     made(
         machine,
         keyed.into_iter().map(|(_, item)| item).collect(),
@@ -252,8 +280,9 @@ fn unique(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value
     let [case, attribute] = args.bind("unique", ["case_sensitive", "attribute"])?;
     let case = truth(case.as_ref(), false);
     let (mut seen, mut kept) = (HashSet::new(), Vec::new());
-    for item in value.items()? {
-        let found = without_case(by_path(&item, attribute.as_ref(), None)?, case);
+    for item in value.items(&mut machine.fuel)? {
+        let found = by_path(&mut machine.fuel, &item, attribute.as_ref(), None)?;
+        let found = without_case(&mut machine.fuel, found, case)?;
         let key = Key::of(&found);
         let key = key.ok_or_else(|| fault!("unique: {} cannot be a key", found.type_name()))?;
         if seen.insert(key) {
@@ -263,7 +292,7 @@ fn unique(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value
     made(machine, kept, Value::iterator)
 }
 
-fn extreme(name: &str, value: &Value, args: &Args) -> Result<Value> {
+fn extreme(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> Result<Value> {
     let [case, attribute] = args.bind(name, ["case_sensitive", "attribute"])?;
     let case = truth(case.as_ref(), false);
     let wanted = match name {
@@ -271,8 +300,9 @@ fn extreme(name: &str, value: &Value, args: &Args) -> Result<Value> {
         _ => std::cmp::Ordering::Greater,
     };
     let mut best: Option<(Value, Value)> = None;
-    for item in value.items()? {
-        let key = without_case(by_path(&item, attribute.as_ref(), None)?, case);
+    for item in value.items(&mut machine.fuel)? {
+        let key = by_path(&mut machine.fuel, &item, attribute.as_ref(), None)?;
+        let key = without_case(&mut machine.fuel, key, case)?;
         let is_better = match &best {
             None => true,
             Some((other, _)) => order(&key, other)? == Some(wanted),
@@ -290,12 +320,15 @@ fn group_by(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Val
     let [attribute, default, case] = args.bind("groupby", names)?;
     let attribute = attribute.ok_or_else(|| fault!("groupby: an attribute is needed"))?;
     let case = truth(case.as_ref(), false);
-    let key_of = |item: &Value| by_path(item, Some(&attribute), default.as_ref());
+    let key_of =
+        |fuel: &mut Fuel, item: &Value| by_path(fuel, item, Some(&attribute), default.as_ref());
+    let fuel = &mut machine.fuel;
     let mut keyed = Vec::new();
-    for item in value.items()? {
-        keyed.push((without_case(key_of(&item)?, case), item));
+    for item in value.items(fuel)? {
+        let key = key_of(fuel, &item)?;
+        keyed.push((without_case(fuel, key, case)?, item));
     }
-    sort_by_keys(machine, &mut keyed, false)?;
+    let keyed = sorted_by_keys(fuel, keyed, false)?;
     let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
     for (key, item) in keyed {
         match groups.last_mut() {
@@ -304,9 +337,9 @@ fn group_by(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Val
         }
     }
     let groups = groups.into_iter().map(|(_, items)| {
-        let key = key_of(&items[0])?;
-        let list = Value::list(items)?;
-        Ok(Value::Group(Arc::new(Group { key, list })))
+        let key = key_of(fuel, &items[0])?;
+        let group = Group::new(key, Value::list(items)?)?;
+        Ok(Value::Group(Arc::new(group)))
     });
     let groups = groups.collect::<Result<Vec<_>>>()?;
     made(machine, groups, Value::list)
@@ -325,7 +358,7 @@ fn pieces(machine: &mut Machine<'_>, name: &str, value: &Value, args: &Args) -> 
         .filter(|n| *n > 0);
     let n = n.ok_or_else(|| fault!("{name}: a number from 1 on is needed"))?;
     let fill = fill.filter(|fill| !matches!(fill, Value::None));
-    let items = value.items()?;
+    let items = value.items(&mut machine.fuel)?;
     let filled = fill.is_some() || name == "slice";
     machine
         .fuel

@@ -6,7 +6,7 @@ use super::chars::{is_decimal, is_space};
 use super::error::{Result, fault};
 use super::eval::Machine;
 use super::filters::by_path;
-use super::ops::{binary, missing};
+use super::ops::{binary, large, missing};
 use super::value::Value;
 
 /// Applies a filter.
@@ -24,7 +24,7 @@ pub(crate) fn apply(
             let [] = args.bind(name, [])?;
             match (value, value.as_int()) {
                 (Value::Float(value), _) => Ok(Value::Float(value.abs())),
-                (_, Some(value)) => Ok(Value::Int(value.abs())),
+                (_, Some(value)) => value.checked_abs().map(Value::Int).ok_or_else(large),
                 _ => Err(fault!(
                     "abs: a number is expected, not {}",
                     value.type_name()
@@ -35,10 +35,12 @@ pub(crate) fn apply(
             let [default, base] = args.bind(name, ["default", "base"])?;
             let base = integer(name, base.as_ref())?.unwrap_or(10);
             let default = default.unwrap_or(Value::Int(0));
+            machine.fuel.text(name, value.size().bytes)?;
             whole(value, base, default)
         }
         "float" => {
             let [default] = args.bind(name, ["default"])?;
+            machine.fuel.text(name, value.size().bytes)?;
             let parsed = match value {
                 Value::Text(text, _) => parsed_float(text),
                 value => value.as_float(),
@@ -48,7 +50,10 @@ pub(crate) fn apply(
         }
         "round" => round(value, args),
         "sum" => sum(machine, value, args),
-        _ => file_size(value, args),
+        _ => {
+            machine.fuel.text(name, value.size().bytes)?;
+            file_size(value, args)
+        }
     }
 }
 
@@ -151,11 +156,11 @@ fn round(value: &Value, args: &Args) -> Result<Value> {
         ("common", Some(whole)) => {
             let unit = 10_i128.checked_pow(precision.unsigned_abs());
             let unit = unit.ok_or_else(|| fault!("round: the precision is too large"))?;
-            let below = whole % unit;
-            let rest = if below < 0 { below + unit } else { below };
-            let low = (whole - rest) / unit;
-            let is_up = rest * 2 > unit || (rest * 2 == unit && low % 2 != 0);
-            Ok(Value::Int((low + i128::from(is_up)) * unit))
+            let rest = whole.rem_euclid(unit);
+            let low = whole.div_euclid(unit);
+            let is_up = rest > unit - rest || (rest == unit - rest && low % 2 != 0);
+            let rounded = (low + i128::from(is_up)).checked_mul(unit);
+            rounded.map(Value::Int).ok_or_else(large)
         }
         ("common", None) if number.is_finite() && precision >= 0 => {
             let text = format!("{number:.*}", precision.unsigned_abs() as usize);
@@ -174,8 +179,8 @@ fn sum(machine: &mut Machine<'_>, value: &Value, args: &Args) -> Result<Value> {
     if total.as_str().is_some() {
         return Err(fault!("sum: texts are joined by the filter `join`"));
     }
-    for item in value.items()? {
-        let item = by_path(&item, attribute.as_ref(), None)?;
+    for item in value.items(&mut machine.fuel)? {
+        let item = by_path(&mut machine.fuel, &item, attribute.as_ref(), None)?;
         total = binary(&mut machine.fuel, Operator::Add, &total, &item)?;
     }
     Ok(total)

@@ -67,12 +67,12 @@ pub(crate) fn indent(fuel: &mut Fuel, value: &Value, args: &Args) -> Result<Valu
             " ".repeat(width)
         }
     };
-    let n_lines = lines(this, false).len() + 1;
+    let n_lines = lines(this, false).count() + 1;
     fuel.text("indent", this.len() + blanks.len().saturating_mul(n_lines))?;
     let whole = format!("{this}\n");
     let (first, blank) = (truth(first.as_ref(), false), truth(blank.as_ref(), false));
     let mut text = String::new();
-    for (at, line) in lines(&whole, false).into_iter().enumerate() {
+    for (at, line) in lines(&whole, false).enumerate() {
         text.push_str(if at > 0 { "\n" } else { "" });
         let indents = match at {
             0 => first,
@@ -132,12 +132,16 @@ pub(crate) fn title(this: &str) -> String {
 
 fn url_encode(fuel: &mut Fuel, value: &Value) -> Result<Value> {
     let pairs = match value {
-        Value::Map(map) => map.pairs.clone(),
+        Value::Map(map) => {
+            fuel.take(map.pairs.len())?;
+            map.pairs.clone()
+        }
         Value::Text(..) => Vec::new(),
         Value::List(_) | Value::Tuple(_) | Value::Iterator(_) | Value::View(..) => {
             let mut pairs = Vec::new();
-            for item in value.items()? {
-                match &item.items()?[..] {
+            fuel.elements(value.size().elements)?;
+            for item in value.items(fuel)? {
+                match &item.items(fuel)?[..] {
                     [key, value] => pairs.push((key.clone(), value.clone())),
                     _ => return Err(fault!("urlencode: a list of pairs is expected")),
                 }
@@ -188,6 +192,7 @@ fn attributes(fuel: &mut Fuel, value: &Value, space: bool) -> Result<String> {
         ));
     };
     let mut parts = Vec::new();
+    fuel.take(map.pairs.len())?;
     for (key, value) in &map.pairs {
         if matches!(value, Value::None | Value::Undefined(_)) {
             continue;

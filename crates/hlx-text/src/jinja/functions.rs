@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::args::{Args, integer, text};
-use super::bounds::MAX_RANGE;
+use super::bounds::{MAX_NAMES, MAX_RANGE};
 use super::collections::List;
 use super::error::{Result, fault};
 use super::eval::Machine;
@@ -15,10 +15,10 @@ impl Machine<'_> {
     pub fn function(&mut self, name: &str, args: Args) -> Result<Value> {
         match name {
             "range" => range(&args),
-            "dict" => Value::map(pairs("dict", &args)?),
+            "dict" => Value::map(self.pairs("dict", &args)?),
             "namespace" => {
                 let namespace = Arc::new(Mutex::new(Vec::new()));
-                for (name, value) in pairs("namespace", &args)? {
+                for (name, value) in self.pairs("namespace", &args)? {
                     let name = text("namespace", Some(&name))?;
                     store(&namespace, &name, value)?;
                 }
@@ -31,6 +31,7 @@ impl Machine<'_> {
             "strftime_now" => {
                 let [format] = args.bind("strftime_now", ["format"])?;
                 let format = text("strftime_now", format.as_ref())?;
+                self.fuel.take(format.len() / 2)?;
                 self.has_date = true;
                 let text = self.date.format(&format)?;
                 self.fuel.text("strftime_now", text.len())?;
@@ -51,6 +52,37 @@ impl Machine<'_> {
             }
             _ => Err(fault!("`{name}` cannot be called")),
         }
+    }
+
+    /// What `dict` and `namespace` are given: a map or pairs, and names.
+    fn pairs(&mut self, what: &str, args: &Args) -> Result<Vec<(Value, Value)>> {
+        let fuel = &mut self.fuel;
+        let mut pairs = match &args.positional[..] {
+            [] => Vec::new(),
+            [Value::Map(map)] => {
+                fuel.take(map.pairs.len())?;
+                map.pairs.clone()
+            }
+            [list] => {
+                let mut pairs = Vec::new();
+                fuel.elements(list.size().elements)?;
+                for item in list.items(fuel)? {
+                    match &item.items(fuel)?[..] {
+                        [key, value] => pairs.push((key.clone(), value.clone())),
+                        _ => return Err(fault!("{what}: a list of pairs is expected")),
+                    }
+                }
+                pairs
+            }
+            _ => {
+                return Err(fault!(
+                    "{what}: at most one argument without a name is taken"
+                ));
+            }
+        };
+        let named = args.named.iter();
+        pairs.extend(named.map(|(name, value)| (Value::text(name.clone()), value.clone())));
+        Ok(pairs)
     }
 }
 
@@ -85,32 +117,6 @@ fn range(args: &Args) -> Result<Value> {
     }
 }
 
-/// What `dict` and `namespace` are given: a map or pairs, and names.
-fn pairs(what: &str, args: &Args) -> Result<Vec<(Value, Value)>> {
-    let mut pairs = match &args.positional[..] {
-        [] => Vec::new(),
-        [Value::Map(map)] => map.pairs.clone(),
-        [list] => {
-            let mut pairs = Vec::new();
-            for item in list.items()? {
-                match &item.items()?[..] {
-                    [key, value] => pairs.push((key.clone(), value.clone())),
-                    _ => return Err(fault!("{what}: a list of pairs is expected")),
-                }
-            }
-            pairs
-        }
-        _ => {
-            return Err(fault!(
-                "{what}: at most one argument without a name is taken"
-            ));
-        }
-    };
-    let named = args.named.iter();
-    pairs.extend(named.map(|(name, value)| (Value::text(name.clone()), value.clone())));
-    Ok(pairs)
-}
-
 /// Stores a value in a namespace.
 pub(crate) fn store(namespace: &Mutex<Names>, name: &Arc<str>, value: Value) -> Result<()> {
     if name.starts_with('_') {
@@ -121,8 +127,12 @@ pub(crate) fn store(namespace: &Mutex<Names>, name: &Arc<str>, value: Value) -> 
     // Refuses what would hold itself.
     List::new(vec![value.clone()])?;
     let mut values = lock(namespace);
+    let is_full = values.len() == MAX_NAMES;
     match values.iter_mut().find(|(other, _)| other == name) {
         Some(found) => found.1 = value,
+        None if is_full => {
+            return Err(fault!("a namespace has more than {MAX_NAMES} names"));
+        }
         None => values.push((name.clone(), value)),
     }
     Ok(())

@@ -56,8 +56,11 @@ impl Layout {
 }
 
 fn pair(value: &Value) -> Result<(String, String)> {
-    let items = value.items()?;
-    match &items[..] {
+    let items = match value {
+        Value::List(list) | Value::Tuple(list) => &list.items[..],
+        _ => &[],
+    };
+    match items {
         [Value::Text(item, _), Value::Text(key, _)] => {
             check_width("tojson", item.len().max(key.len()))?;
             Ok((item.to_string(), key.to_string()))
@@ -120,13 +123,7 @@ impl Writer {
     fn map(&mut self, map: &Map) -> Result<()> {
         let mut pairs = map.pairs.iter().collect::<Vec<_>>();
         if self.layout.sort_keys {
-            for two in map.pairs.windows(2) {
-                super::ops::order(&two[0].0, &two[1].0)?;
-            }
-            pairs.sort_by(|(a, _), (b, _)| {
-                let order = super::ops::order(a, b).ok().flatten();
-                order.unwrap_or(std::cmp::Ordering::Equal)
-            });
+            pairs = super::sorting::sorted(pairs, |(a, _), (b, _)| super::sorting::is_less(a, b))?;
         }
         self.wrapped("{", "}", &pairs, |writer, (key, value)| {
             let name = key_text(key)?;

@@ -1,6 +1,6 @@
 //! Characters to tokens, by Jinja's rules of white space with `trim_blocks` and `lstrip_blocks`.
 
-use super::bounds::{MAX_OPERATORS, MAX_TEMPLATE_BYTES};
+use super::bounds::{MAX_OPERATORS, MAX_TEMPLATE_BYTES, MAX_WIDTH};
 use super::chars::is_space;
 use super::error::{Error, Result, fault};
 use super::literals;
@@ -255,6 +255,12 @@ impl<'a> Lexer<'a> {
         if first == '_' || first.is_alphanumeric() {
             let end = rest.find(|char: char| char != '_' && !char.is_alphanumeric());
             let n = end.unwrap_or(rest.len());
+            if n > MAX_WIDTH {
+                return Err(Error::syntax(
+                    self.line,
+                    format!("a name of more than {MAX_WIDTH} bytes"),
+                ));
+            }
             return Ok((Token::Name(rest[..n].to_owned()), n));
         }
         let found = OPERATORS

@@ -91,7 +91,12 @@ fn coded<'a>(rest: &'a str, char: char, text: &mut String) -> Result<&'a str> {
 
 /// A number at the beginning of `source`; behind a dot it is an integer.
 pub(crate) fn number(source: &str, after_dot: bool) -> Result<(Token, usize)> {
-    let wrong = |text: &str| fault!("syntax error: {text} is no number that is known");
+    let wrong = |text: &str| {
+        fault!(
+            "syntax error: {} is no number that is known",
+            super::bounds::shown(text)
+        )
+    };
     let digits = |from: usize, radix: u32| {
         let is_digit = |byte: &u8| char::from(*byte).is_digit(radix);
         let bytes = &source.as_bytes()[from..];

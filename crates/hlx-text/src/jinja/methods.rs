@@ -29,10 +29,11 @@ pub(crate) fn call(fuel: &mut Fuel, value: &Value, name: &str, args: &Args) -> R
             "get" => {
                 let [key, default] = args.unnamed("get")?;
                 let key = key.ok_or_else(|| fault!("get: an argument is missing"))?;
+                fuel.walk(key.size())?;
                 let found = map.get(&key).cloned();
                 Ok(found.or(default).unwrap_or(Value::None))
             }
-            "fromkeys" => from_keys(args),
+            "fromkeys" => from_keys(fuel, args),
             _ => {
                 let [] = args.bind(name, [])?;
                 Ok(match name {
@@ -48,7 +49,7 @@ pub(crate) fn call(fuel: &mut Fuel, value: &Value, name: &str, args: &Args) -> R
         }
         Value::Loop(state) => lock(state).call(fuel, name, args),
         Value::Counter(counter) => lock(counter).call(name),
-        Value::Function(_) => from_keys(args),
+        Value::Function(_) => from_keys(fuel, args),
         Value::Float(number) => Ok(Value::Bool(number.is_finite() && number.fract() == 0.0)),
         _ => {
             let number = value.as_int().unwrap_or(0).unsigned_abs();
@@ -81,7 +82,7 @@ fn listed(fuel: &mut Fuel, value: &Value, name: &str, args: &Args) -> Result<Val
     fuel.walk(value.size())?;
     let [wanted, start, stop] = args.unnamed(name)?;
     let wanted = wanted.ok_or_else(|| fault!("{name}: an argument is missing"))?;
-    let items = value.items()?;
+    let items = value.items(fuel)?;
     if name == "count" {
         let n = items.iter().filter(|item| equal(item, &wanted)).count();
         return Ok(Value::Int(n as i128));
@@ -105,10 +106,12 @@ fn listed(fuel: &mut Fuel, value: &Value, name: &str, args: &Args) -> Result<Val
 }
 
 /// `dict.fromkeys(keys, value)`
-fn from_keys(args: &Args) -> Result<Value> {
+fn from_keys(fuel: &mut Fuel, args: &Args) -> Result<Value> {
     let [keys, value] = args.unnamed("fromkeys")?;
     let keys = keys.ok_or_else(|| fault!("fromkeys: an argument is missing"))?;
     let value = value.unwrap_or(Value::None);
-    let pairs = keys.items()?.into_iter().map(|key| (key, value.clone()));
+    let keys = keys.items(fuel)?;
+    fuel.take(keys.len() * 2)?;
+    let pairs = keys.into_iter().map(|key| (key, value.clone()));
     Value::map(pairs.collect())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::args::Args;
 use super::ast::{ForLoop, MacroDef};
-use super::bounds::Fuel;
+use super::bounds::{Fuel, Size};
 use super::error::{Result, fault};
 use super::ops::equal;
 use super::value::Value;
@@ -42,6 +42,19 @@ pub(crate) struct Counter {
 pub(crate) struct Group {
     pub key: Value,
     pub list: Value,
+    size: Size,
+}
+
+impl Group {
+    /// A group that is within the bounds.
+    pub fn new(key: Value, list: Value) -> Result<Self> {
+        let size = Value::tuple(vec![key.clone(), list.clone()])?.size();
+        Ok(Self { key, list, size })
+    }
+
+    pub fn size(&self) -> Size {
+        self.size
+    }
 }
 
 impl LoopState {

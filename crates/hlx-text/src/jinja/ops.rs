@@ -175,7 +175,8 @@ fn power(left: &Value, right: &Value) -> Result<Value> {
         return Err(fault!("division by zero"));
     }
     if let (Some(base), Some(exponent)) = (left.as_int(), right.as_int()) {
-        let whole = integer(Operator::Power, base, -exponent)?;
+        let exponent = exponent.checked_neg().ok_or_else(large)?;
+        let whole = integer(Operator::Power, base, exponent)?;
         return Ok(Value::Float(1.0 / whole.as_float().unwrap_or(1.0)));
     }
     Ok(Value::Float(match y {
@@ -196,8 +197,12 @@ fn float_remainder(x: f64, y: f64) -> f64 {
     }
 }
 
+/// The error of an integer that HLX does not have.
+pub(crate) fn large() -> Error {
+    fault!("an integer is beyond 128 bits")
+}
+
 fn integer(operator: Operator, a: i128, b: i128) -> Result<Value> {
-    let large = || fault!("an integer is beyond 128 bits");
     let floor = |a: i128, b: i128| {
         let (quotient, remainder) = (a.checked_div(b)?, a.checked_rem(b)?);
         Some(match remainder != 0 && (remainder < 0) != (b < 0) {
@@ -210,6 +215,7 @@ fn integer(operator: Operator, a: i128, b: i128) -> Result<Value> {
         Operator::Subtract => a.checked_sub(b),
         Operator::Multiply => a.checked_mul(b),
         Operator::FloorDivide => floor(a, b).map(|(quotient, _)| quotient),
+        Operator::Modulo if b == -1 => Some(0),
         Operator::Modulo => floor(a, b).map(|(_, remainder)| remainder),
         Operator::Power => match u32::try_from(b) {
             Ok(exponent) => a.checked_pow(exponent),
@@ -270,10 +276,10 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
             a.pairs.len() == b.pairs.len()
                 && pairs.all(|(key, value)| b.get(key).is_some_and(|other| equal(value, other)))
         }
-        (Value::Range(..), Value::Range(..)) => match (left.items(), right.items()) {
-            (Ok(a), Ok(b)) => a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| equal(a, b)),
-            _ => false,
-        },
+        (Value::Range(a, _, step), Value::Range(b, _, other)) => {
+            let n = left.length().unwrap_or(0);
+            right.length() == Some(n) && (n == 0 || (a == b && (n == 1 || step == other)))
+        }
         (Value::View(View::Keys, a), Value::View(View::Keys, b)) => {
             a.pairs.len() == b.pairs.len() && a.pairs.iter().all(|(key, _)| b.get(key).is_some())
         }
@@ -349,6 +355,6 @@ pub(crate) fn contains(fuel: &mut Fuel, container: &Value, item: &Value) -> Resu
             }
             Ok(false)
         }
-        other => Ok(other.items()?.iter().any(|other| equal(other, item))),
+        other => Ok(other.items(fuel)?.iter().any(|other| equal(other, item))),
     }
 }

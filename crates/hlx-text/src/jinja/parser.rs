@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::ast::{Choice, Comparison, Expr, Operator, Takes};
-use super::error::{Error, Result};
+use super::bounds::MAX_BRACKETS;
+use super::error::{Error, Result, fault};
 use super::lexer::{Token, Tokens};
 
 /// Reads tokens.
 pub(super) struct Parser {
     pub tokens: Tokens,
     pub at: usize,
+    /// How many expressions are open.
+    brackets: usize,
     /// How many blocks and branches are open.
     pub depth: usize,
     /// What the macros that are open take.
@@ -40,6 +43,7 @@ impl Parser {
         Self {
             tokens,
             at: 0,
+            brackets: 0,
             depth: 0,
             takes: Vec::new(),
             n_loops: 0,
@@ -127,6 +131,19 @@ impl Parser {
 
     /// An expression, with `if` and `else`.
     pub fn expression(&mut self) -> Result<Expr> {
+        self.brackets += 1;
+        if self.brackets > MAX_BRACKETS {
+            return Err(fault!(
+                "more than {MAX_BRACKETS} brackets or choices of an expression lie within each other"
+            )
+            .at(self.line()));
+        }
+        let expression = self.choice();
+        self.brackets -= 1;
+        expression
+    }
+
+    fn choice(&mut self) -> Result<Expr> {
         let mut expression = self.or()?;
         while self.skip_name("if") {
             let condition = self.or()?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ast::{Expr, ForLoop, Kind, MacroDef, Stmt, Target};
-use super::bounds::MAX_BLOCKS;
+use super::bounds::{MAX_BLOCKS, MAX_PARAMETERS};
 use super::error::{Error, Result, fault};
 use super::lexer::Token;
 use super::parser::Parser;
@@ -284,6 +284,10 @@ impl Parser {
                 self.expect(",")?;
             }
             parameters.push(self.name()?);
+            if parameters.len() > MAX_PARAMETERS {
+                let line = self.line();
+                return Err(fault!("a macro has more than {MAX_PARAMETERS} parameters").at(line));
+            }
             if self.skip("=") {
                 defaults.push(self.expression()?);
             } else if !defaults.is_empty() {

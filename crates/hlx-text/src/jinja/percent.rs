@@ -61,7 +61,11 @@ pub(crate) fn format(fuel: &mut Fuel, format: &str, all: &Value) -> Result<Value
     let mut chars = format.chars().peekable();
     while let Some(char) = chars.next() {
         match char {
-            '%' => conversion(fuel, &mut chars, &mut values, &mut text)?,
+            '%' => {
+                fuel.take(1)?;
+                conversion(fuel, &mut chars, &mut values, &mut text)?;
+                fuel.fits("%", text.len())?;
+            }
             char => text.push(char),
         }
     }

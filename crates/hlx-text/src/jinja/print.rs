@@ -58,7 +58,7 @@ pub(crate) fn push_repr(text: &mut String, value: &Value) -> Result<()> {
                 View::Values => "dict_values([",
                 View::Items => "dict_items([",
             };
-            listed(text, name, &value.items()?, "])")?;
+            listed(text, name, &value.elements()?, "])")?;
         }
         Value::Namespace(namespace) => {
             text.push_str("<Namespace ");

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::args::Args;
-use super::ast::{Expr, ForLoop, Kind, MacroDef, Stmt, Target};
+use super::ast::{Expr, ForLoop, Kind, Stmt, Target};
 use super::bounds::{MAX_RECURSION, MAX_TEXT_BYTES, RECURSION_OF_A_MACRO};
 use super::error::{Result, fault};
 use super::eval::Machine;
-use super::objects::{LoopState, Macro};
+use super::objects::LoopState;
 use super::value::{Value, lock};
 
 /// How a list of statements ended.
@@ -21,15 +20,23 @@ pub(super) enum Flow {
 impl Machine<'_> {
     /// Carries statements out, one after the other.
     pub fn run(&mut self, statements: &[Stmt]) -> Result<Flow> {
+        self.depth += 1;
+        if self.depth > MAX_RECURSION {
+            return Err(fault!(
+                "recursion: too many calls and blocks lie within each other"
+            ));
+        }
+        let mut flow = Flow::On;
         for statement in statements {
             self.fuel.take(1)?;
-            let flow = self.statement(&statement.kind);
-            match flow.map_err(|error| error.at(statement.line))? {
-                Flow::On => {}
-                flow => return Ok(flow),
+            let done = self.statement(&statement.kind);
+            flow = done.map_err(|error| error.at(statement.line))?;
+            if flow != Flow::On {
+                break;
             }
         }
-        Ok(Flow::On)
+        self.depth -= 1;
+        Ok(flow)
     }
 
     fn statement(&mut self, kind: &Kind) -> Result<Flow> {
@@ -72,13 +79,13 @@ impl Machine<'_> {
             }
             Kind::With(assigned, body) => return self.with(assigned, body),
             Kind::Macro(definition) => {
-                let value = self.made_macro(definition);
+                let value = self.made_macro(definition)?;
                 self.scopes.set(definition.name.clone(), value);
             }
             Kind::Call(call, body) => {
                 let callee = self.eval(&call.callee)?;
                 let mut args = self.arguments(&call.arguments)?;
-                args.named.push(("caller".into(), self.made_macro(body)));
+                args.named.push(("caller".into(), self.made_macro(body)?));
                 let value = self
                     .call_value(&callee, args)
                     .map_err(|error| error.at(call.line))?;
@@ -183,11 +190,12 @@ impl Machine<'_> {
     pub fn assign(&mut self, target: &Target, value: Value) -> Result<()> {
         match target {
             Target::Name(name) => {
+                self.fuel.names(self.scopes.n_names())?;
                 self.scopes.set(name.clone(), value);
                 Ok(())
             }
             Target::Attr(name, attribute) => {
-                let Value::Namespace(namespace) = self.name(name) else {
+                let Value::Namespace(namespace) = self.name(name)? else {
                     return Err(fault!(
                         "`{name}` is no namespace, whose attributes can be set"
                     ));
@@ -195,8 +203,7 @@ impl Machine<'_> {
                 super::functions::store(&namespace, attribute, value)
             }
             Target::Tuple(targets) => {
-                self.fuel.walk(value.size())?;
-                let values = value.items()?;
+                let values = value.items(&mut self.fuel)?;
                 if values.len() != targets.len() {
                     return Err(fault!(
                         "cannot unpack {} values into {} names",
@@ -236,7 +243,7 @@ impl Machine<'_> {
         Ok(self.captured(text))
     }
 
-    fn deeper(&mut self) -> Result<()> {
+    pub fn deeper(&mut self) -> Result<()> {
         self.depth += RECURSION_OF_A_MACRO;
         match self.depth > MAX_RECURSION {
             true => Err(fault!("recursion: too many calls lie within each other")),
@@ -245,9 +252,8 @@ impl Machine<'_> {
     }
 
     fn iterate(&mut self, each: &Arc<ForLoop>, items: &Value, depth: usize) -> Result<()> {
-        self.fuel.walk(items.size())?;
-        let mut items = items.items()?;
-        self.fuel.elements(items.len() / 8)?;
+        let mut items = items.items(&mut self.fuel)?;
+        self.fuel.elements(items.len())?;
         if let Some(condition) = &each.condition {
             let mut kept = Vec::new();
             for item in items {
@@ -291,103 +297,6 @@ impl Machine<'_> {
             if flow == Flow::Break {
                 break;
             }
-        }
-        Ok(())
-    }
-
-    fn made_macro(&mut self, definition: &Arc<MacroDef>) -> Value {
-        let scope = self.scopes.keep();
-        Value::Macro(Arc::new(Macro {
-            definition: definition.clone(),
-            scope,
-        }))
-    }
-
-    /// Calls a macro; returns what it writes.
-    pub fn call_macro(&mut self, called: &Macro, args: Args) -> Result<Value> {
-        self.deeper()?;
-        self.written.push(String::new());
-        let before = self.scopes.push(called.scope);
-        let done = self.bound(&called.definition, args);
-        let done = done.and_then(|()| self.run(&called.definition.body));
-        self.scopes.pop(before);
-        let text = self.written.pop().unwrap_or_default();
-        self.depth -= RECURSION_OF_A_MACRO;
-        done?;
-        Ok(self.captured(text))
-    }
-
-    /// Gives the parameters of a macro their values, in its scope.
-    fn bound(&mut self, definition: &MacroDef, mut args: Args) -> Result<()> {
-        let name = &definition.name;
-        let parameters = &definition.parameters;
-        let n_required = parameters.len() - definition.defaults.len();
-        let places = args.positional.len().min(parameters.len());
-        let rest = args.positional.split_off(places);
-        let mut given = args.positional.into_iter();
-        for (at, parameter) in parameters.iter().enumerate() {
-            let named = args.named.iter().position(|(other, _)| other == parameter);
-            let value = match (given.next(), named) {
-                (Some(_), Some(_)) => {
-                    return Err(fault!(
-                        "macro `{name}`: the argument `{parameter}` is stated twice"
-                    ));
-                }
-                (Some(value), None) => value,
-                (None, Some(named)) => args.named.remove(named).1,
-                (None, None) if at >= n_required => {
-                    self.eval(&definition.defaults[at - n_required])?
-                }
-                (None, None) => Value::undefined(format!(
-                    "undefined: the parameter `{parameter}` has no value"
-                )),
-            };
-            self.scopes.set(parameter.clone(), value);
-        }
-        self.bound_rest(definition, rest, args.named)
-    }
-
-    /// `varargs`, `kwargs` and `caller`, where a macro has them.
-    fn bound_rest(
-        &mut self,
-        definition: &MacroDef,
-        rest: Vec<Value>,
-        mut named: Vec<(Arc<str>, Value)>,
-    ) -> Result<()> {
-        let (name, takes) = (&definition.name, definition.takes);
-        if let Some(at) = named.iter().position(|(other, _)| &**other == "caller") {
-            let (_, caller) = named.remove(at);
-            if !takes.caller {
-                return Err(fault!(
-                    "macro `{name}` has no `caller`, and cannot be called by a `call` block"
-                ));
-            }
-            self.scopes.set("caller".into(), caller);
-        } else if takes.caller
-            && !definition
-                .parameters
-                .iter()
-                .any(|other| &**other == "caller")
-        {
-            let missing = Value::undefined("undefined: no `caller` is defined");
-            self.scopes.set("caller".into(), missing);
-        }
-        if takes.kwargs {
-            let pairs = named
-                .into_iter()
-                .map(|(name, value)| (Value::text(name), value));
-            self.scopes
-                .set("kwargs".into(), Value::map(pairs.collect())?);
-        } else if let Some((other, _)) = named.first() {
-            return Err(fault!("macro `{name}` has no parameter `{other}`"));
-        }
-        if takes.varargs {
-            self.scopes.set("varargs".into(), Value::tuple(rest)?);
-        } else if !rest.is_empty() {
-            return Err(fault!(
-                "macro `{name}` takes at most {} arguments",
-                definition.parameters.len()
-            ));
         }
         Ok(())
     }

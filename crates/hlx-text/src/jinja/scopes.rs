@@ -68,8 +68,9 @@ impl Scopes {
         self.current
     }
 
-    pub fn get(&self, name: &str) -> Option<Value> {
-        let mut at = Some(self.current);
+    /// The value of a name, and how many names were looked through.
+    pub fn get(&self, name: &str) -> (Option<Value>, usize) {
+        let (mut at, mut n) = (Some(self.current), 0);
         while let Some(scope) = at {
             let scope = &self.all[scope];
             let found = scope
@@ -77,12 +78,18 @@ impl Scopes {
                 .iter()
                 .rev()
                 .find(|(other, _)| &**other == name);
+            n += scope.values.len();
             if let Some((_, value)) = found {
-                return Some(value.clone());
+                return (Some(value.clone()), n);
             }
             at = scope.parent;
         }
-        None
+        (None, n)
+    }
+
+    /// How many names the current scope has.
+    pub fn n_names(&self) -> usize {
+        self.all[self.current].values.len()
     }
 
     pub fn set(&mut self, name: Arc<str>, value: Value) {

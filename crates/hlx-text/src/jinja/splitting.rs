@@ -59,20 +59,22 @@ fn ends_line(char: char) -> bool {
 }
 
 /// `splitlines(keep)`
-pub(crate) fn lines(text: &str, keep: bool) -> Vec<&str> {
-    let mut lines = Vec::new();
+pub(crate) fn lines(text: &str, keep: bool) -> impl Iterator<Item = &str> {
     let mut rest = text;
-    while !rest.is_empty() {
-        let Some((end, char)) = rest.char_indices().find(|(_, char)| ends_line(*char)) else {
-            lines.push(rest);
-            break;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let found = rest.char_indices().find(|(_, char)| ends_line(*char));
+        let Some((end, char)) = found else {
+            return Some(std::mem::take(&mut rest));
         };
         let next = match rest[end..].starts_with("\r\n") {
             true => end + 2,
             false => end + char.len_utf8(),
         };
-        lines.push(if keep { &rest[..next] } else { &rest[..end] });
+        let line = if keep { &rest[..next] } else { &rest[..end] };
         rest = &rest[next..];
-    }
-    lines
+        Some(line)
+    })
 }

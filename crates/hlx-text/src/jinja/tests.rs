@@ -31,7 +31,10 @@ pub(crate) fn holds(fuel: &mut Fuel, name: &str, value: &Value, args: &Args) -> 
     }
     match name {
         "divisibleby" => remainder(fuel, value, &one()?, 0.0),
-        "sameas" => Ok(is_same(value, &one()?)),
+        "sameas" => {
+            fuel.walk(value.size())?;
+            Ok(is_same(value, &one()?))
+        }
         "attr" => Err(fault!("unknown test `{name}`")),
         _ => {
             if !names::TESTS.contains(&name) {
@@ -87,6 +90,7 @@ fn plain(fuel: &mut Fuel, name: &str, value: &Value) -> Result<bool> {
         }
         _ => {
             let text = any_text(fuel, value)?;
+            fuel.text(name, text.len())?;
             let has = |test: fn(char) -> bool| text.chars().any(test);
             match name {
                 "lower" => has(chars::is_cased) && !has(char::is_uppercase),

@@ -1,9 +1,10 @@
 //! Python's methods of texts.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::args::{Args, integer, text, truth};
-use super::bounds::{Fuel, check_width};
+use super::bounds::{Fuel, MAX_ELEMENTS, check_width};
 use super::braces;
 use super::chars::{self, is_space};
 use super::error::{Result, fault};
@@ -27,11 +28,11 @@ pub(crate) fn call(fuel: &mut Fuel, this: &str, name: &str, args: &Args) -> Resu
             Ok(Value::text(replace(fuel, this, &old, &new, count)?))
         }
         "find" | "rfind" | "index" | "rindex" | "count" => search(this, name, args),
-        "startswith" | "endswith" => affix(this, name, args),
+        "startswith" | "endswith" => affix(fuel, this, name, args),
         "strip" | "lstrip" | "rstrip" => {
             let [chars] = args.unnamed(name)?;
             let (left, right) = (name != "rstrip", name != "lstrip");
-            Ok(Value::text(strip(this, chars.as_ref(), left, right)?))
+            Ok(Value::text(strip(fuel, this, chars.as_ref(), left, right)?))
         }
         "center" | "ljust" | "rjust" | "zfill" | "expandtabs" => fill(fuel, this, name, args),
         "partition" | "rpartition" => partition(this, name, args),
@@ -114,12 +115,13 @@ fn is(this: &str, name: &str) -> bool {
 fn parts(fuel: &mut Fuel, this: &str, name: &str, args: &Args) -> Result<Value> {
     if name == "splitlines" {
         let [keep] = args.bind(name, ["keepends"])?;
-        let lines = lines(this, truth(keep.as_ref(), false));
-        return listed(fuel, lines);
+        let lines = lines(this, truth(keep.as_ref(), false)).take(MAX_ELEMENTS + 1);
+        return listed(fuel, lines.collect());
     }
     let [separator, most] = args.bind(name, ["sep", "maxsplit"])?;
     let most = integer(name, most.as_ref())?.unwrap_or(-1);
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    // More parts than a list may have are not made.
+    let most = usize::try_from(most).map_or(MAX_ELEMENTS, |most| most.min(MAX_ELEMENTS));
     let separator = match &separator {
         None | Some(Value::None) => None,
         Some(value) => Some(text(name, Some(value))?),
@@ -153,7 +155,7 @@ fn join(fuel: &mut Fuel, this: &str, args: &Args) -> Result<Value> {
         size.bytes
             .saturating_add(size.elements.saturating_mul(this.len())),
     )?;
-    let items = items.items()?;
+    let items = items.items(fuel)?;
     let texts = items.iter().map(|item| match item {
         Value::Text(text, _) => Ok(&**text),
         other => Err(fault!(
@@ -231,7 +233,7 @@ fn search(this: &str, name: &str, args: &Args) -> Result<Value> {
     }
 }
 
-fn affix(this: &str, name: &str, args: &Args) -> Result<Value> {
+fn affix(fuel: &mut Fuel, this: &str, name: &str, args: &Args) -> Result<Value> {
     let [wanted, start, stop] = args.unnamed(name)?;
     let Some((_, part)) = window(this, name, [start.as_ref(), stop.as_ref()])? else {
         return Ok(Value::Bool(false));
@@ -242,6 +244,7 @@ fn affix(this: &str, name: &str, args: &Args) -> Result<Value> {
     };
     match wanted {
         Some(Value::Tuple(list)) => {
+            fuel.pass(list.items.len())?;
             for item in &list.items {
                 if has(&text(name, Some(item))?) {
                     return Ok(Value::Bool(true));
@@ -255,6 +258,7 @@ fn affix(this: &str, name: &str, args: &Args) -> Result<Value> {
 
 /// Python's `strip`, of white space or of the given characters.
 pub(crate) fn strip(
+    fuel: &mut Fuel,
     this: &str,
     chars: Option<&Value>,
     left: bool,
@@ -262,10 +266,14 @@ pub(crate) fn strip(
 ) -> Result<Arc<str>> {
     let chars = match chars {
         None | Some(Value::None) => None,
-        Some(value) => Some(text("strip", Some(value))?),
+        Some(value) => {
+            let chars = text("strip", Some(value))?;
+            fuel.text("strip", chars.len())?;
+            Some(chars.chars().collect::<HashSet<char>>())
+        }
     };
     let strips = |char: char| match &chars {
-        Some(chars) => chars.contains(char),
+        Some(chars) => chars.contains(&char),
         None => is_space(char),
     };
     let mut kept = this;

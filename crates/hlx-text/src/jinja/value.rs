@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::bounds::Size;
+use super::bounds::{Fuel, Size};
 use super::collections::{List, Map};
 use super::error::{Result, fault};
 use super::objects::{Counter, Group, LoopState, Macro};
@@ -138,7 +138,7 @@ impl Value {
             Self::List(list) | Self::Tuple(list) => list.size,
             Self::Iterator(iter) => iter.list.size,
             Self::Map(map) | Self::View(_, map) => map.size,
-            Self::Group(group) => group.list.size(),
+            Self::Group(group) => group.size(),
             Self::Method(method) => {
                 let mut size = method.0.size();
                 size.depth += 1;
@@ -160,12 +160,10 @@ impl Value {
             Self::Bool(value) => *value,
             Self::Int(value) => *value != 0,
             Self::Float(value) => *value != 0.0,
-            Self::Text(..)
-            | Self::List(_)
-            | Self::Tuple(_)
-            | Self::Map(_)
-            | Self::Range(..)
-            | Self::View(..) => self.length().is_some_and(|length| length > 0),
+            Self::Text(text, _) => !text.is_empty(),
+            Self::List(_) | Self::Tuple(_) | Self::Map(_) | Self::Range(..) | Self::View(..) => {
+                self.length().is_some_and(|length| length > 0)
+            }
             _ => true,
         }
     }
@@ -192,8 +190,22 @@ impl Value {
         })
     }
 
-    /// The elements that a loop over the value has; reads an iterator to its end.
-    pub fn items(&self) -> Result<Vec<Value>> {
+    /// The elements that a loop over the value has, whose making is charged; reads an iterator to its end.
+    pub fn items(&self, fuel: &mut Fuel) -> Result<Vec<Value>> {
+        let n = self.length().unwrap_or(0);
+        match self {
+            Self::Text(text, _) => {
+                fuel.pass(text.len() / 512)?;
+                fuel.elements(n)?;
+            }
+            Self::Iterator(iter) => fuel.pass(iter.list.items.len())?,
+            _ => fuel.pass(n)?,
+        }
+        self.elements()
+    }
+
+    /// As [`Value::items`], of a value that is charged already.
+    pub fn elements(&self) -> Result<Vec<Value>> {
         Ok(match self {
             Self::Undefined(_) => Vec::new(),
             Self::Text(text, safe) => {
