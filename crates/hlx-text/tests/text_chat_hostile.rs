@@ -239,6 +239,7 @@ fn work_on_long_values_is_paid_for() {
         (text, "{% set x = s | length %}"),
         (text, "{% if s %}{% endif %}"),
         (text, "{% set x = s[-1] %}"),
+        (text, "{% set x = s[:1] %}"),
         (text, "{% set x = s is sameas s %}"),
         (text, "{% set x = {}[s] %}"),
         (text, "{% set x = {}.get(s) %}"),

@@ -193,6 +193,7 @@ pub(crate) fn slice(fuel: &mut Fuel, value: &Value, bounds: [Value; 3]) -> Resul
         .filter_map(|at| usize::try_from(at).ok());
     Ok(match value {
         Value::Text(text, safe) => {
+            fuel.text("a slice", text.len())?;
             let chars: Vec<char> = text.chars().collect();
             let text: String = places.filter_map(|at| chars.get(at)).collect();
             Value::Text(text.into(), *safe)

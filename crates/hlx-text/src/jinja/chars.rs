@@ -128,6 +128,9 @@ pub(crate) fn capitalize(text: &str) -> String {
 
 /// Appends a character of a text as a small one; a sigma that ends a word has a form of its own.
 fn push_lower(lower: &mut String, text: &str, at: usize, char: char) {
+    if char.is_ascii() {
+        return lower.push(char.to_ascii_lowercase());
+    }
     if char != 'Σ' {
         return lower.extend(char.to_lowercase());
     }
