@@ -17,6 +17,7 @@ mod tied;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use half::{bf16, f16};
 use hlx_autograd::{BackwardPlan, Tensor};
@@ -153,7 +154,11 @@ fn write(path: &Path, tensors: &Tensors, dtype: Dtype) -> Result {
 
 /// An empty folder of a test.
 fn folder(name: &str) -> Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("hlx-causal-{}-{name}", std::process::id()));
+    // Tests run beside each other.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let unique = format!("hlx-causal-{}-{number}-{name}", std::process::id());
+    let folder = std::env::temp_dir().join(unique);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
     Ok(folder)
