@@ -606,7 +606,7 @@ fn a_state_that_goes_on_behind_the_last_file_is_an_error() -> Result<()> {
 fn a_preparation_that_fails_before_a_whole_shard_leaves_nothing_behind() -> Result<()> {
     let folder = Folder::new("prepare-failed");
     let corpus = folder.file("a.jsonl", "{\"text\": \"one\"}\n{\"text\": 2}\n");
-    let mut options = folder.options(&[corpus.clone()], "tokens");
+    let mut options = folder.options(std::slice::from_ref(&corpus), "tokens");
     options.companions = vec![Companion {
         name: "chat_template.jinja".to_owned(),
         bytes: b"{{ messages }}".to_vec(),

@@ -156,8 +156,10 @@ fn round(value: &Value, args: &Args) -> Result<Value> {
         ("common", Some(whole)) => {
             let unit = 10_i128.checked_pow(precision.unsigned_abs());
             let unit = unit.ok_or_else(|| fault!("round: the precision is too large"))?;
-            let rest = whole.rem_euclid(unit);
-            let low = whole.div_euclid(unit);
+            let (low, rest) = match (whole / unit, whole % unit) {
+                (low, rest) if rest < 0 => (low - 1, rest + unit),
+                parts => parts,
+            };
             let is_up = rest > unit - rest || (rest == unit - rest && low % 2 != 0);
             let rounded = (low + i128::from(is_up)).checked_mul(unit);
             rounded.map(Value::Int).ok_or_else(large)
