@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use hlx_core::files::{self, place};
 use hlx_nn::CONFIG_FILE;
-use hlx_text::{Tokenizer, warn_once};
+use hlx_text::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, warn_once};
 use serde_json::{Map, Value, json};
 
 /// The file of the settings of `transformers`' generation.
@@ -35,52 +35,25 @@ impl SpecialTokens {
     /// # Errors
     /// A file that is no JSON object, and an `eos_token_id` that is neither a token's number nor a list of such.
     pub fn read(folder: &Path, tokenizer: Option<&Tokenizer>) -> Result<Self> {
-        let generation = read_object(folder, GENERATION_CONFIG_FILE)?;
-        let config = read_object(folder, CONFIG_FILE)?.map(text_of);
+        let object = |name: &str| read_object(folder, name);
+        let generation = object(GENERATION_CONFIG_FILE)?;
         let generation = generation.map(|all| Stated::of(&all, folder, GENERATION_CONFIG_FILE));
+        let config = object(CONFIG_FILE)?.map(text_of);
         let config = config.map(|all| Stated::of(&all, folder, CONFIG_FILE));
-        let generation = generation.transpose()?;
-        let (has_generation, generation) = (generation.is_some(), generation.unwrap_or_default());
-        let config = config.transpose()?.unwrap_or_default();
-        let own = tokenizer
-            .map(Tokenizer::specials)
-            .cloned()
-            .unwrap_or_default();
-        let ends = match (&generation.ends[..], &config.ends[..]) {
-            ([], []) => own.eos.into_iter().collect(),
-            ([], ends) => ends.to_vec(),
-            (ends, _) => ends.to_vec(),
+        let files = Files {
+            generation: generation.transpose()?,
+            config: config.transpose()?,
         };
-        let file = |name: &str| folder.join(name).display().to_string();
-        if generation.ends.is_empty() && has_generation && !config.ends.is_empty() {
-            warn_once(&format!(
-                "{}: states no `eos_token_id`, so that transformers would not end a text; it ends at {ends:?} of \
-                 config.json",
-                file(GENERATION_CONFIG_FILE)
-            ));
-        }
-        let other = config.ends.iter().find(|end| !ends.contains(end));
-        if let Some(end) = other {
-            warn_once(&format!(
-                "{}: `eos_token_id` {end} ends no text: {GENERATION_CONFIG_FILE} names {ends:?}, which count as in \
-                 transformers",
-                file(CONFIG_FILE)
-            ));
-        }
-        if let Some(end) = own
-            .eos
-            .filter(|end| !own.eos_is_usual && !ends.contains(end))
-        {
-            warn_once(&format!(
-                "{}: `eos_token` is the token {end}, which ends no text: the model's files name {ends:?}, which \
-                 count as in transformers",
-                file(hlx_text::TOKENIZER_CONFIG_FILE)
-            ));
-        }
+        let own = tokenizer.map(Tokenizer::specials);
+        let own = own.cloned().unwrap_or_default();
+        let of_files = files.all().map(|file| &file.ends);
+        let ends = of_files.clone().find(|ends| !ends.is_empty()).cloned();
+        let ends = ends.unwrap_or_else(|| own.eos.into_iter().collect());
+        files.say_differences(folder, &own, &ends);
         Ok(Self {
-            bos: generation.bos.or(config.bos).or(own.bos),
+            bos: files.all().find_map(|file| file.bos).or(own.bos),
+            pad: files.all().find_map(|file| file.pad).or(own.pad),
             ends,
-            pad: generation.pad.or(config.pad).or(own.pad),
         })
     }
 
@@ -161,8 +134,57 @@ impl SpecialTokens {
     }
 }
 
+/// What the files of a folder state; `None` of one that is not there.
+struct Files {
+    generation: Option<Stated>,
+    config: Option<Stated>,
+}
+
+impl Files {
+    /// In the order in which `transformers` looks.
+    fn all(&self) -> impl Iterator<Item = &Stated> + Clone {
+        self.generation.iter().chain(&self.config)
+    }
+
+    /// Logs a line for each end that a file states and that ends no text, and where `transformers` would end none.
+    fn say_differences(&self, folder: &Path, own: &hlx_text::SpecialTokens, ends: &[u32]) {
+        let file = |name: &str| folder.join(name).display().to_string();
+        let of = |stated: &Option<Stated>| stated.as_ref().map(|stated| stated.ends.clone());
+        let of_config = of(&self.config).unwrap_or_default();
+        let silent = match (of(&self.generation), of(&self.config)) {
+            (Some(found), _) if found.is_empty() => Some(GENERATION_CONFIG_FILE),
+            (None, Some(found)) if found.is_empty() => Some(CONFIG_FILE),
+            _ => None,
+        };
+        if let Some(name) = silent.filter(|_| !ends.is_empty()) {
+            let from = match of_config.is_empty() {
+                true => TOKENIZER_FILE,
+                false => CONFIG_FILE,
+            };
+            warn_once(&format!(
+                "{}: states no `eos_token_id`, so that transformers would not end a text; it ends at {ends:?} of {from}",
+                file(name)
+            ));
+        }
+        if let Some(end) = of_config.iter().find(|end| !ends.contains(end)) {
+            warn_once(&format!(
+                "{}: `eos_token_id` {end} ends no text: {GENERATION_CONFIG_FILE} names {ends:?}, which count as in \
+                 transformers",
+                file(CONFIG_FILE)
+            ));
+        }
+        let other = own.eos.filter(|end| !ends.contains(end));
+        if let Some(end) = other.filter(|_| !own.eos_is_usual) {
+            warn_once(&format!(
+                "{}: `eos_token` is the token {end}, which ends no text: the model's files name {ends:?}, which \
+                 count as in transformers",
+                file(TOKENIZER_CONFIG_FILE)
+            ));
+        }
+    }
+}
+
 /// What one file states.
-#[derive(Default)]
 struct Stated {
     bos: Option<u32>,
     ends: Vec<u32>,

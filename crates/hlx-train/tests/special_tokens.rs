@@ -168,6 +168,15 @@ fn ends_that_files_state_in_two_ways_are_named_once_and_the_tokens_of_text_end_i
         none.contains("states no `eos_token_id`") && same == written,
         "{none}"
     );
+    let (_, neither) = ends(
+        &json!({"eos_token_id": null}),
+        &json!({"eos_token_id": null}),
+        &own,
+    );
+    assert!(
+        neither.contains("would not end a text; it ends at [0] of tokenizer.json"),
+        "{neither}"
+    );
     let (_, far) = ends(
         &json!({"eos_token_id": [0, 9000]}),
         &json!({"eos_token_id": 0}),
