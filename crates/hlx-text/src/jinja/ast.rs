@@ -130,6 +130,8 @@ pub(crate) struct ForLoop {
     pub items: Expr,
     pub condition: Option<Expr>,
     pub recursive: bool,
+    /// Whether the body may read `loop`, which knows what comes later.
+    pub reads_loop: bool,
     pub body: Vec<Stmt>,
     pub otherwise: Vec<Stmt>,
 }

@@ -17,6 +17,8 @@ pub(super) struct Parser {
     pub depth: usize,
     /// What the macros that are open take.
     pub takes: Vec<Takes>,
+    /// How often the name `loop` was read.
+    pub n_loop_names: usize,
     pub n_loops: usize,
     pub has_generation: bool,
 }
@@ -46,6 +48,7 @@ impl Parser {
             brackets: 0,
             depth: 0,
             takes: Vec::new(),
+            n_loop_names: 0,
             n_loops: 0,
             has_generation: false,
         }

@@ -59,6 +59,7 @@ impl Parser {
             "false" | "False" => Expr::Const(Value::Bool(false)),
             "none" | "None" => Expr::Const(Value::None),
             _ => {
+                self.n_loop_names += usize::from(&*name == "loop");
                 if let Some(takes) = self.takes.last_mut() {
                     takes.varargs |= &*name == "varargs";
                     takes.kwargs |= &*name == "kwargs";

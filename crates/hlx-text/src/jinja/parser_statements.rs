@@ -155,8 +155,10 @@ impl Parser {
         let recursive = self.skip_name("recursive");
         self.tag_end()?;
         self.n_loops += 1;
+        let n_before = self.n_loop_names;
         let (body, end) = self.within(|parser| parser.statements(&["endfor", "else"]))?;
         self.n_loops -= 1;
+        let reads_loop = recursive || self.n_loop_names > n_before;
         let otherwise = match end {
             "else" => self.body("endfor")?,
             _ => {
@@ -169,6 +171,7 @@ impl Parser {
             items,
             condition,
             recursive,
+            reads_loop,
             body,
             otherwise,
         })))

@@ -251,17 +251,47 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether the condition of a loop holds for an element.
+    fn holds(&mut self, each: &ForLoop, condition: &Expr, item: &Value) -> Result<bool> {
+        self.scoped(|machine| {
+            machine.assign(&each.target, item.clone())?;
+            Ok(machine.eval(condition)?.truth())
+        })
+    }
+
+    /// Carries out a loop without `loop`: as in Jinja, its condition sees what the body has changed before.
+    fn iterate_where(&mut self, each: &ForLoop, condition: &Expr, items: Vec<Value>) -> Result<()> {
+        let mut is_empty = true;
+        for item in items {
+            self.fuel.take(1)?;
+            if !self.holds(each, condition, &item)? {
+                continue;
+            }
+            is_empty = false;
+            let flow = self.scoped(|machine| {
+                machine.assign(&each.target, item)?;
+                machine.run(&each.body)
+            })?;
+            if flow == Flow::Break {
+                break;
+            }
+        }
+        if is_empty {
+            self.scoped(|machine| machine.run(&each.otherwise))?;
+        }
+        Ok(())
+    }
+
     fn iterate(&mut self, each: &Arc<ForLoop>, items: &Value, depth: usize) -> Result<()> {
         let mut items = items.items(&mut self.fuel)?;
         self.fuel.elements(items.len())?;
         if let Some(condition) = &each.condition {
+            if !each.reads_loop {
+                return self.iterate_where(each, condition, items);
+            }
             let mut kept = Vec::new();
             for item in items {
-                let holds = self.scoped(|machine| {
-                    machine.assign(&each.target, item.clone())?;
-                    Ok(machine.eval(condition)?.truth())
-                })?;
-                if holds {
+                if self.holds(each, condition, &item)? {
                     kept.push(item);
                 }
             }
