@@ -121,7 +121,7 @@ impl<'a> Conversation<'a> {
         let positions = self.model.model.max_positions();
         ensure!(
             ids.len() <= positions,
-            "the conversation takes {} positions, and the model has {positions}",
+            "the conversation takes {} positions, and the model has {positions}; it has to begin anew (/clear)",
             ids.len()
         );
         let held = &mut self.held;
