@@ -5,7 +5,7 @@ use std::path::Path;
 use thiserror::Error;
 
 /// An error of a tokenizer, a text, token shards or a batch.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum TextError {
     /// A file cannot be read or written, or is not what it should be.

@@ -601,6 +601,27 @@ fn a_state_that_goes_on_behind_the_last_file_is_an_error() -> Result<()> {
 
 /// A preparation took any folder for its own: it emptied `lock`, removed `progress.json`, everything that was
 /// called `.*.tmp`, and wrote over `tokenizer.json`, even where it refused the folder in the end.
+/// A template of another kind, or with a fault, stopped texts that need none.
+#[test]
+fn a_template_that_cannot_be_used_stops_chats_alone() -> Result<()> {
+    let folder = Folder::new("prepare-template");
+    let json = bpe()?.to_json().to_owned();
+    folder.file("own/tokenizer.json", json);
+    folder.file("own/chat_template.jinja", "{% for m in messages %}");
+    let tokenizer = Tokenizer::open(folder.0.join("own"))?;
+    let texts = folder.file("a.jsonl", "{\"text\": \"the river\"}\n");
+    run(&folder.options(&[texts], "texts"), &tokenizer)?;
+    for record in [
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n",
+        "{\"instruction\": \"a\", \"output\": \"b\"}\n",
+    ] {
+        let chats = folder.file("b.jsonl", record);
+        let line = fails(&folder.options(&[chats], "chats"), &tokenizer);
+        assert!(line.contains("b.jsonl: 1: chat_template: line 1"), "{line}");
+    }
+    Ok(())
+}
+
 /// The begun folder was left, and the corrected command was refused because of it.
 #[test]
 fn a_preparation_that_fails_before_a_whole_shard_leaves_nothing_behind() -> Result<()> {

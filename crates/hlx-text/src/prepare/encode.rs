@@ -12,7 +12,8 @@ use crate::{ChatInput, ChatTemplate, Document, Result, TextError, Tokenizer};
 /// How records become tokens.
 pub(super) struct Encoder<'a> {
     pub tokenizer: &'a Tokenizer,
-    pub template: Option<&'a ChatTemplate>,
+    /// The template of chats, or why the one beside the tokenizer cannot be used: other records need none.
+    pub template: Option<Result<&'a ChatTemplate, &'a TextError>>,
     /// Text that ends a document in plain text.
     pub separator: Option<&'a str>,
     /// Tokens between the input and the output of a pair.
@@ -130,6 +131,7 @@ impl Encoder<'_> {
                           is given";
             TextError::argument("chat_template", reason)
         })?;
+        let template = template.map_err(TextError::clone)?;
         let (text, mut answers) = template.render_input_for_training(&chat.input)?;
         if chat.n_given > 0 {
             let mut given = ChatInput {

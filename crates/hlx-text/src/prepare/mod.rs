@@ -145,7 +145,8 @@ pub fn prepare(
 ) -> Result<TokenShards> {
     let sources = sources::resolve(&options.inputs, options.format, Some(&options.out))?;
     let template = template(options, tokenizer)?;
-    let encoder = encoder(options, tokenizer, template.as_ref())?;
+    let template = template.as_ref().map(Result::as_ref);
+    let encoder = encoder(options, tokenizer, template)?;
     let mut state = State::open(&encoder, options, &sources)?;
     let json = tokenizer.to_json().as_bytes();
     let companions = options.companions.iter();
@@ -267,17 +268,21 @@ impl Work<'_> {
     }
 }
 
-fn template(options: &PrepareOptions, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
+/// The template of chats, if there is one. One beside the tokenizer that cannot be used matters to chats alone.
+fn template(
+    options: &PrepareOptions,
+    tokenizer: &Tokenizer,
+) -> Result<Option<Result<ChatTemplate>>> {
     let template = match &options.template {
-        Some(source) => Some(ChatTemplate::with_tokens_of(source, tokenizer)?),
+        Some(source) => Some(Ok(ChatTemplate::with_tokens_of(source, tokenizer)?)),
         None => {
             let has_any = |all: &ChatTemplates| all.names().next().is_some();
             let beside = tokenizer.chat_templates().filter(|all| has_any(all));
-            beside.map(|_| ChatTemplate::of(tokenizer)).transpose()?
+            beside.map(|_| ChatTemplate::of(tokenizer))
         }
     };
     match (&options.date, template) {
-        (Some(date), Some(template)) => template.dated(date).map(Some),
+        (Some(date), Some(Ok(template))) => Ok(Some(Ok(template.dated(date)?))),
         (_, template) => Ok(template),
     }
 }
@@ -285,7 +290,7 @@ fn template(options: &PrepareOptions, tokenizer: &Tokenizer) -> Result<Option<Ch
 fn encoder<'a>(
     options: &'a PrepareOptions,
     tokenizer: &'a Tokenizer,
-    template: Option<&'a ChatTemplate>,
+    template: Option<Result<&'a ChatTemplate, &'a TextError>>,
 ) -> Result<Encoder<'a>> {
     let wrong = |reason: &str| TextError::argument("data_prepare", reason);
     let specials = tokenizer.specials();
