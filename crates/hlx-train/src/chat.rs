@@ -121,7 +121,7 @@ impl<'a> Conversation<'a> {
         let positions = self.model.model.max_positions();
         ensure!(
             ids.len() <= positions,
-            "the conversation takes {} positions, and the model has {positions}; it has to begin anew (/clear)",
+            "the conversation takes {} positions, and the model has {positions}: clear it, or say less",
             ids.len()
         );
         let held = &mut self.held;

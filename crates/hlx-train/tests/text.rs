@@ -183,7 +183,7 @@ fn a_conversation_is_laid_out_by_the_template_and_remembered() {
     assert!(
         error
             .to_string()
-            .ends_with("positions, and the model has 64"),
+            .ends_with("positions, and the model has 64: clear it, or say less"),
         "{error}"
     );
     assert_eq!(conversation.messages().len(), 3);
