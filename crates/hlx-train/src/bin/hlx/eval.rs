@@ -317,7 +317,7 @@ impl Arguments {
             !samples.is_empty(),
             "--held-out: the run holds no sample out (`data.eval_fraction` of its configuration does); \
              {} measures the loss on what it was trained on",
-            next::eval(&self.run, &[])
+            next::eval(&self.run)
         );
         Ok(samples)
     }

@@ -18,7 +18,6 @@ pub fn generate(model: &Path, prompt: &str) -> String {
 }
 
 /// The command that measures a model's loss.
-pub fn eval(model: &Path, options: &[&str]) -> String {
-    let model = model.to_string_lossy();
-    command(&[&["eval", &model], options].concat())
+pub fn eval(model: &Path) -> String {
+    command(&["eval", &model.to_string_lossy()])
 }

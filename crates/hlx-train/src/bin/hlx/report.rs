@@ -71,7 +71,7 @@ pub fn report(trainer: &Trainer, outcome: &Outcome, json: bool) -> Result<()> {
             let input = answers.first().map(|answer| answer.input.as_str());
             next::generate(run, input.unwrap_or("TEXT"))
         }
-        false => next::eval(run, &[]),
+        false => next::eval(run),
     };
     say!("next       {next}")
 }

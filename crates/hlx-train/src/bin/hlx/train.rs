@@ -13,7 +13,8 @@ use hlx_train::train::{Observer, Outcome, Start, TrainOptions, Trainer};
 
 use crate::DeviceArgument;
 use crate::crew::{self, Crew};
-use crate::interrupt::{self, Interrupt};
+use crate::interrupt::Interrupt;
+use crate::next;
 use crate::print::{self, say};
 use crate::report::report;
 use crate::screen::Screen;
@@ -223,9 +224,8 @@ impl Arguments {
 
     /// The command line that goes on with this run.
     fn resume_command(&self, run: &Path) -> String {
-        let program = std::env::args().next().unwrap_or_else(|| "hlx".to_owned());
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        let mut words = vec![program, "train".to_owned(), path(&self.config)];
+        let mut words = vec!["train".to_owned(), path(&self.config)];
         words.extend(["--out".to_owned(), path(run), "--resume".to_owned()]);
         if self.device.device != "auto" {
             words.extend(["--device".to_owned(), self.device.device.clone()]);
@@ -245,8 +245,8 @@ impl Arguments {
         if self.json {
             words.push("--json".to_owned());
         }
-        let words: Vec<String> = words.iter().map(|word| interrupt::quoted(word)).collect();
-        words.join(" ")
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        next::command(&words)
     }
 
     fn show_timing(&self, timing: &RunTiming, run: &Path) -> Result<()> {
