@@ -5,7 +5,7 @@ mod fields;
 
 use crate::{ChatInput, Message};
 use chats::{besides, conversation, messages, turns};
-use fields::Fields;
+use fields::{BESIDE, Fields};
 
 /// A record, and its keys that are not read.
 #[derive(Debug)]
@@ -85,21 +85,10 @@ const LAYOUTS: [Layout; 9] = [
     Layout { kind: Kind::Pair, keys: &["query", "response"], also: OF_TURNS },
 ];
 
-/// Keys that would change what a model learns, so that a record whose layout does not read them is refused.
-const MEANT: [&str; 12] = [
-    "audios",
-    "chat_template_kwargs",
-    "context",
-    "documents",
-    "functions",
-    "history",
-    "images",
-    "instruction",
-    "system",
-    "system_prompt",
-    "tools",
-    "videos",
-];
+/// Whether a record is refused whose layout does not read a key: it would change what a model learns.
+fn is_meant(key: &str) -> bool {
+    key == "instruction" || BESIDE.contains(&key)
+}
 
 impl Layout {
     fn has(&self, key: &str) -> bool {
@@ -129,7 +118,7 @@ impl Read {
         let layout = layout_of(&fields)?;
         let others = fields.names().filter(|name| !layout.has(name));
         let other_keys: Vec<String> = others.map(str::to_owned).collect();
-        if let Some(key) = other_keys.iter().find(|key| MEANT.contains(&&***key)) {
+        if let Some(key) = other_keys.iter().find(|key| is_meant(key)) {
             return Err(format!(
                 "`{key}` is not read with {}; remove it, or write the record in a layout that has it",
                 layout.named()

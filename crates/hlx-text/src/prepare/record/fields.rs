@@ -12,8 +12,8 @@ use crate::jinja::Value;
 #[derive(Debug)]
 pub(super) struct Fields(Vec<(String, Value)>);
 
-/// Keys that say nothing where they are empty.
-const NOTHING_IF_EMPTY: [&str; 11] = [
+/// Keys beside a record's own that would change what a model learns. Empty, they say nothing.
+pub(super) const BESIDE: [&str; 11] = [
     "audios",
     "chat_template_kwargs",
     "context",
@@ -40,7 +40,7 @@ impl Fields {
         }
         let All(fields) = serde_json::from_str(json).map_err(malformed)?;
         let says = |(key, value): &(String, Value)| {
-            let is_nothing = is_empty(value) && NOTHING_IF_EMPTY.contains(&&**key);
+            let is_nothing = is_empty(value) && BESIDE.contains(&&**key);
             !is_null(value) && !is_nothing
         };
         Ok(Self(fields.into_iter().filter(says).collect()))
