@@ -121,7 +121,7 @@ pub(super) fn is_harmless(name: &str, value: &Value) -> bool {
     ALWAYS.contains(&name) || name.starts_with("summary_") || is_off()
 }
 
-/// What is said of a key that is left out though it asks for something.
+/// The warning about a key that asks for something and is ignored.
 pub(super) fn left_out(name: &str, class: &str) -> Option<String> {
     if GENERATION.contains(&name) {
         return Some(format!(

@@ -101,7 +101,7 @@ impl Fuel {
         }
     }
 
-    /// Takes steps for a text of so many bytes, before it is made.
+    /// Takes the steps that a text of this length costs, before it is made.
     pub fn text(&mut self, what: &str, bytes: usize) -> Result<()> {
         self.fits(what, bytes)?;
         self.take(bytes / BYTES_A_STEP)
@@ -117,7 +117,7 @@ impl Fuel {
         }
     }
 
-    /// Takes steps for a list of so many elements, before it is made.
+    /// Takes the steps that a list of this length costs, before it is made.
     pub fn elements(&mut self, n: usize) -> Result<()> {
         if n > MAX_ELEMENTS {
             return Err(fault!("a value has more than {MAX_ELEMENTS} elements"));
@@ -130,7 +130,7 @@ impl Fuel {
         self.take(n / NAMES_A_STEP)
     }
 
-    /// Takes steps for going through so many elements, which are at hand.
+    /// Takes the steps that a walk over this number of existing elements costs.
     pub fn pass(&mut self, n: usize) -> Result<()> {
         self.take(n / COMPARED_ELEMENTS_A_STEP)
     }

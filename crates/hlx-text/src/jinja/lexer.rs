@@ -69,7 +69,7 @@ impl<'a> Lexer<'a> {
         &self.source[self.at..]
     }
 
-    /// Goes on behind so many bytes.
+    /// Skips a number of bytes.
     fn skip(&mut self, n: usize) {
         let skipped = &self.source[self.at..self.at + n];
         self.line += skipped.matches('\n').count();
@@ -138,7 +138,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `{% raw %}..{% endraw %}`; its first tag has so many bytes.
+    /// `{% raw %}..{% endraw %}`, behind a first tag of this length in bytes.
     fn raw(&mut self, n: usize) -> Result<()> {
         let line = self.line;
         self.skip(n);
@@ -156,7 +156,7 @@ impl<'a> Lexer<'a> {
         Err(Error::syntax(line, "missing end of raw directive"))
     }
 
-    /// A comment, whose beginning has so many bytes.
+    /// A comment, behind an opening of this length in bytes.
     fn comment(&mut self, n: usize) -> Result<()> {
         let line = self.line;
         self.skip(n);

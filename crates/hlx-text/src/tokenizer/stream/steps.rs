@@ -220,7 +220,7 @@ impl Join<'_> {
     }
 }
 
-/// Leaves up to so many of a character out at the beginning of a text.
+/// Removes a character from the beginning of a text, at most a number of times.
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub content: char,
