@@ -17,6 +17,7 @@ const FLOORS: [&[&str]; 9] = [
         "environment",
         "files",
         "machine",
+        "notice",
         "printable",
         "recording",
         "sizes",

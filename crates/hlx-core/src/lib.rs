@@ -28,6 +28,7 @@ mod machine;
 mod memory;
 mod multiversion;
 mod no_gpu;
+mod notice;
 mod open;
 mod peak;
 mod printable;
@@ -64,6 +65,7 @@ pub use launch::{
 pub use memory::{Buffer, MemoryArena, MemoryStatistics, TensorPool, last_moment, next_moment};
 #[doc(hidden)]
 pub use no_gpu::why_no_gpu;
+pub use notice::{warn_once, warn_once_of};
 pub use peak::MULTIPLY_ADD;
 pub use printable::{PrintableStream, printable, printable_lines};
 pub use probe_report::{ProbeCheck, ProbeReport};

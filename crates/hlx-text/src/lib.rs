@@ -23,7 +23,6 @@ mod chat;
 mod error;
 mod guard;
 mod jinja;
-mod notice;
 mod preparation;
 mod prepare;
 mod shards;
@@ -32,7 +31,6 @@ mod tokenizer;
 pub use batch::{PackedDocuments, PaddedDocuments, TokenBatch, TokenSamples, Windows};
 pub use chat::{ChatInput, ChatTemplate, ChatValue, Message};
 pub use error::TextError;
-pub use notice::warn_once;
 pub use preparation::{DocumentCounts, PREPARATION_FILE, Preparation};
 pub use prepare::{
     Companion, HEAD, PrepareOptions, PrepareProgress, ScanOptions, SourceFormat,

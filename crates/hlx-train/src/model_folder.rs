@@ -21,8 +21,8 @@ use hlx_nn::{
 
 pub use self::write::{
     CHAT_TEMPLATE_FILE, FolderKind, NamedFile, NewFolder, PROCESSOR_TEMPLATE_FILE,
-    TOKENIZER_CONFIG_FILE, bring_companions, companions, export, files_of, folders_of, import,
-    stated_companions, warn_of_more_templates,
+    bring_companions, companions, export, files_of, folders_of, import, stated_companions,
+    warn_of_more_templates,
 };
 use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use hlx_core::files::{self, place};
+use hlx_core::warn_once;
 use hlx_nn::CONFIG_FILE;
-use hlx_text::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, warn_once};
+use hlx_text::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// The file of the settings of `transformers`' generation.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hlx_core::files::{self, place};
+use hlx_core::warn_once;
 use serde_json::Value;
 use tokenizers::Tokenizer;
 use tokenizers::decoders::DecoderWrapper;
@@ -18,7 +19,6 @@ use super::stream::clean_up;
 use super::surround::Surroundings;
 use super::templates::ChatTemplates;
 use crate::guard::guarded;
-use crate::notice::warn_once;
 use crate::{Result, TextError};
 
 /// A tokenizer of a file.

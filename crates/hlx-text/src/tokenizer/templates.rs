@@ -7,11 +7,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use hlx_core::files::{self, place};
+use hlx_core::warn_once;
 use serde_json::Value;
 
+use super::stated::TOKENIZER_CONFIG_FILE;
 use crate::{Result, TextError};
 
-const CONFIG_FILE: &str = "tokenizer_config.json";
 const TEMPLATE_FILE: &str = "chat_template.jinja";
 /// The file of a processor of `transformers` 4.
 const PROCESSOR_FILE: &str = "chat_template.json";
@@ -34,7 +35,7 @@ impl ChatTemplates {
     /// Files that cannot be read, and those that hold no templates.
     pub(super) fn of(folder: &Path, config: &Value, tokens: Vec<(String, String)>) -> Result<Self> {
         let stated = stated(&config["chat_template"])
-            .map_err(|reason| TextError::file(&place(folder, CONFIG_FILE), reason))?;
+            .map_err(|reason| TextError::file(&place(folder, TOKENIZER_CONFIG_FILE), reason))?;
         let mut of_files = more(folder)?;
         if let Some(text) = read(folder, TEMPLATE_FILE)? {
             of_files.insert("default".to_owned(), text);
@@ -43,23 +44,26 @@ impl ChatTemplates {
         let (templates, from) = if !of_files.is_empty() {
             (of_files, TEMPLATE_FILE)
         } else if !stated.is_empty() {
-            (stated.clone(), CONFIG_FILE)
+            (stated.clone(), TOKENIZER_CONFIG_FILE)
         } else {
             (processor.clone(), PROCESSOR_FILE)
         };
-        for (others, file) in [(&stated, CONFIG_FILE), (&processor, PROCESSOR_FILE)] {
+        for (others, file) in [
+            (&stated, TOKENIZER_CONFIG_FILE),
+            (&processor, PROCESSOR_FILE),
+        ] {
             if file != from && !others.is_empty() && differs(others, &templates) {
-                tracing::warn!(
+                warn_once(&format!(
                     "{}: its chat template differs from that of {from}, which is used",
                     place(folder, file).display()
-                );
+                ));
             }
         }
         if templates.values().any(|text| text.starts_with('\u{feff}')) {
-            tracing::warn!(
+            warn_once(&format!(
                 "{}: a chat template begins with a byte order mark, which becomes part of each text",
                 folder.display()
-            );
+            ));
         }
         Ok(Self { templates, tokens })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use hlx_text::warn_once;
+use hlx_core::warn_once;
 use serde_json::Value;
 
 use crate::sample::Sampling;

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hlx_core::files::place;
-use hlx_text::{
-    SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer, warn_once,
-};
+use hlx_core::warn_once;
+use hlx_text::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer};
 use serde_json::{Map, Value, json};
 
 use super::NamedFile;
@@ -18,35 +17,32 @@ use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
 /// The class by which every version of `transformers` reads a `tokenizer.json` as it is.
 const TOKENIZER_CLASS: &str = "PreTrainedTokenizerFast";
 
-/// The tokenizer of a model's folder or a run's, and the special tokens there; `None` without one. A file that is no
-/// tokenizer goes with the model as it is, and is named in a line.
+/// The tokenizer of a model's folder or a run's, if there is one, and the special tokens that are stated there. A file
+/// that is no tokenizer goes with the model as it is, and is named in a line.
 ///
 /// # Errors
 /// As [`SpecialTokens::read`].
-pub(super) fn tokenizer_of(folder: &Path) -> Result<Option<(Tokenizer, SpecialTokens)>> {
+pub(super) fn tokenizer_of(folder: &Path) -> Result<(Option<Tokenizer>, SpecialTokens)> {
     if place(folder, TOKENIZER_FILE).is_file() {
-        let tokenizer = match Tokenizer::open(folder) {
-            Ok(tokenizer) => tokenizer,
-            Err(error) => {
-                warn_once(&error.to_string());
-                return Ok(None);
-            }
-        };
-        let specials = SpecialTokens::read(folder, Some(&tokenizer))?;
-        return Ok(Some((tokenizer, specials)));
+        let tokenizer = Tokenizer::open(folder);
+        let tokenizer = tokenizer.inspect_err(|error| warn_once(&error.to_string()));
+        let tokenizer = tokenizer.ok();
+        let specials = SpecialTokens::read(folder, tokenizer.as_ref())?;
+        return Ok((tokenizer, specials));
     }
     let run = RunFolder::open_checkpoint(folder).and_then(|(run, _)| run.config());
     let format = run.ok().map(|config| config.data.format);
     let format = format.filter(|&format| format.is_language() && format != Format::Shards);
+    let Some(format) = format else {
+        return Ok((None, SpecialTokens::read(folder, None)?));
+    };
     // A run over bytes has no file of them. Pairs end with a byte, a text with none.
-    Ok(format.map(|format| {
-        let ends = format.is_of_pairs().then_some(u32::from(END));
-        let specials = SpecialTokens {
-            ends: ends.into_iter().collect(),
-            ..SpecialTokens::default()
-        };
-        (Tokenizer::bytes(), specials)
-    }))
+    let ends = format.is_of_pairs().then_some(u32::from(END));
+    let specials = SpecialTokens {
+        ends: ends.into_iter().collect(),
+        ..SpecialTokens::default()
+    };
+    Ok((Some(Tokenizer::bytes()), specials))
 }
 
 /// Puts the tokens into `generation_config.json`.

@@ -11,14 +11,17 @@ use hlx_nn::{
     hugging_face_files, import_hugging_face, is_exported_config, is_hugging_face_folder,
     is_own_peft_config, model_files, read_language_model_config,
 };
-use hlx_text::{PREPARATION_FILE, Preparation, TOKENIZER_FILE, Tokenizer};
+use hlx_text::{
+    PREPARATION_FILE, Preparation, SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE,
+    Tokenizer,
+};
 
 use super::open;
 use super::stated::{
     state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
 };
 use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
-use crate::special_tokens::SpecialTokens;
+use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
 
 /// The file of a chat template beside a tokenizer.
 pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
@@ -26,16 +29,14 @@ pub const CHAT_TEMPLATE_FILE: &str = "chat_template.jinja";
 pub const PROCESSOR_TEMPLATE_FILE: &str = "chat_template.json";
 /// The folder of chat templates beside the default one.
 const MORE_TEMPLATES: &str = "additional_chat_templates";
-/// The file of a tokenizer's special tokens beside it.
-pub const TOKENIZER_CONFIG_FILE: &str = "tokenizer_config.json";
 
 /// What lies beside a model and goes with it. The tokenizer comes last: a run that has it has the others.
 const COMPANIONS: [&str; 7] = [
     CHAT_TEMPLATE_FILE,
     PROCESSOR_TEMPLATE_FILE,
-    "generation_config.json",
+    GENERATION_CONFIG_FILE,
     PREPARATION_FILE,
-    "special_tokens_map.json",
+    SPECIAL_TOKENS_MAP_FILE,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
 ];
@@ -242,25 +243,23 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
     };
     let mut own = hugging_face_files(model.weights(), &config)?;
     let mut companions = companions(&read[0])?;
-    let tokenizer = tokenizer_of(&read[0])?;
-    if let Some((tokenizer, specials)) = &tokenizer {
-        state_tokenizer(&mut companions, tokenizer, specials)?;
+    let (tokenizer, specials) = tokenizer_of(&read[0])?;
+    if let Some(tokenizer) = &tokenizer {
+        state_tokenizer(&mut companions, tokenizer, &specials)?;
         if config.architecture == Architecture::Qwen2 {
             warn_of_qwen2(tokenizer, to);
         }
     }
-    let has_tokenizer = tokenizer.is_some();
-    let specials = match tokenizer {
-        Some((_, specials)) => specials,
-        None => SpecialTokens::read(&read[0], None)?,
-    };
     // Weights without a tokenizer and without a statement say nothing of texts.
-    if has_tokenizer || !specials.is_empty() {
+    if tokenizer.is_some() || !specials.is_empty() {
         state_in_config(&mut own[1].1, &specials);
         state_generation(&mut companions, &specials)?;
     }
     new.write(&own, &companions)?;
-    warn_of_prompts(&read[0], to)
+    match &tokenizer {
+        Some(tokenizer) => warn_of_prompts(tokenizer, &read[0], to),
+        None => Ok(()),
+    }
 }
 
 /// As [`companions`], with the special tokens of the model, some of which its `config.json` may state alone.
@@ -269,11 +268,7 @@ pub fn export(from: &Path, to: &Path) -> Result<()> {
 /// As [`companions`] and [`SpecialTokens::read`].
 pub fn stated_companions(from: &Path) -> Result<Vec<NamedFile>> {
     let mut found = companions(from)?;
-    let tokenizer = tokenizer_of(from)?;
-    let specials = match tokenizer {
-        Some((_, specials)) => specials,
-        None => SpecialTokens::read(from, None)?,
-    };
+    let (_, specials) = tokenizer_of(from)?;
     if !specials.is_empty() {
         state_generation(&mut found, &specials)?;
     }
@@ -282,15 +277,10 @@ pub fn stated_companions(from: &Path) -> Result<Vec<NamedFile>> {
 
 /// Says what other programs do not know of the prompts of an exported model: how the documents began that it was
 /// trained on, where its tokenizer begins a text otherwise, and what stands between an input and its answer.
-fn warn_of_prompts(from: &Path, to: &Path) -> Result<()> {
+fn warn_of_prompts(tokenizer: &Tokenizer, from: &Path, to: &Path) -> Result<()> {
     let Some(preparation) = Preparation::read(from)? else {
         return Ok(());
     };
-    let file = files::place(from, TOKENIZER_FILE);
-    if !file.is_file() {
-        return Ok(());
-    }
-    let tokenizer = Tokenizer::open(&file)?;
     let named = |ids: &[u32]| {
         let names = ids.iter().map(|&id| tokenizer.id_to_token(id));
         let names: Vec<String> = names.map(Option::unwrap_or_default).collect();

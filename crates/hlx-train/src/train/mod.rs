@@ -26,9 +26,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use anyhow::Result;
+use hlx_core::warn_once;
 use hlx_core::{Context, DeviceKind};
 use hlx_nn::Weights;
-use hlx_text::warn_once;
 
 pub(crate) use chain_recorder::{ChainRecorder, PendingChainRecord};
 pub(crate) use engine::Engine;

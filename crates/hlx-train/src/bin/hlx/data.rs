@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use hlx_core::files::{self, parent, place};
 use hlx_text::{
-    Companion, PrepareOptions, PrepareProgress, SPECIAL_TOKENS_MAP_FILE, SourceFormat, TokenShards,
-    Tokenizer, characters_of_files, prepare,
+    Companion, PrepareOptions, PrepareProgress, SPECIAL_TOKENS_MAP_FILE, SourceFormat,
+    TOKENIZER_CONFIG_FILE, TokenShards, Tokenizer, characters_of_files, prepare,
 };
 
 use hlx_train::config::parse_seed;
 use hlx_train::model_folder::{
-    CHAT_TEMPLATE_FILE, PROCESSOR_TEMPLATE_FILE, TOKENIZER_CONFIG_FILE, warn_of_more_templates,
+    CHAT_TEMPLATE_FILE, PROCESSOR_TEMPLATE_FILE, warn_of_more_templates,
 };
 
 use crate::numbers::within;

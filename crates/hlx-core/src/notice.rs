@@ -8,13 +8,18 @@ const MAX_LINES: usize = 4096;
 
 /// Logs a warning, unless this process has logged the same line before.
 pub fn warn_once(line: &str) {
+    warn_once_of(line, line);
+}
+
+/// As [`warn_once`], of lines that are the same where their keys are: a file may be named in several ways.
+pub fn warn_once_of(key: &str, line: &str) {
     static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
-    if logged.contains(line) {
+    if logged.contains(key) {
         return;
     }
     if logged.len() < MAX_LINES {
-        logged.insert(line.to_owned());
+        logged.insert(key.to_owned());
     }
     tracing::warn!("{line}");
 }
